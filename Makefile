@@ -1,0 +1,31 @@
+.DEFAULT_GOAL := help
+PYTHON ?= python3.11
+BIN := .venv/bin
+STAMP := .venv/.ready
+
+.PHONY: help setup demo test check clean
+
+help:  ## this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
+
+$(STAMP): pyproject.toml constraints.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --upgrade "pip>=25.1"
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable . --group dev
+	@touch $@
+
+setup: $(STAMP)  ## a virtual environment in .venv with the package and what its tests need
+
+demo: $(STAMP)  ## train a model across generated sites and show the result
+	$(BIN)/wardround run studies/demo.toml --out runs/demo --again
+
+test: $(STAMP)  ## the whole test suite
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+check: $(STAMP)  ## format, lint, types
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+	$(BIN)/mypy
+
+clean:  ## remove what the other targets made
+	rm -rf .venv runs .mypy_cache .pytest_cache .ruff_cache

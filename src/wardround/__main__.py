@@ -1,0 +1,5 @@
+"""`python -m wardround` is `wardround`."""
+
+from wardround.cli import main
+
+main()

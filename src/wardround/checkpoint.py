@@ -1,0 +1,63 @@
+"""Checkpoints: the state after a round, sealed, so that a killed run goes on with the same bits."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from wardround.core.files import SealError, seal, unseal, write
+from wardround.core.record import DecodeError, Record, decode
+
+__all__ = ["Checkpoint", "CheckpointError", "load_newest", "save"]
+
+KEPT = 2  # one more than needed: the older one survives whatever befalls the newer
+
+
+class CheckpointError(ValueError):
+    """A checkpoint cannot be used; the message says which, why and what to do."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The state after `round`, and which study it belongs to."""
+
+    round: int
+    fingerprint: str
+    state: Record
+
+
+def save(folder: Path, checkpoint: Checkpoint) -> None:
+    """Write the checkpoint, then let go of all but the newest ones."""
+    head = {
+        "round": checkpoint.round,
+        "study": checkpoint.fingerprint,
+        "state": type(checkpoint.state).__name__,
+    }
+    data = json.dumps(head).encode() + b"\n" + checkpoint.state.encode()
+    write(folder / f"round-{checkpoint.round:06d}.checkpoint", seal(data))
+    for old in _found(folder)[:-KEPT]:
+        old.unlink(missing_ok=True)
+
+
+def load_newest(folder: Path, fingerprint: str, kind: type[Record]) -> Checkpoint | None:
+    """The newest checkpoint of this study, None if there is none, an error if it is not sound."""
+    found = _found(folder)
+    if not found:
+        return None
+    path = found[-1]
+    remedy = f"delete it to continue from {found[-2].name}" if len(found) > 1 else "delete the run folder to start anew"
+    try:
+        head, _, data = unseal(path).partition(b"\n")
+        told = json.loads(head)
+        if told["study"] != fingerprint:
+            raise CheckpointError(f"{path}: belongs to another study or other settings; {remedy}")
+        return Checkpoint(told["round"], told["study"], decode(kind, data))
+    except SealError as error:
+        raise CheckpointError(f"{error}; {remedy}") from None
+    except (ValueError, KeyError, TypeError, DecodeError) as error:
+        if isinstance(error, CheckpointError):
+            raise
+        raise CheckpointError(f"{path}: cannot be read ({error}); {remedy}") from None
+
+
+def _found(folder: Path) -> list[Path]:
+    return sorted(folder.glob("round-*.checkpoint"))

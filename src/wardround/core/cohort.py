@@ -1,0 +1,189 @@
+"""The sites of one round as the coordinator sees them, and its two verbs.
+
+    replies = cohort.ask(self.score, message)     # {site: reply}: sees each
+    total = cohort.total(self.fit, message)       # one reply: sees only the sum
+
+Rules of this file:
+1. Replies are taken in the order of the sites' names, however they come in: a fixed order of addition makes
+   runs equal bit for bit.
+2. A reply is checked against the manifest before the method sees it. A site that fails the check, or does
+   not answer, is left out of the rest of the round, by name and with a reason.
+3. Fewer good replies than the quorum stop the run: never a wait without end, never a mean over too few.
+4. Both verbs count every byte, as encoded, in both directions.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeVar
+
+from wardround.core.manifest import Manifest
+from wardround.core.method import Step
+from wardround.core.record import Message
+from wardround.core.site import Exchange, Site
+
+__all__ = ["BelowQuorum", "Cohort", "Engine", "Fault", "Layer", "Seen", "Traffic"]
+
+M = TypeVar("M", bound=Message)
+R = TypeVar("R", bound=Message)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Why a site gave no usable reply: a code, and a detail that holds nothing of the site's."""
+
+    code: Literal["failed", "refused", "invalid", "late", "lost"]
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.detail}"
+
+
+class BelowQuorum(Exception):
+    """Too few sites answered for the round to go on."""
+
+
+class Layer:
+    """One concern on the wire; the same object serves both ends. Here each hook does nothing."""
+
+    sum_only = False
+    """Whether the coordinator may see nothing but sums: then `Cohort.ask` refuses."""
+
+    def send(self, messages: Mapping[str, Message], exchange: Exchange) -> Mapping[str, Message]:  # noqa: ARG002
+        """At the coordinator, before messages go out."""
+        return messages
+
+    def leave(self, reply: Message, site: Site) -> Message:  # noqa: ARG002
+        """At the site, before the reply is sent."""
+        return reply
+
+    def arrive(self, reply: Message, name: str, exchange: Exchange) -> Message:  # noqa: ARG002
+        """At the coordinator, on each reply, in reverse order."""
+        return reply
+
+    def settle(self, total: Message, cohort: "Cohort") -> Message:  # noqa: ARG002
+        """At the coordinator, on a sum, in reverse order."""
+        return total
+
+
+class Engine(Protocol):
+    """What carries messages to sites and replies back."""
+
+    def deliver(
+        self, exchange: Exchange, step: Step[Any, R], messages: Mapping[str, Message]
+    ) -> Iterable[tuple[str, R | Fault]]:
+        """Each site's reply, in whatever order they come."""
+
+
+@dataclass
+class Traffic:
+    """Bytes that crossed the wire: `up` from the sites, `down` to them."""
+
+    up: int = 0
+    down: int = 0
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One exchange as it happened: what was asked for, and whether replies were seen each or summed."""
+
+    step: str
+    verb: Literal["ask", "total"]
+    message: Message
+    reply: Message
+
+
+@dataclass
+class Cohort:
+    """The sites of one round, as the coordinator sees them."""
+
+    names: tuple[str, ...]
+    """The sites that take part, sorted."""
+    sites: int
+    """How many sites there are in all (K), taking part or not."""
+    round: int
+    seed: int
+    engine: Engine
+    manifest: Manifest
+    hub: Site
+    layers: tuple[Layer, ...] = ()
+    quorum: int = 1
+    settled: int = 0
+    watch: list[Seen] | None = None
+    """Where to note each exchange, if anyone wants to know (`wardround protocol` does)."""
+    left_out: dict[str, str] = field(default_factory=dict)
+    traffic: Traffic = field(default_factory=Traffic)
+    exchanges: int = 0
+
+    def ask(self, step: Step[M, R], message: M | Mapping[str, M]) -> dict[str, R]:
+        """Each site's reply, by name; refused where a layer allows only sums."""
+        for layer in self.layers:
+            if layer.sum_only:
+                raise PermissionError(
+                    f"{type(layer).__name__} lets the coordinator see only sums, and {step.name!r} asks to see "
+                    f"each reply; use cohort.total, or run without that layer"
+                )
+        replies = dict(self._replies(step, message, "ask"))
+        self._enough(step, len(replies))
+        return replies
+
+    def total(self, step: Step[M, R], message: M | Mapping[str, M]) -> R:
+        """The sum of the sites' replies, field by field, and nothing else."""
+        total: R | None = None
+        count = 0
+        for _, reply in self._replies(step, message, "total"):
+            total = reply if total is None else total + reply
+            count += 1
+        self._enough(step, count)
+        assert total is not None  # noqa: S101 -- the quorum is at least one
+        for layer in reversed(self.layers):
+            total = layer.settle(total, self)  # type: ignore[assignment]  # a layer keeps the kind
+        return total
+
+    def _replies(
+        self, step: Step[M, R], message: M | Mapping[str, M], verb: Literal["ask", "total"]
+    ) -> Iterator[tuple[str, R]]:
+        """Checked replies in the order of names, each as soon as it and those before it are there."""
+        self.exchanges += 1
+        exchange = Exchange(step.name, self.round, self.exchanges, self.settled, self.seed)
+        present = [name for name in self.names if name not in self.left_out]
+        messages: Mapping[str, Message] = (
+            dict.fromkeys(present, message)
+            if isinstance(message, Message)
+            else {name: message[name] for name in present if name in message}
+        )
+        for layer in self.layers:
+            messages = layer.send(messages, exchange)
+        self.traffic.down += sum(m.nbytes for m in messages.values())
+        waiting = iter(sorted(messages))
+        early: dict[str, R | Fault] = {}
+        next_name = next(waiting, None)
+        for name, reply in self.engine.deliver(exchange, step, messages):
+            early[name] = reply
+            while next_name in early:
+                checked = self._checked(step, next_name, early.pop(next_name), exchange)
+                if checked is not None:
+                    if self.watch is not None:
+                        self.watch.append(Seen(step.name, verb, messages[next_name], checked))
+                    yield next_name, checked
+                next_name = next(waiting, None)
+
+    def _checked(self, step: Step[M, R], name: str, reply: R | Fault, exchange: Exchange) -> R | None:
+        if isinstance(reply, Fault):
+            self.left_out[name] = f"{step.name}: {reply}"
+            return None
+        self.traffic.up += reply.nbytes
+        for layer in reversed(self.layers):
+            reply = layer.arrive(reply, name, exchange)  # type: ignore[assignment]  # a layer keeps the kind
+        if wrong := self.manifest.refusal(step.reply, reply):
+            self.left_out[name] = f"{step.name}: {Fault('invalid', wrong)}"
+            return None
+        return reply
+
+    def _enough(self, step: Step[Any, Any], count: int) -> None:
+        if count >= max(self.quorum, 1):
+            return
+        reasons = "; ".join(f"{name}: {why}" for name, why in sorted(self.left_out.items())[:5])
+        raise BelowQuorum(
+            f"round {self.round}, {step.name}: {count} of {len(self.names)} sites gave a usable reply, "
+            f"the quorum is {self.quorum}" + (f" ({reasons})" if reasons else "")
+        )

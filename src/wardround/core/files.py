@@ -1,0 +1,67 @@
+"""Files that survive: written anew, synced, then renamed; sealed with a checksum.
+
+    write(path, seal(record.encode()))
+    record = decode(Kind, unseal(path))
+
+A crash or a full disk at any moment leaves either the old file or the new one, never half of one.
+"""
+
+import hashlib
+import os
+import re
+from pathlib import Path
+
+__all__ = ["SealError", "file_name", "seal", "sync_folder", "unseal", "write"]
+
+MAGIC = b"wardround 1\n"
+
+
+class SealError(ValueError):
+    """A sealed file is not what was written."""
+
+
+def write(path: Path, data: bytes) -> None:
+    """Put `data` at `path` in one step that cannot be seen half done."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_name(f".{path.name}.{os.getpid()}.new")
+    try:
+        with new.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(path)
+    except OSError:
+        new.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def file_name(name: str) -> str:
+    """A name that may hold anything, as a file's name: unchanged if it is harmless."""
+    kept = re.sub(r"[^\w.=,@+ -]|^\.", lambda found: f"%{ord(found[0]):02X}", name)
+    return kept if len(kept.encode()) <= 200 else hashlib.sha256(name.encode()).hexdigest()
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the folder's own entries (new names, renames) durable."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def seal(data: bytes) -> bytes:
+    """The data behind our mark and its SHA-256."""
+    return MAGIC + hashlib.sha256(data).digest() + data
+
+
+def unseal(path: Path) -> bytes:
+    """The data of a sealed file, or a `SealError` that names the file and what is wrong with it."""
+    raw = path.read_bytes()
+    if not raw.startswith(MAGIC):
+        raise SealError(f"{path}: not a file of wardround's (it begins with {raw[:8]!r})")
+    head = len(MAGIC) + 32
+    if hashlib.sha256(raw[head:]).digest() != raw[len(MAGIC) : head]:
+        raise SealError(f"{path}: damaged, its checksum does not agree with its {len(raw):,} bytes")
+    return raw[head:]

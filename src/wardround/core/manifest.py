@@ -1,0 +1,81 @@
+"""What each message must look like, checked on arrival before anything is done with it.
+
+A manifest knows the layouts (the model's, the counts') and sizes (classes, …) that the fields of messages
+refer to in `reveals(…)`. Names, shapes, dtypes, finite values and plausible counts are checked; what fails
+is refused with a reason that quotes no value of the site's.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from wardround.core.record import HEADER_LIMIT, Message, Reveal, finite, reveals_of
+from wardround.core.weights import Layout, Weights
+
+__all__ = ["COUNT_LIMIT", "Manifest"]
+
+COUNT_LIMIT = 10**9  # no site has more examples; a larger count is a fault or an attack on the mean
+HEADER_SLACK = 4096  # metadata of any message of ours
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The layouts and sizes that messages of one study must agree with."""
+
+    layouts: Mapping[str, Layout]
+    sizes: Mapping[str, int]
+    dtype: torch.dtype = torch.float32
+
+    def refusal(self, kind: type[Message], message: Message) -> str | None:
+        """Why this message cannot be accepted as a `kind`, or None if it can."""
+        if type(message) is not kind:
+            return f"a {type(message).__name__} came in place of a {kind.__name__}"
+        for name, reveal in reveals_of(kind).items():
+            value = getattr(message, name)
+            if isinstance(value, Weights):
+                wrong = self._weights(value, reveal)
+            elif isinstance(value, Tensor):
+                wrong = self._tensor(value, reveal)
+            elif isinstance(value, int) and not 0 <= value <= COUNT_LIMIT:
+                wrong = f"is outside 0 … {COUNT_LIMIT:,}"
+            else:
+                wrong = None
+            if wrong is None and not finite(value):
+                wrong = "holds NaN or infinity"
+            if wrong:
+                return f"{kind.__name__}.{name} {wrong}"
+        return None
+
+    def limit(self, kind: type[Message]) -> int:
+        """More bytes than any acceptable message of this kind has: what is longer is not even parsed."""
+        total = HEADER_SLACK
+        for reveal in reveals_of(kind).values():
+            layout = self.layouts.get(reveal.like)
+            if layout is not None:
+                total += layout.size * 8 + sum(len(name) + 128 for name in layout.shapes)
+            known = [self.sizes.get(size, 1 << 20) if isinstance(size, str) else size for size in reveal.shape]
+            total += 8 * int(torch.tensor([1, *known]).prod())
+        return min(total, HEADER_LIMIT + total)
+
+    def _weights(self, value: Weights, reveal: Reveal) -> str | None:
+        layout = self.layouts.get(reveal.like)
+        if layout is None:
+            return f"should be like {reveal.like!r}, which this study does not know"
+        if value.layout != layout:
+            return f"does not fit: {layout.differs(value.layout)}"
+        return _dtype(value.flat.dtype, reveal.dtype or self.dtype)
+
+    def _tensor(self, value: Tensor, reveal: Reveal) -> str | None:
+        shape = [self.sizes.get(size, size) if isinstance(size, str) else size for size in reveal.shape]
+        fits = len(shape) == value.dim() and all(
+            isinstance(want, str) or want == got for want, got in zip(shape, value.shape, strict=True)
+        )
+        if not fits:
+            return f"has shape {list(value.shape)}, not {shape}"
+        return _dtype(value.dtype, reveal.dtype or self.dtype)
+
+
+def _dtype(got: torch.dtype, want: torch.dtype) -> str | None:
+    return None if got == want else f"has dtype {str(got)[6:]}, not {str(want)[6:]}"

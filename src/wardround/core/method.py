@@ -1,0 +1,163 @@
+"""A method is one class with two halves that face each other: `round` at the coordinator, steps at the sites.
+
+    class FedAvg(LocalTraining):
+        def round(self, state, cohort):
+            total = cohort.total(self.fit, state)
+            return Global(state.weights + total.change / total.examples)
+
+        @on_site
+        def fit(self, model: Global, site: Site) -> Update: ...
+
+The halves meet only through messages: a step's annotations say which. A method's settings are the fields of
+its frozen dataclass; it holds no other state. State goes in and comes out.
+"""
+
+import typing
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, overload
+
+import torch
+
+from wardround.core.record import Message, Record, reveals
+from wardround.core.site import Site, Task
+from wardround.core.training import Bench
+from wardround.core.weights import Weights
+
+if typing.TYPE_CHECKING:
+    from wardround.core.cohort import Cohort
+
+__all__ = ["Counts", "Exam", "Global", "Method", "State", "Step", "on_site"]
+
+M = TypeVar("M", bound=Message)
+R = TypeVar("R", bound=Message)
+
+
+class State(Protocol):
+    """What a method carries from round to round: a record with the shared weights in it."""
+
+    @property
+    def weights(self) -> Weights: ...  # noqa: D102 -- the class says it
+
+    @property
+    def nbytes(self) -> int: ...  # noqa: D102 -- likewise
+
+    def encode(self) -> bytes: ...  # noqa: D102 -- likewise
+
+
+S = TypeVar("S", bound=State)
+
+
+class Global(Message):
+    """The shared model as it stands; the same for every site."""
+
+    weights: Weights = reveals("nothing about the receiver; what all sites together have taught the model")
+
+
+class Exam(Message):
+    """The shared model and the split on which it is to be tried."""
+
+    weights: Weights = reveals("nothing about the receiver; what all sites together have taught the model")
+    split: str = reveals("nothing; the name of a split")
+
+
+class Counts(Message):
+    """How the model did on a site's own examples, as numbers that add up over sites."""
+
+    numbers: Weights = reveals(
+        "per class, how many test examples the model got right and wrong", like="counts", dtype=torch.float64
+    )
+
+
+@dataclass(frozen=True)
+class Step(Generic[M, R]):
+    """One thing a site can be asked to do: a message comes in, a message goes out."""
+
+    name: str
+    message: type[M]
+    reply: type[R]
+    run: Callable[[M, Site], R]
+
+
+class on_site(Generic[M, R]):  # noqa: N801 -- reads as the decorator it is
+    """Declares a method's step: the part that runs at a site and answers with a message."""
+
+    def __init__(self, function: Callable[[Any, M, Site], R]) -> None:
+        self.function = function
+        self.__doc__ = function.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    @overload
+    def __get__(self, method: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, method: object, owner: type) -> Step[M, R]: ...
+    def __get__(self, method: object | None, owner: type) -> Self | Step[M, R]:
+        if method is None:
+            return self
+        message, reply = self.kinds()
+        step = Step(self.name, message, reply, self.function.__get__(method))
+        method.__dict__[self.name] = step  # found there first from now on
+        return step
+
+    def kinds(self) -> tuple[type[M], type[R]]:
+        """The message that comes in and the one that goes out, from the step's annotations."""
+        hints = typing.get_type_hints(self.function)
+        reply = hints.pop("return", None)
+        message = next(iter(hints.values()), None)
+        for kind in (message, reply):
+            if not (isinstance(kind, type) and issubclass(kind, Message)):
+                name = getattr(kind, "__name__", kind)
+                raise TypeError(
+                    f"step {self.function.__qualname__} takes and returns messages, and {name} is none: "
+                    f"only a Message may cross the wire; derive it from Message or keep it at the site"
+                )
+        return typing.cast("type[M]", message), typing.cast("type[R]", reply)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method(Generic[S]):
+    """What all methods are: a start, a round, steps, and how the result is tried."""
+
+    pooled: ClassVar[bool] = False
+    """Whether the method needs all examples in one place, which only a simulation can offer."""
+
+    @abstractmethod
+    def start(self, weights: Weights, cohort: "Cohort") -> S:
+        """The state before the first round; may already ask the sites: sizes, label sets."""
+
+    @abstractmethod
+    def round(self, state: S, cohort: "Cohort") -> S:
+        """One round: from the state before to the state after."""
+
+    @on_site
+    def evaluate(self, exam: Exam, site: Site) -> Counts:
+        """Try the shared model on the site's own examples."""
+        return self.tried(exam.weights, exam.split, site)
+
+    def tried(self, weights: Weights, split: str, site: Site) -> Counts:
+        """The counts of these weights on one split of the site's."""
+        model = Bench.of(site.task).load(weights).eval()
+        return Counts(Weights(site.task.count(model, site.data.split(split))))
+
+    def sizes(self, task: Task, weights: Weights) -> Mapping[str, int]:  # noqa: ARG002 -- a hook
+        """Sizes beyond the task's that this method's messages name in their shapes."""
+        return {}
+
+    @classmethod
+    def declared(cls) -> dict[str, on_site[Any, Any]]:
+        """Every step that a site can be asked for, by name."""
+        found: dict[str, on_site[Any, Any]] = {}
+        for parent in reversed(cls.__mro__):
+            found |= {name: step for name, step in vars(parent).items() if isinstance(step, on_site)}
+        return found
+
+    @classmethod
+    def state_kind(cls) -> type[Record]:
+        """The class of the state, from the annotation of `start`."""
+        kind = typing.get_type_hints(cls.start, localns={"Cohort": object}).get("return")
+        if not (isinstance(kind, type) and issubclass(kind, Record)):
+            raise TypeError(f"{cls.__name__}.start must be annotated with the record that it returns")
+        return kind

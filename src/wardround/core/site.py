@@ -1,0 +1,183 @@
+"""One hospital as its own code sees it, and the one function that runs there.
+
+The coordinator's desk is a site too (`cohort.hub`): it has data, a generator and memory of its own.
+
+Rules of this file:
+1. Chance at a site comes from (seed, round, site, step) alone: the order in which sites work cannot matter.
+2. What a site keeps is a `Private` on its own disk, one version per exchange: a round that is run again after
+   a crash recalls what it recalled the first time.
+3. Nothing that a step returns leaves unless it is the `Message` that the step declares.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Protocol, TypeVar, cast
+
+import torch
+from torch import Tensor, nn
+
+from wardround.core.files import seal, unseal, write
+from wardround.core.record import Message, Private, decode
+from wardround.core.weights import Layout
+
+__all__ = ["Batch", "Examples", "Exchange", "Memory", "Site", "SiteData", "Task", "seeded"]
+
+P = TypeVar("P", bound=Private)
+
+
+class Batch(Protocol):
+    """Some examples as the model takes them; opaque to all but the task."""
+
+    def __len__(self) -> int: ...
+
+
+class Examples(Protocol):
+    """The examples of one split at one site; opaque to all but the task."""
+
+    def __len__(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class SiteData:
+    """What one site has, by split; `public` is what everybody may see."""
+
+    train: Examples
+    test: Examples
+    valid: Examples | None = None
+    public: Examples | None = None
+
+    def split(self, name: str) -> Examples:
+        """The examples of the split of this name."""
+        examples: Examples | None = getattr(self, name, None)
+        if examples is None:
+            raise ValueError(f"this site has no {name!r} examples")
+        return examples
+
+
+class Task(Protocol):
+    """Text → batches → loss → predictions → score: all that the methods need to know of a task."""
+
+    def model(self) -> nn.Module:
+        """A new model, initialised from torch's generator."""
+
+    def batches(self, examples: Examples, size: int, rng: torch.Generator | None) -> Iterator[Batch]:
+        """One pass over the examples, shuffled if there is a generator; size 0 is all in one."""
+
+    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        """The mean loss over a batch."""
+
+    def count(self, model: nn.Module, examples: Examples) -> Mapping[str, Tensor]:
+        """What evaluation counts: numbers that can be added over sites."""
+
+    def counts(self) -> Layout:
+        """Names and shapes of what `count` returns."""
+
+    def metrics(self, counts: Mapping[str, Tensor]) -> dict[str, float]:
+        """Named figures from added-up counts."""
+
+    def sizes(self) -> dict[str, int]:
+        """Sizes that messages may name in their shapes, such as the number of classes."""
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """Which exchange this is: everything that a site must know besides the message."""
+
+    step: str
+    round: int
+    number: int
+    """Counts the exchanges of one round."""
+    settled: int
+    """The last round that the coordinator cannot have to repeat."""
+    seed: int
+
+
+def seeded(*parts: object) -> int:
+    """A 63-bit seed from what it depends on."""
+    text = "/".join(map(str, parts)).encode()
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little") >> 1
+
+
+class Memory:
+    """What one site keeps between rounds, on its own disk."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def keep(self, record: Private, exchange: Exchange) -> None:
+        """Store the record as of this exchange; forget versions that no resumed round can ask for."""
+        versions = self._versions(type(record))
+        now = (exchange.round, exchange.number)
+        write(self._path(type(record), now), seal(record.encode()))
+        needed = max((v for v in versions if v[0] <= exchange.settled), default=None)
+        for version in versions:
+            if version > now or (needed is not None and version < needed):
+                self._path(type(record), version).unlink(missing_ok=True)
+
+    def recall(self, kind: type[P], exchange: Exchange) -> P | None:
+        """The newest record of this kind from before this exchange."""
+        now = (exchange.round, exchange.number)
+        version = max((v for v in self._versions(kind) if v < now), default=None)
+        return None if version is None else decode(kind, unseal(self._path(kind, version)))
+
+    def _versions(self, kind: type[Private]) -> list[tuple[int, int]]:
+        names = [path.name for path in self.folder.iterdir()] if self.folder.is_dir() else []
+        parts = [name.removesuffix(".kept").split("-") for name in names if name.endswith(".kept")]
+        return [(int(round_), int(number)) for name, round_, number in parts if name == kind.__name__]
+
+    def _path(self, kind: type[Private], version: tuple[int, int]) -> Path:
+        return self.folder / f"{kind.__name__}-{version[0]}-{version[1]}.kept"
+
+
+class Site:
+    """One hospital as its own code sees it: its name, task, data, chance and memory."""
+
+    def __init__(
+        self,
+        name: str,
+        task: Task,
+        opened: Callable[[], SiteData],
+        memory: Memory,
+        exchange: Exchange,
+        received: Message | None = None,
+    ) -> None:
+        self.name = name
+        self.task = task
+        self.exchange = exchange
+        self.received = received
+        self._opened = opened
+        self._memory = memory
+        self._kept: dict[type[Private], Private] = {}
+
+    @cached_property
+    def data(self) -> SiteData:
+        """The site's examples, opened when they are first looked at."""
+        return self._opened()
+
+    @cached_property
+    def rng(self) -> torch.Generator:
+        """Chance that depends on seed, round, site and step, and on nothing else."""
+        return torch.Generator().manual_seed(self.seed)
+
+    @property
+    def seed(self) -> int:
+        """The seed of `rng`, and of torch's own generator (dropout) while a step runs."""
+        exchange = self.exchange
+        return seeded(exchange.seed, exchange.round, self.name, exchange.step)
+
+    def keep(self, record: Private) -> None:
+        """Remember the record, in place of the one of its kind."""
+        if not isinstance(record, Private):
+            raise TypeError(f"a site keeps Private records; {type(record).__name__} is none")
+        self._memory.keep(record, self.exchange)
+        self._kept[type(record)] = record
+
+    def recall(self, kind: type[P], default: P | None = None) -> P:
+        """The record of this kind that was kept last, or the default."""
+        kept = cast("P | None", self._kept.get(kind)) or self._memory.recall(kind, self.exchange) or default
+        if kept is None:
+            raise LookupError(f"{self.name} has kept no {kind.__name__} yet, and no default was given")
+        return kept

@@ -1,0 +1,181 @@
+"""From a corpus to sites: as the corpus has them, cut anew by a partition, or pooled into one.
+
+A federation opens one site at a time. A corpus with sites of its own (`names()`, `open(name)`) is a federation
+as it stands, however many sites it has; a partition needs the examples in one place first.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any, Protocol, Self
+
+import numpy as np
+from annotated_types import Ge, Gt
+
+from wardround.core.site import Examples, SiteData
+from wardround.corpora.partition import IntArray, by_source, dirichlet, iid
+
+__all__ = [
+    "ByDirichlet",
+    "BySource",
+    "Corpus",
+    "Evenly",
+    "Partition",
+    "Raw",
+    "federate",
+    "pooled",
+    "prepared",
+]
+
+
+class Raw(Protocol):
+    """Examples as a corpus gives them, before a task has made batches of them."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def classes(self) -> Sequence[Any]:
+        """The class of each example."""
+
+    @property
+    def sources(self) -> Sequence[str]:
+        """Where each example comes from."""
+
+    def take(self, rows: IntArray) -> Self:
+        """The examples of these rows."""
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """The examples of all parts, in order."""
+
+
+class Corpus(Protocol):
+    """Examples with sites of their own."""
+
+    def names(self) -> Sequence[str]:
+        """The sites, sorted."""
+
+    def open(self, name: str) -> tuple[Any, Any]:
+        """One site's training and test examples."""
+
+
+class Partition(Protocol):
+    """A rule that cuts pooled examples into sites."""
+
+    def cut(self, examples: Raw, rng: np.random.Generator) -> dict[str, IntArray]:
+        """Each site's rows."""
+
+
+def _numbered(parts: Sequence[IntArray]) -> dict[str, IntArray]:
+    width = len(str(max(len(parts) - 1, 0)))
+    return {f"site-{index:0{width}d}": rows for index, rows in enumerate(parts)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evenly:
+    """Shuffled and cut into equal parts (IID)."""
+
+    sites: Annotated[int, Ge(1)]
+
+    def cut(self, examples: Raw, rng: np.random.Generator) -> dict[str, IntArray]:
+        """Each site's rows."""
+        return _numbered(iid(len(examples), self.sites, rng))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ByDirichlet:
+    """Each class spread over the sites by proportions from Dirichlet(α): the smaller α, the more skewed."""
+
+    sites: Annotated[int, Ge(1)]
+    alpha: Annotated[float, Gt(0)]
+    min_per_site: Annotated[int, Ge(0)] = 0
+    balanced: bool = False
+
+    def cut(self, examples: Raw, rng: np.random.Generator) -> dict[str, IntArray]:
+        """Each site's rows."""
+        _, labels = np.unique(np.asarray(examples.classes), return_inverse=True)
+        options = {"min_per_site": self.min_per_site, "balanced": self.balanced}
+        return _numbered(dirichlet(labels, self.sites, self.alpha, rng, **options))  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BySource:
+    """By where the examples come from (a corpus, a dialogue, a hospital), sources never split."""
+
+    sites: Annotated[int, Ge(1)] | None = None
+    """Group the sources into this many sites of similar size; without it, one site per source."""
+
+    def cut(self, examples: Raw, rng: np.random.Generator) -> dict[str, IntArray]:
+        """Each site's rows."""
+        return by_source(examples.sources, self.sites, rng)
+
+
+class _Sites:
+    """A federation given by its names and a way to open one."""
+
+    def __init__(self, names: Sequence[str], opened: Callable[[str], tuple[Raw, Raw]]) -> None:
+        self.names, self.raw = tuple(sorted(names)), opened
+
+
+class _Cut:
+    """A corpus pooled and cut anew, on first use."""
+
+    def __init__(self, corpus: Corpus, partition: Partition, seed: int) -> None:
+        self.corpus, self.partition, self.seed = corpus, partition, seed
+
+    @cached_property
+    def parts(self) -> dict[str, tuple[Raw, Raw]]:
+        train, test = _pool(self.corpus)
+        rng = np.random.default_rng([self.seed, 0])
+        rows = self.partition.cut(train, rng)
+        names = sorted(rows)
+        # Sums over sites are sums over the whole test set however it is dealt out: sources stay together where
+        # they made the sites, otherwise evenly.
+        tests = (
+            list(self.partition.cut(test, rng).values())
+            if isinstance(self.partition, BySource)
+            else iid(len(test), len(names), rng)
+        )
+        tests = [*tests, *[np.empty(0, np.int64)] * len(names)][: max(len(names), len(tests))]
+        dealt = [np.sort(np.concatenate(tests[index :: len(names)])) for index in range(len(names))]
+        return {name: (train.take(rows[name]), test.take(dealt[i])) for i, name in enumerate(names)}
+
+
+def federate(corpus: Corpus, partition: Partition | None, seed: int) -> _Sites:
+    """The corpus's own sites, or those that the partition makes, the same for the same seed."""
+    if partition is None:
+        return _Sites(corpus.names(), corpus.open)
+    cut = _Cut(corpus, partition, seed)
+    return _Sites(list(cut.parts), cut.parts.__getitem__)
+
+
+def pooled(sites: _Sites) -> _Sites:
+    """All sites' examples in one place: what no federation has, and every study compares with."""
+    return _Sites(["pooled"], lambda _: _join([sites.raw(name) for name in sites.names]))
+
+
+class Prepared:
+    """A federation whose examples a task has made ready."""
+
+    def __init__(self, sites: _Sites, task: Any) -> None:
+        self.names, self._raw, self._task = sites.names, sites.raw, task
+
+    def open(self, name: str) -> SiteData:
+        """One site's data as the task takes them."""
+        train, test = self._raw(name)
+        ready: Callable[[Raw], Examples] = self._task.examples
+        return SiteData(ready(train), ready(test))
+
+
+def prepared(sites: _Sites, task: Any) -> Prepared:
+    """The same sites with data as the task takes them."""
+    return Prepared(sites, task)
+
+
+def _pool(corpus: Corpus) -> tuple[Raw, Raw]:
+    return _join([corpus.open(name) for name in corpus.names()])
+
+
+def _join(parts: Sequence[tuple[Raw, Raw]]) -> tuple[Raw, Raw]:
+    kind = type(parts[0][0])
+    return kind.joined([train for train, _ in parts]), kind.joined([test for _, test in parts])

@@ -1,0 +1,162 @@
+"""Cuts a corpus into sites: evenly, by label skew, or along its sources.
+
+    rng = np.random.default_rng(0)
+    for indices in dirichlet(labels, sites=10, alpha=0.5, rng=rng): ...
+
+Each function answers with indices into the corpus, ascending within a site. Every index is at exactly one
+site; the same arguments and the same state of `rng` give the same cut.
+
+Label skew by Dirichlet draws is the FedCMC paper's section 4.1. Its balanced variant is NIID-Bench (Li et
+al., "Federated Learning on Non-IID Data Silos", ICDE 2022); a legacy `RandomState` reproduces that code's
+cuts index for index.
+"""
+
+import heapq
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["IntArray", "Rng", "by_source", "cut", "dirichlet", "iid"]
+
+IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
+Rng = np.random.Generator | np.random.RandomState
+
+DRAWS = 1000
+
+
+def iid(count: int, sites: int, rng: Rng) -> list[IntArray]:
+    """Shuffles and cuts evenly: sizes differ by at most one, so more sites than examples leave some empty."""
+    _at_least(0, "count", count)
+    _at_least(1, "sites", sites)
+    shuffled = rng.permutation(np.arange(count, dtype=np.int64))
+    return [np.sort(part) for part in np.array_split(shuffled, sites)]
+
+
+def dirichlet(
+    labels: npt.ArrayLike,
+    sites: int,
+    alpha: float,
+    rng: Rng,
+    *,
+    min_per_site: int = 0,
+    balanced: bool = False,
+) -> list[IntArray]:
+    """Deals out each class in proportions from Dirichlet(α): the smaller `alpha`, the stronger the skew.
+
+    `balanced` gives no more to a site that already holds its even part of the corpus. `min_per_site` draws
+    the whole cut again until each site holds that many.
+    """
+    _at_least(1, "sites", sites)
+    _at_least(0, "min_per_site", min_per_site)
+    if not 0 < alpha < math.inf:
+        raise ValueError(f"alpha is {alpha}: use a finite number above 0, such as 0.5")
+    classes, coded = np.unique(np.asarray(labels), return_inverse=True)
+    if min_per_site * sites > len(coded):
+        raise ValueError(
+            f"min_per_site is {min_per_site}, but {len(coded)} examples cannot give that many to each of "
+            f"{sites} sites: lower min_per_site or use fewer sites"
+        )
+    members = _groups(coded, len(classes))
+    below = np.arange(0)
+    for _ in range(DRAWS):
+        # NIID-Bench's order of draws: per class the shuffle, then the proportions.
+        dealt = [(rng.permutation(indices), _shares(alpha, sites, rng)) for indices in members]
+        owners = _owners(dealt, sites, balanced=balanced)
+        below = np.flatnonzero(np.bincount(owners, minlength=sites) < min_per_site)
+        if not below.size:
+            return _groups(owners, sites)
+    named = ", ".join(map(str, below[:10])) + (", …" if below.size > 10 else "")
+    raise ValueError(
+        f"after {DRAWS} draws {below.size} of {sites} sites are still below min_per_site={min_per_site} "
+        f"(sites {named}): raise alpha (now {alpha}), lower min_per_site or use fewer sites"
+    )
+
+
+def cut(labels: npt.ArrayLike, proportions: npt.ArrayLike, *, balanced: bool = False) -> list[IntArray]:
+    """The cut that given proportions [class, site] make of labels 0, 1, …: nothing is drawn or shuffled."""
+    coded = np.asarray(labels, dtype=np.int64)
+    shares = np.asarray(proportions, dtype=np.float64)
+    if shares.ndim != 2 or not shares.shape[1]:
+        raise ValueError(f"proportions have the shape {shares.shape}: give a row per class, a column per site")
+    if not (np.all(shares >= 0) and np.allclose(shares.sum(axis=1), 1)):
+        raise ValueError(f"proportions are {shares.tolist()}: each row needs shares from 0 that add up to 1")
+    if coded.size and not 0 <= coded.min() <= coded.max() < len(shares):
+        raise ValueError(
+            f"labels run from {coded.min()} to {coded.max()}, proportions have {len(shares)} rows: "
+            "number the classes from 0 and give each a row"
+        )
+    dealt = list(zip(_groups(coded, len(shares)), shares, strict=True))
+    return _groups(_owners(dealt, shares.shape[1], balanced=balanced), shares.shape[1])
+
+
+def by_source(sources: Sequence[str], sites: int | None = None, rng: Rng | None = None) -> dict[str, IntArray]:
+    """One site per source and named by it, or whole sources gathered into `sites` of similar size.
+
+    Gathering takes the largest source first, each onto the smallest site so far. Equal sources go by first
+    appearance, or by chance with an `rng`.
+    """
+    if "" in sources:
+        raise ValueError(f"sources[{list(sources).index('')}] is empty: say where each example comes from, or use iid")
+    codes = {source: code for code, source in enumerate(dict.fromkeys(sources))}
+    coded = np.array([codes[source] for source in sources], dtype=np.int64)
+    if sites is None:
+        return dict(zip(codes, _groups(coded, len(codes)), strict=True))
+    _at_least(1, "sites", sites)
+    if sites > len(codes):
+        raise ValueError(f"sites is {sites}, but there are {len(codes)} sources and none is split: use fewer sites")
+    sizes = np.bincount(coded, minlength=len(codes))
+    queue = np.arange(len(codes)) if rng is None else rng.permutation(len(codes))
+    smallest = [(0, site) for site in range(sites)]
+    site_of = np.empty(len(codes), dtype=np.int64)
+    for source in queue[np.argsort(-sizes[queue], kind="stable")]:
+        held, site = smallest[0]
+        site_of[source] = site
+        heapq.heapreplace(smallest, (held + int(sizes[source]), site))
+    width = max(3, len(str(sites - 1)))
+    return {f"site-{k:0{width}}": part for k, part in enumerate(_groups(site_of[coded], sites))}
+
+
+def _shares(alpha: float, sites: int, rng: Rng) -> FloatArray:
+    shares = rng.dirichlet(np.full(sites, alpha))
+    if not math.isclose(shares.sum(), 1, rel_tol=1e-6):  # RandomState's gammas underflow below about 1e-3
+        raise ValueError(
+            f"alpha is {alpha}, out of reach of {type(rng).__name__}: use numpy.random.default_rng "
+            "or an alpha nearer to 1"
+        )
+    return shares
+
+
+def _owners(dealt: Sequence[tuple[IntArray, FloatArray]], sites: int, *, balanced: bool) -> IntArray:
+    """The site of each index, given each class's indices and its shares per site."""
+    total = sum(len(indices) for indices, _ in dealt)
+    owners = np.empty(total, dtype=np.int64)
+    held = np.zeros(sites, dtype=np.int64)
+    for indices, drawn in dealt:
+        if not len(indices):
+            continue
+        shares = _to_open(drawn, held * sites < total) if balanced else drawn
+        bounds = np.floor(np.cumsum(shares) * len(indices))[:-1]
+        owners[indices] = np.searchsorted(bounds, np.arange(len(indices)), side="right")
+        held += np.bincount(owners[indices], minlength=sites)
+    return owners
+
+
+def _to_open(shares: FloatArray, is_open: npt.NDArray[np.bool_]) -> FloatArray:
+    kept: FloatArray = shares * is_open
+    # A tiny alpha can leave the open sites nothing, which NIID-Bench divides by: they then share evenly.
+    kept = kept if kept.any() else is_open.astype(np.float64)
+    return kept / float(kept.sum())
+
+
+def _groups(codes: IntArray, count: int) -> list[IntArray]:
+    """The positions that hold 0, 1, … `count` - 1, each group ascending."""
+    ends = np.cumsum(np.bincount(codes, minlength=count))
+    return np.split(np.argsort(codes, kind="stable"), ends)[:-1]
+
+
+def _at_least(least: int, name: str, value: int) -> None:
+    if value < least:
+        raise ValueError(f"{name} is {value}: use {least} or more")

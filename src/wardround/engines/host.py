@@ -1,0 +1,70 @@
+"""What stands behind a site's door: the same in one process, in a pool of workers and in a hospital.
+
+A host opens sites when their turn comes, keeps the data of a few at hand, and turns whatever goes wrong in a
+step into a `Fault`: a code, the name of the error and where it was raised, never its text, which could quote
+a note. `SiteFailed` carries the original for a debugger on the same machine.
+"""
+
+import traceback
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Protocol
+
+from wardround.core.cohort import Fault, Layer
+from wardround.core.files import file_name
+from wardround.core.method import Method
+from wardround.core.record import Message
+from wardround.core.serve import serve
+from wardround.core.site import Exchange, Memory, Site, SiteData, Task
+
+__all__ = ["Federation", "Host"]
+
+AT_HAND = 64  # sites whose data stay open; more would grow with the federation
+
+
+class Federation(Protocol):
+    """Sites by name, each opened on its own."""
+
+    @property
+    def names(self) -> Sequence[str]: ...  # noqa: D102 -- the class says it
+
+    def open(self, name: str) -> SiteData:
+        """The data of one site."""
+
+
+class Host:
+    """Runs steps at the sites of one machine."""
+
+    def __init__(
+        self,
+        method: Method[Any],
+        task: Task,
+        federation: Federation,
+        memory: Path,
+        layers: Sequence[Layer] = (),
+    ) -> None:
+        self.method, self.task, self.memory, self.layers = method, task, memory, tuple(layers)
+        self.opened: Callable[[str], SiteData] = lru_cache(maxsize=AT_HAND)(federation.open)
+        self.error: Exception | None = None
+        """The last error of a step, for those who may read it."""
+
+    def site(self, name: str, exchange: Exchange, received: Message | None = None) -> Site:
+        """The site of this name, at this exchange."""
+        memory = Memory(self.memory / file_name(name))
+        return Site(name, self.task, lambda: self.opened(name), memory, exchange, received)
+
+    def serve(self, name: str, exchange: Exchange, message: Message) -> Message | Fault:
+        """The site's reply, or the fault in its place."""
+        try:
+            return serve(self.method, message, self.site(name, exchange, message), self.layers)
+        except Exception as error:  # noqa: BLE001 -- whatever it is, its text must not leave
+            self.error = error
+            return Fault("failed", describe(error))
+
+
+def describe(error: Exception) -> str:
+    """The error's class and where it was raised, without its text."""
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+    return f"{type(error).__name__}{where}"

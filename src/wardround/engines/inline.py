@@ -1,0 +1,202 @@
+"""The embedded engine: all sites on this machine, one after another or in a pool of worker processes.
+
+Serial, pooled and strict runs give the same bits: a site's work depends only on the message, its data and its
+seed, and every process computes with one thread.
+
+Workers are plain processes that rebuild the study from its text (`wardround.worker`) and speak frames over
+pipes, in our own encoding: no pickle. A worker that dies is replaced and its site asked again; a site whose
+worker dies twice is at fault.
+"""
+
+import json
+import selectors
+import struct
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict
+from typing import IO, Any, TypeVar, cast
+
+from wardround.core.cohort import Fault
+from wardround.core.manifest import Manifest
+from wardround.core.method import Step
+from wardround.core.record import DecodeError, Message, decode
+from wardround.core.site import Exchange
+from wardround.engines.host import Host
+from wardround.layers.ledger import Ledger
+
+__all__ = ["Pool", "Serial", "SiteFailed", "read_frame", "write_frame"]
+
+R = TypeVar("R", bound=Message)
+
+
+class SiteFailed(RuntimeError):
+    """A step raised an error at a site; in a simulation that is a fault in the code, and stops the run."""
+
+    def __init__(self, name: str, exchange: Exchange, fault: Fault) -> None:
+        super().__init__(
+            f"{name} failed in step {exchange.step!r} of round {exchange.round}: {fault.detail}; "
+            f"its text is not shown, since it could quote a note: --traceback shows it"
+        )
+
+
+class Serial:
+    """One site after the other, in this process."""
+
+    def __init__(self, host: Host, ledger: Ledger | None, manifest: Manifest, *, strict: bool = False) -> None:
+        self.host, self.ledger, self.manifest, self.strict = host, ledger, manifest, strict
+
+    def deliver(
+        self, exchange: Exchange, step: Step[Any, R], messages: Mapping[str, Message]
+    ) -> Iterable[tuple[str, R | Fault]]:
+        """Each site's reply in turn."""
+        for name, message in messages.items():
+            sent = decode(step.message, message.encode()) if self.strict else message
+            reply = self.host.serve(name, exchange, sent)
+            if isinstance(reply, Fault):
+                raise SiteFailed(name, exchange, reply) from self.host.error
+            if self.ledger:
+                self.ledger.leave(reply, self.host.site(name, exchange, message))
+            if self.strict:
+                reply = decode(step.reply, reply.encode(), limit=self.manifest.limit(step.reply))
+            yield name, cast("R", reply)
+
+    def close(self) -> None:
+        """Nothing to stop."""
+
+
+class Pool:
+    """Sites dealt out to worker processes, one at a time to each."""
+
+    def __init__(self, spec: Mapping[str, Any], workers: int, host: Host, ledger: Ledger | None) -> None:
+        self.spec, self.host, self.ledger = spec, host, ledger
+        self.workers = [_Worker(spec) for _ in range(workers)]
+
+    def deliver(
+        self, exchange: Exchange, step: Step[Any, R], messages: Mapping[str, Message]
+    ) -> Iterable[tuple[str, R | Fault]]:
+        """Each site's reply as it comes in."""
+        for name, reply in self._replies(exchange, step, messages):
+            if isinstance(reply, Fault):
+                if reply.code == "failed":
+                    raise SiteFailed(name, exchange, reply)
+            elif self.ledger:
+                self.ledger.leave(reply, self.host.site(name, exchange, messages[name]))
+            yield name, reply
+
+    def _replies(
+        self, exchange: Exchange, step: Step[Any, R], messages: Mapping[str, Message]
+    ) -> Iterator[tuple[str, R | Fault]]:
+        encoded: dict[int, bytes] = {}
+        queue = deque(messages)
+        tries = dict.fromkeys(messages, 0)
+        busy: dict[_Worker, str] = {}
+        with selectors.DefaultSelector() as selector:
+            idle = list(self.workers)
+            while queue or busy:
+                while queue and idle:
+                    name, worker = queue.popleft(), idle.pop()
+                    message = messages[name]
+                    data = encoded.setdefault(id(message), b"") or message.encode()
+                    encoded[id(message)] = data
+                    tries[name] += 1
+                    busy[worker] = name
+                    selector.register(worker.out, selectors.EVENT_READ, worker)
+                    worker.ask(name, exchange, data)
+                for key, _ in selector.select():
+                    worker = key.data
+                    selector.unregister(worker.out)
+                    name = busy.pop(worker)
+                    answer = worker.answer(step)
+                    if answer is not None:
+                        idle.append(worker)
+                        yield name, answer
+                        continue
+                    code = worker.stop()
+                    replacement = _Worker(self.spec)
+                    self.workers[self.workers.index(worker)] = replacement
+                    idle.append(replacement)
+                    if tries[name] < 2:
+                        queue.appendleft(name)
+                    else:
+                        yield (
+                            name,
+                            Fault("lost", f"its worker process died twice (exit code {code}); out of memory?"),
+                        )
+
+    def close(self) -> None:
+        """Stop the workers."""
+        for worker in self.workers:
+            worker.stop()
+
+
+class _Worker:
+    """One worker process and the frames to and from it."""
+
+    def __init__(self, spec: Mapping[str, Any]) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "wardround.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        self.sent: bytes | None = None
+        with suppress(BrokenPipeError):  # found out when it is asked
+            write_frame(self.into, dict(spec))
+
+    @property
+    def into(self) -> IO[bytes]:
+        return cast("IO[bytes]", self.process.stdin)
+
+    @property
+    def out(self) -> IO[bytes]:
+        return cast("IO[bytes]", self.process.stdout)
+
+    def ask(self, name: str, exchange: Exchange, data: bytes) -> None:
+        """Hand over a message; one that it has already is not sent twice."""
+        again = data is self.sent
+        self.sent = data
+        head = {"site": name, "exchange": asdict(exchange), "again": again}
+        with suppress(BrokenPipeError):  # its end of the answer pipe is closed too, which `answer` sees
+            write_frame(self.into, head, b"" if again else data)
+
+    def answer(self, step: Step[Any, R]) -> R | Fault | None:
+        """The reply or the fault; None if the process is gone."""
+        frame = read_frame(self.out)
+        if frame is None:
+            return None
+        head, data = frame
+        if "fault" in head:
+            return Fault(*head["fault"])
+        try:
+            return decode(step.reply, data)
+        except DecodeError as error:
+            return Fault("invalid", str(error))
+
+    def stop(self) -> int:
+        """End the process and say how it ended."""
+        for pipe in (self.into, self.out):
+            with suppress(BrokenPipeError):
+                pipe.close()
+        try:
+            return self.process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            return self.process.wait()
+
+
+def write_frame(pipe: IO[bytes], head: Mapping[str, Any], data: bytes = b"") -> None:
+    """Two lengths, a JSON head, and data."""
+    raw = json.dumps(head).encode()
+    pipe.write(struct.pack("<QQ", len(raw), len(data)) + raw)
+    pipe.write(data)
+    pipe.flush()
+
+
+def read_frame(pipe: IO[bytes]) -> tuple[dict[str, Any], bytes] | None:
+    """The next frame, or None if the other end is gone."""
+    lengths = pipe.read(16)
+    if len(lengths) < 16:
+        return None
+    first, second = struct.unpack("<QQ", lengths)
+    raw, data = pipe.read(first), pipe.read(second)
+    return (json.loads(raw), data) if len(raw) == first and len(data) == second else None

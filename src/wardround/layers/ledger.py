@@ -1,0 +1,142 @@
+"""The ledger: what crossed the wire, written down by each side for itself.
+
+One line of JSON per exchange at a site, one per message at the coordinator. Each line carries the SHA-256 of
+itself and the line before, so that no byte of the past can be changed unseen:
+
+    hash = SHA-256(hash of the line before + this line without its hash)
+
+Lines are collected and written by `flush`; the run flushes before each checkpoint, a site process before
+each reply. `verify` reads a file back.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from wardround.core.cohort import Layer
+from wardround.core.files import file_name
+from wardround.core.record import Message
+from wardround.core.site import Exchange, Site
+
+__all__ = ["Chain", "Ledger", "LedgerError", "verify"]
+
+START = "0" * 64
+SEAM = ',"hash":"'
+
+
+class LedgerError(ValueError):
+    """A ledger's chain is broken."""
+
+
+class Chain:
+    """One hash-chained file, appended to."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.head = _head(path)
+        self.lines: list[str] = []
+
+    def append(self, entry: Mapping[str, Any]) -> None:
+        """Add a line; it reaches the disk with the next `flush`."""
+        body = json.dumps(entry, ensure_ascii=False, separators=(",", ":"))[:-1]
+        self.head = hashlib.sha256((self.head + body).encode()).hexdigest()
+        self.lines.append(f'{body}{SEAM}{self.head}"}}\n')
+
+    def flush(self, *, durable: bool = False) -> None:
+        """Write the collected lines; `durable` also waits for the disk."""
+        if not self.lines:
+            return
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("a", encoding="utf-8", newline="\n") as file:
+            file.write("".join(self.lines))
+            file.flush()
+            if durable:
+                os.fsync(file.fileno())
+        self.lines.clear()
+
+
+def verify(path: Path) -> int:
+    """The number of lines of an intact ledger, or a `LedgerError` with the first bad line."""
+    head = START
+    count = 0
+    with path.open("rb") as file:
+        for count, raw in enumerate(file, 1):
+            body, seam, rest = raw.decode("utf-8", "replace").partition(SEAM)
+            head = hashlib.sha256((head + body).encode()).hexdigest()
+            if not seam or rest != f'{head}"}}\n' or raw != f"{body}{SEAM}{rest}".encode():
+                raise LedgerError(f"{path}:{count}: the chain is broken here; this line or one before it was changed")
+    return count
+
+
+def _head(path: Path) -> str:
+    """The hash of the last whole line; a line cut off by a crash is set aside, not built upon."""
+    if not path.exists() or path.stat().st_size == 0:
+        return START
+    with path.open("rb+") as file:
+        end = file.seek(0, os.SEEK_END)
+        start = max(0, end - (1 << 16))
+        file.seek(start)
+        tail = file.read()
+        whole, _, torn = tail.rpartition(b"\n")
+        if torn:
+            path.with_suffix(".torn").write_bytes(torn)
+            file.truncate(end - len(torn))
+        last = whole.rpartition(b"\n")[2].decode("utf-8", "replace")
+    return last.partition(SEAM)[2][:64] or START
+
+
+class Ledger(Layer):
+    """The coordinator's copy and each site's copy, in one folder where one machine plays both."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._own: Chain | None = None
+        self._sites: dict[str, Chain] = {}
+
+    @property
+    def _coordinator(self) -> Chain:
+        if self._own is None:
+            self._own = Chain(self.folder / "coordinator.jsonl")
+        return self._own
+
+    def send(self, messages: Mapping[str, Message], exchange: Exchange) -> Mapping[str, Message]:
+        """Note what goes out; one line where all get the same."""
+        groups: dict[int, list[str]] = {}
+        for name, message in messages.items():
+            groups.setdefault(id(message), []).append(name)
+        for names in groups.values():
+            message = messages[names[0]]
+            self._coordinator.append(_line(exchange) | {"to": names, "message": _said(message)})
+        return messages
+
+    def arrive(self, reply: Message, name: str, exchange: Exchange) -> Message:
+        """Note what came in."""
+        self._coordinator.append(_line(exchange) | {"from": name, "message": _said(reply)})
+        return reply
+
+    def leave(self, reply: Message, site: Site) -> Message:
+        """Note, in the site's own copy, what it was sent and what it answered."""
+        chain = self._sites.get(site.name) or Chain(self.folder / "sites" / f"{file_name(site.name)}.jsonl")
+        self._sites[site.name] = chain
+        received = None if site.received is None else _said(site.received)
+        chain.append(_line(site.exchange) | {"received": received, "sent": _said(reply)})
+        return reply
+
+    def flush(self) -> None:
+        """Write all lines collected since the last flush."""
+        self._coordinator.flush(durable=True)
+        for chain in self._sites.values():
+            chain.flush()
+
+
+def _line(exchange: Exchange) -> dict[str, Any]:
+    time = datetime.now(UTC).isoformat(timespec="seconds")
+    return {"time": time, "round": exchange.round, "exchange": exchange.number, "step": exchange.step}
+
+
+def _said(message: Message) -> dict[str, Any]:
+    return {"kind": type(message).__name__, "bytes": message.nbytes}

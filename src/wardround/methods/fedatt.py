@@ -1,0 +1,120 @@
+"""FedAtt: the farther a site has moved, the more it weighs.
+
+Ji et al., "Learning Private Neural Language Modeling with Attentive Aggregation", IJCNN 2019.
+
+    per tensor: a = softmax_k ‖Δ_k‖,  θ ← θ + ε Σ a_k Δ_k
+
+The coordinator sees only sums. A softmax is a ratio of sums: a site sends e^(s−b)·Δ and e^(s−b) for its
+distances s and a bound b that all are told, and the coordinator divides two totals. The bound follows the
+distances from round to round; in a round whose distances it does not suit (they would overflow, or all vanish)
+the exchange is repeated with a better one, which the summed distances give.
+
+Departures: Frobenius norms; the authors' code takes the spectral norm of matrices (`norm = "spectral"`).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal, cast
+
+import torch
+from annotated_types import Gt
+from torch import Tensor
+
+from wardround.core.cohort import Cohort
+from wardround.core.method import Method, on_site
+from wardround.core.record import Message, reveals
+from wardround.core.site import Site, Task
+from wardround.core.training import LocalTraining, Term
+from wardround.core.weights import Weights
+
+__all__ = ["Attended", "Bounded", "FedAtt"]
+
+REACH = 60.0  # e^60 times any change stays far below float32's largest number
+ATTEMPTS = 100
+
+
+class Bounded(Message):
+    """The shared model, and the bound by which distances are shifted; also the state."""
+
+    weights: Weights = reveals("nothing about the receiver; what all sites together have taught the model")
+    bound: Tensor = reveals("nothing; an agreed shift of the distances", shape=("groups",), dtype=torch.float64)
+
+
+class Attended(Message):
+    """A site's change times its share of attention, and what the shares add up to."""
+
+    change: Weights = reveals("how the site's notes move the model; can give away words if embeddings are trained")
+    attention: Tensor = reveals("how far the site moved the model", shape=("groups",), dtype=torch.float64)
+    distance: Tensor = reveals("how far the site moved the model", shape=("groups",), dtype=torch.float64)
+    beyond: int = reveals("whether the site moved the model too far for the bound")
+    sites: int = reveals("nothing; counts the sites")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedAtt(LocalTraining, Method[Bounded]):
+    """Weighs each site, tensor by tensor, by how far it has moved (softmax of distances)."""
+
+    step: Annotated[float, Gt(0)] = 1.2
+    """ε: how far to go along the attended change; above 1 extrapolates."""
+    norm: Literal["frobenius", "spectral"] = "frobenius"
+    per_tensor: bool = True
+    """Whether each tensor has attention of its own, or one distance covers the whole model."""
+    nearer: bool = False
+    """Turns the attention round: nearer sites weigh more. In no paper."""
+
+    def start(self, weights: Weights, cohort: Cohort) -> Bounded:  # noqa: ARG002
+        """The initial model and no shift."""
+        return Bounded(weights, torch.zeros(self._groups(weights), dtype=torch.float64))
+
+    def round(self, state: Bounded, cohort: Cohort) -> Bounded:
+        """θ + ε Σ e^s Δ / Σ e^s."""
+        bound = state.bound
+        for _ in range(ATTEMPTS):
+            total = cohort.total(self.fit, Bounded(state.weights, bound))
+            mean = total.distance / total.sites
+            if total.beyond:
+                bound = torch.maximum(bound + REACH, mean)
+            elif not (total.attention > 0).all():
+                bound = mean
+            else:
+                step = total.change.scaled(self._spread(self.step / total.attention, state.weights))
+                return Bounded(state.weights + step, bound + total.attention.log())  # ≈ the largest distance
+        raise ArithmeticError(f"the sites' distances lie more than {ATTEMPTS * REACH:.0f} apart; lower lr or raise mu")
+
+    @on_site
+    def fit(self, model: Bounded, site: Site) -> Attended:
+        """Train on the site's own examples and measure how far that led."""
+        change = self.train(site, model.weights, self.terms(model.weights)).weights - model.weights
+        distance = self.distance(change) * (-1 if self.nearer else 1)
+        reach = distance - model.bound
+        attention = reach.clamp(max=REACH).exp()
+        beyond = int((reach > REACH).any())
+        return Attended(change.scaled(self._spread(attention, change)), attention, distance, beyond, 1)
+
+    def distance(self, change: Weights) -> Tensor:
+        """‖Δ‖ per tensor, or once over all."""
+        if not self.per_tensor:
+            whole: Tensor = change.flat.double().norm().reshape(1)
+            return whole
+        norms: Tensor = change.norms(_spectral if self.norm == "spectral" else torch.linalg.vector_norm).double()
+        return norms
+
+    def terms(self, weights: Weights) -> Sequence[Term]:  # noqa: ARG002
+        """What the local loss has beyond the task's."""
+        return ()
+
+    def sizes(self, task: Task, weights: Weights) -> Mapping[str, int]:  # noqa: ARG002
+        """As many distances as tensors, or one."""
+        return {"groups": self._groups(weights)}
+
+    def _groups(self, weights: Weights) -> int:
+        return len(weights) if self.per_tensor else 1
+
+    def _spread(self, factors: Tensor, weights: Weights) -> Tensor:
+        return factors.expand(len(weights))
+
+
+def _spectral(tensor: Tensor) -> Tensor:
+    """The largest singular value of a matrix; of anything else, the Euclidean norm."""
+    norm = torch.linalg.matrix_norm(tensor, 2) if tensor.dim() == 2 else torch.linalg.vector_norm(tensor)
+    return cast("Tensor", norm)

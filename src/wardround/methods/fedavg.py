@@ -1,0 +1,55 @@
+"""FedAvg: sites train, the coordinator averages.
+
+McMahan et al., "Communication-Efficient Learning of Deep Networks from Decentralized Data", AISTATS 2017.
+
+    θ ← θ + Σ n_k/n · Δ_k
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from wardround.core.cohort import Cohort
+from wardround.core.method import Global, Method, on_site
+from wardround.core.record import Message, reveals
+from wardround.core.site import Site
+from wardround.core.training import LocalTraining, Term
+from wardround.core.weights import Weights
+
+__all__ = ["FedAvg", "Update"]
+
+
+class Update(Message):
+    """What a site's own training changed, weighted, and the weight."""
+
+    change: Weights = reveals("how the site's notes move the model; can give away words if embeddings are trained")
+    weight: int = reveals("how many training examples the site has (or 1 under a uniform mean)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedAvg(LocalTraining, Method[Global]):
+    """Averages the sites' changes, weighted by their numbers of examples."""
+
+    mean: Literal["weighted", "uniform"] = "weighted"
+
+    def start(self, weights: Weights, cohort: Cohort) -> Global:  # noqa: ARG002
+        """The initial model."""
+        return Global(weights)
+
+    def round(self, state: Global, cohort: Cohort) -> Global:
+        """θ + Σ n_k Δ_k / Σ n_k; unchanged if nobody had an example."""
+        total = cohort.total(self.fit, state)
+        if total.weight == 0:
+            return state
+        return Global(state.weights + total.change / total.weight)
+
+    @on_site
+    def fit(self, model: Global, site: Site) -> Update:
+        """Train on the site's own examples."""
+        weight = len(site.data.train) if self.mean == "weighted" else 1
+        trained = self.train(site, model.weights, self.terms(model.weights))
+        return Update((trained.weights - model.weights) * weight, weight)
+
+    def terms(self, weights: Weights) -> Sequence[Term]:  # noqa: ARG002
+        """What the local loss has beyond the task's."""
+        return ()

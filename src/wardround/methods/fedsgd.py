@@ -1,0 +1,49 @@
+"""FedSGD: one full-batch gradient from each site, one step at the coordinator.
+
+McMahan et al. 2017 (see `fedavg.py`); FLCMC eq. 3.
+
+    θ ← θ − η Σ n_k/n · g_k
+"""
+
+from dataclasses import dataclass
+
+from wardround.core.cohort import Cohort
+from wardround.core.method import Global, Method, on_site
+from wardround.core.record import Message, reveals
+from wardround.core.site import Site
+from wardround.core.training import LocalTraining
+from wardround.core.weights import Weights
+
+__all__ = ["FedSGD", "Gradient"]
+
+
+class Gradient(Message):
+    """The gradient of a site's loss, weighted, and the weight."""
+
+    gradient: Weights = reveals("how the site's notes would move the model; can give away words and labels")
+    examples: int = reveals("how many training examples the site has")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedSGD(LocalTraining, Method[Global]):
+    """Sums the sites' gradients and takes one step; `batch` only bounds memory."""
+
+    batch: int = 1024
+
+    def start(self, weights: Weights, cohort: Cohort) -> Global:  # noqa: ARG002
+        """The initial model."""
+        return Global(weights)
+
+    def round(self, state: Global, cohort: Cohort) -> Global:
+        """θ − η Σ n_k g_k / Σ n_k; unchanged if nobody had an example."""
+        total = cohort.total(self.grade, state)
+        if total.examples == 0:
+            return state
+        lr = self.lr * self.decay ** (cohort.round - 1)
+        return Global(state.weights - total.gradient * (lr / total.examples))
+
+    @on_site
+    def grade(self, model: Global, site: Site) -> Gradient:
+        """The gradient over all of the site's examples."""
+        examples = len(site.data.train)
+        return Gradient(self.full_gradient(site, model.weights) * examples, examples)

@@ -1,0 +1,59 @@
+"""What federated methods are measured against: each site alone, and all data in one place."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from wardround.core.cohort import Cohort
+from wardround.core.method import Counts, Exam, Global, Method, on_site
+from wardround.core.record import Message, Private, reveals
+from wardround.core.site import Site
+from wardround.core.training import LocalTraining
+from wardround.core.weights import Weights
+from wardround.methods.fedavg import FedAvg
+
+__all__ = ["Centralised", "Local"]
+
+
+class Done(Message):
+    """That a site has trained by itself; nothing it learnt."""
+
+    sites: int = reveals("nothing; counts the sites")
+
+
+class OwnModel(Private):
+    """The model of a site that trains alone."""
+
+    weights: Weights
+
+
+@dataclass(frozen=True, kw_only=True)
+class Local(LocalTraining, Method[Global]):
+    """Each site alone: nothing learnt leaves, and there is no shared model."""
+
+    def start(self, weights: Weights, cohort: Cohort) -> Global:  # noqa: ARG002
+        """The initial model, from which all begin."""
+        return Global(weights)
+
+    def round(self, state: Global, cohort: Cohort) -> Global:
+        """Every site trains on; the shared state stays the initial model."""
+        cohort.total(self.fit, state)
+        return state
+
+    @on_site
+    def fit(self, model: Global, site: Site) -> Done:
+        """Train on from the site's own model."""
+        own = site.recall(OwnModel, OwnModel(model.weights))
+        site.keep(OwnModel(self.train(site, own.weights).weights))
+        return Done(1)
+
+    @on_site
+    def evaluate(self, exam: Exam, site: Site) -> Counts:
+        """Try the site's own model on its own examples."""
+        return self.tried(site.recall(OwnModel, OwnModel(exam.weights)).weights, exam.split, site)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Centralised(FedAvg):
+    """All examples pooled in one place: the upper bound, possible only in a simulation."""
+
+    pooled: ClassVar[bool] = True

@@ -1,0 +1,131 @@
+"""How far a run is: a bar or a table on a terminal, plain lines elsewhere."""
+
+import time
+from collections.abc import Sequence
+from typing import Self
+
+from rich.console import Console
+from rich.live import Live
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+
+from wardround.run import Line
+from wardround.study import Cell, Study
+from wardround.sweep import CellState
+
+__all__ = ["Grid", "Single"]
+
+LINE_SECONDS = 5.0
+
+
+def headline(metrics: dict[str, float]) -> str:
+    """The first metric, or nothing yet."""
+    return next((f"{name} {value:.4f}" for name, value in metrics.items()), "")
+
+
+class _Shown:
+    """A rich display on a terminal; elsewhere a line every few seconds; with `quiet`, nothing."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self.console = Console(stderr=True)
+        self.plain = not quiet and not self.console.is_terminal
+        self.rich = not quiet and self.console.is_terminal
+        self.last = 0.0
+
+    def due(self, *, over: bool) -> bool:
+        """Whether another plain line is due."""
+        now = time.monotonic()
+        if not self.plain or (now - self.last < LINE_SECONDS and not over):
+            return False
+        self.last = now
+        return True
+
+
+class Single(_Shown):
+    """One run's bar: round, metric, megabytes, time left."""
+
+    def __init__(self, study: Study, *, quiet: bool) -> None:
+        super().__init__(quiet=quiet)
+        self.study, self.up, self.best = study, 0, ""
+        columns = (
+            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[said]}"),
+            TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
+        )  # fmt: skip
+        self.bar = Progress(*columns, console=self.console, disable=not self.rich)
+        self.task = self.bar.add_task(study.name, total=study.rounds, said="")
+
+    def __enter__(self) -> Self:
+        self.bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.bar.stop()
+
+    def line(self, line: Line) -> None:
+        """Take in a round."""
+        self.up += line.up
+        self.best = headline(line.metrics) or self.best
+        said = f"{self.best}  {self.up / 1e6:.2f} MB up"
+        self.bar.update(self.task, completed=line.round, said=said)
+        for name, why in line.left_out.items():
+            self.console.print(f"round {line.round}: {name} left out ({why})", highlight=False)
+        if self.due(over=line.round == self.study.rounds):
+            self.console.print(f"{self.study.name}: round {line.round}/{self.study.rounds}  {said}", highlight=False)
+
+
+class Grid(_Shown):
+    """A grid's live table: each cell's round, metric, megabytes and time left."""
+
+    def __init__(self, cells: Sequence[Cell], *, quiet: bool) -> None:
+        super().__init__(quiet=quiet)
+        self.live = Live(console=self.console, refresh_per_second=2, transient=True)
+        self.count = len(cells)
+
+    def __enter__(self) -> Self:
+        if self.rich:
+            self.live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.rich:
+            self.live.stop()
+
+    def show(self, states: list[CellState]) -> None:
+        """Take in how far the cells are."""
+        if self.rich:
+            self.live.update(self._table(states))
+        done = sum(state.done for state in states)
+        if self.due(over=done == self.count):
+            now = ", ".join(f"{s.cell.label} {s.round}/{s.cell.study.rounds} {headline(s.line.get('metrics', {}))}"
+                            for s in states if s.process)  # fmt: skip
+            self.console.print(f"{done}/{self.count} cells done; {now}", highlight=False, soft_wrap=True)
+
+    def _table(self, states: list[CellState]) -> Table:
+        table = Table("cell", "round", "metric", "MB up", "left", box=None)
+        height = max(self.console.height - 4, 5)
+        busy = [state for state in states if state.process]
+        rest = [state for state in states if not state.process and (state.done or state.failed)]
+        for state in [*rest[-max(height - len(busy), 0) :], *busy]:
+            said = headline(state.line.get("metrics", {}))
+            left = "failed" if state.failed else "done" if state.done else _left(state)
+            rounds = f"{state.round}/{state.cell.study.rounds}"
+            table.add_row(state.cell.label, rounds, said, f"{state.up / 1e6:.2f}", left)
+        waiting = len(states) - len(busy) - len(rest)
+        if waiting:
+            table.add_row(f"… and {waiting} waiting", "", "", "", "")
+        return table
+
+
+def _left(state: CellState) -> str:
+    gone, did = time.monotonic() - state.began, state.round - state.first
+    if did <= 0:
+        return "…"
+    seconds = gone / did * (state.cell.study.rounds - state.round)
+    return f"{int(seconds // 60)}:{int(seconds % 60):02d}"

@@ -1,0 +1,390 @@
+"""A study file (TOML) becomes validated settings: the only source of what a run does.
+
+    name = "synthetic-fedpap"
+    rounds = 200
+    [corpus]
+    name = "synthetic"
+    alpha = 0.5
+    [task]
+    name = "features"
+    [method]
+    name = "fedpap"
+    mu = 0.03
+    [grid]
+    "method.step" = [1.2, 4.0]
+
+`[method]`, `[task]`, `[corpus]` and `[partition]` each name an entry of a registry; their other keys are the
+fields of that entry's dataclass, with its types and limits. A study is checked whole: all its errors come at
+once, unknown keys with the nearest valid one. `[grid]` lists values for dotted keys (or whole tables); every
+combination is one run, a *cell*; `seeds` is one more such list. `[expected]` is for the reader: published numbers
+beside measured ones.
+"""
+
+import copy
+import dataclasses
+import difflib
+import hashlib
+import importlib
+import itertools
+import json
+import re
+import sys
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_type_hints
+
+import tomli_w
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+
+from wardround.core.method import Method
+from wardround.corpora import CORPORA, PARTITIONS
+from wardround.methods import METHODS
+from wardround.tasks import TASKS
+
+__all__ = ["Cell", "Study", "StudyError", "load_study"]
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+class StudyError(ValueError):
+    """What is wrong with a study, all of it, one line each."""
+
+    def __init__(self, where: str, problems: Iterable[str]) -> None:
+        self.where, self.problems = where, list(problems)
+        lines = "".join(f"\n  {problem}" for problem in self.problems)
+        many = f"{len(self.problems)} problems" if len(self.problems) > 1 else "1 problem"
+        super().__init__(f"{where}: {many}{lines}")
+
+
+class _Table(BaseModel):
+    """A TOML table: unknown keys, NaN and infinity are errors."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, frozen=True, strict=True)
+
+
+class Sites(_Table):
+    """Who takes part in a round."""
+
+    fraction: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """C: the share of sites drawn for each round."""
+    per_round: Annotated[int, Field(ge=1)] | None = None
+    """Their number, instead of `fraction`."""
+    quorum: Annotated[int, Field(ge=1)] = 1
+    """With fewer usable replies the run stops."""
+
+
+class Evaluation(_Table):
+    """When, on what, and how closely the shared model is tried."""
+
+    every: Annotated[int, Field(ge=1)] = 1
+    splits: tuple[Literal["test", "train", "valid"], ...] = ("test",)
+    each: bool = False
+    """Whether the coordinator sees each site's counts (then the report has them), not only their sum."""
+
+
+class Stop(_Table):
+    """Stop when a metric reaches its target."""
+
+    metric: str = "accuracy"
+    target: float
+    early: bool = True
+    """False goes on to the last round and only notes when the target was reached."""
+
+
+class _Outline(_Table):
+    """The study's own keys; the named tables are checked by what they name."""
+
+    name: str
+    description: str = ""
+    rounds: Annotated[int, Field(ge=1)]
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
+    seeds: Annotated[tuple[Annotated[int, Field(ge=0, lt=2**32)], ...], Field(min_length=1)] | None = None
+    method: dict[str, Any]
+    task: dict[str, Any]
+    corpus: dict[str, Any]
+    partition: dict[str, Any] | None = None
+    sites: Sites = Sites()
+    evaluation: Evaluation = Evaluation()
+    stop: Stop | None = None
+    grid: dict[str, Any] = {}
+    expected: dict[str, Any] = {}
+
+
+@dataclass(frozen=True)
+class Study:
+    """One run's validated settings: everything is built from these."""
+
+    name: str
+    description: str
+    rounds: int
+    seed: int
+    method: Method[Any]
+    task: Any
+    corpus: Any
+    partition: Any
+    sites: Sites
+    evaluation: Evaluation
+    stop: Stop | None
+    resolved: Mapping[str, Any]
+    """The same as plain tables with every default filled in."""
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of all that decides the result, but for the number of rounds."""
+        told = {key: value for key, value in self.resolved.items() if key not in ("rounds", "description", "name")}
+        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+
+    def toml(self) -> str:
+        """The resolved study as a file that gives the same study again."""
+        return tomli_w.dumps(self.resolved)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One combination of the grid."""
+
+    label: str
+    study: Study
+    choices: Mapping[str, Any]
+
+
+def load_study(path: Path, changes: Iterable[str] = (), *, beside: Path | None = None) -> list[Cell]:
+    """All cells of a study file, with `a.b=c` changes on top; one cell if it has no grid.
+
+    A user's own modules are looked for in the folder `beside`, which is the file's own unless given.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        near = difflib.get_close_matches(path.name, [p.name for p in path.parent.glob("*.toml")], 1)
+        hint = f"did you mean {path.with_name(near[0])}?" if near else "check the path"
+        raise StudyError(str(path), [f"there is no such file; {hint}"]) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise StudyError(str(path), [f"cannot be read: {error}; a study is a text file in UTF-8"]) from None
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise StudyError(str(path), [f"not valid TOML: {error}"]) from None
+    if not tables:
+        raise StudyError(str(path), ["the file is empty; a study has at least name, rounds, method, task, corpus"])
+    for change in changes:
+        key, separator, value = change.partition("=")
+        if not separator:
+            raise StudyError(f"--set {change}", ["write it as key=value, e.g. --set method.mu=0.1"])
+        _put(tables, key.strip(), _parsed(value.strip()))
+    return cells(tables, where=str(path), folder=beside or path.parent)
+
+
+def cells(tables: Mapping[str, Any], *, where: str = "study", folder: Path | None = None) -> list[Cell]:
+    """All cells of a study given as plain tables."""
+    problems: list[str] = []
+    found = []
+    seeds = {"seed": tables["seeds"]} if isinstance(tables.get("seeds"), list) else {}
+    for choices in _combinations({**tables.get("grid", {}), **seeds}, problems):
+        cell = copy.deepcopy({key: value for key, value in tables.items() if key not in ("grid", "expected")})
+        if seeds:
+            del cell["seeds"]
+        for key, value in choices.items():
+            _put(cell, key, value)
+        mine: list[str] = []
+        study = _study(cell, folder, mine)
+        problems += [problem for problem in mine if problem not in problems]
+        if study is not None:
+            found.append(Cell(_label(choices), study, choices))
+    labels = [cell.label for cell in found]
+    problems += [f"grid: two cells are both called {label!r}" for label in {x for x in labels if labels.count(x) > 1}]
+    if problems:
+        raise StudyError(where, problems)
+    return found
+
+
+def _study(tables: Mapping[str, Any], folder: Path | None, problems: list[str]) -> Study | None:
+    outline = _checked(_Outline, tables, "", problems)
+    name, seed = tables.get("name"), tables.get("seed", 0)
+    if isinstance(name, str) and (not NAME.fullmatch(name) or ".." in name):
+        problems.append(f"name = {name!r} becomes a folder's name; use letters, digits, - _ and single dots")
+
+    def table(section: str) -> dict[str, Any] | None:
+        found = tables.get(section)
+        return found if isinstance(found, dict) else None  # anything else the outline has named already
+
+    built: dict[str, Any] = {}
+    plain: dict[str, dict[str, Any]] = {}
+    for section, registry in (
+        ("method", METHODS),
+        ("task", TASKS),
+        ("corpus", CORPORA),
+        ("partition", PARTITIONS),
+    ):
+        settings = table(section)
+        if settings is None:
+            continue
+        kind = str(settings.get("name"))
+        if section == "method" and ":" in kind:
+            own = _imported(kind, folder, problems)
+            built[section], plain[section] = _filled(section, kind, own, {}, settings, problems) if own else (None, {})
+        else:
+            built[section], plain[section] = _named(section, registry, settings, problems, seed=seed)
+    if problems or outline is None:
+        return None
+    resolved: dict[str, Any] = outline.model_dump(mode="json", exclude={"grid", "expected"}, exclude_none=True)
+    o = outline
+    return Study(
+        o.name, o.description, o.rounds, o.seed, built["method"], built["task"], built["corpus"],
+        built.get("partition"), o.sites, o.evaluation, o.stop, resolved | plain,
+    )  # fmt: skip
+
+
+def _imported(name: str, folder: Path | None, problems: list[str]) -> type[Any] | None:
+    module, _, attribute = name.partition(":")
+    if folder is not None and str(folder.resolve()) not in sys.path:
+        sys.path.insert(0, str(folder.resolve()))
+    try:
+        kind = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        problems.append(
+            f"method.name = {name!r} cannot be imported: {error}; looked beside the study file and on the path"
+        )
+        return None
+    if not (isinstance(kind, type) and issubclass(kind, Method)):
+        problems.append(f"method.name = {name!r} is not a wardround Method")
+        return None
+    return kind
+
+
+def _named(
+    section: str, registry: Mapping[str, Any], table: dict[str, Any], problems: list[str], **given: Any
+) -> tuple[Any, dict[str, Any]]:
+    """The registry's entry that a table names, with the table's other keys as its settings."""
+    name = table.get("name")
+    if not isinstance(name, str) or name not in registry:
+        said = "is missing" if name is None else f"= {name!r} is unknown"
+        problems.append(f"{section}.name {said}; {_nearest(str(name), registry)}")
+        return None, {}
+    entry = registry[name]
+    kind, preset = (entry.kind, entry.settings) if hasattr(entry, "kind") else (entry, {})
+    known = {field.name for field in dataclasses.fields(kind)}
+    preset = {**{key: value for key, value in given.items() if key in known}, **preset}
+    return _filled(section, name, kind, preset, table, problems)
+
+
+def _filled(
+    section: str,
+    name: str,
+    kind: Any,
+    preset: Mapping[str, Any],
+    table: Mapping[str, Any],
+    problems: list[str],
+) -> tuple[Any, dict[str, Any]]:
+    values = _checked(_model_of(kind), {**preset, **{k: v for k, v in table.items() if k != "name"}}, section, problems)
+    if values is None:
+        return None, {}
+    settings = {field: getattr(values, field) for field in type(values).model_fields}
+    try:
+        built = kind(**settings)
+    except ValueError as error:
+        problems.append(f"{section}: {error}")
+        return None, {}
+    plain = {key: value for key, value in values.model_dump(mode="json").items() if value is not None}
+    return built, {"name": name, **plain}
+
+
+def _model_of(kind: Any) -> type[BaseModel]:
+    """A dataclass's fields, types and defaults as a table that can be checked."""
+    hints = get_type_hints(kind, include_extras=True)
+    fields: dict[str, Any] = {}
+    for field in dataclasses.fields(kind):
+        if not field.init:
+            continue
+        has_default = field.default is not dataclasses.MISSING
+        fields[field.name] = (hints[field.name], field.default if has_default else ...)
+    model: type[BaseModel] = create_model(kind.__name__, __config__=_Table.model_config, **fields)
+    return model
+
+
+def _checked(kind: type[Any], values: Mapping[str, Any], section: str, problems: list[str]) -> Any:
+    try:
+        return kind.model_validate_json(json.dumps(values, default=str))
+    except ValidationError as error:
+        problems += [_problem(kind, section, found) for found in error.errors()]
+        return None
+
+
+def _problem(kind: type[BaseModel], section: str, found: Mapping[str, Any]) -> str:
+    key = ".".join([section] * bool(section) + [str(part) for part in found["loc"]])
+    if found["type"] == "missing":
+        return f"{key} is missing"
+    if found["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+        parent = kind
+        for part in found["loc"][:-1]:
+            parent = _submodel(parent, str(part))
+        return f"{key} is unknown; {_nearest(str(found['loc'][-1]), parent.model_fields)}"
+    said = found["msg"].removeprefix("Input ").removeprefix("Value error, ")
+    return f"{key} = {_shown(found['input'])}: {said}"
+
+
+def _submodel(kind: type[BaseModel], part: str) -> type[BaseModel]:
+    annotation = kind.model_fields[part].annotation if part in kind.model_fields else None
+    for candidate in (annotation, *getattr(annotation, "__args__", ())):
+        if isinstance(candidate, type) and issubclass(candidate, BaseModel):
+            return candidate
+    return kind
+
+
+def _nearest(name: str, names: Iterable[str]) -> str:
+    known = list(names)
+    near = difflib.get_close_matches(name.lower(), known, 1)
+    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(sorted(known))}"
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False) if not isinstance(value, str) else repr(value)
+    return text if len(text) <= 80 else text[:77] + "…"
+
+
+def _combinations(grid: Mapping[str, Any], problems: list[str]) -> list[dict[str, Any]]:
+    if not isinstance(grid, dict):
+        problems.append("grid is a table of lists")
+        return []
+    for key, values in grid.items():
+        if not isinstance(values, list) or not values:
+            problems.append(f'grid.{key} must be a list of values, e.g. "method.mu" = [0.01, 0.1]')
+            return []
+    return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+
+
+def _put(tables: dict[str, Any], key: str, value: Any) -> None:
+    """Set a dotted key; a table is laid over the one that is there."""
+    *parents, last = key.split(".")
+    for parent in parents:
+        below = tables.setdefault(parent, {})
+        if not isinstance(below, dict):
+            raise StudyError(f"--set {key}", [f"{parent} is a value, not a table"])
+        tables = below
+    if isinstance(value, dict) and isinstance(tables.get(last), dict):
+        tables[last] = {**tables[last], **value}
+    else:
+        tables[last] = value
+
+
+def _parsed(value: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return value
+
+
+def _label(choices: Mapping[str, Any]) -> str:
+    """A folder's name for a combination: `fedpap,mu=0.03,seed=1`."""
+    parts = []
+    for key, value in choices.items():
+        short = key.rpartition(".")[2]
+        if isinstance(value, dict):
+            rest = {k: v for k, v in value.items() if k != "name"}
+            parts += [str(value["name"])] if "name" in value else []
+            parts += [f"{k}={v}" for k, v in rest.items()]
+        else:
+            parts.append(str(value) if short == "name" else f"{short}={value}")
+    return re.sub(r"[^A-Za-z0-9.,=_-]+", "-", ",".join(parts))

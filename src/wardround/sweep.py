@@ -1,0 +1,170 @@
+"""Many cells of a grid side by side, each in a process of its own.
+
+A cell is an ordinary run in a folder of its own, started as `wardround run … --resume`: killing any of them, or
+this process, loses nothing that a second `--resume` does not find. Progress is read from the cells' journals.
+"""
+
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from wardround.core.files import file_name, write
+from wardround.run import RunError
+from wardround.study import Cell
+
+__all__ = ["CellState", "summary", "sweep"]
+
+POLL_SECONDS = 0.5
+
+
+@dataclass
+class CellState:
+    """How far one cell is."""
+
+    cell: Cell
+    folder: Path
+    process: "subprocess.Popen[str] | None" = None
+    began: float = 0.0
+    first: int = 0
+    line: dict[str, Any] = field(default_factory=dict)
+    up: int = 0
+    failed: str = ""
+    _read: int = 0
+
+    @property
+    def round(self) -> int:
+        """The last round in its journal."""
+        return int(self.line.get("round", 0))
+
+    @property
+    def done(self) -> bool:
+        """Whether it has ended well."""
+        return (self.folder / "metrics.json").exists() and self.process is None and not self.failed
+
+    def look(self) -> None:
+        """Read what its journal has gained."""
+        path = self.folder / "journal.jsonl"
+        if not path.exists():
+            return
+        if path.stat().st_size < self._read:  # cut back by a resume
+            self._read, self.up = 0, 0
+        with path.open("rb") as file:
+            file.seek(self._read)
+            for raw in file:
+                if not raw.endswith(b"\n"):
+                    break
+                self._read += len(raw)
+                self.line = json.loads(raw)
+                self.up += self.line["up"]
+
+
+def sweep(
+    cells: Sequence[Cell],
+    out: Path,
+    *,
+    workers: int,
+    resume: bool,
+    beside: Path,
+    options: Sequence[str] = (),
+    watch: Callable[[list[CellState]], None] | None = None,
+) -> list[CellState]:
+    """Run all cells, `workers` at a time; what is finished already is left as it is."""
+    if out.exists() and any(out.iterdir()) and not resume:
+        raise RunError(f"{out} holds runs already; go on with --resume, or choose another --out")
+    states = [CellState(cell, out / file_name(cell.label)) for cell in cells]
+    waiting = iter(states)
+    running: list[CellState] = []
+    try:
+        while True:
+            running = [state for state in running if not _ended(state)]
+            for state in _next(waiting, workers - len(running)):
+                state.look()
+                state.first, state.began = state.round, time.monotonic()
+                state.process = _start(state, beside, options)
+                running.append(state)
+            for state in running:
+                state.look()
+            if watch:
+                watch(states)
+            if not running:
+                return states
+            time.sleep(POLL_SECONDS)
+    finally:
+        for state in running:
+            if state.process and state.process.poll() is None:
+                state.process.terminate()
+                state.process.wait()
+
+
+def _next(waiting: Iterator[CellState], room: int) -> Iterator[CellState]:
+    for _ in range(room):
+        state = next((state for state in waiting if not _is_finished(state)), None)
+        if state is None:
+            return
+        yield state
+
+
+def _is_finished(state: CellState) -> bool:
+    state.look()
+    return (state.folder / "metrics.json").exists() and state.round >= state.cell.study.rounds
+
+
+def _start(state: CellState, beside: Path, options: Sequence[str]) -> "subprocess.Popen[str]":
+    told = state.folder / "study.toml"
+    if not told.exists():
+        write(told, state.cell.study.toml().encode())
+    command = [sys.executable, "-m", "wardround", "run", str(told), "--out", str(state.folder)]
+    command += ["--workers", "1", "--resume", "--quiet", "--beside", str(beside), *options]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+
+def _ended(state: CellState) -> bool:
+    assert state.process is not None  # noqa: S101 -- it was started
+    code = state.process.poll()
+    if code is None:
+        return False
+    said = state.process.stderr.read().strip() if state.process.stderr else ""
+    state.process = None
+    state.look()
+    if code:
+        state.failed = said or f"ended with code {code}"
+    return True
+
+
+def summary(states: Sequence[CellState]) -> list[dict[str, Any]]:
+    """One row per combination of choices but the seed: mean and standard deviation over seeds."""
+    groups: dict[str, list[CellState]] = {}
+    for state in states:
+        rest = {key: value for key, value in state.cell.choices.items() if key != "seed"}
+        groups.setdefault(json.dumps(rest, sort_keys=True), []).append(state)
+    rows = []
+    for key, members in groups.items():
+        told = [json.loads((m.folder / "metrics.json").read_text()) for m in members if m.done]
+        final = {name: _spread([t["final"].get(name) for t in told]) for name in (told[0]["final"] if told else {})}
+        best = {name: _spread([t["best"][name]["value"] for t in told]) for name in (told[0]["best"] if told else {})}
+        rows.append(
+            {
+                "choices": json.loads(key),
+                "label": members[0].cell.label.replace(f",seed={members[0].cell.study.seed}", ""),
+                "seeds": [m.cell.study.seed for m in members if m.done],
+                "final": final,
+                "best": best,
+                "rounds_to_target": [t["rounds_to_target"] for t in told],
+                "up": statistics.fmean([t["bytes"]["up"] for t in told]) if told else None,
+                "seconds": statistics.fmean([t["seconds"] for t in told]) if told else None,
+            }
+        )
+    return rows
+
+
+def _spread(values: Sequence[float | None]) -> dict[str, float]:
+    known = [value for value in values if value is not None]
+    if not known:
+        return {}
+    return {"mean": statistics.fmean(known), "sd": statistics.stdev(known) if len(known) > 1 else 0.0}

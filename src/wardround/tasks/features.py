@@ -1,0 +1,94 @@
+"""Rows of numbers to a class, by multinomial logistic regression: the task of the Synthetic studies."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from wardround.core.site import Batch, Examples
+from wardround.core.weights import Layout
+from wardround.metrics.classes import class_counts, class_layout, class_metrics
+from wardround.models.linear import Logistic
+
+__all__ = ["FeatureRows", "Features", "FeaturesTask"]
+
+EVALUATED_AT_ONCE = 8192
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureRows:
+    """Examples, or a batch of them: one row of inputs per label."""
+
+    inputs: Tensor
+    labels: Tensor
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Features:
+    """The settings of the task."""
+
+    def bind(self, corpus: Any) -> "FeaturesTask":
+        """The task on a corpus with this many features and classes."""
+        return FeaturesTask(corpus.features, corpus.classes)
+
+
+@dataclass(frozen=True)
+class FeaturesTask:
+    """Rows of `features` numbers to one of `classes`."""
+
+    features: int
+    classes: int
+
+    def model(self) -> nn.Module:
+        """A new logistic regression."""
+        return Logistic(self.features, self.classes)
+
+    def examples(self, rows: Any) -> FeatureRows:
+        """A corpus's rows as tensors."""
+        return FeatureRows(torch.from_numpy(rows.features), torch.from_numpy(rows.labels))
+
+    def batches(self, examples: Examples, size: int, rng: torch.Generator | None) -> Iterator[Batch]:
+        """One pass over the rows, shuffled if there is a generator; size 0 is all in one."""
+        rows = cast("FeatureRows", examples)
+        inputs, labels = rows.inputs, rows.labels
+        if rng is not None:
+            order = torch.randperm(len(rows), generator=rng)
+            inputs, labels = inputs[order], labels[order]
+        size = size or max(len(rows), 1)
+        for start in range(0, len(rows), size):
+            yield FeatureRows(inputs[start : start + size], labels[start : start + size])
+
+    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        """Mean cross-entropy."""
+        rows = cast("FeatureRows", batch)
+        return functional.cross_entropy(model(rows.inputs), rows.labels)
+
+    @torch.no_grad()
+    def count(self, model: nn.Module, examples: Examples) -> Mapping[str, Tensor]:
+        """Hits, false alarms and misses per class, and the summed loss."""
+        total = {name: torch.zeros(shape, dtype=torch.float64) for name, shape in self.counts().shapes.items()}
+        for batch in self.batches(examples, EVALUATED_AT_ONCE, None):
+            rows = cast("FeatureRows", batch)
+            scores = model(rows.inputs)  # (B, classes)
+            loss = functional.cross_entropy(scores, rows.labels, reduction="sum")
+            counts = class_counts(scores, rows.labels, loss)
+            total = {name: total[name] + counts[name] for name in total}
+        return total
+
+    def counts(self) -> Layout:
+        """Names and shapes of what `count` returns."""
+        return class_layout(self.classes)
+
+    def metrics(self, counts: Mapping[str, Tensor]) -> dict[str, float]:
+        """Accuracy (weighted by site test size), macro-F1 and loss."""
+        return class_metrics(counts)
+
+    def sizes(self) -> dict[str, int]:
+        """How many classes there are."""
+        return {"classes": self.classes}
