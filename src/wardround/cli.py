@@ -19,10 +19,11 @@ from wardround.core.cohort import BelowQuorum
 from wardround.engines.inline import SiteFailed
 from wardround.methods import METHODS
 from wardround.progress import Grid, Single
-from wardround.protocol import rehearsed, rows, toy
+from wardround.protocol import rehearsed, toy
 from wardround.run import RunError, run
 from wardround.study import StudyError, load_study
 from wardround.sweep import CellState, summary, sweep
+from wardround.wire import rows
 
 __all__ = ["app", "main"]
 
@@ -60,7 +61,10 @@ def run_command(
                     progress=progress.line, folder=beside, show_errors=traceback,
                 )  # fmt: skip
             out_console.print(f"{result.stopped}: {_figures(result.metrics)}", highlight=False)
-            out_console.print(f"the run is in {folder}, the model in {folder / 'model'}", highlight=False)
+            model = (
+                f", the model in {folder / 'model'}" if cells[0].study.method.shares else "; sites keep their models"
+            )
+            out_console.print(f"the run is in {folder}{model}", highlight=False)
             return
         options = ["--strict"] * strict + ["--traceback"] * traceback
         with Grid(cells, quiet=quiet) as grid:

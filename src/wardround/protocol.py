@@ -8,35 +8,15 @@ the sum, and what its author says that it reveals.
 """
 
 import tempfile
-from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
-
-from torch import Tensor
 
 from wardround.core.cohort import Seen
 from wardround.core.method import Exam
-from wardround.core.record import Message, reveals_of
-from wardround.core.weights import Weights
 from wardround.engines.inline import Serial
 from wardround.run import build, drawn, one_thread
 from wardround.study import Study, cells
 
-__all__ = ["Row", "rehearsed", "rows"]
-
-
-@dataclass(frozen=True)
-class Row:
-    """One field of one message."""
-
-    step: str
-    direction: str
-    message: str
-    field: str
-    shape: str
-    bytes: str
-    seen: str
-    reveals: str
+__all__ = ["rehearsed", "toy"]
 
 
 def toy(method: str) -> Study:
@@ -67,50 +47,3 @@ def rehearsed(study: Study, rounds: int = 2) -> list[Seen]:
         for split in study.evaluation.splits:
             verb(study.method.evaluate, Exam(state.weights, split))
     return seen
-
-
-def rows(seen: list[Seen]) -> list[Row]:
-    """One row per field of each kind of message, in the order of the exchanges."""
-    found: dict[tuple[str, str, str], Row] = {}
-    for exchange in seen:
-        each = "each" if exchange.verb == "ask" else "sum only"
-        for message, direction, how in (
-            (exchange.message, "to site", "—"),
-            (exchange.reply, "from site", each),
-        ):
-            for row in _fields(exchange.step, message, direction, how):
-                found.setdefault((row.step, row.direction, row.field), row)
-    return list(found.values())
-
-
-def _fields(step: str, message: Message, direction: str, seen: str) -> list[Row]:
-    kind = type(message)
-    told = reveals_of(kind)
-    found = []
-    overhead = message.nbytes
-    for field in fields(message):
-        value = getattr(message, field.name)
-        size = value.flat.nbytes if isinstance(value, Weights) else value.nbytes if isinstance(value, Tensor) else 0
-        overhead -= size
-        found.append(
-            Row(
-                step,
-                direction,
-                kind.__name__,
-                field.name,
-                _shape(value),
-                f"{size:,}",
-                seen,
-                told[field.name].what,
-            )
-        )
-    whole = Row(step, direction, kind.__name__, "(names, numbers, framing)", "", f"{overhead:,}", seen, "as above")
-    return [*found, whole]
-
-
-def _shape(value: Any) -> str:
-    if isinstance(value, Weights):
-        return f"{len(value)} tensors, {value.layout.size:,} × {str(value.flat.dtype)[6:]}"
-    if isinstance(value, Tensor):
-        return f"{list(value.shape)} {str(value.dtype)[6:]}"
-    return type(value).__name__

@@ -3,18 +3,24 @@
     result = run(study, Path("runs/x"), workers=2, resume=True)
 
 A run folder holds `study.toml` (resolved), `journal.jsonl` (one line per round), `ledger/`, `checkpoints/`,
-`memory/` (what simulated sites keep), `model/` and, once finished, `metrics.json`.
+`memory/` (what simulated sites keep), `data.json` (sizes and labels by site), `wire.json` (what crossed the wire, in
+words), `model/` and, once finished, `metrics.json`.
 
 Rules of this file:
 1. A round is a function of state, seed, round and site memory: run again, it gives the same bits.
 2. The journal never runs ahead of what can be repeated: on resume it is cut back to the checkpoint.
-3. Ledger first, then site memory (which is written as it is kept), then the checkpoint, then the journal's end.
+3. Site memory is written as it is kept; then the ledger, then the journal, and the checkpoint last: whatever the
+   moment of a crash, nothing that the checkpoint needs is missing.
+4. One process at a time: the run folder is locked while it is worked in.
 """
 
 import contextlib
+import fcntl
 import json
 import math
 import os
+import platform
+import shutil
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -26,6 +32,7 @@ import numpy as np
 import torch
 from safetensors.torch import save as save_tensors
 
+from wardround import __version__
 from wardround.checkpoint import Checkpoint, load_newest, save
 from wardround.core.cohort import Cohort, Engine, Layer, Seen
 from wardround.core.files import write
@@ -34,16 +41,19 @@ from wardround.core.method import Counts, Exam
 from wardround.core.record import Record
 from wardround.core.site import Exchange, Task, seeded
 from wardround.core.weights import Weights
-from wardround.corpora.federation import Prepared, federate, pooled, prepared
+from wardround.corpora.describe import describe
+from wardround.corpora.federation import Prepared, Sites, federate, pooled, prepared
 from wardround.engines.host import Host
 from wardround.engines.inline import Pool, Serial
 from wardround.layers.ledger import Ledger
 from wardround.study import Study, StudyError
+from wardround.wire import rows
 
 __all__ = ["Built", "Line", "Progress", "Result", "RunError", "build", "drawn", "run", "taking_part"]
 
 CHECKPOINT_SECONDS = 5.0
 HUB = "coordinator"
+LOCK = ".lock"
 
 
 class RunError(RuntimeError):
@@ -90,6 +100,7 @@ class Built:
     host: Host
     weights: Weights
     manifest: Manifest
+    raw: Sites
 
     def cohort(
         self,
@@ -116,23 +127,31 @@ def build(study: Study, out: Path) -> Built:
     except ValueError as error:
         raise StudyError("partition", [str(error)]) from None
     sites = prepared(pooled(raw) if study.method.pooled else raw, task)
-    if study.sites.quorum > len(sites.names) or (study.sites.per_round or 0) > len(sites.names):
-        asked = max(study.sites.quorum, study.sites.per_round or 0)
-        if not study.method.pooled:
-            raise StudyError(
-                "sites",
-                [f"asks for {asked} sites, but there are {len(sites.names)}; lower quorum or per_round"],
-            )
+    if not study.method.pooled:
+        _enough(study, len(sites.names))
     torch.default_generator.manual_seed(seeded(study.seed, "weights"))
     weights = Weights.of_model(task.model())
     layouts = {"model": weights.layout, "counts": task.counts()}
     sizes = {**task.sizes(), **study.method.sizes(task, weights)}
     host = Host(study.method, task, sites, out / "memory")
-    return Built(study, task, sites, host, weights, Manifest(layouts, sizes, weights.flat.dtype))
+    return Built(study, task, sites, host, weights, Manifest(layouts, sizes, weights.flat.dtype), raw)
+
+
+def _enough(study: Study, count: int) -> None:
+    """The study asks for no more sites than there are."""
+    per_round, quorum = study.sites.per_round, study.sites.quorum
+    problems = []
+    if per_round is not None and per_round > count:
+        problems.append(f"sites.per_round = {per_round}, but there are {count} sites; lower it")
+    part = min(per_round or taking_part(study.sites.fraction, count), count)
+    if quorum > part:
+        problems.append(f"sites.quorum = {quorum}, but {part} of {count} sites take part in a round; lower it")
+    if problems:
+        raise StudyError(study.name, problems)
 
 
 def taking_part(fraction: float, sites: int) -> int:
-    """M = max(C·K, 1), guarded against float error: 0.29 · 100 is 29."""
+    """The number of sites m = max(C·K, 1), guarded against float error: 0.29 · 100 is 29."""
     return max(int(fraction * sites + 1e-9), 1)
 
 
@@ -158,7 +177,7 @@ def run(
     show_errors: bool = False,
 ) -> Result:
     """Run a study to its end, or go on where a killed run left off."""
-    with one_thread():
+    with one_thread(), _locked(out):
         built = build(study, out)
         checkpoint = _claim(study, out, resume=resume)
         if checkpoint is not None and (out / "metrics.json").exists() and checkpoint.round >= study.rounds:
@@ -186,6 +205,26 @@ def run(
 
 
 @contextlib.contextmanager
+def _locked(out: Path) -> Iterator[None]:
+    """The run folder, ours alone; the lock goes with the process, however it ends."""
+    if out.exists() and not out.is_dir():
+        raise RunError(f"{out} is a file, not a folder; choose another --out")
+    new = not out.exists()
+    out.mkdir(parents=True, exist_ok=True)
+    with (out / LOCK).open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RunError(f"{out} is being worked in by another process; wait for it or stop it") from None
+        try:
+            yield
+        except StudyError:
+            if new:  # a study that cannot even be built leaves nothing behind
+                shutil.rmtree(out, ignore_errors=True)
+            raise
+
+
+@contextlib.contextmanager
 def one_thread() -> Iterator[None]:
     """One thread, as every worker has: the same bits however many cores there are."""
     before = torch.get_num_threads()
@@ -206,7 +245,7 @@ def _claim(study: Study, out: Path, *, resume: bool) -> Checkpoint | None:
     told = out / "study.toml"
     if told.exists() and not resume:
         raise RunError(f"{out} holds a run already; go on with --resume, or choose another --out")
-    if not told.exists() and out.exists() and any(out.iterdir()):
+    if not told.exists() and any(path.name != LOCK for path in out.iterdir()):
         raise RunError(f"{out} is not empty and holds no run; choose another --out")
     found = None
     if told.exists():
@@ -214,7 +253,6 @@ def _claim(study: Study, out: Path, *, resume: bool) -> Checkpoint | None:
         if mark.exists() and mark.read_text().strip() != study.fingerprint:
             raise RunError(f"{told}: the run there has other settings than this study; choose another --out")
         found = load_newest(out / "checkpoints", study.fingerprint, type(study.method).state_kind())
-    out.mkdir(parents=True, exist_ok=True)
     write(out / "fingerprint", (study.fingerprint + "\n").encode())
     write(told, study.toml().encode())
     return found
@@ -240,6 +278,7 @@ class _Loop:
         self.built, self.out, self.engine, self.ledger = built, out, engine, ledger
         self.progress, self.pause = progress, checkpoint_seconds
         self.study, self.method = built.study, built.study.method
+        self.seen: list[Seen] | None = []
         self.lines: list[str] = []
         self.history: list[Line] = []
 
@@ -247,6 +286,7 @@ class _Loop:
         """From the checkpoint, or the start, to the last round or the target."""
         names = self.built.sites.names
         if checkpoint is None:
+            write_json(self.out / "data.json", describe(self.built.raw))
             self.settled, state = 0, None
             self._journal_back_to(0)
             state = self.method.start(self.built.weights, self._cohort(0, names))
@@ -275,7 +315,7 @@ class _Loop:
         return self.study.stop is not None and self.study.stop.early
 
     def _cohort(self, round_: int, names: tuple[str, ...]) -> Cohort:
-        return self.built.cohort(round_, names, self.engine, (self.ledger,), self.settled)
+        return self.built.cohort(round_, names, self.engine, (self.ledger,), self.settled, self.seen)
 
     def _round(self, round_: int, state: Any) -> Any:
         began = time.perf_counter()
@@ -285,6 +325,9 @@ class _Loop:
         if round_ % self.study.evaluation.every == 0 or round_ == self.study.rounds:
             line = self._evaluated(line, state.weights)
         self._note(Line(**{**line.__dict__, "seconds": round(time.perf_counter() - began, 6)}))
+        if self.seen is not None and line.metrics:  # one round and one evaluation show every kind of message
+            write_json(self.out / "wire.json", [row.__dict__ for row in rows(self.seen)])
+            self.seen = None
         return state
 
     def _evaluated(self, line: Line, weights: Weights) -> Line:
@@ -322,9 +365,9 @@ class _Loop:
     def _settle(self, round_: int, state: Record) -> None:
         """Make everything up to this round durable, in the order of rule 3."""
         self.ledger.flush()
+        self._flush_journal()
         save(self.out / "checkpoints", Checkpoint(round_, self.study.fingerprint, state))
         self.settled = round_
-        self._flush_journal()
 
     def _flush_journal(self) -> None:
         with (self.out / "journal.jsonl").open("a", encoding="utf-8") as file:
@@ -367,6 +410,7 @@ class _Loop:
         final = next((line.metrics for line in reversed(self.history) if line.metrics), {})
         told = {
             "study": self.study.name,
+            "versions": _versions(),
             "method": self.study.resolved["method"]["name"],
             "seed": self.study.seed,
             "rounds": rounds,
@@ -380,12 +424,26 @@ class _Loop:
             },
             "seconds": round(sum(line.seconds for line in self.history), 3),
         }
-        model = self.out / "model"
-        tensors = save_tensors(dict(state.weights))
-        write(model / "weights.safetensors", tensors)
-        write(model / "study.toml", self.study.toml().encode())
-        write(self.out / "metrics.json", (json.dumps(told, indent=2) + "\n").encode())
+        if self.method.shares:
+            model = self.out / "model"
+            write(model / "weights.safetensors", save_tensors(dict(state.weights)))
+            write(model / "study.toml", self.study.toml().encode())
+        write_json(self.out / "metrics.json", told)
         return Result(self.out, rounds, final, reached, stopped)
+
+
+def write_json(path: Path, told: Any) -> None:
+    """Write plain values as a file that is easy to read."""
+    write(path, (json.dumps(told, indent=1, ensure_ascii=False) + "\n").encode())
+
+
+def _versions() -> dict[str, str]:
+    return {
+        "wardround": __version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+    }
 
 
 def _best(history: list[Line]) -> dict[str, dict[str, float]]:

@@ -123,6 +123,8 @@ class Method(Generic[S]):
 
     pooled: ClassVar[bool] = False
     """Whether the method needs all examples in one place, which only a simulation can offer."""
+    shares: ClassVar[bool] = True
+    """Whether there is a shared model in the end."""
 
     @abstractmethod
     def start(self, weights: Weights, cohort: "Cohort") -> S:

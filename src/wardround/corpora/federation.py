@@ -48,6 +48,9 @@ class Raw(Protocol):
     def joined(cls, parts: Sequence[Self]) -> Self:
         """The examples of all parts, in order."""
 
+    def digest(self) -> bytes:
+        """A hash of the examples."""
+
 
 class Corpus(Protocol):
     """Examples with sites of their own."""
@@ -110,7 +113,7 @@ class BySource:
         return by_source(examples.sources, self.sites, rng)
 
 
-class _Sites:
+class Sites:
     """A federation given by its names and a way to open one."""
 
     def __init__(self, names: Sequence[str], opened: Callable[[str], tuple[Raw, Raw]]) -> None:
@@ -141,23 +144,23 @@ class _Cut:
         return {name: (train.take(rows[name]), test.take(dealt[i])) for i, name in enumerate(names)}
 
 
-def federate(corpus: Corpus, partition: Partition | None, seed: int) -> _Sites:
+def federate(corpus: Corpus, partition: Partition | None, seed: int) -> Sites:
     """The corpus's own sites, or those that the partition makes, the same for the same seed."""
     if partition is None:
-        return _Sites(corpus.names(), corpus.open)
+        return Sites(corpus.names(), corpus.open)
     cut = _Cut(corpus, partition, seed)
-    return _Sites(list(cut.parts), cut.parts.__getitem__)
+    return Sites(list(cut.parts), cut.parts.__getitem__)
 
 
-def pooled(sites: _Sites) -> _Sites:
+def pooled(sites: Sites) -> Sites:
     """All sites' examples in one place: what no federation has, and every study compares with."""
-    return _Sites(["pooled"], lambda _: _join([sites.raw(name) for name in sites.names]))
+    return Sites(["pooled"], lambda _: _join([sites.raw(name) for name in sites.names]))
 
 
 class Prepared:
     """A federation whose examples a task has made ready."""
 
-    def __init__(self, sites: _Sites, task: Any) -> None:
+    def __init__(self, sites: Sites, task: Any) -> None:
         self.names, self._raw, self._task = sites.names, sites.raw, task
 
     def open(self, name: str) -> SiteData:
@@ -167,7 +170,7 @@ class Prepared:
         return SiteData(ready(train), ready(test))
 
 
-def prepared(sites: _Sites, task: Any) -> Prepared:
+def prepared(sites: Sites, task: Any) -> Prepared:
     """The same sites with data as the task takes them."""
     return Prepared(sites, task)
 

@@ -17,6 +17,7 @@ site's own W, b and x come from a stream derived from (seed, site), so that any 
 those before it. The published shuffle before the split is left out: a site's examples are independent draws.
 """
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -57,6 +58,10 @@ class Rows:
         features = np.concatenate([part.features for part in parts])
         labels = np.concatenate([part.labels for part in parts])
         return cls(features, labels, tuple(source for part in parts for source in part.sources))
+
+    def digest(self) -> bytes:
+        """A hash of features and labels."""
+        return hashlib.sha256(self.features.tobytes() + self.labels.tobytes()).digest()
 
 
 class Plan(NamedTuple):

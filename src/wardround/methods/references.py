@@ -30,6 +30,8 @@ class OwnModel(Private):
 class Local(LocalTraining, Method[Global]):
     """Each site alone: nothing learnt leaves, and there is no shared model."""
 
+    shares: ClassVar[bool] = False
+
     def start(self, weights: Weights, cohort: Cohort) -> Global:  # noqa: ARG002
         """The initial model, from which all begin."""
         return Global(weights)

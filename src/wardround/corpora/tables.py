@@ -1,0 +1,208 @@
+"""Labelled texts from CSV, TSV and JSONL files.
+
+    table = Table(files={"train": Path("train.csv")}, format="csv", text="note", label="department")
+    for document in table.documents("train"): ...
+
+A column is a name from the header (JSONL: a key), or a number counted from 1. Several labels per text come
+as a list (JSONL), as one cell with a `separator`, or as `flags`: columns of 0 and 1 that name the label.
+Rows without text are skipped and counted; repeated texts and ids are counted and kept.
+"""
+
+import csv
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Literal
+
+from wardround.corpora.document import Document
+from wardround.corpora.reading import (
+    LONGEST_LINE,
+    DataError,
+    Problems,
+    digest,
+    lines_with_ends,
+    nearest,
+    one_of,
+    open_text,
+    parse_json,
+    shown,
+)
+
+__all__ = ["Column", "Table"]
+
+Column = str | int
+Row = Mapping[str, object]
+DELIMITERS = {"csv": ",", "tsv": "\t"}
+FLAGS: dict[object, bool] = {"0": False, "1": True, 0: False, 1: True}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """One file per split, and which of its columns mean what."""
+
+    files: Mapping[str, Path]
+    format: Literal["csv", "tsv", "jsonl"]
+    text: Column | tuple[Column, ...] = "text"
+    """Several columns, such as a title and a body, are joined by line feeds."""
+    label: Column | None = "label"
+    flags: tuple[Column, ...] = ()
+    """Columns of 0 and 1; they replace `label`."""
+    separator: str = ""
+    id: Column | None = None
+    """Without it a column `id` is used if there is one, else file and line."""
+    source: Column | None = None
+    labels: tuple[str, ...] = ()
+    """If given, any other label is an error."""
+    header: bool = True
+    quoting: bool | None = None
+    """Whether quotes enclose cells; without it yes in CSV, no in TSV."""
+    encoding: str | None = None
+    language: str = ""
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The names under which files were given."""
+        return tuple(self.files)
+
+    def documents(self, split: str, problems: Problems | None = None) -> Iterator[Document]:
+        """The texts of one file, in its order."""
+        found = Problems() if problems is None else problems
+        path = self.files[one_of(split, self.splits)]
+        texts, ids = set[bytes](), set[bytes]()
+        for line, row in self._rows(path, found):
+            text = self._text(row, path, line, found)
+            if not text.strip():
+                found.note("row without text, skipped", path, line)
+                continue
+            document = Document(
+                id=self._optional(row, self.id, "id", path, line) or f"{path.name}:{line}",
+                text=text,
+                labels=self._labels(row, path, line),
+                source=self._optional(row, self.source, "source", path, line),
+                language=self.language,
+            )
+            for kind, value, known in (("repeated text", text, texts), ("repeated id", document.id, ids)):
+                if (mark := digest(value)) in known:
+                    found.note(kind, path, line)
+                known.add(mark)
+            yield document
+
+    def _rows(self, path: Path, problems: Problems) -> Iterator[tuple[int, Row]]:
+        if self.format == "jsonl":
+            yield from self._objects(path, problems)
+            return
+        cells = self._cells(path, problems)
+        first = next(cells, None)
+        if first is None:
+            raise DataError(path, None, "the file is empty", "give a file with at least a header or a row")
+        start, names = first
+        names = [name.strip() for name in names] if self.header else [str(n + 1) for n in range(len(names))]
+        wanted = [column for column in self._columns() if column is not None]
+        if twice := [name for name in wanted if isinstance(name, str) and names.count(name) > 1]:
+            raise DataError(path, start, f'column "{twice[0]}" stands twice', "rename one of them")
+        numbered = {str(n): n - 1 for n in wanted if isinstance(n, int) and 0 < n <= len(names)}
+        for column in wanted:
+            self._cell(dict.fromkeys([*names, *numbered]), column, path, start)
+        for line, row in cells if self.header else chain([first], cells):
+            if len(row) != len(names):
+                what = f"{len(row)} cells where the first row has {len(names)}"
+                raise DataError(path, line, what, "look for a stray delimiter, quote or line break")
+            yield line, dict(zip(names, row, strict=True)) | {n: row[at] for n, at in numbered.items()}
+
+    def _columns(self) -> tuple[Column | None, ...]:
+        texts = self.text if isinstance(self.text, tuple) else (self.text,)
+        return (*texts, *(self.flags or (self.label,)), self.id, self.source)
+
+    def _cells(self, path: Path, problems: Problems) -> Iterator[tuple[int, list[str]]]:
+        quoting = self.format == "csv" if self.quoting is None else self.quoting
+        delimiter = DELIMITERS[self.format]
+        if not quoting:
+            for line, text in enumerate(open_text(path, self.encoding, problems=problems), 1):
+                if text:
+                    yield line, text.split(delimiter)
+            return
+        # The module's own limit is 131,072 characters, and there is one for the whole process.
+        csv.field_size_limit(LONGEST_LINE)
+        lines = lines_with_ends(path, self.encoding, problems=problems)
+        reader = csv.reader(lines, delimiter=delimiter, strict=True)
+        while True:
+            line = reader.line_num + 1
+            try:
+                row = next(reader, None)
+            except csv.Error as error:
+                remedy = "double the quotes within quoted cells, or set quoting = false"
+                raise DataError(path, line, f"unreadable row: {error}", remedy) from None
+            if row is None:
+                return
+            if row:
+                yield line, row
+
+    def _objects(self, path: Path, problems: Problems) -> Iterator[tuple[int, Row]]:
+        for line, text in enumerate(open_text(path, self.encoding, problems=problems), 1):
+            if not text.strip():
+                continue
+            value = parse_json(text, path, line)
+            if not isinstance(value, dict):
+                raise DataError(path, line, f"a JSON {type(value).__name__}", 'write {"text": …, "label": …}')
+            yield line, value
+
+    def _cell(self, row: Row, column: Column, path: Path, line: int) -> object:
+        if (name := str(column)) in row:
+            return row[name]
+        close = nearest(name, row)
+        remedy = f'did you mean "{close}"?' if close else "name the column in [corpus], or set header = false"
+        raise DataError(path, line, f'no column "{name}"', remedy)
+
+    def _text(self, row: Row, path: Path, line: int, problems: Problems) -> str:
+        columns = self.text if isinstance(self.text, tuple) else (self.text,)
+        parts = []
+        for column in columns:
+            part = self._cell(row, column, path, line)
+            if not isinstance(part, str):
+                raise DataError(path, line, f'"{column}" is a {type(part).__name__}', "it must be a string")
+            parts.append(part)
+        # JSON can spell half a character pair (a cut emoji), which no encoding can write.
+        text, halves = re.subn("[\ud800-\udfff]", "\ufffd", "\n".join(parts))
+        if halves:
+            problems.note("half a character, replaced by U+FFFD", path, line)
+        return text
+
+    def _optional(self, row: Row, column: Column | None, usual: str, path: Path, line: int) -> str:
+        if column is None and usual not in row:
+            return ""
+        value = self._cell(row, usual if column is None else column, path, line)
+        return "" if value is None else str(value)
+
+    def _labels(self, row: Row, path: Path, line: int) -> tuple[str, ...]:
+        if self.flags:
+            return tuple(str(column) for column in self.flags if self._flag(row, column, path, line))
+        if self.label is None:
+            return ()
+        value = self._cell(row, self.label, path, line)
+        if isinstance(value, str):
+            parts: list[object] = [*value.split(self.separator)] if self.separator else [value]
+            if self.separator and not value.strip():
+                return ()
+        else:
+            parts = value if isinstance(value, list) else [value]
+        return tuple(self._label(part, path, line) for part in parts)
+
+    def _flag(self, row: Row, column: Column, path: Path, line: int) -> bool:
+        value = self._cell(row, column, path, line)
+        if not isinstance(value, str | int) or value not in FLAGS:
+            raise DataError(path, line, f'flag "{column}" is neither 0 nor 1', "is it a flag column?")
+        return FLAGS[value]
+
+    def _label(self, value: object, path: Path, line: int) -> str:
+        if not isinstance(value, str | int):
+            raise DataError(path, line, f"label is a {type(value).__name__}", "use a string or a list of them")
+        label = str(int(value) if isinstance(value, bool) else value).strip()
+        if not label:
+            raise DataError(path, line, "empty label", "label or remove the row")
+        if self.labels and label not in self.labels:
+            close = nearest(label, self.labels)
+            remedy = f'did you mean "{close}"?' if close else f"known are {len(self.labels)} others; add or map it"
+            raise DataError(path, line, f"unknown label {shown(label)}", remedy)
+        return label
