@@ -42,7 +42,7 @@ from wardround.core.record import Record
 from wardround.core.site import Exchange, Task, seeded
 from wardround.core.weights import Weights
 from wardround.corpora.describe import describe
-from wardround.corpora.federation import Prepared, Sites, federate, pooled, prepared
+from wardround.corpora.federation import Prepared, Sites, federate, opened, pooled, prepared
 from wardround.engines.host import Host
 from wardround.engines.inline import Pool, Serial
 from wardround.layers.ledger import Ledger
@@ -121,11 +121,12 @@ class Built:
 
 def build(study: Study, out: Path) -> Built:
     """The task, the sites and the host of a study; site memory lives under `out`."""
-    task = study.task.bind(study.corpus)
+    corpus = opened(study.corpus)
     try:
-        raw = federate(study.corpus, study.partition, study.seed)
+        task = study.task.bind(corpus)
+        raw = federate(corpus, study.partition, study.seed)
     except ValueError as error:
-        raise StudyError("partition", [str(error)]) from None
+        raise StudyError(study.name, [str(error)]) from None
     sites = prepared(pooled(raw) if study.method.pooled else raw, task)
     if not study.method.pooled:
         _enough(study, len(sites.names))

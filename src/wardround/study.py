@@ -13,11 +13,11 @@
     [grid]
     "method.step" = [1.2, 4.0]
 
-`[method]`, `[task]`, `[corpus]` and `[partition]` each name an entry of a registry; their other keys are the
-fields of that entry's dataclass, with its types and limits. A study is checked whole: all its errors come at
-once, unknown keys with the nearest valid one. `[grid]` lists values for dotted keys (or whole tables); every
-combination is one run, a *cell*; `seeds` is one more such list. `[expected]` is for the reader: published numbers
-beside measured ones.
+`[method]`, `[task]`, `[corpus]` and `[partition]` each name an entry of a registry, or the first three a class of
+your own as `module:Class`; their other keys are the fields of that entry's dataclass, with its types and limits. A
+study is checked whole: all its errors come at once, unknown keys with the nearest valid one. `[grid]` lists values
+for dotted keys (or whole tables); every combination is one run, a *cell*; `seeds` is one more such list.
+`[expected]` is for the reader: published numbers beside measured ones.
 """
 
 import copy
@@ -30,7 +30,7 @@ import json
 import re
 import sys
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
@@ -40,12 +40,22 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from wardround.core.method import Method
 from wardround.corpora import CORPORA, PARTITIONS
-from wardround.methods import METHODS
+from wardround.methods import METHODS, Named
 from wardround.tasks import TASKS
 
 __all__ = ["Cell", "Study", "StudyError", "load_study"]
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+OWN: dict[str, tuple[str, Callable[[type], bool]]] = {
+    "method": ("a wardround Method", lambda kind: issubclass(kind, Method)),
+    "task": ("a task: a dataclass with bind(corpus)", lambda kind: hasattr(kind, "bind")),
+    "corpus": (
+        "a corpus: a dataclass with names() and open(name), or with documents(split)",
+        lambda kind: (hasattr(kind, "names") and hasattr(kind, "open")) or hasattr(kind, "documents"),
+    ),
+}
+"""What a user's own `module:Class` must be, in words and as a test."""
 
 
 class StudyError(ValueError):
@@ -221,12 +231,14 @@ def _study(tables: Mapping[str, Any], folder: Path | None, problems: list[str]) 
         settings = table(section)
         if settings is None:
             continue
+        if section == "corpus" and "name" not in settings and "format" in settings:
+            settings = {"name": "files", **settings}  # a user's own files need no name
         kind = str(settings.get("name"))
-        if section == "method" and ":" in kind:
-            own = _imported(kind, folder, problems)
-            built[section], plain[section] = _filled(section, kind, own, {}, settings, problems) if own else (None, {})
-        else:
-            built[section], plain[section] = _named(section, registry, settings, problems, seed=seed)
+        own = _imported(section, kind, folder, problems) if section in OWN and ":" in kind else {}
+        if own is not None:
+            built[section], plain[section] = _named(
+                section, own or registry, settings, problems, seed=seed, folder=str(folder or "")
+            )
     if problems or outline is None:
         return None
     resolved: dict[str, Any] = outline.model_dump(mode="json", exclude={"grid", "expected"}, exclude_none=True)
@@ -237,7 +249,8 @@ def _study(tables: Mapping[str, Any], folder: Path | None, problems: list[str]) 
     )  # fmt: skip
 
 
-def _imported(name: str, folder: Path | None, problems: list[str]) -> type[Any] | None:
+def _imported(section: str, name: str, folder: Path | None, problems: list[str]) -> dict[str, Any] | None:
+    """A user's own class as a registry with this one entry."""
     module, _, attribute = name.partition(":")
     if folder is not None and str(folder.resolve()) not in sys.path:
         sys.path.insert(0, str(folder.resolve()))
@@ -245,13 +258,14 @@ def _imported(name: str, folder: Path | None, problems: list[str]) -> type[Any] 
         kind = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         problems.append(
-            f"method.name = {name!r} cannot be imported: {error}; looked beside the study file and on the path"
+            f"{section}.name = {name!r} cannot be imported: {error}; looked beside the study file and on the path"
         )
         return None
-    if not (isinstance(kind, type) and issubclass(kind, Method)):
-        problems.append(f"method.name = {name!r} is not a wardround Method")
+    what, fits = OWN[section]
+    if not (isinstance(kind, type) and dataclasses.is_dataclass(kind) and fits(kind)):
+        problems.append(f"{section}.name = {name!r} is not {what}")
         return None
-    return kind
+    return {name: kind}
 
 
 def _named(
@@ -264,7 +278,7 @@ def _named(
         problems.append(f"{section}.name {said}; {_nearest(str(name), registry)}")
         return None, {}
     entry = registry[name]
-    kind, preset = (entry.kind, entry.settings) if hasattr(entry, "kind") else (entry, {})
+    kind, preset = (entry.kind, entry.settings) if isinstance(entry, Named) else (entry, {})
     known = {field.name for field in dataclasses.fields(kind)}
     preset = {**{key: value for key, value in given.items() if key in known}, **preset}
     return _filled(section, name, kind, preset, table, problems)
@@ -287,7 +301,8 @@ def _filled(
     except ValueError as error:
         problems.append(f"{section}: {error}")
         return None, {}
-    plain = {key: value for key, value in values.model_dump(mode="json").items() if value is not None}
+    told = values.model_dump(mode="json").items()
+    plain = {key: value for key, value in told if value is not None and key != "folder"}  # a place, not a choice
     return built, {"name": name, **plain}
 
 

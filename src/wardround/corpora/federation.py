@@ -7,13 +7,14 @@ as it stands, however many sites it has; a partition needs the examples in one p
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, Protocol, Self
+from typing import Annotated, Any, Protocol, Self, cast
 
 import numpy as np
 from annotated_types import Ge, Gt
 
 from wardround.core.site import Examples, SiteData
 from wardround.corpora.partition import IntArray, by_source, dirichlet, iid
+from wardround.corpora.texts import AsCorpus
 
 __all__ = [
     "ByDirichlet",
@@ -144,6 +145,11 @@ class _Cut:
         return {name: (train.take(rows[name]), test.take(dealt[i])) for i, name in enumerate(names)}
 
 
+def opened(chosen: Any) -> Corpus:
+    """A corpus as it is, or a reader with each of its sources as a site."""
+    return cast("Corpus", chosen) if hasattr(chosen, "names") else AsCorpus(chosen)
+
+
 def federate(corpus: Corpus, partition: Partition | None, seed: int) -> Sites:
     """The corpus's own sites, or those that the partition makes, the same for the same seed."""
     if partition is None:
@@ -176,6 +182,8 @@ def prepared(sites: Sites, task: Any) -> Prepared:
 
 
 def _pool(corpus: Corpus) -> tuple[Raw, Raw]:
+    if isinstance(corpus, AsCorpus):
+        return corpus.pool()
     return _join([corpus.open(name) for name in corpus.names()])
 
 

@@ -2,8 +2,9 @@
 
 from typing import Any
 
+from wardround.tasks.classification import Classification
 from wardround.tasks.features import Features
 
 __all__ = ["TASKS"]
 
-TASKS: dict[str, Any] = {"features": Features}
+TASKS: dict[str, Any] = {"classification": Classification, "features": Features}

@@ -1,0 +1,163 @@
+"""Documents as a federation takes them, and the readers behind one face.
+
+A reader knows its `labels` and yields documents by split; `AsCorpus` pools them, so that a partition can cut
+them into sites: by dialogue, by label skew, evenly. Generated hospitals stream site by site instead.
+"""
+
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from wardround.corpora.document import Document
+from wardround.corpora.partition import IntArray
+from wardround.corpora.reading import DataError, Problems
+from wardround.corpora.tables import Column, Table
+
+__all__ = ["AsCorpus", "Files", "Reader", "Texts", "found_path"]
+
+
+@dataclass(frozen=True, eq=False)
+class Texts:
+    """Documents of one split at one site."""
+
+    documents: tuple[Document, ...]
+
+    def __len__(self) -> int:
+        return len(self.documents)
+
+    @cached_property
+    def classes(self) -> Sequence[str]:
+        """The label of each document; several are joined."""
+        return [" + ".join(document.labels) or "none" for document in self.documents]
+
+    @property
+    def sources(self) -> Sequence[str]:
+        """Where each document comes from."""
+        return [document.source for document in self.documents]
+
+    def take(self, rows: IntArray) -> "Texts":
+        """The documents of these rows."""
+        return Texts(tuple(self.documents[row] for row in rows))
+
+    @classmethod
+    def joined(cls, parts: "Sequence[Texts]") -> "Texts":
+        """The documents of all parts, in order."""
+        return cls(tuple(document for part in parts for document in part.documents))
+
+    def digest(self) -> bytes:
+        """A hash of texts and annotations."""
+        whole = hashlib.sha256()
+        for document in self.documents:
+            whole.update(repr(document).encode("utf-8", "surrogatepass"))
+        return whole.digest()
+
+
+class Reader(Protocol):
+    """A corpus as a reader has it."""
+
+    @property
+    def splits(self) -> Sequence[str]:
+        """The splits it has."""
+
+    @property
+    def labels(self) -> Sequence[str]:
+        """Every label there is, or none if the files do not say."""
+
+    def documents(self, split: str, problems: Problems | None = None) -> Iterator[Document]:
+        """The documents of a split."""
+
+
+class AsCorpus:
+    """A reader's documents, with each source as a site."""
+
+    def __init__(self, reader: Reader) -> None:
+        self.reader, self.problems = reader, Problems()
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """The reader's labels, or those that occur in its training split."""
+        if self.reader.labels:
+            return tuple(self.reader.labels)
+        return tuple(sorted({label for document in self._split("train").documents for label in document.labels}))
+
+    @cached_property
+    def _splits(self) -> dict[str, Texts]:
+        return {}
+
+    def _split(self, split: str) -> Texts:
+        if split not in self._splits:
+            self._splits[split] = Texts(tuple(self.reader.documents(split, self.problems)))
+        return self._splits[split]
+
+    @cached_property
+    def _by_source(self) -> dict[str, tuple[Texts, Texts]]:
+        found: dict[str, tuple[list[Document], list[Document]]] = {}
+        for index, split in enumerate(("train", "test")):
+            for document in self._split(split).documents:
+                found.setdefault(document.source or "all", ([], []))[index].append(document)
+        return {name: (Texts(tuple(train)), Texts(tuple(test))) for name, (train, test) in found.items()}
+
+    def names(self) -> Sequence[str]:
+        """The sources."""
+        return sorted(self._by_source)
+
+    def open(self, name: str) -> tuple[Texts, Texts]:
+        """One source's training and test documents."""
+        return self._by_source[name]
+
+    def pool(self) -> tuple[Texts, Texts]:
+        """All documents, without going by source."""
+        return self._split("train"), self._split("test")
+
+
+def found_path(text: str, folder: str = "") -> Path:
+    """A path of a study file: `~` and `$VARIABLES` resolved, then relative to the study file."""
+    path = Path(os.path.expandvars(text)).expanduser()
+    if "$" in str(path):
+        raise DataError(path, None, "names a variable that is not set", "set it, e.g. export WARDROUND_DATA=…")
+    return path if path.is_absolute() else Path(folder) / path
+
+
+@dataclass(frozen=True, kw_only=True)
+class Files:
+    """A user's own files: CSV, TSV or JSONL, one per split."""
+
+    format: Literal["csv", "tsv", "jsonl"]
+    train: str
+    test: str
+    text: Column | tuple[Column, ...] = "text"
+    label: Column | None = "label"
+    flags: tuple[Column, ...] = ()
+    separator: str = ""
+    id: Column | None = None
+    source: Column | None = None
+    labels: tuple[str, ...] = ()
+    header: bool = True
+    quoting: bool | None = None
+    encoding: str | None = None
+    language: str = ""
+    folder: str = ""
+    """Where relative paths start; a study fills in its own folder."""
+
+    @property
+    def splits(self) -> Sequence[str]:
+        """Train and test."""
+        return ("train", "test")
+
+    def documents(self, split: str, problems: Problems | None = None) -> Iterator[Document]:
+        """The documents of a split."""
+        return self._table.documents(split, problems)
+
+    @cached_property
+    def _table(self) -> Table:
+        files = {split: found_path(getattr(self, split), self.folder) for split in self.splits}
+        options: dict[str, Any] = {
+            name: getattr(self, name)
+            for name in ("format", "text", "label", "flags", "separator", "id", "source", "labels", "header", "quoting",
+                         "encoding", "language")
+        }  # fmt: skip
+        return Table(files=files, **options)

@@ -1,0 +1,50 @@
+"""Batches of sequences: similar lengths together, padded to their own longest."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+__all__ = ["Ragged", "grouped"]
+
+WINDOW = 32  # batches that are sorted together: longer sorts better, shorter shuffles better
+
+
+def grouped(lengths: Tensor, size: int, rng: torch.Generator | None) -> list[Tensor]:
+    """Row numbers of each batch of one pass: shuffled, but with similar lengths together.
+
+    Without a generator, in order of length: nothing is learnt in that order, and padding is least.
+    """
+    count = len(lengths)
+    size = size or max(count, 1)
+    if rng is None:
+        return list(torch.split(torch.argsort(lengths, stable=True), size))
+    order = torch.randperm(count, generator=rng)
+    batches = [
+        part
+        for window in torch.split(order, size * WINDOW)
+        for part in torch.split(window[torch.argsort(lengths[window], stable=True)], size)
+    ]
+    return [batches[index] for index in torch.randperm(len(batches), generator=rng).tolist()]
+
+
+class Ragged:
+    """Sequences of numbers of any length in one buffer; rows come out padded with 0."""
+
+    def __init__(self, rows: Sequence[Sequence[int]]) -> None:
+        self.lengths = torch.tensor([len(row) for row in rows], dtype=torch.int64)
+        self.starts = torch.cumsum(self.lengths, 0) - self.lengths
+        self.values = torch.tensor([value for row in rows for value in row], dtype=torch.int64)
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def padded(self, rows: Tensor) -> Tensor:
+        """These rows, each at least 1 long, padded to the longest among them."""
+        lengths = self.lengths[rows]  # (B,)
+        longest = max(int(lengths.max()), 1) if len(rows) else 1
+        columns = torch.arange(longest)  # (L,)
+        inside = columns < lengths[:, None]  # (B, L)
+        places = torch.where(inside, self.starts[rows][:, None] + columns, 0)  # (B, L)
+        values = self.values[places] if len(self.values) else torch.zeros_like(places)
+        return torch.where(inside, values, 0)  # (B, L)

@@ -1,0 +1,233 @@
+"""Texts to classes, in Chinese and English.
+
+    [task]
+    name = "classification"
+    model = "lstm"                       # or "logistic"
+    tokens = "jieba"                     # or "characters", "words"
+    terms = "symptoms.txt"               # added to jieba's dictionary
+    vectors = "vectors.npz"              # .npz, GloVe or word2vec text, plain or gzip
+
+The vocabulary does not leak: tokens are numbered by a hash, or by their place in a public vector file.
+Logistic regression takes a bag of words, or with `vectors` the mean vector of a text; the LSTM reads the words.
+Word vectors stay as they are unless `train_vectors` says so: trained ones travel, and the rows that changed
+give away the words of a site's texts.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal, cast
+
+import torch
+from annotated_types import Ge, Lt
+from torch import Tensor, nn
+from torch.nn import functional
+
+from wardround.core.site import Batch, Examples
+from wardround.core.weights import Layout
+from wardround.corpora.segment import Cache, Characters, Hashed, Jieba, Listed, Segmenter, Vocabulary, Words
+from wardround.corpora.texts import Texts, found_path
+from wardround.corpora.vectors import WordVectors, read_vectors
+from wardround.metrics.classes import class_counts, class_layout, class_metrics
+from wardround.metrics.labels import label_counts, label_layout, label_metrics
+from wardround.models.linear import Bag, Logistic
+from wardround.models.recurrent import LSTMClassifier
+from wardround.tasks.batching import Ragged, grouped
+
+__all__ = ["Classification", "ClassificationTask"]
+
+EVALUATED_AT_ONCE = 256
+
+
+@dataclass(frozen=True, kw_only=True)
+class Classification:
+    """The settings of the task."""
+
+    model: Literal["logistic", "lstm"] = "logistic"
+    tokens: Literal["words", "characters", "jieba"] = "words"
+    terms: str | None = None
+    buckets: Annotated[int, Ge(2)] = 2**14
+    """Numbers that tokens are hashed to, if there are no `vectors`."""
+    vectors: str | None = None
+    train_vectors: bool = False
+    embedding: Annotated[int, Ge(1)] = 64
+    """Size of the LSTM's word vectors, if no file gives them."""
+    hidden: Annotated[int, Ge(1)] = 64
+    dropout: Annotated[float, Ge(0), Lt(1)] = 0.0
+    longest: Annotated[int, Ge(1)] = 400
+    """Tokens read of a text; the rest is left out, and counted."""
+    several: bool = False
+    """Whether a text may have several labels, or none."""
+    folder: str = ""
+    """Where relative paths start; a study fills in its own folder."""
+
+    def __post_init__(self) -> None:
+        if self.terms and self.tokens != "jieba":
+            raise ValueError(f'terms goes with tokens = "jieba", not {self.tokens!r}')
+        if self.train_vectors and not self.vectors:
+            raise ValueError("train_vectors needs a file of vectors to start from; without one the LSTM trains its own")
+
+    def bind(self, corpus: Any) -> "ClassificationTask":
+        """The task on a corpus with these labels."""
+        return ClassificationTask(self, tuple(corpus.labels))
+
+
+@dataclass(frozen=True, eq=False)
+class TextBatch:
+    """Token numbers padded with 0 (B, L), or mean vectors (B, D), and labels (B,) or (B, labels)."""
+
+    inputs: Tensor
+    labels: Tensor
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+class TextExamples:
+    """A site's texts as numbers."""
+
+    def __init__(self, tokens: Ragged, labels: Tensor, means: Tensor | None, shortened: int) -> None:
+        self.tokens, self.labels, self.means, self.shortened = tokens, labels, means, shortened
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def batch(self, rows: Tensor) -> TextBatch:
+        """These rows as the model takes them."""
+        inputs = self.tokens.padded(rows) if self.means is None else self.means[rows]
+        return TextBatch(inputs, self.labels[rows])
+
+
+@dataclass(frozen=True, eq=False)
+class ClassificationTask:
+    """Texts to one of `labels`, or to any number of them."""
+
+    settings: Classification
+    labels: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.labels) < 2 and not self.settings.several:
+            raise ValueError(f"classification needs at least 2 labels; the corpus has {len(self.labels)}")
+
+    # text → numbers
+
+    @cached_property
+    def _vectors(self) -> WordVectors | None:
+        chosen = self.settings.vectors
+        return read_vectors(found_path(chosen, self.settings.folder)) if chosen else None
+
+    @cached_property
+    def _encoded(self) -> Cache:
+        chosen = self.settings
+        terms = found_path(chosen.terms, chosen.folder) if chosen.terms else None
+        segmenter: Segmenter = (
+            Jieba(terms=terms)
+            if chosen.tokens == "jieba"
+            else Characters()
+            if chosen.tokens == "characters"
+            else Words()
+        )
+        vocabulary: Vocabulary = Listed(self._vectors.words) if self._vectors else Hashed(buckets=chosen.buckets)
+        cache = os.environ.get("WARDROUND_CACHE")
+        return Cache(segmenter, vocabulary, Path(cache) if cache else None)
+
+    @cached_property
+    def _table(self) -> Tensor:
+        """Vectors by token number: zeros for padding and for words that the file does not have."""
+        vectors = cast("WordVectors", self._vectors).vectors
+        return torch.cat([torch.zeros(2, vectors.shape[1]), torch.from_numpy(vectors.copy())])  # (V + 2, D)
+
+    def examples(self, texts: Texts) -> TextExamples:
+        """A site's documents as numbers; segmented once, and remembered on disk."""
+        longest = self.settings.longest
+        rows = list(self._encoded.encode(document.text for document in texts.documents))
+        shortened = sum(len(row) > longest for row in rows)
+        tokens = Ragged([row[:longest] for row in rows])
+        means = self._means(tokens) if self.settings.model == "logistic" and self._vectors else None
+        return TextExamples(tokens, self._labels(texts), means, shortened)
+
+    def _means(self, tokens: Ragged) -> Tensor:
+        means = torch.zeros(len(tokens), self._table.shape[1])
+        for rows in grouped(tokens.lengths, EVALUATED_AT_ONCE, None):
+            ids = tokens.padded(rows)  # (B, L)
+            known = (ids > 1).sum(1, keepdim=True).clamp(min=1)  # (B, 1)
+            means[rows] = self._table[ids].sum(1) / known  # (B, D)
+        return means
+
+    def _labels(self, texts: Texts) -> Tensor:
+        places = {label: index for index, label in enumerate(self.labels)}
+        for document in texts.documents:
+            for label in document.labels:
+                if label not in places:
+                    raise ValueError(f"document {document.id}: label {label!r} is not among {list(self.labels)}")
+            if len(document.labels) != 1 and not self.settings.several:
+                raise ValueError(
+                    f"document {document.id} has {len(document.labels)} labels; set several = true in [task]"
+                )
+        if not self.settings.several:
+            return torch.tensor([places[document.labels[0]] for document in texts.documents], dtype=torch.int64)
+        found = torch.zeros(len(texts), len(self.labels))
+        for row, document in enumerate(texts.documents):
+            for label in document.labels:
+                found[row, places[label]] = 1.0
+        return found
+
+    # numbers → model → score
+
+    def model(self) -> nn.Module:
+        """A new model."""
+        chosen, classes = self.settings, len(self.labels)
+        if chosen.model == "logistic":
+            return Logistic(self._table.shape[1], classes) if self._vectors else Bag(chosen.buckets, classes)
+        table = self._table if self._vectors else None
+        return LSTMClassifier(
+            chosen.buckets if table is None else len(table),
+            chosen.embedding if table is None else table.shape[1],
+            chosen.hidden,
+            classes,
+            dropout=chosen.dropout,
+            vectors=table,
+            freeze=table is not None and not chosen.train_vectors,
+        )
+
+    def batches(self, examples: Examples, size: int, rng: torch.Generator | None) -> Iterator[Batch]:
+        """One pass over the texts, similar lengths together; shuffled if there is a generator."""
+        texts = cast("TextExamples", examples)
+        for rows in grouped(texts.tokens.lengths, size, rng):
+            yield texts.batch(rows)
+
+    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        """Mean cross-entropy; binary, label by label, where a text may have several."""
+        texts = cast("TextBatch", batch)
+        return self._loss(model(texts.inputs), texts.labels)
+
+    def _loss(self, scores: Tensor, labels: Tensor) -> Tensor:
+        if self.settings.several:
+            return functional.binary_cross_entropy_with_logits(scores, labels)
+        return functional.cross_entropy(scores, labels)
+
+    @torch.no_grad()
+    def count(self, model: nn.Module, examples: Examples) -> Mapping[str, Tensor]:
+        """Hits, false alarms and misses per label, and the summed loss."""
+        total = {name: torch.zeros(shape, dtype=torch.float64) for name, shape in self.counts().shapes.items()}
+        counted = label_counts if self.settings.several else class_counts
+        for batch in self.batches(examples, EVALUATED_AT_ONCE, None):
+            texts = cast("TextBatch", batch)
+            scores = model(texts.inputs)  # (B, labels)
+            counts = counted(scores, texts.labels, self._loss(scores, texts.labels) * len(texts))
+            total = {name: total[name] + counts[name] for name in total}
+        return total
+
+    def counts(self) -> Layout:
+        """Names and shapes of what `count` returns."""
+        return label_layout(len(self.labels)) if self.settings.several else class_layout(len(self.labels))
+
+    def metrics(self, counts: Mapping[str, Tensor]) -> dict[str, float]:
+        """Accuracy or micro-F1, macro-F1 and loss."""
+        return label_metrics(counts) if self.settings.several else class_metrics(counts)
+
+    def sizes(self) -> dict[str, int]:
+        """How many labels there are."""
+        return {"classes": len(self.labels)}
