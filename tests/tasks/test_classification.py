@@ -1,0 +1,174 @@
+"""Texts to classes: representation, models, figures, and whole runs on files."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from data import DATA, VECTORS, needs_data, needs_vectors
+from wardround.core.site import SiteData
+from wardround.core.training import Bench
+from wardround.corpora.document import Document
+from wardround.corpora.texts import AsCorpus, Files, Texts
+from wardround.run import build, run
+from wardround.study import StudyError, cells
+from wardround.tasks.classification import Classification, ClassificationTask
+
+EXAMPLES = [("fever and cough", "a"), ("pain in the chest", "b"), ("cough, cough", "a"), ("chest film", "b")]
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the segmentation cache out of the home folder."""
+    monkeypatch.setenv("WARDROUND_CACHE", str(tmp_path / "cache"))
+
+
+def texts(*pairs: tuple[str, str]) -> Texts:
+    return Texts(tuple(Document(str(i), text, labels=(label,)) for i, (text, label) in enumerate(pairs)))
+
+
+def vectors_file(folder: Path) -> Path:
+    path = folder / "vectors.txt"
+    path.write_text("fever 1 0\ncough 0 1\nchest 2 2\n")
+    return path
+
+
+def test_a_mean_vector_leaves_out_words_that_the_file_does_not_have(tmp_path: Path) -> None:
+    task = ClassificationTask(Classification(vectors=str(vectors_file(tmp_path))), ("a", "b"))
+    means = task.examples(texts(*EXAMPLES)).means
+    assert means is not None
+    assert [[0.5, 0.5], [2.0, 2.0], [0.0, 1.0], [2.0, 2.0]] == means.tolist()
+
+
+def test_a_bag_of_words_does_not_depend_on_order_or_padding() -> None:
+    task = ClassificationTask(Classification(buckets=64), ("a", "b"))
+    model = task.model()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_()
+    straight = task.examples(texts(("fever cough chest", "a"))).batch(torch.tensor([0]))
+    mixed = task.examples(texts(("chest fever cough", "a"), ("one two three four five six", "a")))
+    torch.testing.assert_close(model(straight.inputs)[0], model(mixed.batch(torch.tensor([0, 1])).inputs)[0])
+
+
+def test_frozen_word_vectors_are_no_weights_and_never_travel(tmp_path: Path) -> None:
+    path = str(vectors_file(tmp_path))
+    frozen = ClassificationTask(Classification(model="lstm", vectors=path), ("a", "b"))
+    trained = ClassificationTask(Classification(model="lstm", vectors=path, train_vectors=True), ("a", "b"))
+    assert not any("embedding" in name for name in Bench.of(frozen).layout.shapes)
+    assert any("embedding" in name for name in Bench.of(trained).layout.shapes)
+
+
+@pytest.mark.parametrize("model", ["logistic", "lstm"])
+def test_counts_add_over_any_cut_of_the_texts(model: str) -> None:
+    task = ClassificationTask(Classification(model=model, buckets=64), ("a", "b"))  # type: ignore[arg-type]
+    network = task.model().eval()
+    whole = task.count(network, task.examples(texts(*EXAMPLES)))
+    parts = [task.count(network, task.examples(texts(*EXAMPLES[i : i + 1]))) for i in range(len(EXAMPLES))]
+    for name, tensor in whole.items():
+        torch.testing.assert_close(tensor, sum(part[name] for part in parts), rtol=1e-6, atol=1e-6)
+
+
+def test_texts_with_several_labels_become_a_row_of_flags() -> None:
+    task = ClassificationTask(Classification(several=True), ("a", "b", "c"))
+    documents = (Document("1", "x", labels=("a", "c")), Document("2", "y"))
+    assert [[1.0, 0.0, 1.0], [0.0, 0.0, 0.0]] == task.examples(Texts(documents)).labels.tolist()
+
+
+def test_one_label_per_text_is_asked_for_by_name_of_the_setting() -> None:
+    task = ClassificationTask(Classification(), ("a", "b"))
+    with pytest.raises(ValueError, match="document 7 has 2 labels; set several = true"):
+        task.examples(Texts((Document("7", "secret text", labels=("a", "b")),)))
+
+
+def test_an_unknown_label_is_named_and_the_text_is_not() -> None:
+    task = ClassificationTask(Classification(), ("a", "b"))
+    with pytest.raises(ValueError, match="'z' is not among") as error:
+        task.examples(texts(("secret text", "z")))
+    assert "secret" not in str(error.value)
+
+
+def test_a_single_label_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least 2 labels"):
+        ClassificationTask(Classification(), ("a",))
+
+
+def test_long_texts_are_cut_and_counted() -> None:
+    examples = ClassificationTask(Classification(longest=3), ("a", "b")).examples(texts(("one two three four", "a")))
+    assert (1, [3]) == (examples.shortened, examples.tokens.lengths.tolist())
+
+
+def written(folder: Path, count: int = 60) -> Path:
+    """A study beside two CSV files whose classes differ by a word."""
+    for split in ("train", "test"):
+        rows = [
+            f'"{"fever" if i % 2 else "rash"} for {i} days",{"hot" if i % 2 else "skin"},ward {i % 3}'
+            for i in range(count)
+        ]
+        (folder / f"{split}.csv").write_text("\n".join(["text,label,ward", *rows]) + "\n")
+    study = {
+        "name": "own",
+        "rounds": 4,
+        "corpus": {"format": "csv", "train": "train.csv", "test": "test.csv", "source": "ward"},
+        "task": {"name": "classification", "buckets": 256},
+        "method": {"name": "fedavg", "lr": 1.0, "epochs": 5},
+    }
+    path = folder / "study.json"
+    path.write_text(json.dumps(study))
+    return path
+
+
+def test_a_users_own_csv_files_train_a_model_with_each_source_as_a_site(tmp_path: Path) -> None:
+    tables = json.loads(written(tmp_path).read_text())
+    study = cells(tables, folder=tmp_path)[0].study
+    assert ("ward 0", "ward 1", "ward 2") == build(study, tmp_path / "x").sites.names
+    assert run(study, tmp_path / "run").metrics["accuracy"] > 0.95
+
+
+@pytest.mark.parametrize("partition", [{"name": "iid", "sites": 4}, {"name": "dirichlet", "sites": 4, "alpha": 0.5}])
+def test_a_partition_gives_every_text_to_one_site(tmp_path: Path, partition: dict[str, object]) -> None:
+    tables = json.loads(written(tmp_path).read_text()) | {"partition": partition}
+    built = build(cells(tables, folder=tmp_path)[0].study, tmp_path / "x")
+    sites: list[SiteData] = [built.sites.open(name) for name in built.sites.names]
+    assert (4, 60, 60) == (len(sites), sum(len(s.train) for s in sites), sum(len(s.test) for s in sites))
+
+
+def test_impossible_partitions_are_explained(tmp_path: Path) -> None:
+    tables = json.loads(written(tmp_path).read_text())
+    tables["partition"] = {"name": "dirichlet", "sites": 10, "alpha": 0.05, "min_per_site": 50}
+    with pytest.raises(StudyError, match="min_per_site"):
+        build(cells(tables, folder=tmp_path)[0].study, tmp_path / "x")
+
+
+def test_labels_come_from_the_training_file_if_nobody_says(tmp_path: Path) -> None:
+    written(tmp_path)
+    corpus = AsCorpus(Files(format="csv", train="train.csv", test="test.csv", source="ward", folder=str(tmp_path)))
+    assert ("hot", "skin") == corpus.labels
+
+
+@needs_data
+@needs_vectors
+def test_cmdd_learns_symptoms_over_dialogues_grouped_into_sites(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WARDROUND_DATA", str(DATA))
+    tables = {
+        "name": "cmdd",
+        "rounds": 1,
+        "corpus": {"name": "cmdd"},
+        "partition": {"name": "source", "sites": 30},
+        "task": {"name": "classification", "tokens": "jieba", "vectors": str(VECTORS / "zh-word2vec-100d.npz")},
+        "method": {"name": "fedavgs", "batch": 32},
+    }
+    result = run(cells(tables)[0].study, tmp_path / "run")
+    assert result.metrics["examples"] == 17_002
+    assert result.metrics["accuracy"] > 0.8  # always "no symptom" would be right for 76 %
+
+
+def test_vectors_and_hashing_are_the_only_vocabularies() -> None:
+    task = ClassificationTask(Classification(buckets=32), ("a", "b"))
+    ids = task.examples(texts(*EXAMPLES)).tokens.values
+    assert 0 < int(ids.min()) <= int(ids.max()) < 32
+    assert np.issubdtype(ids.numpy().dtype, np.integer)
