@@ -7,7 +7,7 @@ from pathlib import Path
 from wardround.core.files import SealError, seal, unseal, write
 from wardround.core.record import DecodeError, Record, decode
 
-__all__ = ["Checkpoint", "CheckpointError", "load_newest", "save"]
+__all__ = ["Checkpoint", "CheckpointError", "load_newest", "oldest_round", "save"]
 
 KEPT = 2  # one more than needed: the older one survives whatever befalls the newer
 
@@ -57,7 +57,15 @@ def load_newest(folder: Path, fingerprint: str, kind: type[Record]) -> Checkpoin
         if isinstance(error, CheckpointError):
             raise
         raise CheckpointError(f"{path}: cannot be read ({error}); {remedy}") from None
+    except OSError as error:
+        raise CheckpointError(f"{path}: cannot be read ({error.strerror}); {remedy}") from None
+
+
+def oldest_round(folder: Path) -> int:
+    """The round of the oldest checkpoint that is kept: nothing from before it can be asked for again."""
+    rounds = [path.stem.removeprefix("round-") for path in _found(folder)]
+    return min((int(round_) for round_ in rounds if round_.isdecimal()), default=0)
 
 
 def _found(folder: Path) -> list[Path]:
-    return sorted(folder.glob("round-*.checkpoint"))
+    return sorted(folder.glob("round-*.checkpoint"), key=lambda path: (len(path.name), path.name))

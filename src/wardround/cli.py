@@ -1,12 +1,14 @@
 """The command line.
 
 wardround run STUDY.toml        train, with checkpoints, a journal and a ledger
+wardround report RUN…           one page about one run or many
 wardround methods               what there is
 wardround protocol METHOD       what would leave a hospital
 """
 
-import errno
 import os
+import shlex
+from functools import partial
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -20,7 +22,8 @@ from wardround.engines.inline import SiteFailed
 from wardround.methods import METHODS
 from wardround.progress import Grid, Single
 from wardround.protocol import rehearsed, toy
-from wardround.run import RunError, run
+from wardround.reports.read import ReportError
+from wardround.run import CHECKPOINT_SECONDS, NO_ROOM, RunError, run
 from wardround.study import StudyError, load_study
 from wardround.sweep import CellState, summary, sweep
 from wardround.wire import rows
@@ -28,7 +31,8 @@ from wardround.wire import rows
 __all__ = ["app", "main"]
 
 app = typer.Typer(help="Federated learning on medical text.", no_args_is_help=True, add_completion=False)
-out_console, error_console = Console(), Console(stderr=True, soft_wrap=True, highlight=False)
+literal = partial(Console, markup=False, emoji=False, highlight=False)  # a file's name may look like markup
+out_console, error_console = literal(), literal(stderr=True, soft_wrap=True)
 
 
 @app.command("run")
@@ -46,7 +50,11 @@ def run_command(
     traceback: Annotated[
         bool, typer.Option("--traceback", help="Show a site's error in full; it may quote a note.")
     ] = False,
+    no_report: Annotated[bool, typer.Option("--no-report", help="Write no report.html at the end.")] = False,
     beside: Annotated[Path | None, typer.Option(hidden=True, help="Where the study's own modules lie.")] = None,
+    checkpoint_seconds: Annotated[
+        float, typer.Option(hidden=True, min=0, help="The least time between two checkpoints.")
+    ] = CHECKPOINT_SECONDS,
 ) -> None:
     """Train: one run, or every combination of the study's grid."""
     cells = load_study(study, changes or (), beside=beside)
@@ -59,29 +67,36 @@ def run_command(
                 result = run(
                     cells[0].study, folder, workers=1 if strict else workers, strict=strict, resume=resume,
                     progress=progress.line, folder=beside, show_errors=traceback,
+                    checkpoint_seconds=checkpoint_seconds,
                 )  # fmt: skip
-            out_console.print(f"{result.stopped}: {_figures(result.metrics)}", highlight=False)
+            _say(f"{result.stopped}: {_figures(result.metrics)}")
             model = (
                 f", the model in {folder / 'model'}" if cells[0].study.method.shares else "; sites keep their models"
             )
-            out_console.print(f"the run is in {folder}{model}", highlight=False)
+            _say(f"the run is in {folder}{model}")
+            if not no_report:
+                _report(folder)
             return
-        options = ["--strict"] * strict + ["--traceback"] * traceback
+        options = ["--no-report"] + ["--strict"] * strict + ["--traceback"] * traceback
+        options += ["--checkpoint-seconds", str(checkpoint_seconds)]
         with Grid(cells, quiet=quiet) as grid:
             states = sweep(
                 cells, folder, workers=workers, resume=resume, beside=beside, options=options, watch=grid.show
             )
     except KeyboardInterrupt:
         _fail(f"stopped; nothing is lost, go on with: {again}", 130)
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            _fail(f"no room left to write {error.filename or folder}; nothing written before is lost: make room, "
+    except StudyError as error:  # what only the data can tell
+        raise StudyError(str(study), error.problems) from None
+    except (OSError, SiteFailed) as error:
+        cause = error.__cause__ if isinstance(error, SiteFailed) else error
+        if isinstance(cause, OSError) and cause.errno in NO_ROOM:
+            _fail(f"no room left to write {cause.filename or folder}; nothing written before is lost: make room, "
                   f"then go on with: {again}", 1)  # fmt: skip
         raise
-    _tell(states, again)
+    _tell(states, again, None if no_report else folder)
 
 
-def _tell(states: list[CellState], again: str) -> None:
+def _tell(states: list[CellState], again: str, reported: Path | None) -> None:
     """The grid's table of results, and what failed."""
     table = Table("cell", "seeds", "metric", "final", "best", "MB up", title=None)
     for row in summary(states):
@@ -89,10 +104,12 @@ def _tell(states: list[CellState], again: str) -> None:
             final, best = row["final"][metric], row["best"][metric]
             up = f"{row['up'] / 1e6:.2f}"
             table.add_row(row["label"], str(len(row["seeds"])), metric, _pm(final), _pm(best), up)
-    out_console.print(table)
+    _wide().print(table)
+    if reported:
+        _report(reported)
     failed = [state for state in states if state.failed]
     for state in failed:
-        error_console.print(f"[red]{state.cell.label}[/]: {state.failed}")
+        error_console.print(f"{state.cell.label}: {state.failed}")
     if failed:
         _fail(f"{len(failed)} of {len(states)} cells failed; the others are kept, go on with: {again}", 1)
 
@@ -103,8 +120,8 @@ def methods() -> None:
     table = Table("name", "what it does", box=None)
     for name, method in METHODS.items():
         table.add_row(name, method.about)
-    out_console.print(table)
-    out_console.print('your own: name = "my_module:MyMethod" in the study file\'s [method]', highlight=False)
+    _wide().print(table)
+    _say('your own: name = "my_module:MyMethod" in the study file\'s [method]')
 
 
 @app.command()
@@ -115,20 +132,60 @@ def protocol(
     """Print what would leave a hospital, by rehearsing the method."""
     told = load_study(study, [f"method.name={method}"])[0].study if study else toy(method)
     if told.method.pooled:
-        out_console.print(
+        _say(
             f"{method} pools all sites' notes in one place. It runs only in a simulation, as the upper bound that "
-            "others are compared with: on real sites every note would have to leave.", highlight=False,
-        )  # fmt: skip
+            "others are compared with: on real sites every note would have to leave."
+        )
         return
     table = Table("step", "direction", "message", "field", "shape", "bytes", "seen", "reveals", box=None)
     for row in rows(rehearsed(told)):
         table.add_row(*vars(row).values())
-    console = Console(width=max(out_console.width, 200) if not out_console.is_terminal else None)
-    console.print(table)
+    _wide().print(table)
+    _say(
+        "\"sum only\" is what the method looks at; without secure aggregation the coordinator's machine still receives "
+        "each reply.\nNever sent: text, tokens, entity strings, document ids."
+    )
+
+
+@app.command()
+def report(
+    runs: Annotated[list[Path], typer.Argument(help="Run folders, or folders of runs.", metavar="RUN…")],
+    out: Annotated[
+        Path | None, typer.Option(help="The page; default: report.html in the run folder, for several runs here.")
+    ] = None,
+) -> None:
+    """Write one self-contained page about one run or many: results, curves, tests, what crossed the wire."""
+    folder = runs[0] if len(runs) == 1 else Path()
+    _say(f"the report is in {_written(runs, out or folder / 'report.html')}")
+
+
+def _written(runs: list[Path], out: Path) -> Path:
+    from wardround.reports.page import write_report  # noqa: PLC0415 -- scipy takes a second that workers can spare
+
+    return write_report(runs, out)
+
+
+def _report(folder: Path) -> None:
+    """The report of a run that has ended; should it fail, the run is still good."""
+    try:
+        _say(f"the report is in {_written([folder], folder / 'report.html')}")
+    except Exception as error:  # noqa: BLE001 -- whatever it is, it must not spoil a finished run
+        again = shlex.join(["wardround", "report", str(folder)])
+        error_console.print(f"the run is complete, but its report could not be written: {error}; try: {again}")
+
+
+def _say(text: str) -> None:
+    out_console.print(text, soft_wrap=True)
+
+
+def _wide() -> Console:
+    """For tables: a terminal's own width; elsewhere wide enough for whole lines."""
+    return literal(width=None if out_console.is_terminal else max(out_console.width, 200))
 
 
 def _pm(value: dict[str, float]) -> str:
-    return f"{value['mean']:.4f} ± {value['sd']:.4f}"
+    """Mean ± standard deviation over seeds; a single seed has no spread."""
+    return f"{value['mean']:.4f}" + (f" ± {value['sd']:.4f}" if value["sd"] else "")
 
 
 def _figures(metrics: dict[str, float]) -> str:
@@ -136,8 +193,8 @@ def _figures(metrics: dict[str, float]) -> str:
 
 
 def _command(study: Path, changes: list[str], out: Path | None) -> str:
-    parts = ["wardround run", str(study), *(f"--set {change}" for change in changes)]
-    return " ".join([*parts, *([f"--out {out}"] if out else []), "--resume"])
+    parts = ["wardround", "run", str(study), *(part for change in changes for part in ("--set", change))]
+    return shlex.join([*parts, *(["--out", str(out)] if out else []), "--resume"])
 
 
 def _fail(message: str, code: int) -> NoReturn:
@@ -149,7 +206,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Run a command; mistakes in the input end with one message and exit code 2."""
     try:
         app(args=arguments, prog_name="wardround", standalone_mode=True)
-    except (StudyError, RunError, CheckpointError) as error:
+    except (StudyError, RunError, CheckpointError, ReportError) as error:
         _fail(str(error), 2)
     except (BelowQuorum, SiteFailed) as error:
         _fail(str(error), 1)

@@ -34,7 +34,7 @@ class _Shown:
     """A rich display on a terminal; elsewhere a line every few seconds; with `quiet`, nothing."""
 
     def __init__(self, *, quiet: bool) -> None:
-        self.console = Console(stderr=True)
+        self.console = Console(stderr=True, markup=False, emoji=False, highlight=False)
         self.plain = not quiet and not self.console.is_terminal
         self.rich = not quiet and self.console.is_terminal
         self.last = 0.0
@@ -74,10 +74,10 @@ class Single(_Shown):
         self.best = headline(line.metrics) or self.best
         said = f"{self.best}  {self.up / 1e6:.2f} MB up"
         self.bar.update(self.task, completed=line.round, said=said)
-        for name, why in line.left_out.items():
-            self.console.print(f"round {line.round}: {name} left out ({why})", highlight=False)
+        for name, why in line.left_out.items() if self.plain or self.rich else ():
+            self.console.print(f"round {line.round}: {name} left out ({why})", soft_wrap=True)
         if self.due(over=line.round == self.study.rounds):
-            self.console.print(f"{self.study.name}: round {line.round}/{self.study.rounds}  {said}", highlight=False)
+            self.console.print(f"{self.study.name}: round {line.round}/{self.study.rounds}  {said}", soft_wrap=True)
 
 
 class Grid(_Shown):
@@ -105,7 +105,7 @@ class Grid(_Shown):
         if self.due(over=done == self.count):
             now = ", ".join(f"{s.cell.label} {s.round}/{s.cell.study.rounds} {headline(s.line.get('metrics', {}))}"
                             for s in states if s.process)  # fmt: skip
-            self.console.print(f"{done}/{self.count} cells done; {now}", highlight=False, soft_wrap=True)
+            self.console.print(f"{done}/{self.count} cells done; {now}", soft_wrap=True)
 
     def _table(self, states: list[CellState]) -> Table:
         table = Table("cell", "round", "metric", "MB up", "left", box=None)

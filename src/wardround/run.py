@@ -15,12 +15,12 @@ Rules of this file:
 """
 
 import contextlib
+import errno
 import fcntl
 import json
 import math
 import os
 import platform
-import shutil
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -33,7 +33,7 @@ import torch
 from safetensors.torch import save as save_tensors
 
 from wardround import __version__
-from wardround.checkpoint import Checkpoint, load_newest, save
+from wardround.checkpoint import Checkpoint, load_newest, oldest_round, save
 from wardround.core.cohort import Cohort, Engine, Layer, Seen
 from wardround.core.files import write
 from wardround.core.manifest import Manifest
@@ -49,10 +49,14 @@ from wardround.layers.ledger import Ledger
 from wardround.study import Study, StudyError
 from wardround.wire import rows
 
-__all__ = ["Built", "Line", "Progress", "Result", "RunError", "build", "drawn", "run", "taking_part"]
+__all__ = [
+    "NO_ROOM", "Built", "Line", "Progress", "Result", "RunError", "build", "drawn", "finished", "make_folder",
+    "refuse_other", "run", "taking_part",
+]  # fmt: skip
 
 CHECKPOINT_SECONDS = 5.0
 HUB = "coordinator"
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 LOCK = ".lock"
 
 
@@ -128,8 +132,8 @@ def build(study: Study, out: Path) -> Built:
     except ValueError as error:
         raise StudyError(study.name, [str(error)]) from None
     sites = prepared(pooled(raw) if study.method.pooled else raw, task)
-    if not study.method.pooled:
-        _enough(study, len(sites.names))
+    if problems := [*_enough(study, len(sites.names)), *_measurable(study, task, sites)]:
+        raise StudyError(study.name, problems)
     torch.default_generator.manual_seed(seeded(study.seed, "weights"))
     weights = Weights.of_model(task.model())
     layouts = {"model": weights.layout, "counts": task.counts()}
@@ -138,17 +142,32 @@ def build(study: Study, out: Path) -> Built:
     return Built(study, task, sites, host, weights, Manifest(layouts, sizes, weights.flat.dtype), raw)
 
 
-def _enough(study: Study, count: int) -> None:
-    """The study asks for no more sites than there are."""
+def _enough(study: Study, count: int) -> Iterator[str]:
+    """Why the study asks for more sites than there are."""
+    if study.method.pooled:
+        return
     per_round, quorum = study.sites.per_round, study.sites.quorum
-    problems = []
     if per_round is not None and per_round > count:
-        problems.append(f"sites.per_round = {per_round}, but there are {count} sites; lower it")
+        yield f"sites.per_round = {per_round}, but there are {count} sites; lower it"
     part = min(per_round or taking_part(study.sites.fraction, count), count)
     if quorum > part:
-        problems.append(f"sites.quorum = {quorum}, but {part} of {count} sites take part in a round; lower it")
-    if problems:
-        raise StudyError(study.name, problems)
+        yield f"sites.quorum = {quorum}, but {part} of {count} sites take part in a round; lower it"
+
+
+def _measurable(study: Study, task: Task, sites: Prepared) -> Iterator[str]:
+    """Why the study's evaluation cannot be done: found out before the work, not after the first round of it."""
+    splits = study.evaluation.splits
+    if "valid" in splits and sites.open(sites.names[0]).valid is None:
+        yield "evaluation.splits has 'valid', but the sites have only 'test' and 'train'; leave it out"
+    if study.stop is not None:
+        ones = {name: torch.ones(shape, dtype=torch.float64) for name, shape in task.counts().shapes.items()}
+        known = [_prefix(split) + name for split in splits for name in task.metrics(ones)]
+        if study.stop.metric not in known:
+            yield f"stop.metric = {study.stop.metric!r} is not measured; known: {', '.join(known)}"
+
+
+def _prefix(split: str) -> str:
+    return "" if split == "test" else f"{split}_"
 
 
 def taking_part(fraction: float, sites: int) -> int:
@@ -181,8 +200,8 @@ def run(
     with one_thread(), _locked(out):
         built = build(study, out)
         checkpoint = _claim(study, out, resume=resume)
-        if checkpoint is not None and (out / "metrics.json").exists() and checkpoint.round >= study.rounds:
-            return _finished(out, study)
+        if checkpoint is not None and (result := finished(study, out, checkpoint.round)):
+            return result
         ledger = Ledger(out / "ledger")
         spec = {
             "study": dict(study.resolved),
@@ -191,7 +210,7 @@ def run(
             "traceback": show_errors,
         }
         engine = (
-            Pool(spec, workers, built.host, ledger)
+            Pool(spec, min(workers, len(built.sites.names)), built.host, ledger)
             if workers > 1 and len(built.sites.names) > 1
             else Serial(built.host, ledger, built.manifest, strict=strict)
         )
@@ -208,11 +227,10 @@ def run(
 @contextlib.contextmanager
 def _locked(out: Path) -> Iterator[None]:
     """The run folder, ours alone; the lock goes with the process, however it ends."""
-    if out.exists() and not out.is_dir():
-        raise RunError(f"{out} is a file, not a folder; choose another --out")
-    new = not out.exists()
-    out.mkdir(parents=True, exist_ok=True)
-    with (out / LOCK).open("w") as file:
+    new = make_folder(out)
+    if not (out / "study.toml").exists() and not all(_leftover(path) for path in out.iterdir()):
+        raise RunError(f"{out} is not empty and holds no run; choose another --out")
+    with (out / LOCK).open("a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -221,8 +239,30 @@ def _locked(out: Path) -> Iterator[None]:
             yield
         except StudyError:
             if new:  # a study that cannot even be built leaves nothing behind
-                shutil.rmtree(out, ignore_errors=True)
+                (out / LOCK).unlink(missing_ok=True)
+                with contextlib.suppress(OSError):
+                    for made in new:
+                        made.rmdir()
             raise
+
+
+def make_folder(out: Path) -> list[Path]:
+    """Make a run's folder, or see that it is one; the folders that are new, the innermost first."""
+    if out.exists() and not out.is_dir():
+        raise RunError(f"{out} is a file, not a folder; choose another --out")
+    try:
+        new = [path for path in (out, *out.parents) if not path.exists()]
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        if error.errno in NO_ROOM:
+            raise
+        raise RunError(f"{out} cannot be made: {error.strerror}; choose another --out") from None
+    return new
+
+
+def _leftover(path: Path) -> bool:
+    """Whether this can be left from a run that was killed before it was one."""
+    return path.name == LOCK or (path.name.startswith(".") and path.name.endswith(".new"))
 
 
 @contextlib.contextmanager
@@ -246,22 +286,48 @@ def _claim(study: Study, out: Path, *, resume: bool) -> Checkpoint | None:
     told = out / "study.toml"
     if told.exists() and not resume:
         raise RunError(f"{out} holds a run already; go on with --resume, or choose another --out")
-    if not told.exists() and any(path.name != LOCK for path in out.iterdir()):
-        raise RunError(f"{out} is not empty and holds no run; choose another --out")
     found = None
     if told.exists():
-        mark = out / "fingerprint"
-        if mark.exists() and mark.read_text().strip() != study.fingerprint:
-            raise RunError(f"{told}: the run there has other settings than this study; choose another --out")
+        refuse_other(study, out)
         found = load_newest(out / "checkpoints", study.fingerprint, type(study.method).state_kind())
-    write(out / "fingerprint", (study.fingerprint + "\n").encode())
-    write(told, study.toml().encode())
+        if found is not None and found.round > study.rounds:
+            raise RunError(
+                f"{told}: rounds = {study.rounds}, but {found.round} are done already; raise it or choose another --out"
+            )
+    for path, text in ((told, study.toml()), (out / "fingerprint", study.fingerprint + "\n")):  # in this order
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            write(path, text.encode())
+    for stale in (*out.glob(".*.new"), *out.glob("checkpoints/.*.new")):  # half written when a run was killed
+        stale.unlink()
     return found
 
 
-def _finished(out: Path, study: Study) -> Result:
-    told = json.loads((out / "metrics.json").read_text())
-    return Result(out, study.rounds, told["final"], told["rounds_to_target"], told["stopped"])
+def refuse_other(study: Study, out: Path) -> None:
+    """Raise an error if the run in this folder is of another study."""
+    mark = out / "fingerprint"
+    if mark.exists() and mark.read_text(encoding="utf-8").strip() != study.fingerprint:
+        raise RunError(f"{out / 'study.toml'}: the run there has other settings than this study; choose another --out")
+
+
+def finished(study: Study, out: Path, done: int) -> Result | None:
+    """The result of a run that has nothing left to do, after `done` rounds."""
+    path = out / "metrics.json"
+    told = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    if told.get("rounds") != done:  # of before the rounds were raised
+        return None
+    early = study.stop is not None and study.stop.early and told["rounds_to_target"] is not None
+    if done < study.rounds and not early:
+        return None
+    return Result(out, done, told["final"], told["rounds_to_target"], told["stopped"])
+
+
+class _Kinds(list[Seen]):
+    """The first exchange of each step: a whole round's would hold every site's reply."""
+
+    def append(self, seen: Seen) -> None:
+        """Keep it if it is the first of its step."""
+        if all(known.step != seen.step for known in self):
+            super().append(seen)
 
 
 class _Loop:
@@ -279,26 +345,25 @@ class _Loop:
         self.built, self.out, self.engine, self.ledger = built, out, engine, ledger
         self.progress, self.pause = progress, checkpoint_seconds
         self.study, self.method = built.study, built.study.method
-        self.seen: list[Seen] | None = []
+        self.seen: list[Seen] | None = _Kinds()
         self.lines: list[str] = []
         self.history: list[Line] = []
 
     def go(self, checkpoint: Checkpoint | None) -> Result:
         """From the checkpoint, or the start, to the last round or the target."""
         names = self.built.sites.names
+        self.settled = oldest_round(self.out / "checkpoints")
+        round_ = checkpoint.round if checkpoint else 0
+        self._journal_back_to(checkpoint)
         if checkpoint is None:
             write_json(self.out / "data.json", describe(self.built.raw))
-            self.settled, state = 0, None
-            self._journal_back_to(0)
-            state = self.method.start(self.built.weights, self._cohort(0, names))
+            state: Any = self.method.start(self.built.weights, self._cohort(0, names))
             self._settle(0, state)
         else:
-            self.settled, state = checkpoint.round, checkpoint.state
-            self._journal_back_to(checkpoint.round)
+            state = checkpoint.state
         last = time.monotonic()
         reached = self._reached()
         stopped = "all rounds done"
-        round_ = self.settled
         while round_ < self.study.rounds and not (reached and self._early):
             round_ += 1
             state = self._round(round_, state)
@@ -339,7 +404,7 @@ class _Loop:
         cohort.exchanges = 1000  # evaluation comes after whatever the method did in this round
         for split in self.study.evaluation.splits:
             exam = Exam(weights, split)
-            prefix = "" if split == "test" else f"{split}_"
+            prefix = _prefix(split)
             if self.study.evaluation.each:
                 replies = cohort.ask(self.method.evaluate, exam)
                 total: Counts | None = None
@@ -368,7 +433,7 @@ class _Loop:
         self.ledger.flush()
         self._flush_journal()
         save(self.out / "checkpoints", Checkpoint(round_, self.study.fingerprint, state))
-        self.settled = round_
+        self.settled = oldest_round(self.out / "checkpoints")  # sites keep what either of the two may need
 
     def _flush_journal(self) -> None:
         with (self.out / "journal.jsonl").open("a", encoding="utf-8") as file:
@@ -377,12 +442,14 @@ class _Loop:
             os.fsync(file.fileno())
         self.lines.clear()
 
-    def _journal_back_to(self, round_: int) -> None:
+    def _journal_back_to(self, checkpoint: Checkpoint | None) -> None:
         """Keep the lines up to the checkpoint; those after it are about to be written again."""
-        path = self.out / "journal.jsonl"
+        path, round_ = self.out / "journal.jsonl", checkpoint.round if checkpoint else 0
+        if checkpoint is None and path.exists() and path.stat().st_size:
+            raise RunError(f"{path} tells of rounds, but there is no checkpoint; delete {self.out} to start anew")
         kept = []
         for raw in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
-            with contextlib.suppress(ValueError):  # a line cut off by the crash
+            with contextlib.suppress(ValueError, TypeError, KeyError):  # a line cut off by the crash
                 line = json.loads(raw)
                 if line["round"] <= round_:
                     kept.append(raw)
@@ -398,9 +465,6 @@ class _Loop:
         stop = self.study.stop
         if stop is None:
             return None
-        if self.history and self.history[-1].metrics and stop.metric not in self.history[-1].metrics:
-            known = ", ".join(self.history[-1].metrics)
-            raise StudyError("stop", [f"metric = {stop.metric!r} is not measured; known: {known}"])
         for line in self.history:
             value = line.metrics.get(stop.metric)
             if value is not None and (value <= stop.target if stop.metric.endswith("loss") else value >= stop.target):

@@ -30,22 +30,23 @@ import json
 import re
 import sys
 import tomllib
+import traceback
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
 
 import tomli_w
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from wardround.core.method import Method
 from wardround.corpora import CORPORA, PARTITIONS
 from wardround.methods import METHODS, Named
 from wardround.tasks import TASKS
 
-__all__ = ["Cell", "Study", "StudyError", "load_study"]
+__all__ = ["Cell", "Study", "StudyError", "label_of", "load_study"]
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 OWN: dict[str, tuple[str, Callable[[type], bool]]] = {
     "method": ("a wardround Method", lambda kind: issubclass(kind, Method)),
@@ -85,11 +86,17 @@ class Sites(_Table):
     """With fewer usable replies the run stops."""
 
 
+def _some(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    if not values:
+        raise ValueError("should have at least one value")
+    return values
+
+
 class Evaluation(_Table):
     """When, on what, and how closely the shared model is tried."""
 
     every: Annotated[int, Field(ge=1)] = 1
-    splits: tuple[Literal["test", "train", "valid"], ...] = ("test",)
+    splits: Annotated[tuple[Literal["test", "train", "valid"], ...], AfterValidator(_some)] = ("test",)
     each: bool = False
     """Whether the coordinator sees each site's counts (then the report has them), not only their sum."""
 
@@ -166,7 +173,7 @@ def load_study(path: Path, changes: Iterable[str] = (), *, beside: Path | None =
     A user's own modules are looked for in the folder `beside`, which is the file's own unless given.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         near = difflib.get_close_matches(path.name, [p.name for p in path.parent.glob("*.toml")], 1)
         hint = f"did you mean {path.with_name(near[0])}?" if near else "check the path"
@@ -183,7 +190,10 @@ def load_study(path: Path, changes: Iterable[str] = (), *, beside: Path | None =
         key, separator, value = change.partition("=")
         if not separator:
             raise StudyError(f"--set {change}", ["write it as key=value, e.g. --set method.mu=0.1"])
-        _put(tables, key.strip(), _parsed(value.strip()))
+        try:
+            _put(tables, key.strip(), _parsed(value.strip()))
+        except ValueError as error:
+            raise StudyError(f"--set {change}", [str(error)]) from None
     return cells(tables, where=str(path), folder=beside or path.parent)
 
 
@@ -191,20 +201,26 @@ def cells(tables: Mapping[str, Any], *, where: str = "study", folder: Path | Non
     """All cells of a study given as plain tables."""
     problems: list[str] = []
     found = []
-    seeds = {"seed": tables["seeds"]} if isinstance(tables.get("seeds"), list) else {}
-    for choices in _combinations({**tables.get("grid", {}), **seeds}, problems):
+    seeds = {"seed": tables["seeds"]} if tables.get("seeds") and isinstance(tables["seeds"], list) else {}
+    for choices in _combinations(tables.get("grid", {}), seeds, problems):
         cell = copy.deepcopy({key: value for key, value in tables.items() if key not in ("grid", "expected")})
         if seeds:
             del cell["seeds"]
-        for key, value in choices.items():
-            _put(cell, key, value)
         mine: list[str] = []
+        for key, value in choices.items():
+            try:
+                _put(cell, key, value)
+            except ValueError as error:
+                mine.append(f"grid: {error}")
         study = _study(cell, folder, mine)
         problems += [problem for problem in mine if problem not in problems]
         if study is not None:
-            found.append(Cell(_label(choices), study, choices))
+            found.append(Cell(label_of(choices), study, choices))
     labels = [cell.label for cell in found]
-    problems += [f"grid: two cells are both called {label!r}" for label in {x for x in labels if labels.count(x) > 1}]
+    problems += [
+        f"grid: two cells are both called {label!r}; list each value once"
+        for label in sorted({x for x in labels if labels.count(x) > 1})
+    ]
     if problems:
         raise StudyError(where, problems)
     return found
@@ -212,9 +228,9 @@ def cells(tables: Mapping[str, Any], *, where: str = "study", folder: Path | Non
 
 def _study(tables: Mapping[str, Any], folder: Path | None, problems: list[str]) -> Study | None:
     outline = _checked(_Outline, tables, "", problems)
-    name, seed = tables.get("name"), tables.get("seed", 0)
+    name, seed = tables.get("name"), outline.seed if outline else 0
     if isinstance(name, str) and (not NAME.fullmatch(name) or ".." in name):
-        problems.append(f"name = {name!r} becomes a folder's name; use letters, digits, - _ and single dots")
+        problems.append(f"name = {name!r} becomes a folder's name; use up to 100 letters, digits, - _ and single dots")
 
     def table(section: str) -> dict[str, Any] | None:
         found = tables.get(section)
@@ -256,9 +272,13 @@ def _imported(section: str, name: str, folder: Path | None, problems: list[str])
         sys.path.insert(0, str(folder.resolve()))
     try:
         kind = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
+    except Exception as error:  # noqa: BLE001 -- whatever the user's module does when it is imported
+        said = str(error)
+        if not isinstance(error, ImportError | AttributeError | SyntaxError):  # whose text says enough
+            frame = traceback.extract_tb(error.__traceback__)[-1]
+            said = f"{type(error).__name__}: {error} ({Path(frame.filename).name}:{frame.lineno})"
         problems.append(
-            f"{section}.name = {name!r} cannot be imported: {error}; looked beside the study file and on the path"
+            f"{section}.name = {name!r} cannot be imported: {said}; looked beside the study file and on the path"
         )
         return None
     what, fits = OWN[section]
@@ -336,7 +356,7 @@ def _problem(kind: type[BaseModel], section: str, found: Mapping[str, Any]) -> s
         for part in found["loc"][:-1]:
             parent = _submodel(parent, str(part))
         return f"{key} is unknown; {_nearest(str(found['loc'][-1]), parent.model_fields)}"
-    said = found["msg"].removeprefix("Input ").removeprefix("Value error, ")
+    said = found["msg"].removeprefix("Input ").removeprefix("Value error, ").replace("an object", "a table")
     return f"{key} = {_shown(found['input'])}: {said}"
 
 
@@ -359,15 +379,21 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 80 else text[:77] + "…"
 
 
-def _combinations(grid: Mapping[str, Any], problems: list[str]) -> list[dict[str, Any]]:
+def _combinations(grid: Any, seeds: Mapping[str, list[Any]], problems: list[str]) -> list[dict[str, Any]]:
+    """Every choice of one value from each list; what is no list is left out, so that the rest is still checked."""
+    listed: dict[str, list[Any]] = {}
     if not isinstance(grid, dict):
-        problems.append("grid is a table of lists")
-        return []
+        problems.append(f'grid = {_shown(grid)}: should be a table of lists, e.g. "method.mu" = [0.01, 0.1]')
+        grid = {}
     for key, values in grid.items():
-        if not isinstance(values, list) or not values:
-            problems.append(f'grid.{key} must be a list of values, e.g. "method.mu" = [0.01, 0.1]')
-            return []
-    return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+        if isinstance(values, list) and values:
+            listed[key] = values
+        else:
+            problems.append(
+                f'grid.{key} = {_shown(values)}: should be a list of values, e.g. "method.mu" = [0.01, 0.1]'
+            )
+    listed |= seeds
+    return [dict(zip(listed, values, strict=True)) for values in itertools.product(*listed.values())]
 
 
 def _put(tables: dict[str, Any], key: str, value: Any) -> None:
@@ -376,7 +402,7 @@ def _put(tables: dict[str, Any], key: str, value: Any) -> None:
     for parent in parents:
         below = tables.setdefault(parent, {})
         if not isinstance(below, dict):
-            raise StudyError(f"--set {key}", [f"{parent} is a value, not a table"])
+            raise ValueError(f"{key} cannot be set: {parent} = {_shown(below)} is a value, not a table")  # noqa: TRY004
         tables = below
     if isinstance(value, dict) and isinstance(tables.get(last), dict):
         tables[last] = {**tables[last], **value}
@@ -391,7 +417,7 @@ def _parsed(value: str) -> Any:
         return value
 
 
-def _label(choices: Mapping[str, Any]) -> str:
+def label_of(choices: Mapping[str, Any]) -> str:
     """A folder's name for a combination: `fedpap,mu=0.03,seed=1`."""
     parts = []
     for key, value in choices.items():
@@ -400,6 +426,7 @@ def _label(choices: Mapping[str, Any]) -> str:
             rest = {k: v for k, v in value.items() if k != "name"}
             parts += [str(value["name"])] if "name" in value else []
             parts += [f"{k}={v}" for k, v in rest.items()]
+            parts += [short] if not value else []  # the table as the study has it
         else:
             parts.append(str(value) if short == "name" else f"{short}={value}")
     return re.sub(r"[^A-Za-z0-9.,=_-]+", "-", ",".join(parts))

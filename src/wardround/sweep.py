@@ -8,15 +8,16 @@ import json
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from wardround.core.files import file_name, write
-from wardround.run import RunError
-from wardround.study import Cell
+from wardround.run import RunError, finished, make_folder, refuse_other
+from wardround.study import Cell, label_of
 
 __all__ = ["CellState", "summary", "sweep"]
 
@@ -29,7 +30,8 @@ class CellState:
 
     cell: Cell
     folder: Path
-    process: "subprocess.Popen[str] | None" = None
+    process: "subprocess.Popen[bytes] | None" = None
+    said: IO[bytes] | None = None
     began: float = 0.0
     first: int = 0
     line: dict[str, Any] = field(default_factory=dict)
@@ -75,9 +77,7 @@ def sweep(
     watch: Callable[[list[CellState]], None] | None = None,
 ) -> list[CellState]:
     """Run all cells, `workers` at a time; what is finished already is left as it is."""
-    if out.exists() and any(out.iterdir()) and not resume:
-        raise RunError(f"{out} holds runs already; go on with --resume, or choose another --out")
-    states = [CellState(cell, out / file_name(cell.label)) for cell in cells]
+    states = _claimed(cells, out, resume=resume)
     waiting = iter(states)
     running: list[CellState] = []
     try:
@@ -102,6 +102,19 @@ def sweep(
                 state.process.wait()
 
 
+def _claimed(cells: Sequence[Cell], out: Path, *, resume: bool) -> list[CellState]:
+    """The cells in their folders, unless those hold anything else."""
+    make_folder(out)
+    if any(out.iterdir()) and not resume:
+        raise RunError(f"{out} holds runs already; go on with --resume, or choose another --out")
+    if (out / "study.toml").exists():
+        raise RunError(f"{out} holds one run, and this study is a grid of {len(cells)}; choose another --out")
+    states = [CellState(cell, out / file_name(cell.label)) for cell in cells]
+    for state in states:
+        refuse_other(state.cell.study, state.folder)
+    return states
+
+
 def _next(waiting: Iterator[CellState], room: int) -> Iterator[CellState]:
     for _ in range(room):
         state = next((state for state in waiting if not _is_finished(state)), None)
@@ -112,16 +125,17 @@ def _next(waiting: Iterator[CellState], room: int) -> Iterator[CellState]:
 
 def _is_finished(state: CellState) -> bool:
     state.look()
-    return (state.folder / "metrics.json").exists() and state.round >= state.cell.study.rounds
+    return finished(state.cell.study, state.folder, state.round) is not None
 
 
-def _start(state: CellState, beside: Path, options: Sequence[str]) -> "subprocess.Popen[str]":
-    told = state.folder / "study.toml"
-    if not told.exists():
-        write(told, state.cell.study.toml().encode())
+def _start(state: CellState, beside: Path, options: Sequence[str]) -> "subprocess.Popen[bytes]":
+    told, text = state.folder / "study.toml", state.cell.study.toml().encode()
+    if not told.exists() or told.read_bytes() != text:  # more rounds than before, say
+        write(told, text)
     command = [sys.executable, "-m", "wardround", "run", str(told), "--out", str(state.folder)]
     command += ["--workers", "1", "--resume", "--quiet", "--beside", str(beside), *options]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    state.said = tempfile.TemporaryFile()  # noqa: SIM115 -- `_ended` closes it; a pipe that nobody reads fills up
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=state.said)
 
 
 def _ended(state: CellState) -> bool:
@@ -129,9 +143,12 @@ def _ended(state: CellState) -> bool:
     code = state.process.poll()
     if code is None:
         return False
-    said = state.process.stderr.read().strip() if state.process.stderr else ""
     state.process = None
     state.look()
+    if state.said is not None:
+        with state.said as file:
+            file.seek(0)
+            said = file.read().decode(errors="replace").strip()
     if code:
         state.failed = said or f"ended with code {code}"
     return True
@@ -147,11 +164,14 @@ def summary(states: Sequence[CellState]) -> list[dict[str, Any]]:
     for key, members in groups.items():
         told = [json.loads((m.folder / "metrics.json").read_text()) for m in members if m.done]
         final = {name: _spread([t["final"].get(name) for t in told]) for name in (told[0]["final"] if told else {})}
-        best = {name: _spread([t["best"][name]["value"] for t in told]) for name in (told[0]["best"] if told else {})}
+        best = {
+            name: _spread([t["best"].get(name, {}).get("value") for t in told])
+            for name in (told[0]["best"] if told else {})
+        }
         rows.append(
             {
                 "choices": json.loads(key),
-                "label": members[0].cell.label.replace(f",seed={members[0].cell.study.seed}", ""),
+                "label": label_of(json.loads(key)) or members[0].cell.study.name,
                 "seeds": [m.cell.study.seed for m in members if m.done],
                 "final": final,
                 "best": best,

@@ -32,7 +32,7 @@ class Row:
 
 def rows(seen: Iterable[Seen]) -> list[Row]:
     """One row per field of each kind of message, in the order of the exchanges."""
-    found: dict[tuple[str, str, str], Row] = {}
+    found: dict[tuple[str, ...], Row] = {}
     for exchange in seen:
         each = "each" if exchange.verb == "ask" else "sum only"
         for message, direction, how in (
@@ -40,7 +40,7 @@ def rows(seen: Iterable[Seen]) -> list[Row]:
             (exchange.reply, "from site", each),
         ):
             for row in _fields(exchange.step, message, direction, how):
-                found.setdefault((row.step, row.direction, row.field), row)
+                found.setdefault((row.step, row.direction, row.field, row.seen), row)
     return list(found.values())
 
 

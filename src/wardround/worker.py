@@ -4,6 +4,7 @@ python -m wardround.worker        # started by wardround.engines.inline.Pool
 """
 
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import cast
@@ -21,6 +22,7 @@ from wardround.study import cells
 
 def main() -> None:
     """Serve until the coordinator closes the pipe."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the coordinator too, which then ends the pipe
     torch.set_num_threads(1)
     requests, replies = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever a method prints must not land among the frames
@@ -41,7 +43,8 @@ def main() -> None:
         if isinstance(reply, Fault):
             if spec["traceback"] and host.error is not None:
                 show_traceback(host.error)
-            write_frame(replies, {"fault": [reply.code, reply.detail]})
+            number = host.error.errno if isinstance(host.error, OSError) else None
+            write_frame(replies, {"fault": [reply.code, reply.detail, number]})
         else:
             write_frame(replies, {}, reply.encode())
 

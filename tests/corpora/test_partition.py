@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterable
 
 import numpy as np
-import oracle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import oracle
 from wardround.corpora.partition import IntArray, Rng, by_source, cut, dirichlet, iid
 
 SITES = st.integers(1, 12)
@@ -20,9 +20,9 @@ RUNS = 100
 @pytest.mark.parametrize("case", oracle.params("dirichlet_partition"))
 def test_oracle(case: oracle.Case) -> None:
     """Given proportions and legacy seeds give the oracle's indices; many draws give its heterogeneity."""
-    {"given_proportions": given_proportions, "legacy_seed": legacy_seed, "statistics": statistics}[
-        case["kind"]
-    ](case["inputs"], case["expected"])
+    {"given_proportions": given_proportions, "legacy_seed": legacy_seed, "statistics": statistics}[case["kind"]](
+        case["inputs"], case["expected"]
+    )
 
 
 def given_proportions(inputs: oracle.Case, expected: oracle.Case) -> None:
@@ -57,9 +57,7 @@ def statistics(inputs: oracle.Case, expected: oracle.Case) -> None:
             min_per_site=inputs["min_size"],
             balanced=inputs["balanced"],
         )
-        counts = np.array(
-            [np.bincount(labels[site], minlength=classes) for site in sites]
-        )  # [sites, classes]
+        counts = np.array([np.bincount(labels[site], minlength=classes) for site in sites])  # [sites, classes]
         held = counts[counts.any(axis=1)]
         runs.append(
             {
@@ -88,9 +86,7 @@ def test_iid_deals_out_all_evenly(count: int, sites: int, seed: int) -> None:
     seed=SEEDS,
     balanced=st.booleans(),
 )
-def test_dirichlet_deals_out_all(
-    labels: list[int], sites: int, alpha: float, seed: int, balanced: bool
-) -> None:
+def test_dirichlet_deals_out_all(labels: list[int], sites: int, alpha: float, seed: int, balanced: bool) -> None:
     """Each example is at one site, whatever the skew, and there are as many sites as asked for."""
     parts = dirichlet(labels, sites, alpha, np.random.default_rng(seed), balanced=balanced)
     assert list(range(len(labels))) == dealt(parts)
@@ -98,9 +94,7 @@ def test_dirichlet_deals_out_all(
 
 
 @given(labels=LABELS, sites=st.integers(1, 4), least=st.integers(0, 3), seed=SEEDS)
-def test_dirichlet_draws_until_each_site_holds_enough(
-    labels: list[int], sites: int, least: int, seed: int
-) -> None:
+def test_dirichlet_draws_until_each_site_holds_enough(labels: list[int], sites: int, least: int, seed: int) -> None:
     """No site holds fewer than `min_per_site` where the corpus is large enough for it."""
     labels = labels + [0, 1, 2, 3] * 10
     parts = dirichlet(labels, sites, 5.0, np.random.default_rng(seed), min_per_site=least)
@@ -152,9 +146,7 @@ def test_by_source_shuffles_only_equal_sources() -> None:
 
 @given(labels=LABELS, sites=SITES, seed=SEEDS)
 @pytest.mark.parametrize("kind", [np.random.default_rng, np.random.RandomState])
-def test_the_same_seed_gives_the_same_cut(
-    kind: Callable[[int], Rng], labels: list[int], sites: int, seed: int
-) -> None:
+def test_the_same_seed_gives_the_same_cut(kind: Callable[[int], Rng], labels: list[int], sites: int, seed: int) -> None:
     """Each partition is a function of its arguments and its generator's state."""
 
     def cuts() -> list[list[list[int]]]:

@@ -1,11 +1,11 @@
 """Synthetic(α, β) has the published sizes and statistics, and each site opens alone."""
 
 import numpy as np
-import oracle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import oracle
 from wardround.corpora.synthetic import Rows, Synthetic
 
 DATASETS = 20
@@ -166,9 +166,7 @@ def test_an_unknown_site_is_named() -> None:
 
 def test_settings_that_cannot_be_are_listed_together() -> None:
     """One refusal names all faulty settings with their values and remedies."""
-    with pytest.raises(
-        ValueError, match=r"alpha is nan: use .*; beta is -1: use .*; sites is 0: use .*; seed is -1"
-    ):
+    with pytest.raises(ValueError, match=r"alpha is nan: use .*; beta is -1: use .*; sites is 0: use .*; seed is -1"):
         Synthetic(alpha=np.nan, beta=-1, sites=0, seed=-1)
     with pytest.raises(ValueError, match="largest is 1: use 2 or more"):
         Synthetic(largest=1)

@@ -14,7 +14,10 @@ Rules of this file:
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Literal, Protocol, TypeVar
+
+import torch
 
 from wardround.core.manifest import Manifest
 from wardround.core.method import Step
@@ -114,6 +117,9 @@ class Cohort:
     traffic: Traffic = field(default_factory=Traffic)
     exchanges: int = 0
 
+    def __post_init__(self) -> None:
+        torch.default_generator.manual_seed(self.hub.seed)  # dropout at the coordinator's desk draws from there
+
     def ask(self, step: Step[M, R], message: M | Mapping[str, M]) -> dict[str, R]:
         """Each site's reply, by name; refused where a layer allows only sums."""
         for layer in self.layers:
@@ -130,9 +136,13 @@ class Cohort:
         """The sum of the sites' replies, field by field, and nothing else."""
         total: R | None = None
         count = 0
-        for _, reply in self._replies(step, message, "total"):
-            total = reply if total is None else total + reply
-            count += 1
+        for name, reply in self._replies(step, message, "total"):
+            try:
+                total = reply if total is None else total + reply
+            except ValueError as error:  # text, lengths or shapes that the manifest leaves open and that differ
+                self.left_out[name] = f"{step.name}: {Fault('invalid', str(error))}"
+            else:
+                count += 1
         self._enough(step, count)
         assert total is not None  # noqa: S101 -- the quorum is at least one
         for layer in reversed(self.layers):
@@ -151,14 +161,18 @@ class Cohort:
             if isinstance(message, Message)
             else {name: message[name] for name in present if name in message}
         )
+        for sent in messages.values():
+            if type(sent) is not step.message:
+                raise TypeError(f"{step.name} takes a {step.message.__name__}, not a {type(sent).__name__}")
         for layer in self.layers:
             messages = layer.send(messages, exchange)
         self.traffic.down += sum(m.nbytes for m in messages.values())
         waiting = iter(sorted(messages))
         early: dict[str, R | Fault] = {}
         next_name = next(waiting, None)
-        for name, reply in self.engine.deliver(exchange, step, messages):
-            early[name] = reply
+        silent = ((name, Fault("lost", "no reply came")) for name in messages)
+        for name, reply in chain(self.engine.deliver(exchange, step, messages), silent):
+            early.setdefault(name, reply)  # a second reply of a site is not looked at
             while next_name in early:
                 checked = self._checked(step, next_name, early.pop(next_name), exchange)
                 if checked is not None:

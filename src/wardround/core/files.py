@@ -30,16 +30,21 @@ def write(path: Path, data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         new.replace(path)
-    except OSError:
+    except BaseException:
         new.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
 
 
 def file_name(name: str) -> str:
-    """A name that may hold anything, as a file's name: unchanged if it is harmless."""
-    kept = re.sub(r"[^\w.=,@+ -]|^\.", lambda found: f"%{ord(found[0]):02X}", name)
-    return kept if len(kept.encode()) <= 200 else hashlib.sha256(name.encode()).hexdigest()
+    """A name that may hold anything, as a file's name: unchanged if it is harmless, and never another name's."""
+    kept = re.sub(r"[^\w.=,@+ -]|^\.", _escaped, name) or "%"
+    # No escape begins with %-, so that no name can pass for the digest of another.
+    return kept if len(kept.encode()) <= 200 else "%-" + hashlib.sha256(kept.encode()).hexdigest()
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return "".join(f"%{byte:02X}" for byte in found[0].encode("utf-8", "surrogatepass"))
 
 
 def sync_folder(folder: Path) -> None:

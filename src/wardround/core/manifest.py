@@ -2,16 +2,18 @@
 
 A manifest knows the layouts (the model's, the counts') and sizes (classes, …) that the fields of messages
 refer to in `reveals(…)`. Names, shapes, dtypes, finite values and plausible counts are checked; what fails
-is refused with a reason that quotes no value of the site's.
+is refused with a reason that quotes no value of the site's, nor a name that it made up.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 
 import torch
 from torch import Tensor
 
-from wardround.core.record import HEADER_LIMIT, Message, Reveal, finite, reveals_of
+from wardround.core.record import Message, Reveal, finite, reveals_of
 from wardround.core.weights import Layout, Weights
 
 __all__ = ["COUNT_LIMIT", "Manifest"]
@@ -38,10 +40,8 @@ class Manifest:
                 wrong = self._weights(value, reveal)
             elif isinstance(value, Tensor):
                 wrong = self._tensor(value, reveal)
-            elif isinstance(value, int) and not 0 <= value <= COUNT_LIMIT:
-                wrong = f"is outside 0 … {COUNT_LIMIT:,}"
             else:
-                wrong = None
+                wrong = None if _plausible(value) else f"is outside 0 … {COUNT_LIMIT:,}"
             if wrong is None and not finite(value):
                 wrong = "holds NaN or infinity"
             if wrong:
@@ -51,18 +51,22 @@ class Manifest:
     def limit(self, kind: type[Message]) -> int:
         """More bytes than any acceptable message of this kind has: what is longer is not even parsed."""
         total = HEADER_SLACK
-        for reveal in reveals_of(kind).values():
+        for field, reveal in reveals_of(kind).items():
             layout = self.layouts.get(reveal.like)
             if layout is not None:
-                total += layout.size * 8 + sum(len(name) + 128 for name in layout.shapes)
+                total += layout.size * 8
+                for name, shape in layout.shapes.items():
+                    total += 128 + len(field) + len(json.dumps(name)) + 20 * len(shape)
             known = [self.sizes.get(size, 1 << 20) if isinstance(size, str) else size for size in reveal.shape]
-            total += 8 * int(torch.tensor([1, *known]).prod())
-        return min(total, HEADER_LIMIT + total)
+            total += 8 * prod(known)
+        return total
 
     def _weights(self, value: Weights, reveal: Reveal) -> str | None:
         layout = self.layouts.get(reveal.like)
         if layout is None:
             return f"should be like {reveal.like!r}, which this study does not know"
+        if not value.keys() <= layout.shapes.keys():
+            return "does not fit: it has a tensor that is not part of the model"
         if value.layout != layout:
             return f"does not fit: {layout.differs(value.layout)}"
         return _dtype(value.flat.dtype, reveal.dtype or self.dtype)
@@ -75,6 +79,15 @@ class Manifest:
         if not fits:
             return f"has shape {list(value.shape)}, not {shape}"
         return _dtype(value.dtype, reveal.dtype or self.dtype)
+
+
+def _plausible(value: object) -> bool:
+    """Whether every whole number in a field, alone or in a tuple or dict, can be a count."""
+    if isinstance(value, tuple):
+        return all(map(_plausible, value))
+    if isinstance(value, dict):
+        return all(map(_plausible, value.values()))
+    return not isinstance(value, int) or 0 <= value <= COUNT_LIMIT
 
 
 def _dtype(got: torch.dtype, want: torch.dtype) -> str | None:

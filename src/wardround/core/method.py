@@ -12,10 +12,13 @@ The halves meet only through messages: a step's annotations say which. A method'
 its frozen dataclass; it holds no other state. State goes in and comes out.
 """
 
+import inspect
 import typing
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, overload
 
 import torch
@@ -66,7 +69,7 @@ class Counts(Message):
     """How the model did on a site's own examples, as numbers that add up over sites."""
 
     numbers: Weights = reveals(
-        "per class, how many test examples the model got right and wrong", like="counts", dtype=torch.float64
+        "per class, how many of the site's examples the model got right and wrong, and the summed loss", like="counts", dtype=torch.float64
     )
 
 
@@ -86,6 +89,8 @@ class on_site(Generic[M, R]):  # noqa: N801 -- reads as the decorator it is
     def __init__(self, function: Callable[[Any, M, Site], R]) -> None:
         self.function = function
         self.__doc__ = function.__doc__
+        with suppress(NameError):  # what names a class further down is checked when it is first used
+            self.kinds()
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
@@ -99,14 +104,15 @@ class on_site(Generic[M, R]):  # noqa: N801 -- reads as the decorator it is
             return self
         message, reply = self.kinds()
         step = Step(self.name, message, reply, self.function.__get__(method))
-        method.__dict__[self.name] = step  # found there first from now on
+        if getattr(type(method), self.name, None) is self:  # and not a parent's, reached by super()
+            method.__dict__[self.name] = step  # found there first from now on
         return step
 
     def kinds(self) -> tuple[type[M], type[R]]:
         """The message that comes in and the one that goes out, from the step's annotations."""
         hints = typing.get_type_hints(self.function)
-        reply = hints.pop("return", None)
-        message = next(iter(hints.values()), None)
+        _, first, *_ = [*inspect.signature(self.function).parameters, "", ""]  # self, then the message
+        message, reply = hints.get(first), hints.get("return")
         for kind in (message, reply):
             if not (isinstance(kind, type) and issubclass(kind, Message)):
                 name = getattr(kind, "__name__", kind)
@@ -149,6 +155,7 @@ class Method(Generic[S]):
         return {}
 
     @classmethod
+    @cache  # every exchange asks
     def declared(cls) -> dict[str, on_site[Any, Any]]:
         """Every step that a site can be asked for, by name."""
         found: dict[str, on_site[Any, Any]] = {}

@@ -14,8 +14,9 @@ Rules of this file:
    four, or any of these `| None`. Nothing else can be encoded, so nothing else can be sent or kept.
 3. The encoding is a safetensors file: tensors as themselves, the other fields as its metadata, the record's
    name under the empty key. It is canonical: equal records have equal bytes. No pickle, here or elsewhere.
-4. Decoding trusts nothing: kind, field names, types and tensor names are checked against the class, and the
-   caller's size limit before anything is parsed.
+4. Decoding trusts nothing: kind, field names, types and tensor names are checked against the class, the
+   caller's size limit before anything is parsed, and only the one encoding that `encode` writes is accepted.
+   What it refuses it does not quote.
 5. A `Message` may cross the wire; a `Private` may not, and nothing in between exists.
 """
 
@@ -25,7 +26,7 @@ import math
 import types
 import typing
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 import safetensors
@@ -52,8 +53,12 @@ DTYPES = {
     torch.uint8: "U8", torch.bool: "BOOL",
 }  # fmt: skip
 TORCH = {name: dtype for dtype, name in DTYPES.items()}
-HEADER_LIMIT = 64 << 20  # more metadata than any model has names for
+PLAIN = (int, float, bool, str)
+HEADER_LIMIT = 8 << 20  # more metadata than any model has names for; bounds what parsing can cost
+RANK_LIMIT = 64  # torch can do little with more dimensions
 KIND = ""  # the metadata key of the record's name
+JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))  # json.dumps would make one for every record
+SORTED = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True)
 
 R = TypeVar("R", bound="Record")
 
@@ -118,6 +123,8 @@ class Record:
 
     def __add__(self, other: Self) -> Self:
         """The field-wise sum; text must agree. What `Cohort.total` adds up with."""
+        if type(other) is not type(self):
+            return NotImplemented
         return type(self)(
             **{name: _sum(name, getattr(self, name), getattr(other, name)) for name in _fields(type(self))}
         )
@@ -126,18 +133,22 @@ class Record:
         metadata = {KIND: type(self).__name__}
         tensors: list[Tensor] = []
         shapes: list[tuple[str, str, tuple[int, ...], int]] = []
-        for name in _fields(type(self)):
+        for name, kinds in _fields(type(self)).items():
             value = getattr(self, name)
+            if type(value) not in kinds:
+                value = _declared(type(self), name, value, kinds)
             if isinstance(value, Weights):
                 tensors.append(value.flat)
-                dtype, itemsize = DTYPES[value.flat.dtype], value.flat.element_size()
+                dtype, itemsize = _dtype(type(self), name, value.flat), value.flat.element_size()
+                if not value:  # no tensor would tell it from None
+                    metadata[name] = dtype
                 shapes += [
                     (f"{name}/{part}", dtype, shape, size * itemsize)
                     for (part, shape), size in zip(value.layout.shapes.items(), value.layout.sizes, strict=True)
                 ]
             elif isinstance(value, Tensor):
                 tensors.append(value)
-                shapes.append((name, DTYPES[value.dtype], tuple(value.shape), value.nbytes))
+                shapes.append((name, _dtype(type(self), name, value), tuple(value.shape), value.nbytes))
             elif value is not None:
                 metadata[name] = _text(value)
         return _header(tuple(metadata.items()), tuple(shapes)), tensors
@@ -159,14 +170,22 @@ def decode(kind: type[R], data: bytes | bytearray | memoryview, *, limit: int | 
     if metadata.pop(KIND, None) != kind.__name__:
         raise DecodeError(f"these bytes are not a {kind.__name__}")
     values: dict[str, Any] = {}
-    for name, hint in _fields(kind).items():
+    for name, kinds in _fields(kind).items():
         mine = {key: entry for key, entry in entries.items() if key.partition("/")[0] == name}
         for key in mine:
             del entries[key]
-        values[name] = _value(name, hint, mine, metadata.pop(name, None))
-    if left := [*entries, *metadata]:
-        raise DecodeError(f"{kind.__name__} has no field {left[0][:80]!r}")
-    return kind(**values)
+        values[name] = _value(name, kinds, mine, metadata.pop(name, None))
+    if left := len(entries) + len(metadata):
+        raise DecodeError(f"{kind.__name__} has no field for {left} of its entries")
+    try:
+        record = kind(**values)
+        header, _ = record._plan()  # noqa: SLF001 -- ours
+    except ValueError:  # text that no encoding can hold, or a value that the class itself refuses
+        raise DecodeError(f"{kind.__name__} holds what it cannot hold") from None
+    if len(header).to_bytes(8, "little") + header != data[: 8 + len(header)]:
+        raise DecodeError(f"this {kind.__name__} is not encoded as records are")
+    record.__dict__["nbytes"] = len(data)
+    return record
 
 
 # encoding
@@ -181,29 +200,32 @@ def reveals_of(kind: type[Any]) -> dict[str, Reveal]:
     return known
 
 
-def _fields(kind: type[Any]) -> dict[str, Any]:
-    """The fields of a record and their types, `X | None` kept as it is."""
-    known: dict[str, Any] | None = kind.__dict__.get("_types")
+def _fields(kind: type[Any]) -> dict[str, tuple[Any, ...]]:
+    """The fields of a record and their types; for `X | None` that is two."""
+    known: dict[str, tuple[Any, ...]] | None = kind.__dict__.get("_types")
     if known is None:
         hints = typing.get_type_hints(kind)
-        known = {field.name: hints[field.name] for field in dataclasses.fields(kind)}
+        known = {field.name: _alternatives(hints[field.name]) for field in dataclasses.fields(kind)}
         kind._types = known  # noqa: SLF001 -- ours to remember
     return known
 
 
 def _header(metadata: tuple[tuple[str, str], ...], shapes: tuple[tuple[str, str, tuple[int, ...], int], ...]) -> bytes:
     tensors = _tensor_header(shapes)
-    text = json.dumps({"__metadata__": dict(metadata)}, ensure_ascii=False, separators=(",", ":"))[:-1] + tensors + "}"
+    text = JSON.encode({"__metadata__": dict(metadata)})[:-1] + tensors + "}"
     raw = text.encode()
-    return raw + b" " * (-len(raw) % 8)  # as safetensors aligns its data
+    raw += b" " * (-len(raw) % 8)  # as safetensors aligns its data
+    if len(raw) > HEADER_LIMIT:
+        raise ValueError(f"{len(raw):,} bytes of names, numbers and text in one record; put them into a tensor")
+    return raw
 
 
-@cache  # a model's names and shapes are the same in every message
+@lru_cache(maxsize=64)  # a model's names and shapes are the same in every message
 def _tensor_header(shapes: tuple[tuple[str, str, tuple[int, ...], int], ...]) -> str:
     parts, start = [], 0
     for name, dtype, shape, size in shapes:
         entry = {"dtype": dtype, "shape": shape, "data_offsets": [start, start + size]}
-        parts.append(f",{json.dumps(name, ensure_ascii=False)}:{json.dumps(entry, separators=(',', ':'))}")
+        parts.append(f",{JSON.encode(name)}:{JSON.encode(entry)}")
         start += size
     return "".join(parts)
 
@@ -215,18 +237,50 @@ def _raw(tensor: Tensor) -> memoryview | bytes:
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return value if isinstance(value, str) else SORTED.encode(value)
+
+
+def _dtype(kind: type[Record], name: str, tensor: Tensor) -> str:
+    if tensor.dtype not in DTYPES:
+        raise TypeError(f"{kind.__name__}.{name} has dtype {str(tensor.dtype)[6:]}, which no record holds")
+    return DTYPES[tensor.dtype]
+
+
+def _declared(kind: type[Record], name: str, value: Any, kinds: tuple[Any, ...]) -> Any:
+    """The value, if it is of a type that its field declares; an int in the place of a float becomes one."""
+    if any(float in (choice, *typing.get_args(choice)) for choice in kinds):
+        value = _floats(value)
+    if not any(_is_a(value, choice) for choice in kinds):
+        raise TypeError(f"{kind.__name__}.{name} holds a {type(value).__name__}, which is not what it declares")
+    return value
+
+
+def _floats(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(map(_floats, value))
+    if isinstance(value, dict):
+        return {key: _floats(item) for key, item in value.items()}
+    return float(value) if type(value) is int else value
 
 
 def _sum(name: str, left: Any, right: Any) -> Any:
-    if isinstance(left, bool | str) or left is None:
-        if left != right:
+    same = type(left) is type(right)
+    if isinstance(left, bool | str) or left is None or right is None:
+        if not same or left != right:
             raise ValueError(f"{name} differs between sites and cannot be added")
         return left
     if isinstance(left, tuple):
-        return tuple(a + b for a, b in zip(left, right, strict=True))
+        if len(left) != len(right):
+            raise ValueError(f"{name} has another length at another site and cannot be added")
+        return tuple(_sum(name, a, b) for a, b in zip(left, right, strict=True))
     if isinstance(left, dict):
-        return {key: left.get(key, 0) + right.get(key, 0) for key in sorted({*left, *right})}
+        both = left.keys() & right.keys()
+        return {
+            key: _sum(name, left[key], right[key]) if key in both else left.get(key, right.get(key))
+            for key in sorted({*left, *right})
+        }
+    if isinstance(left, Tensor) and (left.shape != right.shape or left.dtype != right.dtype):
+        raise ValueError(f"{name} has another shape or dtype at another site and cannot be added")
     return left + right
 
 
@@ -245,7 +299,7 @@ def _parse(
         header = json.loads(raw[8 : 8 + size], object_pairs_hook=_unique)
     except (safetensors.SafetensorError, ValueError, RecursionError) as error:
         raise DecodeError(f"no valid safetensors file ({type(error).__name__})") from None
-    metadata = header.pop("__metadata__", {})
+    metadata = header.pop("__metadata__", None) or {}
     # The header's order is the sender's; safetensors returns the tensors in any.
     return metadata, {name: (entries[name]["dtype"], entries[name]["shape"], entries[name]["data"]) for name in header}
 
@@ -257,12 +311,9 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _value(name: str, hint: Any, entries: dict[str, tuple[str, list[int], Any]], text: str | None) -> Any:
-    kinds = _alternatives(hint)
-    if Weights in kinds and (entries or text is None):
-        if not entries and type(None) in kinds:
-            return None
-        return _weights(name, entries)
+def _value(name: str, kinds: tuple[Any, ...], entries: dict[str, tuple[str, list[int], Any]], text: str | None) -> Any:
+    if Weights in kinds and (entries or text in TORCH):
+        return _weights(name, entries, text)
     if Tensor in kinds and entries:
         if list(entries) != [name]:
             raise DecodeError(f"{name} should be one tensor")
@@ -284,7 +335,6 @@ def _plain(name: str, kinds: tuple[Any, ...], text: str) -> Any:
     except (ValueError, RecursionError):
         raise DecodeError(f"{name} cannot be read") from None
     value = tuple(value) if isinstance(value, list) else value
-    value = float(value) if float in kinds and type(value) is int and abs(value) < 2**53 else value
     if not any(_is_a(value, kind) for kind in kinds):
         raise DecodeError(f"{name} has the wrong type, {type(value).__name__}")
     return value
@@ -293,10 +343,16 @@ def _plain(name: str, kinds: tuple[Any, ...], text: str) -> Any:
 def _is_a(value: Any, kind: Any) -> bool:
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin is tuple:
-        return isinstance(value, tuple) and all(_is_a(item, arguments[0]) for item in value)
+        return isinstance(value, tuple) and all(_is_plain(item, arguments[0]) for item in value)
     if origin is dict:
-        return isinstance(value, dict) and all(_is_a(item, arguments[1]) for item in value.values())
-    return type(value) is kind
+        return isinstance(value, dict) and all(
+            isinstance(key, str) and _is_plain(item, arguments[1]) for key, item in value.items()
+        )
+    return isinstance(value, kind) if kind in (Weights, Tensor, type(None)) else _is_plain(value, kind)
+
+
+def _is_plain(value: Any, kind: Any) -> bool:
+    return kind in PLAIN and isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
 
 
 def _alternatives(hint: Any) -> tuple[Any, ...]:
@@ -306,19 +362,29 @@ def _alternatives(hint: Any) -> tuple[Any, ...]:
 def _tensor(name: str, dtype: str, shape: list[int], data: Any) -> Tensor:
     if dtype not in TORCH:
         raise DecodeError(f"{name} has dtype {dtype}, which no record holds")
+    _possible(name, shape)
     if not data:
         return torch.empty(shape, dtype=TORCH[dtype])
+    if dtype == "BOOL" and max(data) > 1:
+        raise DecodeError(f"{name} holds what is neither true nor false")
     return torch.frombuffer(bytearray(data), dtype=TORCH[dtype]).view(shape)
 
 
-def _weights(name: str, entries: dict[str, tuple[str, list[int], Any]]) -> Weights:
-    dtypes = {dtype for dtype, _, _ in entries.values()}
+def _possible(name: str, shape: list[int]) -> None:
+    if len(shape) > RANK_LIMIT or any(size >= 1 << 63 for size in shape):
+        raise DecodeError(f"{name} has a shape that no tensor can have")
+
+
+def _weights(name: str, entries: dict[str, tuple[str, list[int], Any]], empty: str | None) -> Weights:
+    dtypes = {dtype for dtype, _, _ in entries.values()} | ({empty} if empty else set())
     if len(dtypes) > 1 or not dtypes <= set(TORCH):
         raise DecodeError(f"{name} should have one known dtype")
     if any(not key.startswith(f"{name}/") for key in entries):
         raise DecodeError(f"{name} should be named tensors")
+    for _, shape, _ in entries.values():
+        _possible(name, shape)
     layout = Layout((key.removeprefix(f"{name}/"), tuple(shape)) for key, (_, shape, _) in entries.items())
-    flat = _tensor(name, dtypes.pop() if dtypes else "F32", [layout.size], b"".join(d for _, _, d in entries.values()))
+    flat = _tensor(name, dtypes.pop(), [layout.size], b"".join(d for _, _, d in entries.values()))
     return Weights.of_flat(flat, layout)
 
 

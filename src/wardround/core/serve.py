@@ -26,8 +26,12 @@ def serve(method: Method[Any], message: Message, site: Site, layers: Sequence[La
     step = step_of(method, site.exchange.step)
     if type(message) is not step.message:
         raise TypeError(f"{step.name} takes a {step.message.__name__}, not a {type(message).__name__}")
+    before = torch.default_generator.get_state()
     torch.default_generator.manual_seed(site.seed)  # dropout draws from there
-    reply: Message = step.run(message, site)
+    try:
+        reply: Message = step.run(message, site)
+    finally:
+        torch.default_generator.set_state(before)  # of the coordinator's chance, in the same process
     if type(reply) is not step.reply:
         raise TypeError(
             f"{step.name} declares that a {step.reply.__name__} leaves the site, but a {type(reply).__name__} would"

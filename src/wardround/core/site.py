@@ -51,7 +51,7 @@ class SiteData:
 
     def split(self, name: str) -> Examples:
         """The examples of the split of this name."""
-        examples: Examples | None = getattr(self, name, None)
+        examples: Examples | None = vars(self).get(name)
         if examples is None:
             raise ValueError(f"this site has no {name!r} examples")
         return examples

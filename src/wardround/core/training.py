@@ -58,6 +58,11 @@ class Bench:
 
     def __init__(self, model: nn.Module) -> None:
         self.model = model
+        if any(getattr(part, "track_running_stats", False) for part in model.modules()):
+            raise ValueError(
+                "the model keeps running statistics (batch normalisation), which are no weights and would pass from "
+                "site to site; use layer normalisation"
+            )
         parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
         self.layout = Layout((name, tuple(p.shape)) for name, p in parameters.items())
         weights = Weights.of_model(model)
@@ -72,7 +77,9 @@ class Bench:
     def of(cls, task: Task) -> "Bench":
         """The bench of this task: built once per process, lent to one site at a time."""
         if task not in cls._benches:
-            cls._benches[task] = cls(task.model())
+            with torch.random.fork_rng(devices=[]):  # the first site of a process draws what any other does
+                torch.default_generator.manual_seed(0)  # and what is frozen is the same in all processes
+                cls._benches[task] = cls(task.model())
         return cls._benches[task]
 
     def load(self, weights: Weights) -> nn.Module:

@@ -64,6 +64,10 @@ class Layout:
         return self.segments(torch.device("cpu"))
 
 
+def _bits(flat: Tensor) -> Tensor:
+    return flat.contiguous().view(torch.uint8)  # NaN is itself there, and −0 is not 0
+
+
 class Weights(Mapping[str, Tensor]):
     """Named tensors with the arithmetic that papers write: + - * /, only(), without()."""
 
@@ -110,7 +114,9 @@ class Weights(Mapping[str, Tensor]):
         if not isinstance(other, Weights):
             return NotImplemented
         return (
-            self.layout == other.layout and self.flat.dtype == other.flat.dtype and torch.equal(self.flat, other.flat)
+            self.layout == other.layout
+            and self.flat.dtype == other.flat.dtype
+            and torch.equal(_bits(self.flat), _bits(other.flat))
         )
 
     __hash__ = None  # type: ignore[assignment]  # compared by value

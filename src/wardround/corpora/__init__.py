@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from wardround.corpora.clinic import Clinic
 from wardround.corpora.cmdd import CMDD
 from wardround.corpora.cmedtc import CMedTC
 from wardround.corpora.federation import ByDirichlet, BySource, Evenly
@@ -14,6 +15,7 @@ from wardround.corpora.toyhom import Toyhom
 __all__ = ["CORPORA", "PARTITIONS"]
 
 CORPORA: dict[str, Any] = {
+    "clinic": Clinic,
     "cmdd": CMDD,
     "cmedtc": CMedTC,
     "files": Files,

@@ -20,7 +20,7 @@ from wardround.core.site import Exchange, Memory, Site, SiteData, Task
 
 __all__ = ["Federation", "Host"]
 
-AT_HAND = 64  # sites whose data stay open; more would grow with the federation
+AT_HAND = 128  # sites whose data stay open: the usual hundred; more would grow with the federation
 
 
 class Federation(Protocol):

@@ -9,6 +9,7 @@ worker dies twice is at fault.
 """
 
 import json
+import os
 import selectors
 import struct
 import subprocess
@@ -16,7 +17,7 @@ import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import IO, Any, TypeVar, cast
 
 from wardround.core.cohort import Fault
@@ -40,6 +41,17 @@ class SiteFailed(RuntimeError):
             f"{name} failed in step {exchange.step!r} of round {exchange.round}: {fault.detail}; "
             f"its text is not shown, since it could quote a note: --traceback shows it"
         )
+
+
+@dataclass(frozen=True)
+class _Raised(Fault):
+    """An error in a worker process, with its number if it is the operating system's: a full disk, say."""
+
+    errno: int | None = None
+
+    @property
+    def cause(self) -> OSError | None:
+        return None if self.errno is None else OSError(self.errno, os.strerror(self.errno))
 
 
 class Serial:
@@ -81,7 +93,7 @@ class Pool:
         for name, reply in self._replies(exchange, step, messages):
             if isinstance(reply, Fault):
                 if reply.code == "failed":
-                    raise SiteFailed(name, exchange, reply)
+                    raise SiteFailed(name, exchange, reply) from getattr(reply, "cause", None)
             elif self.ledger:
                 self.ledger.leave(reply, self.host.site(name, exchange, messages[name]))
             yield name, reply
@@ -93,9 +105,10 @@ class Pool:
         queue = deque(messages)
         tries = dict.fromkeys(messages, 0)
         busy: dict[_Worker, str] = {}
+        idle = list(self.workers)
         with selectors.DefaultSelector() as selector:
-            idle = list(self.workers)
-            while queue or busy:
+
+            def deal() -> None:
                 while queue and idle:
                     name, worker = queue.popleft(), idle.pop()
                     message = messages[name]
@@ -105,29 +118,32 @@ class Pool:
                     busy[worker] = name
                     selector.register(worker.out, selectors.EVENT_READ, worker)
                     worker.ask(name, exchange, data)
+
+            deal()
+            while busy:
                 for key, _ in selector.select():
                     worker = key.data
                     selector.unregister(worker.out)
                     name = busy.pop(worker)
                     answer = worker.answer(step)
+                    if answer is None:
+                        code = worker.stop()
+                        replacement = _Worker(self.spec)
+                        self.workers[self.workers.index(worker)] = replacement
+                        worker = replacement
+                        if tries[name] < 2:
+                            queue.appendleft(name)
+                        else:
+                            answer = Fault("lost", f"its worker process died twice (exit code {code}); out of memory?")
+                    idle.append(worker)
+                    deal()  # before the answer is looked at, for which the worker need not wait
                     if answer is not None:
-                        idle.append(worker)
                         yield name, answer
-                        continue
-                    code = worker.stop()
-                    replacement = _Worker(self.spec)
-                    self.workers[self.workers.index(worker)] = replacement
-                    idle.append(replacement)
-                    if tries[name] < 2:
-                        queue.appendleft(name)
-                    else:
-                        yield (
-                            name,
-                            Fault("lost", f"its worker process died twice (exit code {code}); out of memory?"),
-                        )
 
     def close(self) -> None:
-        """Stop the workers."""
+        """Stop the workers; what one of them may still be at is not wanted any more."""
+        for worker in self.workers:
+            worker.process.kill()
         for worker in self.workers:
             worker.stop()
 
@@ -166,7 +182,7 @@ class _Worker:
             return None
         head, data = frame
         if "fault" in head:
-            return Fault(*head["fault"])
+            return _Raised(*head["fault"])
         try:
             return decode(step.reply, data)
         except DecodeError as error:

@@ -26,6 +26,7 @@ __all__ = ["Chain", "Ledger", "LedgerError", "verify"]
 
 START = "0" * 64
 SEAM = ',"hash":"'
+JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))  # json.dumps would make one for every line
 
 
 class LedgerError(ValueError):
@@ -42,7 +43,7 @@ class Chain:
 
     def append(self, entry: Mapping[str, Any]) -> None:
         """Add a line; it reaches the disk with the next `flush`."""
-        body = json.dumps(entry, ensure_ascii=False, separators=(",", ":"))[:-1]
+        body = JSON.encode(entry)[:-1]
         self.head = hashlib.sha256((self.head + body).encode()).hexdigest()
         self.lines.append(f'{body}{SEAM}{self.head}"}}\n')
 
@@ -51,9 +52,15 @@ class Chain:
         if not self.lines:
             return
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("a", encoding="utf-8", newline="\n") as file:
-            file.write("".join(self.lines))
-            file.flush()
+        with self.path.open("ab", buffering=0) as file:
+            end = file.seek(0, os.SEEK_END)
+            left = memoryview("".join(self.lines).encode())
+            try:
+                while left:
+                    left = left[file.write(left) :]
+            except OSError:  # a full disk; once there is room, the lines follow a whole one
+                file.truncate(end)
+                raise
             if durable:
                 os.fsync(file.fileno())
         self.lines.clear()
@@ -77,16 +84,18 @@ def _head(path: Path) -> str:
     if not path.exists() or path.stat().st_size == 0:
         return START
     with path.open("rb+") as file:
-        end = file.seek(0, os.SEEK_END)
-        start = max(0, end - (1 << 16))
-        file.seek(start)
-        tail = file.read()
-        whole, _, torn = tail.rpartition(b"\n")
+        start = end = file.seek(0, os.SEEK_END)
+        last, torn = b"", b""
+        while start and SEAM.encode() not in last:  # a line to thousands of sites is long
+            start = max(0, end - 4 * (end - start) - (1 << 16))
+            file.seek(start)
+            whole, _, torn = file.read().rpartition(b"\n")
+            last = whole.rpartition(b"\n")[2]
         if torn:
-            path.with_suffix(".torn").write_bytes(torn)
+            with path.with_suffix(".torn").open("ab") as aside:
+                aside.write(torn + b"\n")
             file.truncate(end - len(torn))
-        last = whole.rpartition(b"\n")[2].decode("utf-8", "replace")
-    return last.partition(SEAM)[2][:64] or START
+    return last.decode("utf-8", "replace").partition(SEAM)[2][:64] or START
 
 
 class Ledger(Layer):

@@ -7,7 +7,7 @@ Ji et al., "Learning Private Neural Language Modeling with Attentive Aggregation
 The coordinator sees only sums. A softmax is a ratio of sums: a site sends e^(s−b)·Δ and e^(s−b) for its
 distances s and a bound b that all are told, and the coordinator divides two totals. The bound follows the
 distances from round to round; in a round whose distances it does not suit (they would overflow, or all vanish)
-the exchange is repeated with a better one, which the summed distances give.
+the exchange is repeated with a better one, which the sums themselves give.
 
 Departures: Frobenius norms; the authors' code takes the spectral norm of matrices (`norm = "spectral"`).
 """
@@ -29,7 +29,7 @@ from wardround.core.weights import Weights
 
 __all__ = ["Attended", "Bounded", "FedAtt"]
 
-REACH = 60.0  # e^60 times any change stays far below float32's largest number
+REACH = 60.0  # e^±60 times any change stays far within float32's range
 ATTEMPTS = 100
 
 
@@ -46,7 +46,6 @@ class Attended(Message):
     change: Weights = reveals("how the site's notes move the model; can give away words if embeddings are trained")
     attention: Tensor = reveals("how far the site moved the model", shape=("groups",), dtype=torch.float64)
     distance: Tensor = reveals("how far the site moved the model", shape=("groups",), dtype=torch.float64)
-    beyond: int = reveals("whether the site moved the model too far for the bound")
     sites: int = reveals("nothing; counts the sites")
 
 
@@ -71,14 +70,13 @@ class FedAtt(LocalTraining, Method[Bounded]):
         bound = state.bound
         for _ in range(ATTEMPTS):
             total = cohort.total(self.fit, Bounded(state.weights, bound))
-            mean = total.distance / total.sites
-            if total.beyond:
-                bound = torch.maximum(bound + REACH, mean)
-            elif not (total.attention > 0).all():
-                bound = mean
-            else:
+            level = total.attention.log()  # ≈ how far the largest distance lies above the bound
+            if (level.abs() < REACH - 1).all():  # a share that was cut off has level REACH, but for rounding
                 step = total.change.scaled(self._spread(self.step / total.attention, state.weights))
-                return Bounded(state.weights + step, bound + total.attention.log())  # ≈ the largest distance
+                return Bounded(state.weights + step, bound + level)
+            mean = total.distance / total.sites
+            higher, lower = torch.maximum(bound + REACH, mean), torch.where(level.isinf(), mean, bound + level)
+            bound = torch.where(level < REACH - 1, lower, higher)
         raise ArithmeticError(f"the sites' distances lie more than {ATTEMPTS * REACH:.0f} apart; lower lr or raise mu")
 
     @on_site
@@ -86,10 +84,8 @@ class FedAtt(LocalTraining, Method[Bounded]):
         """Train on the site's own examples and measure how far that led."""
         change = self.train(site, model.weights, self.terms(model.weights)).weights - model.weights
         distance = self.distance(change) * (-1 if self.nearer else 1)
-        reach = distance - model.bound
-        attention = reach.clamp(max=REACH).exp()
-        beyond = int((reach > REACH).any())
-        return Attended(change.scaled(self._spread(attention, change)), attention, distance, beyond, 1)
+        attention = (distance - model.bound).clamp(max=REACH).exp()
+        return Attended(change.scaled(self._spread(attention, change)), attention, distance, 1)
 
     def distance(self, change: Weights) -> Tensor:
         """‖Δ‖ per tensor, or once over all."""

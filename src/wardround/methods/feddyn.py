@@ -74,7 +74,7 @@ class FedDyn(LocalTraining, Method[DynamicState]):
         return DynamicState(weights, weights.zeros(), total.examples / total.sites)
 
     def round(self, state: DynamicState, cohort: Cohort) -> DynamicState:
-        """H − α/K Σ Δ, then mean θ_k − h/α."""
+        """`h` − α/K Σ Δ, then mean θ_k − h/α."""
         total = cohort.total(self.fit, Dynamic(state.weights, state.mean_size))
         drift = state.drift - total.change * (self.alpha / cohort.sites)
         mean = state.weights + total.change / total.sites

@@ -6,6 +6,9 @@ McMahan et al. 2017 (see `fedavg.py`); FLCMC eq. 3.
 """
 
 from dataclasses import dataclass
+from typing import Annotated
+
+from annotated_types import Ge
 
 from wardround.core.cohort import Cohort
 from wardround.core.method import Global, Method, on_site
@@ -28,7 +31,12 @@ class Gradient(Message):
 class FedSGD(LocalTraining, Method[Global]):
     """Sums the sites' gradients and takes one step; `batch` only bounds memory."""
 
-    batch: int = 1024
+    batch: Annotated[int, Ge(0)] = 1024
+    """Examples at a time; the gradient is the same whatever it is."""
+
+    def __post_init__(self) -> None:
+        if self.optimizer != "sgd" or self.epochs != 1 or self.steps:
+            raise ValueError("fedsgd takes one full-batch SGD step a round; leave optimizer, epochs and steps out")
 
     def start(self, weights: Weights, cohort: Cohort) -> Global:  # noqa: ARG002
         """The initial model."""

@@ -57,7 +57,7 @@ class Scaffold(LocalTraining, Method[Controlled]):
         return Controlled(weights, weights.zeros())
 
     def round(self, state: Controlled, cohort: Cohort) -> Controlled:
-        """X + η_g mean Δ, c + Σ Δc / K."""
+        """`x` + η_g mean Δ, c + Σ Δc / K."""
         total = cohort.total(self.fit, state)
         return Controlled(
             state.weights + total.change * (self.server_lr / total.sites),

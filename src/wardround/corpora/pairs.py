@@ -1,0 +1,227 @@
+"""Pair documents, which every relation reader yields: one sentence, two entities, one label.
+
+    for row in pairs(note, {("treatment", "problem")}, "none"): ...
+
+Rules:
+1. A pair document has exactly the entities `e1` (head) and `e2` (tail), and one relation from `e1` to `e2` whose
+   type is its only label. Pairs that nobody related carry the label `none`.
+2. Candidates are all ordered pairs of the allowed types within one sentence, line or note (`scope`). With
+   `both_ways = false`, two entities of one type are one candidate, the head being the first in the text.
+3. A pair with two relations gives two documents. Overlapping entities give none, for no marker fits around both.
+   Relations that no candidate covers are left out. All of these are counted.
+"""
+
+import hashlib
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import permutations
+from pathlib import Path
+from typing import NamedTuple
+
+from wardround.corpora.document import Document, Entity, Relation
+from wardround.corpora.reading import Problems, digest, one_of
+from wardround.corpora.sentences import Scope, sentences
+
+__all__ = [
+    "Placed",
+    "Span",
+    "dedupe",
+    "nearest_place",
+    "overlap",
+    "pair",
+    "pairs",
+    "read_pairs",
+    "resplit",
+]
+
+
+class Span(NamedTuple):
+    """An entity before it has an id."""
+
+    type: str
+    start: int
+    end: int
+
+
+class Placed(NamedTuple):
+    """A document and where it stands; line 0 means that the file is the document."""
+
+    document: Document
+    path: Path
+    line: int
+
+    def line_at(self, offset: int) -> int:
+        """The line of the file where this character of the document stands."""
+        return self.line or 1 + max(self.document.text.count(end, 0, offset) for end in "\r\n")
+
+
+def overlap(one: Span | Entity, other: Span | Entity) -> bool:
+    """Whether two spans share a character."""
+    return one.start < other.end and other.start < one.end
+
+
+def pair(name: str, text: str, head: Span, tail: Span, label: str, *, source: str = "", language: str = "") -> Document:
+    """The document of one labelled pair."""
+    return Document(
+        id=name,
+        text=text,
+        labels=(label,),
+        entities=(Entity("e1", *head), Entity("e2", *tail)),
+        relations=(Relation(label, "e1", "e2"),),
+        source=source,
+        language=language,
+    )
+
+
+def nearest_place(text: str, words: str, start: int) -> int | None:
+    """Where `words` stand in the text, as near to `start` as they do."""
+    if not words:
+        return None
+    start = min(max(start, 0), len(text))
+    places = (text.rfind(words, 0, start + len(words)), text.find(words, start))
+    return min((place for place in places if place >= 0), key=lambda place: abs(place - start), default=None)
+
+
+def pairs(
+    note: Placed,
+    allowed: Collection[tuple[str, str]],
+    none: str = "none",
+    *,
+    scope: Scope = "sentence",
+    both_ways: bool = True,
+    problems: Problems | None = None,
+) -> Iterator[Placed]:
+    """Every candidate pair of a note with its relation or `none`; an empty `none` leaves the unrelated out."""
+    found = Problems() if problems is None else problems
+    document = note.document
+    entities = sorted(document.entities, key=lambda entity: (entity.start, entity.end))
+    told = _told(note, entities, found, both_ways=both_ways)
+    for start, end, inside in _groups(document.text, entities, scope):
+        line, part = note.line_at(start), document.text[start:end]
+        for one, other in permutations(inside, 2):
+            head, tail = entities[one], entities[other]
+            backwards = one > other and head.type == tail.type
+            if (head.type, tail.type) not in allowed or (backwards and not both_ways):
+                continue
+            labels = told.pop((one, other), [none] if none else [])
+            if overlap(head, tail):
+                found.note("entities overlap, pair skipped", note.path, line)
+                continue
+            if len(labels) > 1:
+                found.note("pair with several relations, a document for each", note.path, line)
+            for number, label in enumerate(labels):
+                made = pair(
+                    f"{document.id}:{head.id}-{tail.id}" + (f"-{number + 1}" if number else ""),
+                    part,
+                    Span(head.type, head.start - start, head.end - start),
+                    Span(tail.type, tail.start - start, tail.end - start),
+                    label,
+                    source=document.source or document.id,
+                    language=document.language,
+                )
+                yield Placed(made, note.path, line)
+    _count_left_out(note, entities, told, allowed, scope, found)
+
+
+def _told(
+    note: Placed, entities: Sequence[Entity], problems: Problems, *, both_ways: bool
+) -> dict[tuple[int, int], list[str]]:
+    """The relations by the numbers of head and tail in the order of the text."""
+    number = {entity.id: at for at, entity in enumerate(entities)}
+    told: dict[tuple[int, int], list[str]] = {}
+    for relation in note.document.relations:
+        head, tail = number[relation.head], number[relation.tail]
+        line = note.line_at(entities[head].start)
+        if not both_ways and head > tail and entities[head].type == entities[tail].type:
+            problems.note("relation against the order of the text, turned", note.path, line)
+            head, tail = tail, head
+        types = told.setdefault((head, tail), [])
+        if relation.type in types:
+            problems.note("repeated relation", note.path, line)
+        else:
+            types.append(relation.type)
+    return told
+
+
+def _groups(text: str, entities: Sequence[Entity], scope: Scope) -> Iterator[tuple[int, int, list[int]]]:
+    """Start and end of each sentence that has entities, and their numbers."""
+    spans = sentences(text, scope, entities)
+    starts = [start for start, _ in spans]
+    inside: defaultdict[int, list[int]] = defaultdict(list)
+    for number, entity in enumerate(entities):
+        inside[bisect_right(starts, entity.start) - 1].append(number)
+    return ((*spans[at], numbers) for at, numbers in inside.items())
+
+
+def _count_left_out(
+    note: Placed,
+    entities: Sequence[Entity],
+    told: Mapping[tuple[int, int], list[str]],
+    allowed: Collection[tuple[str, str]],
+    scope: Scope,
+    problems: Problems,
+) -> None:
+    for (one, other), labels in told.items():
+        head, tail = entities[one], entities[other]
+        if one == other:
+            kind = "relation of an entity with itself, left out"
+        elif (head.type, tail.type) not in allowed:
+            kind = "relation between types that are not in pairs, left out"
+        else:
+            kind = f"relation across {scope}s, left out"
+        for _ in labels:
+            problems.note(kind, note.path, note.line_at(head.start))
+
+
+def dedupe(train: Iterable[Placed], test: Iterable[Placed], problems: Problems, *, drop: bool) -> Iterator[Document]:
+    """The training documents; those whose text is also in the test split are counted, and dropped if so wished."""
+    held = {digest(row.document.text) for row in test}
+    for document, path, line in train:
+        shared = digest(document.text) in held
+        if shared:
+            problems.note("text also in test, dropped" if drop else "text also in test", path, line)
+        if not (shared and drop):
+            yield document
+
+
+def read_pairs(
+    rows: Callable[[str, Problems], Iterator[Placed]],
+    split: str,
+    splits: Sequence[str],
+    problems: Problems | None,
+    *,
+    drop: bool,
+) -> Iterator[Document]:
+    """A reader's rows of one split as documents, the others compared with the test split."""
+    found = Problems() if problems is None else problems
+    wanted = rows(one_of(split, splits), found)
+    if split == "test":
+        return (row.document for row in wanted)
+    return dedupe(wanted, rows("test", Problems()), found, drop=drop)
+
+
+def resplit(
+    rows: Iterable[Placed], split: str, seed: int, *, test: float = 0.2, valid: float = 0.1
+) -> Iterator[Placed]:
+    """The rows of one part, in order: of each label a share for testing, and of the others one for validation.
+
+    Rows go by a hash of what they hold with the seed, so their order in the files does not matter.
+    """
+    salt, seen = str(seed).encode(), Counter[bytes]()
+    held: list[tuple[Placed, bytes]] = []
+    labels: defaultdict[tuple[str, ...], list[bytes]] = defaultdict(list)
+    for row in rows:
+        document = row.document
+        mark = digest(repr((document.text, document.labels, document.entities)))
+        seen[mark] += 1
+        key = hashlib.blake2b(mark + seen[mark].to_bytes(4), digest_size=16, key=salt).digest()
+        held.append((row, key))
+        labels[document.labels].append(key)
+    part: dict[bytes, str] = {}
+    for keys in labels.values():
+        testing = int(len(keys) * test + 1e-9)  # a fifth of 15 is 3, whatever the binary fraction
+        trying = int((len(keys) - testing) * valid + 1e-9)
+        names = ["test"] * testing + ["valid"] * trying + ["train"] * (len(keys) - testing - trying)
+        part |= dict(zip(sorted(keys), names, strict=True))
+    yield from (row for row, key in held if part[key] == split)

@@ -1,0 +1,155 @@
+"""PGR: human genes and phenotypes in one sentence, related or not (release of 10 December 2018).
+
+    for document in PGR(gold="confirmation", dedupe=True).documents("train"): ...
+
+Sousa et al., "A Silver Standard Corpus of Human Phenotype-Gene Relations", NAACL 2019, Apache-2.0. The gene is `e1`,
+the phenotype `e2`, the source the article's PMID. `gold = "relation"` says whether the Human Phenotype Ontology lists
+the pair, whatever the sentence says; for the test split, `gold = "confirmation"` is what curators said of the
+sentence. `official` is the published cut, in which 586 training rows share their sentence with a test row: counted,
+and dropped with `dedupe`. `pooled` takes both files without exact repeats, by label and seed a fifth for testing and
+a tenth of the others for validation.
+
+HTML entities, doubly escaped ones too, are resolved and the offsets moved. Where an offset does not point at its
+words the nearest place of these counts; two training rows name a gene that their sentence lacks, and are skipped.
+"""
+
+import html
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from wardround.corpora.document import Document
+from wardround.corpora.pairs import Placed, Span, nearest_place, overlap, pair, read_pairs, resplit
+from wardround.corpora.reading import DataError, Problems, data_file, digest, open_text, shown
+
+__all__ = ["PGR"]
+
+ORIGIN = "github.com/lasigeBioTM/PGR, corpora/10_12_2018_corpus"
+FILES = {"train": "pgr/10_12_2018_corpus/train.tsv.gz", "test": "pgr/10_12_2018_corpus/test.tsv"}
+COLUMNS = (
+    "FILE_ID", "SENTENCE", "GENE", "PHENOTYPE", "GENE_ID", "PHENOTYPE_ID", "GENE_START_POSITION", "GENE_END_POSITION",
+    "PHENOTYPE_START_POSITION", "PHENOTYPE_END_POSITION", "RELATION",
+)  # fmt: skip
+RELATION = {"true": "True", "false": "False"}
+CONFIRMATION = {"C": "True", "I": "False"}
+# A semicolon is missing only where a sentence was cut right before it.
+ESCAPED = re.compile(r"&(?:amp;)*#?\w+(?:;|$)")
+Row = Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PGR:
+    """Sentences of abstracts with one pair each."""
+
+    labels: ClassVar[tuple[str, ...]] = ("False", "True")
+
+    split: Literal["official", "pooled"] = "official"
+    gold: Literal["relation", "confirmation"] = "relation"
+    dedupe: bool = False
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.split == "pooled" and self.gold == "confirmation":
+            raise ValueError('gold = "confirmation" goes with split = "official": only its test split was curated')
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The official cut has no validation split."""
+        return ("train", "test") if self.split == "official" else ("train", "valid", "test")
+
+    def documents(self, split: str, problems: Problems | None = None) -> Iterator[Document]:
+        """The sentences of one split."""
+        return read_pairs(self._rows, split, self.splits, problems, drop=self.dedupe)
+
+    def _rows(self, split: str, problems: Problems) -> Iterator[Placed]:
+        if self.split == "official":
+            return self._file(split, problems)
+        # Each split reads the whole pool; its findings are told once.
+        found = problems if split == "train" else Problems()
+        rows = (row for part in FILES for row in self._file(part, found))
+        return resplit(_once(rows, found), split, self.seed)
+
+    def _file(self, split: str, problems: Problems) -> Iterator[Placed]:
+        path = data_file(FILES[split], ORIGIN)
+        for line, row in _table(path, problems):
+            if split == "test" and self.gold == "confirmation":
+                said = next((value for name, value in row.items() if name.startswith("CONFIRMATION")), "")
+                if said == "U":
+                    problems.note("curators uncertain, row skipped", path, line)
+                    continue
+                label = CONFIRMATION.get(said)
+            else:
+                said = row["RELATION"].strip()
+                label = RELATION.get(said.casefold())
+            if label is None:
+                raise DataError(path, line, f"unknown label {shown(said)}", "expected True or False, C, I or U")
+            text, moves = _unescaped(row["SENTENCE"])
+            gene = _span("GENE", row, text, moves, path, line, problems)
+            phenotype = _span("PHENOTYPE", row, text, moves, path, line, problems)
+            if gene is None or phenotype is None:
+                problems.note("entity not in its sentence, row skipped", path, line)
+            elif overlap(gene, phenotype):
+                problems.note("entities overlap, row skipped", path, line)
+            else:
+                name = f"pgr-{split}-{line}"
+                made = pair(name, text, gene, phenotype, label, source=row["FILE_ID"], language="en")
+                yield Placed(made, path, line)
+
+
+def _table(path: Path, problems: Problems) -> Iterator[tuple[int, Row]]:
+    names: list[str] = []
+    for line, text in enumerate(open_text(path, problems=problems), 1):
+        cells = text.split("\t")
+        if not names:
+            names = cells
+            if missing := [name for name in COLUMNS if name not in names]:
+                raise DataError(path, line, f"no column {missing[0]}", f"it comes from {ORIGIN}")
+        elif text:
+            if len(cells) != len(names):
+                raise DataError(path, line, f"{len(cells)} cells under {len(names)} names", "look for a stray tab")
+            yield line, dict(zip(names, cells, strict=True))
+
+
+def _unescaped(text: str) -> tuple[str, list[tuple[int, int]]]:
+    """The text without HTML entities, and (where one ended, characters lost) for each."""
+    moves = [(found.end(), len(found[0]) - len(_plain(found))) for found in ESCAPED.finditer(text)]
+    return ESCAPED.sub(_plain, text), moves
+
+
+def _plain(found: re.Match[str]) -> str:
+    before, after = "", found[0]
+    while before != after:
+        before, after = after, html.unescape(after)
+    return after
+
+
+def _span(
+    kind: str, row: Row, text: str, moves: list[tuple[int, int]], path: Path, line: int, problems: Problems
+) -> Span | None:
+    try:
+        ends = int(row[f"{kind}_START_POSITION"]), int(row[f"{kind}_END_POSITION"])
+    except ValueError:
+        raise DataError(path, line, f"the position of {kind} is no number") from None
+    start, end = (offset - sum(lost for place, lost in moves if place <= offset) for offset in ends)
+    words = _unescaped(row[kind])[0]
+    if 0 <= start < end and text[start:end] == words:
+        return Span(kind, start, end)
+    place = nearest_place(text, words, start)
+    if place is None:
+        return None
+    problems.note("offsets repaired", path, line)
+    return Span(kind, place, place + len(words))
+
+
+def _once(rows: Iterator[Placed], problems: Problems) -> Iterator[Placed]:
+    seen = set[bytes]()
+    for row in rows:
+        document = row.document
+        mark = digest(repr((document.text, document.labels, document.entities, document.source)))
+        if mark in seen:
+            problems.note("exact repeat, dropped", row.path, row.line)
+        else:
+            seen.add(mark)
+            yield row

@@ -1,0 +1,133 @@
+"""Markup that cannot be forgotten to be escaped, and figures as a reader wants them.
+
+    tag("td", "<script>", class_="name")        # <td class="name">&lt;script&gt;</td>
+
+Rule of this file: only `tag` and `join` make `Html`; every other string that goes in is escaped.
+"""
+
+import html
+from collections.abc import Iterable, Sequence
+
+from wardround.reports.statistics import Spread
+
+__all__ = [
+    "Html", "bytes_of", "count", "describe_p", "figure", "join", "p_value", "plural", "plus_minus", "signed", "table",
+    "tag",
+]  # fmt: skip
+
+VOID = frozenset({"meta", "link", "br", "rect", "line", "circle", "path", "polygon", "use"})
+UNITS = ((10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
+
+
+class Html(str):
+    """Markup; any other string is text."""
+
+    __slots__ = ()
+
+
+def tag(name: str, /, *content: object, **attributes: object) -> Html:
+    """An element; `class_` and `stroke_width` become class and stroke-width, and what is none is left out."""
+    told = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{html.escape(str(value))}"'
+        for key, value in attributes.items()
+        if value is not None
+    )
+    inside = join(content)
+    return Html(f"<{name}{told}/>" if name in VOID and not inside else f"<{name}{told}>{inside}</{name}>")
+
+
+def join(parts: Iterable[object], between: str = "") -> Html:
+    """The parts one after another; lists are joined, nothing is left out but none, and text is escaped."""
+    told = [_markup(part) for part in parts if part is not None]
+    return Html(html.escape(between).join(told))
+
+
+def _markup(part: object) -> str:
+    if isinstance(part, Html):
+        return part
+    if isinstance(part, list | tuple):
+        return join(part)
+    return html.escape(str(part))
+
+
+def table(
+    caption: object,
+    head: Sequence[object],
+    rows: Iterable[Sequence[object]],
+    *,
+    words: int = 1,
+    marked: Iterable[int] = (),
+    class_: str | None = None,
+) -> Html:
+    """A table that scrolls by itself where it is too wide; its first `words` columns are text, the others numbers."""
+    mark = frozenset(marked)
+
+    def kind(column: int) -> str | None:
+        return None if column < words else "number"
+
+    body = [
+        tag(
+            "tr",
+            [
+                tag("th", cell, scope="row") if column == 0 else tag("td", cell, class_=kind(column))
+                for column, cell in enumerate(row)
+            ],
+            class_="marked" if index in mark else None,
+        )
+        for index, row in enumerate(rows)
+    ]
+    top = tag("tr", [tag("th", cell, scope="col", class_=kind(column)) for column, cell in enumerate(head)])
+    whole = tag("table", tag("caption", tag("span", caption)), tag("thead", top), tag("tbody", body), class_=class_)
+    return tag("div", whole, class_="scroll", tabindex="0", role="region", aria_label="a table that may be wide")
+
+
+# figures
+
+
+def figure(value: float, digits: int = 4) -> str:
+    """A number with so many decimals and a true minus sign."""
+    told = f"{value:,.{digits}f}"
+    return told.replace("-", "−") if float(told.replace(",", "")) else told.lstrip("-")
+
+
+def signed(value: float, digits: int = 4) -> str:
+    """A number with its sign."""
+    told = figure(value, digits)
+    return told if told.startswith("−") or not float(told.replace(",", "")) else f"+{told}"
+
+
+def plus_minus(found: Spread | None, digits: int = 4) -> str:
+    """Mean ± standard deviation; of a single value, the value; of none, a dash."""
+    if found is None:
+        return "—"
+    return figure(found.mean, digits) + (f" ± {figure(found.sd, digits)}" if found.sd is not None else "")
+
+
+def count(value: float) -> str:
+    """A whole number with thousands set apart."""
+    return f"{value:,.0f}"
+
+
+def plural(number: int, one: str, many: str | None = None) -> str:
+    """A count and its noun: 1 seed, 3 seeds."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def bytes_of(value: float) -> str:
+    """A size in bytes, kB, MB or GB of 1000, with three digits that count."""
+    for unit, name in UNITS:
+        if round(value) >= unit:
+            scaled = value / unit
+            return f"{scaled:.{2 if scaled < 9.995 else 1 if scaled < 99.95 else 0}f} {name}"
+    return plural(round(value), "byte")
+
+
+def describe_p(value: float) -> str:
+    """A p-value as papers print it."""
+    told = p_value(value)
+    return f"p {told}" if told.startswith("<") else f"p = {told}"
+
+
+def p_value(value: float) -> str:
+    """The same in a table."""
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"

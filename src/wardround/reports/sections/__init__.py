@@ -1,0 +1,29 @@
+"""The sections of the page, in order; each is a function from the report to markup."""
+
+from collections.abc import Callable
+
+from wardround.reports.compared import Report
+from wardround.reports.html import Html
+from wardround.reports.sections.communication import communication
+from wardround.reports.sections.curves import learning
+from wardround.reports.sections.definitions import definitions
+from wardround.reports.sections.results import results
+from wardround.reports.sections.settings import all_settings
+from wardround.reports.sections.sites import sites
+from wardround.reports.sections.summary import summary
+from wardround.reports.sections.versions import versions
+from wardround.reports.sections.wire import wire
+
+__all__ = ["SECTIONS"]
+
+SECTIONS: dict[str, tuple[str, Callable[[Report], Html]]] = {
+    "summary": ("Summary", summary),
+    "results": ("Results", results),
+    "curves": ("Curves", learning),
+    "communication": ("Communication", communication),
+    "sites": ("Sites and labels", sites),
+    "wire": ("What crossed the wire", wire),
+    "settings": ("Settings", all_settings),
+    "versions": ("Versions and fingerprints", versions),
+    "definitions": ("Definitions", definitions),
+}

@@ -1,0 +1,72 @@
+"""Every metric by round and by bytes uploaded."""
+
+from wardround.reports.compared import Report
+from wardround.reports.html import Html, figure, join, tag
+from wardround.reports.plots import Axis, curves, key
+from wardround.reports.statistics import Panel, curve, lower_is_better, split_of
+from wardround.reports.words import SPLIT_WORDS, method_list, named
+
+__all__ = ["learning"]
+
+WIDELY = 20  # a range of bytes beyond which the axis is logarithmic
+
+
+def learning(report: Report) -> Html:
+    """A pair of charts per metric; splits beyond the first are folded."""
+    parts: list[object] = []
+    for panel in report.panels:
+        shown_groups = [group for group in panel.groups if group.counted]
+        if not panel.metrics or not shown_groups:
+            parts += [report.heading(panel), tag("p", "No round has been evaluated yet.")]
+            continue
+        parts += [report.heading(panel), key([report.series(group) for group in shown_groups])]
+        first = split_of(panel.metrics[0])
+        main = [metric for metric in panel.metrics if split_of(metric) == first]
+        rest = [metric for metric in panel.metrics if split_of(metric) != first]
+        parts += [_both(report, panel, metric) for metric in main]
+        if rest:
+            whole = [_both(report, panel, metric) for metric in rest]
+            parts.append(tag("details", tag("summary", "The same on other splits"), whole))
+        parts.append(_how_to_read(panel))
+    return join(parts)
+
+
+def _both(report: Report, panel: Panel, metric: str) -> Html:
+    """The metric by round, and by bytes sent up."""
+    told = {group.label: curve(group, metric) for group in panel.groups}
+    groups = [group for group in panel.groups if told[group.label]]
+    stop = groups[0].runs[0].study.get("stop") if groups else None
+    target = float(stop["target"]) if isinstance(stop, dict) and stop.get("metric", "accuracy") == metric else None
+    values = [point.mean for points in told.values() for point in points]
+    log = lower_is_better(metric) and min(values) > 0 and max(values) / min(values) > 50
+    name = named(metric)
+    by_round = [report.series(g, [(p.round, p.mean, p.sd) for p in told[g.label]]) for g in groups]
+    sending = [group for group in groups if not group.reference and told[group.label][-1].up > 0]
+    by_bytes = [report.series(g, [(p.up, p.mean, p.sd) for p in told[g.label] if p.up > 0]) for g in sending]
+    ends = "; ".join(f"{s.label} {figure(s.points[-1][1])}" for s in by_round)
+    up = Axis(name, log=log, target=target)
+    charts: list[Html] = [curves(by_round, Axis("round"), up, f"{name} by round; at the end: {ends}", by_round)]
+    if by_bytes:
+        totals = [series.points[-1][0] for series in by_bytes]
+        wide = max(totals) / min(totals) > WIDELY
+        across = Axis("bytes uploaded by all sites", log=wide, bytes=True)
+        charts.append(curves(by_bytes, across, up, f"{name} by bytes uploaded; at the end: {ends}", by_round))
+    where = SPLIT_WORDS[split_of(metric)]
+    caption = f"{name[:1].upper()}{name[1:]} on the {where}, by round and by bytes uploaded in training."
+    caption += f" Dotted line: the target, {target:g}." if target is not None else ""
+    return tag("figure", tag("div", charts, class_="pair"), tag("figcaption", caption))
+
+
+def _how_to_read(panel: Panel) -> Html:
+    told = []
+    if any(len(group.counted) > 1 for group in panel.groups):
+        told.append("Lines are means over seeds, bands ± one standard deviation.")
+    if any(len({run.rounds for run in group.counted}) > 1 for group in panel.groups):
+        told.append("Where seeds stopped in different rounds, a line ends where the first of them stopped.")
+    references = [group for group in panel.groups if group.reference]
+    if references:
+        told.append(
+            f"By bytes, references are left out ({method_list(references)}): a site alone sends nothing that it "
+            "learnt, and pooled data would have to be sent whole."
+        )
+    return tag("p", " ".join(told), class_="soft")

@@ -1,0 +1,64 @@
+"""What the words and figures of the page mean."""
+
+from collections.abc import Sequence
+
+from wardround.reports.compared import Report
+from wardround.reports.html import Html, tag
+from wardround.reports.statistics import LEVEL, Panel, split_of
+from wardround.reports.words import NAMES, SPLIT_WORDS, definition_of
+
+__all__ = ["definitions"]
+
+SPLITS = {
+    "test": "examples that no method trains on",
+    "train": "the examples that sites train on",
+    "valid": "examples set aside for choosing settings",
+}
+
+TERMS = {
+    "Figures over sites": """Each site counts on its own examples; the counts are added over sites and the
+        figure is made of the sums. A site with more examples therefore weighs more. For a method without a
+        shared model (each site alone), each site tries its own model.""",
+    "Final and best": """Final is the last round that was evaluated; means, tests and rankings use it. Best is
+        the best round of a run, chosen by the same figure afterwards: it is optimistic, and shown only for the
+        single runs.""",
+    "Mean ± standard deviation": """Over the runs of a method that differ only in their seed (n − 1 in the
+        denominator). The seed decides the initial model, the draw of sites and the order of examples, and,
+        where data are generated or cut at random, the data. The spread therefore tells about these, not about
+        other patients or other hospitals.""",
+    "95 % interval": """Of the mean over seeds, by Student's t-distribution with n − 1 degrees of freedom. With
+        few seeds it is wide, and may reach beyond what the figure can be.""",
+    "Paired test": f"""Two methods are compared seed by seed on the same data, by the two-sided paired t-test of
+        their final figures; it needs at least 3 common seeds. The p-values of all pairs on this page are
+        corrected together by Holm's method; below {LEVEL} a difference is called significant. From 6 common
+        seeds on, Wilcoxon's signed-rank test (uncorrected) is shown beside it. Only the first figure of the
+        table is tested.""",
+    "Bytes up and down": """Encoded messages from sites to the coordinator (up) and back (down), framing
+        included, before any transport's own overhead. 1 kB is 1000 bytes. Training and evaluation are counted
+        apart.""",
+    "Rounds to target": "The first evaluated round in which the study's target ([stop]) was met.",
+    "Sum only, each": """Sum only: the method gets nothing but the sum of the sites' answers. Unless secure
+        aggregation is on, the coordinator's machine still receives every answer. Each: the method gets every
+        site's answer.""",
+    "Fingerprints": """SHA-256 hashes. Of data: of all examples of all sites. Of settings: of the resolved study
+        but its name, description and number of rounds. Equal fingerprints mean equal data, or equal settings.""",
+}
+
+
+def definitions(report: Report) -> Html:
+    """The figures first, then the other terms."""
+    splits = dict.fromkeys(split_of(metric) for panel in report.panels for metric in panel.metrics)
+    told = {NAMES.get(name, name.replace("_", " ")): what for name, what in _figures(report.panels).items()}
+    if splits:
+        told["Splits"] = " ".join(f"{SPLIT_WORDS[split].capitalize()}: {SPLITS[split]}." for split in splits)
+    told |= {name: " ".join(what.split()) for name, what in TERMS.items()}
+    return tag("dl", [tag("div", tag("dt", name), tag("dd", what)) for name, what in told.items()])
+
+
+def _figures(panels: Sequence[Panel]) -> dict[str, str]:
+    told: dict[str, str] = {}
+    for panel in panels:
+        for name, what in definition_of(panel.metrics).items():
+            one = f"{what[:1].upper()}{what[1:].rstrip('.')}."
+            told[name] = one if told.get(name, one) == one else f"{told[name]} In another task: {one}"
+    return told

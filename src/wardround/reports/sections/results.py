@@ -1,0 +1,175 @@
+"""The final figures, the paired tests, and every run by itself."""
+
+from collections.abc import Sequence
+
+from wardround.reports.compared import Report
+from wardround.reports.html import Html, figure, join, p_value, plural, plus_minus, signed, table, tag
+from wardround.reports.read import RunRecord
+from wardround.reports.statistics import Group, Pair, Panel, better, lower_is_better, split_of
+from wardround.reports.words import REFERENCES, SPLIT_WORDS, named
+
+__all__ = ["results"]
+
+PAIRS_SHOWN = 10
+
+
+def _name(group: Group) -> Html:
+    """A group's label with what a reader must know about it."""
+    late = [run for run in group.runs if not run.finished]
+    furthest = max(group.runs, key=lambda run: run.rounds)
+    if not late:
+        state = ""
+    elif group.finished:
+        state = f"{plural(len(late), 'run')} left out: not finished"
+    else:
+        state = f"not finished: round {furthest.rounds} of {furthest.study.get('rounds', '?')}"
+    said = REFERENCES.get(group.reference, "")
+    tags = [tag("span", said, class_="tag") if said else None, tag("span", state, class_="tag late") if state else None]
+    return join([group.label, tags])
+
+
+def results(report: Report) -> Html:
+    """Per panel its tables and tests, then all runs, folded."""
+    parts: list[object] = []
+    for panel, told in zip(report.panels, report.pairs, strict=True):
+        parts.append(report.heading(panel))
+        if not panel.metrics:
+            parts.append(tag("p", "No round has been evaluated yet."))
+            continue
+        first = split_of(panel.metrics[0])
+        splits = dict.fromkeys(split_of(metric) for metric in panel.metrics)
+        parts += [_final(panel, split, interval=split == first) for split in splits]
+        parts.append(_tests(told, panel.metrics[0]))
+    parts.append(_every_run(report))
+    return join(parts)
+
+
+def _final(panel: Panel, split: str, *, interval: bool) -> Html:
+    metrics = [metric for metric in panel.metrics if split_of(metric) == split]
+    best = {metric: _best(panel, metric) for metric in metrics}
+    rows = []
+    for group in panel.groups:
+        row: list[object] = [_name(group), str(len(group.counted)), _rounds(group.counted)]
+        for metric in metrics:
+            value = plus_minus(group.final(metric))
+            row.append(tag("strong", value) if best[metric] is group else value)
+            if interval and metric == metrics[0]:
+                row.append(_interval(group, metric))
+        rows.append(row)
+    heads: list[object] = ["method", "seeds", "rounds"]
+    for metric in metrics:
+        heads.append(named(metric))
+        if interval and metric == metrics[0]:
+            heads.append("95 % interval")
+    seeds = {len(group.counted) for group in panel.groups}
+    told = "mean ± standard deviation over seeds" if max(seeds, default=0) > 1 else "one seed each"
+    bold = "; bold: the best federated method" if len(panel.ranked) > 1 else ""
+    return table(f"Final figures on the {SPLIT_WORDS[split]}: {told}{bold}.", heads, rows)
+
+
+def _best(panel: Panel, metric: str) -> Group | None:
+    """The federated group with the best mean; nothing if there is no other to be better than."""
+    told = [(found.mean, group) for group in panel.ranked if (found := group.final(metric))]
+    if len(told) < 2:
+        return None
+    sign = 1 if lower_is_better(metric) else -1
+    return min(told, key=lambda pair: sign * pair[0])[1]
+
+
+def _interval(group: Group, metric: str) -> str:
+    found = group.final(metric)
+    if found is None or found.low is None or found.high is None:
+        return "—"
+    return f"{figure(found.low)} to {figure(found.high)}"
+
+
+def _rounds(runs: Sequence[RunRecord]) -> str:
+    told = sorted({run.rounds for run in runs})
+    if not told:
+        return "—"
+    return str(told[0]) if len(told) == 1 else f"{told[0]}–{told[-1]}"
+
+
+def _tests(told: Sequence[Pair], metric: str) -> Html | None:
+    """The paired tests: a table, or why there is none."""
+    if not told:
+        return None
+    untested = [pair for pair in told if pair.p is None]
+    reasons = dict.fromkeys(pair.why for pair in untested)
+    if len(untested) == len(told) and len(reasons) == 1:
+        return tag("p", f"No paired test between methods: {next(iter(reasons))}.", class_="soft")
+    ranked = any(pair.ranks is not None for pair in told)
+
+    def row(pair: Pair) -> list[object]:
+        found = pair.difference
+        mean = between = "—"
+        if found is not None:
+            mean = signed(found.mean) + (f" ± {figure(found.sd)}" if found.sd is not None else "")
+        if found is not None and found.low is not None and found.high is not None:
+            between = f"{signed(found.low)} to {signed(found.high)}"
+        raw, corrected, ranks = (p_value(p) if p is not None else "—" for p in (pair.p, pair.adjusted, pair.ranks))
+        strong = tag("strong", corrected) if pair.significant else corrected
+        names = [pair.first.label, pair.second.label]
+        return [*names, str(len(pair.seeds)), mean, between, raw, strong, *[ranks] * ranked]
+
+    caption = (
+        f"Paired comparison by {named(metric, split=True)}: better minus worse, seed by seed, mean ± standard "
+        "deviation; p-values of the paired t-test, bold where significant at 0.05 after Holm's correction."
+    )
+    heads = ["better", "worse", "common seeds", "difference", "95 % interval", "p, uncorrected", "p, corrected"]
+    heads += ["p, Wilcoxon, uncorrected"] * ranked
+    ordered = sorted(told, key=lambda pair: (pair.adjusted is None, pair.adjusted or 0.0, pair.p or 0.0))
+    whole = table(caption, heads, [row(pair) for pair in ordered], words=2)
+    why = [
+        f"{'; '.join(f'{p.first.label} and {p.second.label}' for p in untested if p.why == reason)}: {reason}."
+        for reason in reasons
+    ]
+    note = tag("p", "No test: ", " ".join(why), class_="soft") if why else None
+    if len(told) <= PAIRS_SHOWN:
+        return join([whole, note])
+    return tag("details", tag("summary", f"Paired comparison of all {len(told)} pairs"), whole, note)
+
+
+def _every_run(report: Report) -> Html:
+    rows = []
+    several = len(report.panels) > 1
+    for panel in report.panels:
+        metric = panel.metrics[0] if panel.metrics else ""
+        for group in panel.groups:
+            for run in group.runs:
+                best = _best_round(run, metric)
+                rows.append([
+                    group.label, *([panel.label] * several), _end(run), str(run.seed), str(run.rounds),
+                    figure(run.final[metric]) if metric in run.final else "—",
+                    f"{figure(best[0])} ({best[1]})" if best else "—",
+                    f"{sum(line.seconds for line in run.lines):,.1f}",
+                ])  # fmt: skip
+    first = report.panels[0].metrics
+    name = named(first[0]) if first else "figure"
+    heads = [
+        "method",
+        *(["measured on"] * several),
+        "end",
+        "seed",
+        "rounds",
+        f"final {name}",
+        "best (round)",
+        "seconds",
+    ]
+    whole = table("Every run by itself.", heads, rows, words=2 + several)
+    return tag("details", tag("summary", f"Every run by itself ({len(report.runs)})"), whole)
+
+
+def _end(run: RunRecord) -> str:
+    if run.finished:
+        return str((run.metrics or {}).get("stopped", "finished"))
+    return f"not finished, {run.rounds} of {run.study.get('rounds', '?')} rounds"
+
+
+def _best_round(run: RunRecord, metric: str) -> tuple[float, int] | None:
+    found: tuple[float, int] | None = None
+    for line in run.lines:
+        value = line.metrics.get(metric)
+        if value is not None and (found is None or better(metric, value, found[0])):
+            found = value, line.round
+    return found

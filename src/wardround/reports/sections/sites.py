@@ -1,0 +1,117 @@
+"""Labels by site, and results by site."""
+
+import statistics
+from collections.abc import Sequence
+
+from wardround.reports.compared import Report
+from wardround.reports.heatmap import MOST_SITES, heat_map, shade
+from wardround.reports.html import Html, count, figure, join, plural, table, tag
+from wardround.reports.plots import dots
+from wardround.reports.read import natural
+from wardround.reports.statistics import Group, Panel, SiteResults, lower_is_better, per_site
+from wardround.reports.words import named
+
+__all__ = ["sites"]
+
+
+def sites(report: Report) -> Html:
+    """Per panel the map of labels, and figures by site where they are known."""
+    parts: list[object] = []
+    for panel in report.panels:
+        parts += [report.heading(panel), *_labels(panel), *_per_site(report, panel)]
+    return join(parts)
+
+
+def _labels(panel: Panel) -> list[Html]:
+    """The heat map of the first seed's data."""
+    run = min((run for group in panel.groups for run in group.runs if run.data), key=lambda run: run.seed, default=None)
+    if run is None or run.data is None:
+        return [tag("p", "The run folder holds no counts by site (data.json), so there is no map of labels.")]
+    data = run.data
+    if not data.sites:
+        return [tag("p", f"There are {count(data.count)} sites; their labels were not counted.")]
+    train = {site: dict(splits.get("train", {})) for site, splits in data.sites.items()}
+    counts = [n for mine in train.values() for n in mine.values()]
+    labels = {label for mine in train.values() for label in mine}
+    marks = {r.data.fingerprint for g in panel.groups for r in g.runs if r.data}
+    seeds = f" of seed {run.seed}; other seeds have other data" if len(marks) > 1 else ""
+    some = f", the {MOST_SITES} largest shown" if len(train) > MOST_SITES else ""
+    said = f"training examples per label and site: {len(train)} sites, {len(labels)} labels"
+    caption = (
+        f"Training examples{seeds}: {plural(len(labels), 'label')} (rows), {plural(len(train), 'site')} (columns)"
+        f"{some}, {count(sum(counts))} examples. Bars: examples per site. Shades are logarithmic, blank is none; point "
+        "at a cell for its count."
+    )
+    scroll = tag("div", heat_map(train, said), class_="scroll", tabindex="0", role="region", aria_label=said)
+    return [tag("figure", scroll, _shades(max(counts, default=1)), tag("figcaption", caption))]
+
+
+def _shades(most: int) -> Html:
+    steps = [1]
+    while steps[-1] * 10 < most:
+        steps.append(steps[-1] * 10)
+    parts = [
+        (tag("i", style=f"opacity:{shade(n, most):.2f}"), tag("span", count(n)))
+        for n in ([*steps, most] if most > steps[-1] else steps)
+    ]
+    return tag("div", tag("span", "examples"), parts, class_="shades")
+
+
+def _per_site(report: Report, panel: Panel) -> list[Html]:
+    if not panel.metrics:
+        return []
+    metric = panel.metrics[0]
+    told = [(group, found) for group in panel.groups if (found := per_site(group, metric)) and len(found.values) > 1]
+    if not told:
+        return [
+            tag("p", "Results by site are not known: the coordinator asked only for sums over sites. With ",
+                tag("code", "evaluation.each = true"), " each site's own counts are sent, and shown here.",
+                class_="soft")
+        ]  # fmt: skip
+    every = [value for _, found in told for value in found.values.values()]
+    reach = (min(every), max(every))
+    strips = [
+        tag("div", tag("h4", group.label), dots(report.series(group), found.values, _notes(found, metric), reach))
+        for group, found in told
+    ]
+    seeds = told[0][1].seeds
+    which = f"means over {len(seeds)} seeds" if len(seeds) > 1 else f"seed {seeds[0]}"
+    name = named(metric, split=True)
+    caption = f"Final {name} at each site ({which}): one dot per site, the line is the median over sites."
+    figure_ = tag("figure", tag("div", strips, class_="small-multiples"), tag("figcaption", caption))
+    return [figure_, _quartiles(told, metric), _site_table(told, metric)]
+
+
+def _notes(found: SiteResults, metric: str) -> dict[str, str]:
+    return {
+        site: f"{site}: {named(metric)} {figure(value)}, {count(found.examples.get(site, 0))} examples"
+        for site, value in found.values.items()
+    }
+
+
+def _quartiles(told: Sequence[tuple[Group, SiteResults]], metric: str) -> Html:
+    rows = []
+    for group, found in told:
+        ordered = sorted(found.values.values())
+        low, middle, high = statistics.quantiles(ordered, n=4, method="inclusive")
+        worst = max(ordered) if lower_is_better(metric) else min(ordered)
+        where = next(site for site in sorted(found.values, key=natural) if found.values[site] == worst)
+        rows.append([
+            group.label, where, str(len(ordered)), figure(worst), figure(low), figure(middle), figure(high),
+            figure(min(ordered) if lower_is_better(metric) else max(ordered)),
+        ])  # fmt: skip
+    heads = ["method", "worst site", "sites", "worst", "lower quartile", "median", "upper quartile", "best"]
+    return table(f"Final {named(metric, split=True)}, over sites; each site counts once.", heads, rows, words=2)
+
+
+def _site_table(told: Sequence[tuple[Group, SiteResults]], metric: str) -> Html:
+    names = sorted({site for _, found in told for site in found.values}, key=natural)
+    examples = {site: n for _, found in told for site, n in found.examples.items()}
+    rows = [
+        [site, count(examples.get(site, 0)),
+         *(figure(found.values[site]) if site in found.values else "—" for _, found in told)]
+        for site in names
+    ]  # fmt: skip
+    caption = f"Final {named(metric, split=True)} at each site, with the number of examples it was measured on."
+    whole = table(caption, ["site", "examples", *(group.label for group, _ in told)], rows)
+    return tag("details", tag("summary", f"All {len(names)} sites as a table"), whole)

@@ -1,0 +1,162 @@
+"""Which method was best, by how much, whether by more than chance, and what left the sites: in plain words."""
+
+from collections.abc import Sequence
+
+from wardround.reports.compared import Report
+from wardround.reports.html import Html, bytes_of, describe_p, figure, join, plural, plus_minus, tag
+from wardround.reports.read import WireRow
+from wardround.reports.statistics import LEVEL, Group, Pair, Panel, better, lower_is_better, split_of
+from wardround.reports.words import SEEN, SPLIT_WORDS, named, per_round
+
+__all__ = ["summary"]
+
+
+def summary(report: Report) -> Html:
+    """One paragraph per panel, and what it leaves out."""
+    parts: list[object] = []
+    for panel, told in zip(report.panels, report.pairs, strict=True):
+        parts += [report.heading(panel), _of_panel(panel, told, report.tests)]
+    late = [run for panel in report.panels for g in panel.groups if g.finished for run in g.runs if not run.finished]
+    if late:
+        names = ", ".join(f"{run.label} seed {run.seed}" for run in late[:6]) + (" and others" if len(late) > 6 else "")
+        verb = "is" if len(late) == 1 else "are"
+        parts.append(
+            tag("p", f"{plural(len(late), 'run')} of {len(report.runs)} {verb} not finished and left out: {names}.",
+                class_="notice")
+        )  # fmt: skip
+    return join(parts)
+
+
+def _of_panel(panel: Panel, told: Sequence[Pair], tests: int) -> Html:
+    """Which method was best, by how much, whether by more than chance, and what left the sites."""
+    ranked = panel.ranked
+    going = [group for group in panel.groups if not group.finished]
+    if ranked:
+        lead = _result(panel, ranked, told, tests)
+        facts = [*_references(panel, ranked[0], told), *_traffic(ranked[0], several=len(ranked) > 1)]
+    else:
+        lead, facts = join([_alone(panel)]), []
+    facts += [_going(going)] if going else []
+    parts = [tag("p", lead, class_="lead")]
+    return join([*parts, tag("ul", [tag("li", fact) for fact in facts], class_="facts") if facts else None])
+
+
+def _over(group: Group, metric: str) -> str:
+    found = group.final(metric)
+    n = found.n if found else 0
+    return f"mean ± standard deviation over {n} seeds" if n > 1 else "one seed, so its spread is not known"
+
+
+def _result(panel: Panel, ranked: Sequence[Group], told: Sequence[Pair], tests: int) -> Html:
+    metric, best = panel.metrics[0], ranked[0]
+    found = best.final(metric)
+    where = f"on the {SPLIT_WORDS[split_of(metric)]} in the last round"
+    value = f"{plus_minus(found, 3)} ({_over(best, metric)})"
+    strong = tag("strong", best.label)
+    if len(ranked) == 1:
+        return join([strong, f" reached {_article(named(metric))} of {value} {where}."])
+    other = ranked[1]
+    second = other.final(metric)
+    gap = abs(found.mean - second.mean) if found and second else 0.0
+    most, side = ("lowest", "below") if lower_is_better(metric) else ("highest", "above")
+    first = f" had the {most} {named(metric)} {where}: {value}, {figure(gap, 3)} {side} {other.label}"
+    rest = ", the next best. " if len(ranked) > 2 else ". "
+    return join(
+        [f"Of {len(ranked)} federated methods, ", strong, first, rest, _verdict(_find(told, best, other), tests)]
+    )
+
+
+def _article(name: str) -> str:
+    return f"{'an' if name[0] in 'aeioF' else 'a'} {name}"
+
+
+def _find(told: Sequence[Pair], one: Group, other: Group) -> Pair | None:
+    return next((pair for pair in told if {pair.first.label, pair.second.label} == {one.label, other.label}), None)
+
+
+def _verdict(pair: Pair | None, tests: int) -> str:
+    if pair is None:
+        return ""
+    if pair.adjusted is None:
+        return f"Whether that is more than chance was not tested: {pair.why}."
+    after = f" after Holm's correction for {tests} comparisons" if tests > 1 else ""
+    how = f"paired t-test over {len(pair.seeds)} common seeds, {describe_p(pair.adjusted)}{after}"
+    if pair.significant:
+        return f"The difference is significant at the {100 * LEVEL:g} % level ({how})."
+    return f"The difference is not significant at the {100 * LEVEL:g} % level ({how}): it may be chance."
+
+
+def _references(panel: Panel, best: Group, told: Sequence[Pair]) -> list[str]:
+    metric = panel.metrics[0]
+    mine = best.final(metric)
+    facts = []
+    for group in panel.groups:
+        found = group.final(metric) if group.reference and group.finished else None
+        if found is None or mine is None:
+            continue
+        who = (
+            "each site training alone" if group.reference == "alone" else "all data in one place, as no hospital could"
+        )
+        side = "better" if better(metric, found.mean, mine.mean) else "worse"
+        pair = _find(told, best, group)
+        chance = f" ({describe_p(pair.adjusted)})" if pair and pair.adjusted is not None else ""
+        gap = figure(abs(found.mean - mine.mean), 3)
+        facts.append(
+            f"For reference, {who} ({group.label}): {plus_minus(found, 3)}, {gap} {side} than {best.label}{chance}."
+        )
+    return facts
+
+
+def _traffic(best: Group, *, several: bool) -> list[str]:
+    """What a site sent per round, in words."""
+    run = next((run for run in best.counted if run.wire), None)
+    up = per_round(best.counted, "up")
+    if run is None or up is None:
+        return []
+    leaving = [row for row in run.wire if row.direction == "from site"]
+    under = f" under {best.label}" if several else ""
+    training = [row for row in leaving if row.step != "evaluate"]
+    facts = [
+        f"Per round{under}, each site that took part sent {bytes_of(up)} to the coordinator. {_revealed(training)}"
+    ]
+    tried = [row for row in leaving if row.step == "evaluate"]
+    if tried:
+        size = bytes_of(sum(row.bytes for row in tried))
+        facts.append(f"For each evaluation, each site sent {size} more. {_revealed(tried)}")
+    return facts
+
+
+def _revealed(rows: Sequence[WireRow]) -> str:
+    """What the fields reveal, one after another, and who sees it."""
+    fields = [row for row in rows if not row.framing]
+    told = dict.fromkeys(_aside(row.reveals) for row in fields if not row.reveals.startswith("nothing"))
+    seen = {row.seen for row in fields}
+    what = f"This tells: {'; '.join(told)}." if told else "This tells nothing about patients."
+    return f"{what} {SEEN.get(seen.pop(), '')}".strip() if len(seen) == 1 else what
+
+
+def _aside(text: str) -> str:
+    """A remark after a semicolon in brackets, so that semicolons can part one from the next."""
+    first, _, rest = text.partition("; ")
+    return f"{first} ({rest})" if rest else first
+
+
+def _alone(panel: Panel) -> str:
+    """The summary where no federated method has finished."""
+    if not panel.metrics:
+        return "No round has been evaluated yet, so there are no figures."
+    metric = panel.metrics[0]
+    done = [group for group in panel.groups if group.finished]
+    if not done:
+        return "No run has finished yet; the figures below are those of the last round that was evaluated."
+    parts = [f"{group.label} {plus_minus(group.final(metric), 3)} ({_over(group, metric)})" for group in done]
+    name = named(metric, split=True)
+    return f"No federated method has finished among these runs. {name[0].upper()}{name[1:]}: {'; '.join(parts)}."
+
+
+def _going(groups: Sequence[Group]) -> str:
+    far = []
+    for group in groups:
+        furthest = max(group.runs, key=lambda run: run.rounds)
+        far.append(f"{group.label} (round {furthest.rounds} of {furthest.study.get('rounds', '?')})")
+    return f"Not finished, so provisional and not compared: {'; '.join(far)}."

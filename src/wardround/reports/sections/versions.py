@@ -1,0 +1,61 @@
+"""Versions, and fingerprints of data and settings."""
+
+import scipy
+
+from wardround import __version__
+from wardround.reports.compared import Report
+from wardround.reports.html import Html, count, join, plural, table, tag
+from wardround.reports.read import Data
+
+__all__ = ["versions"]
+
+
+def versions(report: Report) -> Html:
+    """What the runs were made with and on."""
+    told: dict[str, dict[str, int]] = {}
+    unknown = 0
+    for run in report.runs:
+        mine = (run.metrics or {}).get("versions", {})
+        unknown += not mine
+        for name, version in mine.items():
+            seen = told.setdefault(str(name), {})
+            seen[str(version)] = seen.get(str(version), 0) + 1
+    rows = []
+    for name, mine in told.items():
+        many = len(mine) > 1
+        rows.append([name, "; ".join(f"{v} ({plural(n, 'run')})" if many else v for v, n in sorted(mine.items()))])
+    rows.append(["this report", f"wardround {__version__}, scipy {scipy.__version__}"])
+    caption = "Versions that the runs were made with." + (
+        f" {plural(unknown, 'unfinished run')} not counted." if unknown else ""
+    )
+    parts = [table(caption, ["component", "version"], rows, words=2), _fingerprints(report)]
+    marks = [[run.label, run.measured_on, run.folder, tag("code", run.fingerprint or "—", class_="hash"), str(run.seed)]
+             for run in report.runs]  # fmt: skip
+    if len(report.panels) == 1:
+        marks = [[row[0], *row[2:]] for row in marks]
+    heads = ["method", *(["measured on"] * (len(report.panels) > 1)), "folder", "fingerprint of the settings", "seed"]
+    whole = table("Settings of each run.", heads, marks, words=len(heads) - 1)
+    return join([*parts, tag("details", tag("summary", "Fingerprints of settings"), whole)])
+
+
+def _fingerprints(report: Report) -> Html:
+    found: dict[tuple[str, str], tuple[Data, set[int]]] = {}
+    for run in report.runs:
+        if run.data:
+            at = (run.measured_on, run.data.fingerprint or "")
+            found.setdefault(at, (run.data, set()))[1].add(run.seed)
+    if not found:
+        return tag("p", "The run folders hold no fingerprint of their data (data.json).")
+    rows = [
+        [", ".join(map(str, sorted(seeds))), *([ground] * (len(report.panels) > 1)),
+         tag("code", mark or "not taken", class_="hash"), count(data.count),
+         *(count(_examples(data, split)) if data.sites else "—" for split in ("train", "test"))]
+        for (ground, mark), (data, seeds) in sorted(found.items(), key=lambda item: (item[0][0], min(item[1][1])))
+    ]  # fmt: skip
+    several = ["measured on"] * (len(report.panels) > 1)
+    heads = ["seeds", *several, "fingerprint of the data", "sites", "training examples", "test examples"]
+    return table("Data.", heads, rows, words=2 + len(several))
+
+
+def _examples(data: Data, split: str) -> int:
+    return sum(n for splits in data.sites.values() for n in splits.get(split, {}).values())

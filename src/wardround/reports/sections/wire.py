@@ -1,0 +1,84 @@
+"""What crossed the wire, in words, from each run's own record of it."""
+
+import math
+import re
+from collections.abc import Sequence
+
+from wardround.reports.compared import Report
+from wardround.reports.html import Html, bytes_of, join, plural, tag
+from wardround.reports.read import WireRow
+from wardround.reports.words import SEEN
+
+__all__ = ["content_of", "wire"]
+
+
+def wire(report: Report) -> Html:
+    """One manifest for all groups that send the same."""
+    kinds: dict[tuple[WireRow, ...], list[str]] = {}
+    pooled: list[str] = []
+    unknown: list[str] = []
+    for panel in report.panels:
+        for group in panel.groups:
+            sent = next((run.wire for run in group.runs if run.wire), ())
+            where = kinds.setdefault(sent, []) if sent and group.reference != "pooled" else None
+            told = pooled if group.reference == "pooled" else unknown if where is None else where
+            if group.label not in told:
+                told.append(group.label)
+    parts: list[object] = [
+        tag("p", "Made from the messages themselves, as they were sent up to and including the first evaluation. Sizes "
+            "are of one message, framing included. The ledger in the run folder lists every message of every round.")
+    ]  # fmt: skip
+    parts += [_manifest(rows, labels) for rows, labels in kinds.items()]
+    if pooled:
+        said = (
+            "pools the notes of all sites in one place, which is possible only in a simulation: on real sites every "
+            "note would have to leave. It has no manifest."
+        )
+        parts += [tag("h3", "; ".join(pooled)), tag("p", f"{'; '.join(pooled)} {said}")]
+    if unknown:
+        parts.append(tag("p", f"No messages on record yet (wire.json): {'; '.join(unknown)}.", class_="soft"))
+    return join(parts)
+
+
+def _manifest(rows: Sequence[WireRow], labels: Sequence[str]) -> Html:
+    steps = dict.fromkeys(row.step for row in rows)
+    parts: list[object] = [tag("h3", "; ".join(labels))]
+    for step in steps:
+        mine = [row for row in rows if row.step == step]
+        kinds = dict.fromkeys((row.direction, row.message, row.seen) for row in mine)
+        boxes = [
+            _message([row for row in mine if (row.direction, row.message, row.seen) == kind])
+            for kind in sorted(kinds, key=lambda kind: kind[0])  # what leaves stands first
+        ]
+        parts.append(tag("div", boxes, class_="wire"))
+    return join(parts)
+
+
+def _message(rows: Sequence[WireRow]) -> Html:
+    """One message: its fields, and who sees it."""
+    leaves = rows[0].direction == "from site"
+    way = "leaves the site" if leaves else "comes to the site"
+    title = f"Step {rows[0].step}, {way}: {rows[0].message}, {bytes_of(sum(row.bytes for row in rows))}"
+    items = []
+    for row in rows:
+        size = f", {bytes_of(row.bytes)}" if row.bytes else ""
+        if not row.framing:
+            told = f" ({content_of(row.shape)}{size}). Reveals: {row.reveals}."
+            items.append(tag("li", tag("strong", row.field), told))
+    seen = SEEN.get(rows[0].seen)
+    return tag(
+        "div", tag("h4", title), tag("ul", items), tag("p", seen, class_="soft") if seen else None,
+        class_="leaves" if leaves else None,
+    )  # fmt: skip
+
+
+def content_of(shape: str) -> str:
+    """A field's type in words: `2 tensors, 610 × float32` is 610 numbers in 2 tensors."""
+    plain = {"int": "a whole number", "float": "a number", "str": "a text", "bool": "yes or no", "NoneType": "nothing"}
+    if found := re.fullmatch(r"(\d+) tensors?, ([\d,]+) × (\w+)", shape):
+        return f"{found[2]} numbers in {plural(int(found[1]), 'tensor')}, {found[3]}"
+    if found := re.fullmatch(r"\[([\d, ]*)\] (\w+)", shape):
+        sizes = [int(size) for size in found[1].split(",") if size.strip()]
+        inside = f" ({' × '.join(map(str, sizes))})" if len(sizes) > 1 else ""
+        return f"{plural(math.prod(sizes), 'number')}{inside}, {found[2]}"
+    return plain.get(shape, shape or "framing")

@@ -1,0 +1,310 @@
+"""Means over seeds, and whether methods differ by more than chance.
+
+Definitions:
+
+- A *group* is a method with its settings: its runs differ in nothing but the seed. A *panel* holds the groups that
+  were measured on the same corpus, cut in the same way.
+- The *spread* is the sample standard deviation over seeds (n − 1); the interval is mean ± t(0.975, n − 1) · sd / √n.
+- *Pairs* compare two groups seed by seed, on the same data: a paired t-test of the final figures, from 3 common seeds
+  on; the p-values of all pairs of a report are corrected together by Holm's method. From 6 common seeds on, Wilcoxon's
+  signed-rank test stands beside it; with fewer it cannot fall below 0.05.
+
+Only finished runs count; a group without one is shown as far as it got, and not compared.
+"""
+
+import itertools
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import stats
+
+from wardround.reports.read import RunRecord
+
+__all__ = [
+    "Group", "Pair", "Panel", "Point", "Reached", "SiteResults", "Spread", "better", "curve", "grouped", "holm",
+    "lower_is_better", "pairs", "per_site", "primary", "spread", "to_target",
+]  # fmt: skip
+
+LEVEL = 0.05
+TESTED_FROM = 3
+RANKED_FROM = 6  # with five pairs the smallest two-sided p-value of the signed-rank test is 1/16
+SPLITS = ("train", "valid")
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Some values' mean; from two values on, their standard deviation and the mean's 95 % interval."""
+
+    n: int
+    mean: float
+    sd: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs that differ in nothing but the seed, by seed."""
+
+    label: str
+    runs: tuple[RunRecord, ...]
+
+    @property
+    def finished(self) -> bool:
+        """Whether any of its runs came to its end."""
+        return any(run.finished for run in self.runs)
+
+    @property
+    def counted(self) -> tuple[RunRecord, ...]:
+        """Its finished runs; if there is none, those that got anywhere."""
+        return tuple(run for run in self.runs if (run.finished if self.finished else run.final))
+
+    @property
+    def reference(self) -> str:
+        """`alone` or `pooled` if it is no federated method."""
+        return self.runs[0].reference
+
+    def final(self, metric: str) -> Spread | None:
+        """The figure of the last evaluated round, over seeds."""
+        return spread(run.final[metric] for run in self.counted if metric in run.final)
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Groups that can be compared: measured on the same data."""
+
+    label: str
+    groups: tuple[Group, ...]
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """What was measured, in the order of the journal; the first is the one that methods are ranked by."""
+        told = dict.fromkeys(name for group in self.groups for run in group.counted for name in run.final)
+        names = [name for name in told if not name.endswith("examples")]
+        first = primary(names, self.groups[0].runs[0].study.get("stop"))
+        return tuple(sorted(names, key=lambda name: (split_of(name) != split_of(first), name != first)))
+
+    @property
+    def ranked(self) -> tuple[Group, ...]:
+        """The finished federated groups, the best first."""
+        if not self.metrics:
+            return ()
+        metric = self.metrics[0]
+        told = [(group.final(metric), group) for group in self.groups if group.finished and not group.reference]
+        known = [(found.mean, group) for found, group in told if found]
+        return tuple(g for _, g in sorted(known, key=lambda pair: pair[0] if lower_is_better(metric) else -pair[0]))
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two groups, compared seed by seed; the one with the better mean comes first."""
+
+    first: Group
+    second: Group
+    seeds: tuple[int, ...]
+    difference: Spread | None = None
+    p: float | None = None
+    adjusted: float | None = None
+    ranks: float | None = None
+    why: str = ""
+    """Why there is no test."""
+
+    @property
+    def significant(self) -> bool:
+        """Whether the corrected p-value is below 0.05."""
+        return self.adjusted is not None and self.adjusted < LEVEL
+
+
+@dataclass(frozen=True)
+class Point:
+    """A curve's value in one round, over seeds, and the bytes sent up to get there."""
+
+    round: int
+    mean: float
+    sd: float | None
+    up: float
+
+
+@dataclass(frozen=True)
+class Reached:
+    """When a run met its study's target; `round` is none if it never did."""
+
+    metric: str
+    target: float
+    round: int | None
+    up: int | None
+
+
+@dataclass(frozen=True)
+class SiteResults:
+    """A group's final figure at each site, and the seeds it is the mean of."""
+
+    values: Mapping[str, float]
+    seeds: tuple[int, ...]
+    examples: Mapping[str, float]
+
+
+def split_of(metric: str) -> str:
+    """The split a metric was measured on; without a prefix it is the test split."""
+    return next((split for split in SPLITS if metric.startswith(f"{split}_")), "test")
+
+
+def lower_is_better(metric: str) -> bool:
+    """Whether less is better: a loss."""
+    return metric.endswith("loss")
+
+
+def better(metric: str, value: float, than: float) -> bool:
+    """Whether one value of a metric is better than another."""
+    return value < than if lower_is_better(metric) else value > than
+
+
+def primary(metrics: Sequence[str], stop: Mapping[str, object] | None) -> str:
+    """The metric to rank by: the study's target, else the first of the test split that is no loss."""
+    if stop and stop.get("metric") in metrics:
+        return str(stop["metric"])
+    wanted = sorted(metrics, key=lambda name: (split_of(name) != "test", lower_is_better(name)))
+    return wanted[0] if wanted else ""
+
+
+def spread(values: Iterable[float]) -> Spread | None:
+    """Mean, standard deviation and 95 % t-interval of the values; nothing of none."""
+    told = list(values)
+    if not told:
+        return None
+    mean = statistics.fmean(told)
+    if len(told) == 1:
+        return Spread(1, mean)
+    sd = statistics.stdev(told)
+    half = float(stats.t.ppf(0.975, len(told) - 1)) * sd / math.sqrt(len(told))
+    return Spread(len(told), mean, sd, mean - half, mean + half)
+
+
+def grouped(runs: Sequence[RunRecord]) -> tuple[Panel, ...]:
+    """Panels of groups, in the order in which they were given; references come last."""
+    panels: dict[str, dict[str, list[RunRecord]]] = {}
+    for run in runs:
+        panels.setdefault(run.measured_on, {}).setdefault(run.label, []).append(run)
+    found = []
+    for ground, groups in panels.items():
+        told = [Group(label, tuple(sorted(mine, key=lambda run: run.seed))) for label, mine in groups.items()]
+        found.append(Panel(ground, tuple(sorted(told, key=lambda group: group.reference))))
+    return tuple(found)
+
+
+def pairs(panels: Sequence[Panel]) -> tuple[tuple[Pair, ...], ...]:
+    """Per panel, every two finished groups by the panel's first metric; Holm's correction spans all of them."""
+    told = [
+        [_pair(one, other, panel.metrics[0]) for one, other in itertools.combinations(_finished(panel), 2)]
+        for panel in panels
+    ]
+    tested = [pair.p for mine in told for pair in mine if pair.p is not None]
+    adjusted = iter(holm(tested))
+    return tuple(
+        tuple(replace(pair, adjusted=next(adjusted)) if pair.p is not None else pair for pair in mine) for mine in told
+    )
+
+
+def _finished(panel: Panel) -> list[Group]:
+    return [group for group in panel.groups if panel.metrics and group.finished and group.final(panel.metrics[0])]
+
+
+def _pair(one: Group, other: Group, metric: str) -> Pair:
+    mine, theirs = ({run.seed: run for run in group.counted if metric in run.final} for group in (one, other))
+    means = [statistics.fmean(run.final[metric] for run in runs.values()) for runs in (mine, theirs)]
+    if better(metric, means[1], means[0]):
+        one, other, mine, theirs = other, one, theirs, mine
+    seeds = tuple(sorted(mine.keys() & theirs.keys()))
+    changed = [seed for seed in seeds if not _same_data(mine[seed], theirs[seed])]
+    if changed:
+        return Pair(one, other, seeds, why=f"the data of seed {changed[0]} are not the same (fingerprints differ)")
+    ours, others = ([runs[seed].final[metric] for seed in seeds] for runs in (mine, theirs))
+    differences = [a - b for a, b in zip(ours, others, strict=True)]
+    found = spread(differences)
+    if len(seeds) < TESTED_FROM:
+        return Pair(one, other, seeds, found, why=f"needs at least {TESTED_FROM} common seeds, there are {len(seeds)}")
+    if max(differences) - min(differences) <= 1e-12 * max(map(abs, differences)):
+        return Pair(one, other, seeds, found, why="the difference is the same for every seed")
+    p = float(stats.ttest_rel(ours, others).pvalue)
+    ranks = float(stats.wilcoxon(differences).pvalue) if len(seeds) >= RANKED_FROM and any(differences) else None
+    return Pair(one, other, seeds, found, p, None, ranks)
+
+
+def _same_data(one: RunRecord, other: RunRecord) -> bool:
+    marks = [run.data.fingerprint if run.data else None for run in (one, other)]
+    return None in marks or marks[0] == marks[1]
+
+
+def holm(values: Sequence[float]) -> list[float]:
+    """Holm's step-down correction: the i-th smallest of m p-values times m − i + 1, never falling, at most 1."""
+    corrected = [0.0] * len(values)
+    highest = 0.0
+    for rank, index in enumerate(np.argsort(np.asarray(values), kind="stable").tolist()):
+        highest = max(highest, min(1.0, (len(values) - rank) * values[index]))
+        corrected[index] = highest
+    return corrected
+
+
+def curve(group: Group, metric: str) -> tuple[Point, ...]:
+    """The metric in the rounds that all the group's counted runs have, with the bytes sent up by then."""
+    told: list[dict[int, tuple[float, int]]] = []
+    for run in group.counted:
+        up = itertools.accumulate(line.up for line in run.lines)
+        told.append(
+            {
+                line.round: (line.metrics[metric], sent)
+                for line, sent in zip(run.lines, up, strict=True)
+                if metric in line.metrics
+            }
+        )
+    if not told:
+        return ()
+    common = sorted(set(told[0]).intersection(*told[1:]))
+    points = []
+    for round_ in common:
+        values = [mine[round_][0] for mine in told]
+        sd = statistics.stdev(values) if len(values) > 1 else None
+        sent_up = statistics.fmean(mine[round_][1] for mine in told)
+        points.append(Point(round_, statistics.fmean(values), sd, sent_up))
+    return tuple(points)
+
+
+def to_target(run: RunRecord) -> Reached | None:
+    """When the run met its study's target; nothing if the study has none."""
+    stop = run.study.get("stop")
+    if not isinstance(stop, Mapping):
+        return None
+    metric, target = str(stop.get("metric", "accuracy")), float(stop["target"])
+    up = 0
+    for line in run.lines:
+        up += line.up
+        value = line.metrics.get(metric)
+        if value is not None and (value == target or better(metric, value, target)):
+            return Reached(metric, target, line.round, up)
+    return Reached(metric, target, None, None)
+
+
+def per_site(group: Group, metric: str) -> SiteResults | None:
+    """The final figure at each site: the mean over seeds if all have the same data, else the first seed's."""
+    told = []
+    for run in group.counted:
+        line = next((line for line in reversed(run.lines) if line.metrics), None)
+        if line and any(metric in own for own in line.per_site.values()):
+            told.append((run, line))
+    if not told:
+        return None
+    marks = {run.data.fingerprint if run.data else None for run, _ in told}
+    used = told if len(marks) == 1 and None not in marks else told[:1]
+    values: dict[str, list[float]] = {}
+    examples: dict[str, float] = {}
+    split = split_of(metric)
+    for _, line in used:
+        for site, own in line.per_site.items():
+            if metric in own:
+                values.setdefault(site, []).append(own[metric])
+                examples[site] = own.get("examples" if split == "test" else f"{split}_examples", 0.0)
+    means = {site: statistics.fmean(mine) for site, mine in values.items()}
+    return SiteResults(means, tuple(run.seed for run, _ in used), examples)

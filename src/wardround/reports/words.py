@@ -1,0 +1,56 @@
+"""Metrics by the names that people use, and small sentences that several sections share."""
+
+import importlib
+import pkgutil
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+
+import wardround.metrics
+from wardround.reports.read import RunRecord
+from wardround.reports.statistics import Group, split_of
+
+__all__ = ["NAMES", "REFERENCES", "SEEN", "SPLIT_WORDS", "definition_of", "method_list", "named", "per_round"]
+
+NAMES = {
+    "accuracy": "accuracy",
+    "exact": "exact-match rate",
+    "f1": "F1",
+    "loss": "loss",
+    "macro_f1": "macro-F1",
+    "micro_f1": "micro-F1",
+    "precision": "precision",
+    "recall": "recall",
+}
+SEEN = {"sum only": "The method sees only the sum over sites.", "each": "The coordinator sees each site's."}
+REFERENCES = {"alone": "reference: each site alone", "pooled": "reference: all data in one place"}
+SPLIT_WORDS = {"test": "test split", "train": "training split", "valid": "validation split"}
+
+
+def named(metric: str, *, split: bool = False) -> str:
+    """A metric's name as it is read, with its split if asked for."""
+    where = split_of(metric)
+    plain = metric.removeprefix(f"{where}_")
+    told = NAMES.get(plain, plain.replace("_", " "))
+    return f"{told}, {SPLIT_WORDS[where]}" if split else told
+
+
+def definition_of(metrics: Iterable[str]) -> dict[str, str]:
+    """What each metric means, from the module of `wardround.metrics` that defines most of them."""
+    plain = list(dict.fromkeys(metric.removeprefix(f"{split_of(metric)}_") for metric in metrics))
+    best: Mapping[str, str] = {}
+    for module in sorted(info.name for info in pkgutil.iter_modules(wardround.metrics.__path__)):
+        told = getattr(importlib.import_module(f"wardround.metrics.{module}"), "DEFINITIONS", {})
+        if sum(name in told for name in plain) > sum(name in best for name in plain):
+            best = told
+    return {name: best.get(name, "no definition is on record for this figure") for name in plain}
+
+
+def method_list(groups: Iterable[Group]) -> str:
+    """Labels as an enumeration; they may have commas of their own."""
+    return "; ".join(group.label for group in groups)
+
+
+def per_round(runs: Sequence[RunRecord], way: str) -> float | None:
+    """The bytes that one site sends or gets in a round of training, on average."""
+    told = [getattr(line, way) / line.sites for run in runs for line in run.lines if line.sites]
+    return statistics.fmean(told) if told else None

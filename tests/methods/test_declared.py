@@ -1,0 +1,123 @@
+"""What a method declares is what it does: its steps, its messages, and that it needs no look at single sites."""
+
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+
+from quadratic import LANDS, Quadratic, Trial, landing, weights
+from wardround.core.cohort import Layer
+from wardround.core.method import Method
+from wardround.core.record import Message, Record, reveals_of
+from wardround.methods import METHODS
+from wardround.methods.fedatt import FedAtt
+from wardround.methods.feddyn import FedDyn
+from wardround.methods.fedpa import FedPA
+from wardround.protocol import rehearsed, toy
+from wardround.study import Study, StudyError, cells
+
+VARIANTS: dict[str, list[Method[Any]]] = {
+    "feddyn": [FedDyn(by_size=True)],
+    "fedatt": [FedAtt(per_tensor=False), FedAtt(norm="spectral"), FedAtt(nearer=True)],
+    "fedpa": [FedPA(per_tensor=True), FedPA(nearer=True)],
+}
+"""Settings under which a method may use steps that it does not use otherwise, or ask where it only totals."""
+
+ASKING: set[str] = set()
+"""The methods that must see each site's reply, and so cannot run under secure aggregation. None so far."""
+
+KINDS = sorted({named.kind for named in METHODS.values()}, key=lambda kind: kind.__name__)
+
+
+def studies(name: str) -> list[Study]:
+    """A rehearsal of the method as its name sets it up, and of each variant."""
+    plain = toy(name)
+    return [plain, *(replace(plain, method=method) for method in VARIANTS.get(name, []))]
+
+
+def messages(kind: type[Method[Any]]) -> list[type[Message]]:
+    """Every kind of message that a method's steps take or return."""
+    return [message for step in kind.declared().values() for message in step.kinds()]
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_declared_steps_are_the_used_ones(name: str) -> None:
+    """A site can be asked for nothing that the method never asks, and the other way round."""
+    seen = [exchange for study in studies(name) for exchange in rehearsed(study)]
+    declared = METHODS[name].kind.declared()
+    assert set(declared) == {exchange.step for exchange in seen}
+    used = {(exchange.step, type(exchange.message), type(exchange.reply)) for exchange in seen}
+    assert {(step, *declared[step].kinds()) for step in declared} == used
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_only_known_methods_look_at_single_sites(name: str) -> None:
+    """In no variant does another method see a site's own reply: attention, too, is made of sums."""
+    verbs = {exchange.verb for study in studies(name) for exchange in rehearsed(study)}
+    assert (name in ASKING) == ("ask" in verbs)
+
+
+class SumOnly(Layer):
+    """Secure aggregation as a method meets it."""
+
+    sum_only = True
+
+
+@pytest.mark.parametrize("name", [name for name in METHODS if name not in ASKING])
+def test_methods_run_where_only_sums_may_be_seen(name: str, tmp_path: Any) -> None:
+    """A layer that refuses `ask` hinders none of them, and changes nothing."""
+    start = weights({"w": [1.0, 2.0]})
+    sites = {"a": landing(weights({"w": [3.0, 1.0]}), 2), "b": landing(weights({"w": [0.0, 1.0]}), 5)}
+    for study in studies(name):
+        method = replace(study.method, **LANDS)
+        free = Trial(method, Quadratic(start), sites, start, tmp_path / "free")
+        bound = Trial(method, Quadratic(start), sites, start, tmp_path / "bound", layers=[SumOnly()])
+        assert free.round() == bound.round()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_field_says_what_it_reveals(kind: type[Method[Any]]) -> None:
+    """A data-protection officer finds no blank."""
+    told = {
+        f"{message.__name__}.{field}": reveal.what
+        for message in messages(kind)
+        for field, reveal in reveals_of(message).items()
+    }
+    assert [] == [field for field, what in told.items() if what == "not stated" or not what.strip()]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_message_has_a_sentence(kind: type[Method[Any]]) -> None:
+    """The docstring is the message's own, not one that a dataclass makes up or a parent has."""
+    for message in messages(kind):
+        assert message.__doc__ is not None
+        assert not message.__doc__.startswith(f"{message.__name__}(")
+        assert message.__doc__ not in (Message.__doc__, Record.__doc__)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_docstring_is_one_line(kind: type[Method[Any]]) -> None:
+    """It has to fit the list of `wardround methods`."""
+    doc = kind.__dict__["__doc__"]
+    assert [doc] == doc.splitlines()
+    assert len(doc) <= 90
+    assert doc.endswith(".")
+    assert not doc.startswith(f"{kind.__name__}(")  # what a dataclass makes up
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_settings_keep_their_limits_where_a_method_overrides_them(name: str) -> None:
+    """A default of a method's own takes no check away."""
+    method = METHODS[name].kind
+    wrong = {"lr": 0.0, "decay": 2.0, "batch": -1, "epochs": 0, "steps": -1, "eps": 0.0}
+    assert {field.name for field in fields(method)} >= set(wrong)
+    tables = {
+        "name": "limits",
+        "rounds": 1,
+        "method": {"name": name, **wrong},
+        "task": {"name": "features"},
+        "corpus": {"name": "synthetic"},
+    }
+    with pytest.raises(StudyError) as refused:
+        cells(tables)
+    assert {f"method.{key}" for key in wrong} == {problem.split(" ")[0] for problem in refused.value.problems}

@@ -1,0 +1,135 @@
+"""Every method gives the same bits in every engine: serial, strict (each message encoded) and a pool of workers.
+
+Starting workers costs seconds, so the pool runs only the methods that differ in what it has to carry: site memory
+beside a message as state (scaffold) and beside a state that is no message (feddyn), no memory but tensors beside the
+weights (fedpap), an evaluation that recalls (local), and a user's own module. The others differ from these only in
+arithmetic, which serial against strict covers.
+"""
+
+import hashlib
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wardround.layers.ledger import verify
+from wardround.methods import METHODS
+from wardround.run import run
+from wardround.study import cells
+
+OWN = '''
+"""A user's own method, beside the study file: sites answer with the signs of their changes, and count rounds."""
+
+from dataclasses import dataclass
+
+from wardround.core.cohort import Cohort
+from wardround.core.method import Global, Method, on_site
+from wardround.core.record import Message, Private, reveals
+from wardround.core.site import Site
+from wardround.core.training import LocalTraining
+from wardround.core.weights import Weights
+
+
+class Signs(Message):
+    """Which way each weight went, and how often the site took part."""
+
+    change: Weights = reveals("which way the site's notes move each weight")
+    rounds: int = reveals("how often the site took part")
+
+
+class Rounds(Private):
+    """How often the site took part."""
+
+    count: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class MyMethod(LocalTraining, Method[Global]):
+    """Goes where most sites go."""
+
+    def start(self, weights: Weights, cohort: Cohort) -> Global:
+        return Global(weights)
+
+    def round(self, state: Global, cohort: Cohort) -> Global:
+        total = cohort.total(self.vote, state)
+        return Global(state.weights + total.change * (self.lr / total.rounds))
+
+    @on_site
+    def vote(self, model: Global, site: Site) -> Signs:
+        count = site.recall(Rounds, Rounds(0)).count + 1
+        site.keep(Rounds(count))
+        change = self.train(site, model.weights).weights - model.weights
+        return Signs(Weights.of_flat(change.flat.sign(), change.layout), count)
+'''
+MINE = "my_module:MyMethod"
+POOLED = {"scaffold", "feddyn", "fedpap", "local", MINE}
+
+
+@pytest.fixture(scope="module")
+def beside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with a user's own module, as it lies beside a study file."""
+    folder = tmp_path_factory.mktemp("study")
+    (folder / "my_module.py").write_text(OWN, encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        yield folder
+    sys.modules.pop("my_module", None)
+
+
+def outcome(method: str, out: Path, beside: Path, **engine: Any) -> dict[str, Any]:
+    """Everything that a run leaves behind, but for the time it took."""
+    tables = {
+        "name": "matrix",
+        "rounds": 2,
+        "method": {"name": method},
+        "task": {"name": "features"},
+        "corpus": {"name": "synthetic", "sites": 3, "largest": 40},
+        "evaluation": {"each": True, "splits": ["test", "train"]},
+    }
+    study = cells(tables, folder=beside)[0].study
+    run(study, out, folder=beside, checkpoint_seconds=0, **engine)
+    hashes = {
+        str(path.relative_to(out)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for pattern in ("checkpoints/*", "memory/**/*", "model/*")
+        for path in sorted(out.glob(pattern))
+        if path.is_file()
+    }
+    journal = [json.loads(line) for line in (out / "journal.jsonl").read_text().splitlines()]
+    metrics = json.loads((out / "metrics.json").read_text())
+    for timed in (metrics, *journal):
+        assert timed.pop("seconds") >= 0
+    return {"files": hashes, "journal": journal, "metrics": metrics, "ledger": ledger(out / "ledger")}
+
+
+def ledger(folder: Path) -> dict[str, Any]:
+    """What the ledgers say was exchanged; each chain holds, and both sides tell the same."""
+    paths = {path.stem: path for path in (folder / "coordinator.jsonl", *sorted(folder.glob("sites/*.jsonl")))}
+    told = {name: [json.loads(line) for line in path.read_text().splitlines()] for name, path in paths.items()}
+    assert {name: len(lines) for name, lines in told.items()} == {name: verify(path) for name, path in paths.items()}
+    received = [line for line in told.pop("coordinator") if "from" in line]
+    for site, lines in told.items():
+        kept = [(line["round"], line["exchange"], line["step"], line["sent"]) for line in lines]
+        mine = [line for line in received if line["from"] == site]
+        assert kept == [(line["round"], line["exchange"], line["step"], line["message"]) for line in mine]
+    return {
+        site: [{k: v for k, v in line.items() if k not in ("time", "hash")} for line in told[site]] for site in told
+    }
+
+
+@pytest.mark.parametrize("method", [*METHODS, MINE])
+def test_engines_agree(method: str, beside: Path, tmp_path: Path) -> None:
+    """Final weights, site memory, checkpoints, journal and ledger are the same, whatever carried the messages."""
+    serial = outcome(method, tmp_path / "serial", beside)
+    assert serial == outcome(method, tmp_path / "strict", beside, strict=True)
+    if method in POOLED:
+        assert serial == outcome(method, tmp_path / "pool", beside, workers=2)
+
+    shares = method != "local"
+    assert shares == ("model/weights.safetensors" in serial["files"])
+    assert [1, 2] == [line["round"] for line in serial["journal"]]
+    assert (["pooled"] if method == "centralised" else ["site-00", "site-01", "site-02"]) == list(serial["ledger"])
+    before, after = (line["metrics"]["train_loss"] for line in serial["journal"])
+    assert before > after
