@@ -2,11 +2,19 @@
 
 from typing import Any
 
+from wardround.corpora.brat import BRAT
+from wardround.corpora.chemprot import ChemProt
 from wardround.corpora.clinic import Clinic
 from wardround.corpora.cmdd import CMDD
 from wardround.corpora.cmedtc import CMedTC
+from wardround.corpora.ddi2013 import DDI2013
 from wardround.corpora.federation import ByDirichlet, BySource, Evenly
+from wardround.corpora.gad import EUADR, GAD
+from wardround.corpora.i2b2 import I2B2
 from wardround.corpora.imcs21 import IMCS21
+from wardround.corpora.opennre import OpenNRE
+from wardround.corpora.pairs_jsonl import PairsJSONL
+from wardround.corpora.pgr import PGR
 from wardround.corpora.psytar_labels import PsyTARLabels
 from wardround.corpora.synthetic import Synthetic
 from wardround.corpora.texts import Files
@@ -15,13 +23,25 @@ from wardround.corpora.toyhom import Toyhom
 __all__ = ["CORPORA", "PARTITIONS"]
 
 CORPORA: dict[str, Any] = {
+    # generated
     "clinic": Clinic,
+    "synthetic": Synthetic,
+    # a user's own files
+    "brat": BRAT,
+    "files": Files,
+    "i2b2": I2B2,
+    "opennre": OpenNRE,
+    "pairs-jsonl": PairsJSONL,
+    # public corpora, found under WARDROUND_DATA
+    "chemprot": ChemProt,
     "cmdd": CMDD,
     "cmedtc": CMedTC,
-    "files": Files,
+    "ddi2013": DDI2013,
+    "euadr": EUADR,
+    "gad": GAD,
     "imcs21": IMCS21,
+    "pgr": PGR,
     "psytar-labels": PsyTARLabels,
-    "synthetic": Synthetic,
     "toyhom": Toyhom,
 }
 

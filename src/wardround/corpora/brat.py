@@ -21,7 +21,7 @@ from itertools import accumulate
 from pathlib import Path
 
 from wardround.corpora.document import Document, Entity, Relation
-from wardround.corpora.pair_files import NoteFiles
+from wardround.corpora.pair_files import NoteFiles, files_under
 from wardround.corpora.pairs import Placed, nearest_place
 from wardround.corpora.reading import DataError, Problems, lines_with_ends, open_text, shown
 
@@ -36,8 +36,8 @@ IGNORED = {
     "#": "comment, ignored",
     "*": "equivalence, ignored",
 }
-ENTITY = re.compile(r"(T\S*)\t(\S+) (-?\d{1,12} -?\d{1,12}(?:;-?\d{1,12} -?\d{1,12})*)(?:\t(.*))?")
-RELATION = re.compile(r"(R\S*)\t(\S+) [^\s:]+:(\S+) [^\s:]+:(\S+)\s*")
+ENTITY = re.compile(r"(T\d\w*)\t(\S+) (-?\d{1,12} -?\d{1,12}(?:;-?\d{1,12} -?\d{1,12})*)(?:\t(.*))?")
+RELATION = re.compile(r"(R\d\w*)\t(\S+) [^\s:]+:(\S+) [^\s:]+:(\S+)\s*")
 SHAPES = {
     "T": "write T1, tab, type start end, tab, the words",
     "R": "write R1, tab, type Arg1:T1 Arg2:T2",
@@ -64,8 +64,8 @@ class BRAT(NoteFiles):
 
     def _notes(self, split: str, problems: Problems) -> Iterator[Placed]:
         folder = self.path(split)
-        texts = {path.with_suffix("") for path in folder.rglob("*.txt")}
-        annotated = {path.with_suffix("") for path in folder.rglob("*.ann")}
+        texts = {path.with_suffix("") for path in files_under(folder, ".txt")}
+        annotated = {path.with_suffix("") for path in files_under(folder, ".ann")}
         if not texts:
             raise DataError(folder, None, "no .txt file in this folder", "name the folder that holds the notes")
         for path in sorted(texts | annotated):
@@ -88,7 +88,7 @@ class BRAT(NoteFiles):
         for number, line in enumerate(open_text(path, self.encoding, problems=problems), 1):
             if not line.strip():
                 continue
-            if line[0] in IGNORED:
+            if line[0] in IGNORED and re.match(r"\S+\t", line):
                 problems.note(IGNORED[line[0]], path, number)
                 continue
             found = (ENTITY if line[0] == "T" else RELATION).fullmatch(line)
@@ -160,7 +160,9 @@ class BRAT(NoteFiles):
         if self.show_text:
             what = f'{name} says "{said.words}", text[{start}:{end}] is "{text[start:end]}"'
         how, convert = _reading([said], text)
-        if place is not None and abs(place - start) < 3:
+        if place == start:
+            how = f"its words end at {start + len(said.words)}"
+        elif place is not None and abs(place - start) < 3:
             how = f"offsets look shifted by {('one', 'two')[abs(place - start) - 1]}"
         elif convert is not None:
             how = f"offsets look as if they count {how}"

@@ -21,7 +21,7 @@ from itertools import accumulate
 from pathlib import Path
 
 from wardround.corpora.document import Document, Entity, Relation
-from wardround.corpora.pair_files import NoteFiles
+from wardround.corpora.pair_files import NoteFiles, files_under
 from wardround.corpora.pairs import Placed
 from wardround.corpora.reading import DataError, Problems, open_text
 from wardround.corpora.sentences import Scope
@@ -49,7 +49,7 @@ class I2B2(NoteFiles):
 
     def _notes(self, split: str, problems: Problems) -> Iterator[Placed]:
         folder = self.path(split)
-        texts = sorted(folder.rglob("*.txt"))
+        texts = files_under(folder, ".txt")
         if not texts:
             raise DataError(
                 folder, None, "no .txt file in this folder", "name the folder that holds txt, concept and rel"
@@ -142,7 +142,7 @@ def _bare(words: str) -> str:
 
 def _by_name(folder: Path, kind: str) -> dict[str, list[Path]]:
     found: dict[str, list[Path]] = {}
-    for path in sorted(folder.rglob(f"*{kind}")):
+    for path in files_under(folder, kind):
         found.setdefault(path.stem, []).append(path)
     return found
 

@@ -59,8 +59,8 @@ class OpenNRE(PairFiles):
         if last > size:
             raise DataError(path, line, f"{end}.pos ends at {last}, but there are {size} {unit}", "ends are excluded")
         start, stop = (first, last) if starts is None or ends is None else (starts[first], ends[last - 1])
-        if start >= stop:
-            raise DataError(path, line, f"{end}.pos covers empty tokens only", "remove empty tokens")
+        if not text[start:stop].strip():
+            raise DataError(path, line, f"{end}.pos covers blanks only", "0 ≤ start < end; the end is excluded")
         kind = string(entity.get("type", "ENTITY"), f"{end}.type", path, line, problems) or "ENTITY"
         name = entity.get("name")
         if isinstance(name, str) and name and _bare(name) != _bare(text[start:stop]):

@@ -18,7 +18,7 @@ from wardround.corpora.reading import DataError, Problems, nearest, one_of, open
 from wardround.corpora.sentences import Scope
 from wardround.corpora.texts import found_path
 
-__all__ = ["NoteFiles", "PairFiles", "json_lines", "string"]
+__all__ = ["NoteFiles", "PairFiles", "files_under", "json_lines", "string"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,6 +112,11 @@ class NoteFiles(PairFiles):
         for wanted in sorted({name for both in allowed for name in both} - types):
             if close := folded.get(wanted.casefold()):
                 raise DataError(self.path(split), None, f'no entity of type "{wanted}"', f'in pairs, write "{close}"')
+
+
+def files_under(folder: Path, ending: str) -> list[Path]:
+    """The files with this ending, sub-folders included; some systems leave hidden ones beside the real."""
+    return sorted(path for path in folder.rglob(f"*{ending}") if not path.name.startswith("."))
 
 
 def json_lines(

@@ -111,7 +111,7 @@ def _skewed(shares: Sequence[float], h: float, dice: Dice) -> Sequence[float]:
     """Dirichlet shares around the common ones, ever farther from them as h grows."""
     if h == 0:
         return shares
-    strength = 0.3 + 6 * (1 - h) / h
+    strength = 0.3 + 6 * (1 - h) / max(h, 1e-6)
     return dice.dirichlet([strength * share * len(shares) / 2 for share in shares])
 
 
@@ -124,4 +124,4 @@ def _commonness(vocabulary: Words, h: float, dice: Dice) -> Iterator[tuple[str, 
     """A long tail within each pool, bent by what this hospital happens to see."""
     for pool in vocabulary.pools.values():
         for rank, concept in enumerate(pool):
-            yield concept.id, round(math.exp(3 * h * dice.normal()) / (rank + 2) ** 1.2, 9)
+            yield concept.id, max(round(math.exp(3 * h * dice.normal()) / (rank + 2) ** 1.2, 9), 1e-9)
