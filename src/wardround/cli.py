@@ -4,6 +4,7 @@ wardround run STUDY.toml        train, with checkpoints, a journal and a ledger
 wardround report RUN…           one page about one run or many
 wardround methods               what there is
 wardround protocol METHOD       what would leave a hospital
+wardround clinic write DIR      generated hospitals as files
 """
 
 import os
@@ -17,6 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from wardround.checkpoint import CheckpointError
+from wardround.cli_clinic import clinic
 from wardround.core.cohort import BelowQuorum
 from wardround.engines.inline import SiteFailed
 from wardround.methods import METHODS
@@ -31,6 +33,7 @@ from wardround.wire import rows
 __all__ = ["app", "main"]
 
 app = typer.Typer(help="Federated learning on medical text.", no_args_is_help=True, add_completion=False)
+app.add_typer(clinic, name="clinic")
 literal = partial(Console, markup=False, emoji=False, highlight=False)  # a file's name may look like markup
 out_console, error_console = literal(), literal(stderr=True, soft_wrap=True)
 
@@ -142,7 +145,7 @@ def protocol(
         table.add_row(*vars(row).values())
     _wide().print(table)
     _say(
-        "\"sum only\" is what the method looks at; without secure aggregation the coordinator's machine still receives "
+        '"sum only" is what the method looks at; without secure aggregation the coordinator\'s machine still receives '
         "each reply.\nNever sent: text, tokens, entity strings, document ids."
     )
 
