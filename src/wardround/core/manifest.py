@@ -69,6 +69,8 @@ class Manifest:
             return "does not fit: it has a tensor that is not part of the model"
         if value.layout != layout:
             return f"does not fit: {layout.differs(value.layout)}"
+        if reveal.like == "counts" and bool((value.flat < 0).any()):
+            return "holds a negative count"
         return _dtype(value.flat.dtype, reveal.dtype or self.dtype)
 
     def _tensor(self, value: Tensor, reveal: Reveal) -> str | None:

@@ -15,7 +15,13 @@ from torch import Tensor
 
 from wardround.core.weights import Layout
 
-__all__ = ["class_counts", "class_layout", "class_metrics"]
+__all__ = ["DEFINITIONS", "class_counts", "class_layout", "class_metrics"]
+
+DEFINITIONS = {
+    "accuracy": "hits over examples; over sites, weighted by their numbers of examples",
+    "macro_f1": "mean over the classes that occur or were predicted of F1 = 2·hits / (2·hits + false alarms + misses)",
+    "loss": "mean cross-entropy per example (natural logarithm)",
+}
 
 
 def class_layout(classes: int) -> Layout:

@@ -50,34 +50,19 @@ def _markup(part: object) -> str:
     return html.escape(str(part))
 
 
-def table(
-    caption: object,
-    head: Sequence[object],
-    rows: Iterable[Sequence[object]],
-    *,
-    words: int = 1,
-    marked: Iterable[int] = (),
-    class_: str | None = None,
-) -> Html:
+def table(caption: object, head: Sequence[object], rows: Iterable[Sequence[object]], *, words: int = 1) -> Html:
     """A table that scrolls by itself where it is too wide; its first `words` columns are text, the others numbers."""
-    mark = frozenset(marked)
 
     def kind(column: int) -> str | None:
         return None if column < words else "number"
 
     body = [
-        tag(
-            "tr",
-            [
-                tag("th", cell, scope="row") if column == 0 else tag("td", cell, class_=kind(column))
-                for column, cell in enumerate(row)
-            ],
-            class_="marked" if index in mark else None,
-        )
-        for index, row in enumerate(rows)
-    ]
+        tag("tr", tag("th", tag("div", row[0]), scope="row"),
+            [tag("td", cell, class_=kind(column)) for column, cell in enumerate(row[1:], 1)])
+        for row in rows
+    ]  # fmt: skip
     top = tag("tr", [tag("th", cell, scope="col", class_=kind(column)) for column, cell in enumerate(head)])
-    whole = tag("table", tag("caption", tag("span", caption)), tag("thead", top), tag("tbody", body), class_=class_)
+    whole = tag("table", tag("caption", tag("span", caption)), tag("thead", top), tag("tbody", body))
     return tag("div", whole, class_="scroll", tabindex="0", role="region", aria_label="a table that may be wide")
 
 

@@ -325,10 +325,14 @@ def _told_apart(runs: tuple[RunRecord, ...]) -> tuple[RunRecord, ...]:
     """The same runs with what they were compared by: choices, and labels as short as can be."""
     told = [settings(run.study) for run in runs]
     keys = [key for key in differing(run.study for run in runs) if key not in TOLD_BY_HAND]
-    places = [[key for key in keys if _of_data(key) is data] for data in (False, True)]
-    names = [[_words(index, runs, told, place) for index in range(len(runs))] for place in places]
-    labels = [", ".join([run.method, *words]) for run, words in zip(runs, names[0], strict=True)]
-    grounds = [", ".join(words) for words in names[1]]
+    everyone = list(range(len(runs)))
+    ground_keys = [key for key in keys if _of_data(key)]
+    grounds = [", ".join(_words(index, everyone, runs, told, ground_keys)) for index in everyone]
+    labels = []
+    for index in everyone:
+        beside = [other for other in everyone if grounds[other] == grounds[index]]
+        words = _words(index, beside, runs, told, [key for key in keys if not _of_data(key)])
+        labels.append(", ".join([runs[index].method, *words]))
     for more in ("name", "origin", "folder"):  # the same settings and seed twice: tell them by where they come from
         at = [(label, ground, run.seed) for label, ground, run in zip(labels, grounds, runs, strict=True)]
         clash = {(label, ground) for (label, ground, _), times in Counter(at).items() if times > 1}
@@ -346,19 +350,18 @@ def _of_data(key: str) -> bool:
     return key.partition(".")[0] in ("corpus", "partition") or key in ("task.name", "evaluation.splits")
 
 
-def _words(index: int, runs: Sequence[RunRecord], told: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> list[str]:
-    """The settings in which a run differs from runs whose table names the same method, corpus or task."""
+def _words(
+    index: int, beside: Sequence[int], runs: Sequence[RunRecord], told: Sequence[Mapping[str, Any]], keys: Sequence[str]
+) -> list[str]:
+    """The settings in which a run differs from those beside it whose table names the same method, corpus or task."""
     words = []
     for key in keys:
         table, _, last = key.rpartition(".")
-        if key == "method.name":
-            continue
         own = told[index].get(key)
-        peers = (
-            other for other, run in zip(told, runs, strict=True) if _named(run, table) == _named(runs[index], table)
-        )
-        if last == "name" or any(peer.get(key) != own for peer in peers):
-            name = table if last == "name" else last if table == "method" else key
+        named = key != "method.name" and last == "name"  # the method is named anyway
+        peers = [other for other in beside if named or _named(runs[other], table) == _named(runs[index], table)]
+        if any(told[other].get(key) != own for other in peers):
+            name = table if named else last if table == "method" else key
             words.append(f"{name} = {'none' if own is None else shown(own)}")
     return words
 

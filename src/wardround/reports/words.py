@@ -21,7 +21,7 @@ NAMES = {
     "precision": "precision",
     "recall": "recall",
 }
-SEEN = {"sum only": "The method sees only the sum over sites.", "each": "The coordinator sees each site's."}
+SEEN = {"sum only": "The method sees only the sum over sites.", "each": "The coordinator sees each site's answer."}
 REFERENCES = {"alone": "reference: each site alone", "pooled": "reference: all data in one place"}
 SPLIT_WORDS = {"test": "test split", "train": "training split", "valid": "validation split"}
 

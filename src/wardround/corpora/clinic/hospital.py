@@ -103,7 +103,7 @@ def open_hospital(
         typos=noise * between(0.1, 0.5, "typos"),
         wide=h * dice("wide").real(),
         history=1 - h * dice("history").real(),
-        symptoms=between(0.08, 0.34, "symptoms"),
+        symptoms=between(0.05, 0.37, "symptoms"),
     )
 
 

@@ -46,10 +46,10 @@ def _differences(groups: Sequence[tuple[Panel, Group]], keys: Sequence[str], *, 
     if len(groups) <= COLUMNS_SHOWN:
         heads = ["setting", *(title(panel, group) for panel, group in groups)]
         rows = [[tag("code", name), *(cell(group, name) for _, group in groups)] for name in keys]
-        return table(caption, heads, rows, words=len(heads), class_="plain")
+        return table(caption, heads, rows, words=len(heads))
     heads = ["method", *keys]
     rows = [[title(panel, group), *(cell(group, name) for name in keys)] for panel, group in groups]
-    return table(caption, heads, rows, words=len(heads), class_="plain")
+    return table(caption, heads, rows, words=len(heads))
 
 
 def toml_with_marks(toml: str, keys: Iterable[str]) -> Html:

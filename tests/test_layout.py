@@ -1,0 +1,156 @@
+"""The shape of the package: imports go one way, each third-party package has one home, files stay short."""
+
+import ast
+import sys
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+
+import wardround
+
+ROOT = Path(wardround.__file__).parent
+FILES = sorted(ROOT.rglob("*.py"))
+
+# What each folder may import of ours besides itself. Modules at the top (cli, study, run, …) may import everything.
+ALLOWED = {
+    "core": set(),
+    "models": {"core"},
+    "metrics": {"core"},
+    "corpora": {"core"},
+    "layers": {"core"},
+    "methods": {"core"},
+    "tasks": {"core", "models", "corpora", "metrics"},
+    "engines": {"core", "layers"},
+    "reports": {"core", "metrics"},
+}
+
+# Where each third-party package is imported: to change or drop one, there is one place to look.
+HOMES = {
+    "annotated_types": ["*"],  # the bounds of settings stand beside the settings
+    "numpy": ["*"],
+    "torch": ["*"],
+    "nvflare": ["engines/flare*.py"],
+    "pydantic": ["study.py"],
+    "rich": ["cli*.py", "progress.py"],
+    "rjieba": ["corpora/segment.py"],
+    "scipy": ["reports/*.py"],
+    "safetensors": ["core/record.py", "run.py"],  # our encoding; the finished model for others to read
+    "tomli_w": ["study.py"],
+    "typer": ["cli*.py"],
+}
+
+# A reader should hold a file in the head. The codebases we learn from have a median of 60–180 lines a file, and
+# each regrets the one that grew past a thousand; at this many lines it is time to ask what the file is two of.
+LINES = 450
+
+# What can run code from data.
+UNSAFE_MODULES = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "joblib", "marshal", "shelve"}
+UNSAFE_CALLS = {
+    "eval", "exec", "compile", "__import__", "torch.load", "torch.save", "torch.jit.load", "yaml.load",
+    "os.system",
+}  # fmt: skip
+
+
+def name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Full names of the modules that a file imports, wherever in it."""
+    package = ["wardround", *path.relative_to(ROOT).parts[:-1]]
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            parts = package[: len(package) + 1 - node.level] if node.level else []
+            module = ".".join([*parts, *([node.module] if node.module else [])])
+            # `from wardround import run` imports a module, `from wardround.run import run` a name in one.
+            yield from (f"{module}.{alias.name}" for alias in node.names) if module == "wardround" else [module]
+
+
+def folders(path: Path) -> set[str]:
+    """The folders, and modules at the top, of ours that a file imports."""
+    ours = {module.split(".")[1] for module in imports(path) if module.startswith("wardround.")}
+    return {found for found in ours if (ROOT / found).is_dir() or (ROOT / f"{found}.py").is_file()}
+
+
+def called(node: ast.expr) -> str:
+    """The dotted name of what is called, as far as it has one."""
+    if isinstance(node, ast.Attribute):
+        return f"{called(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+files = pytest.mark.parametrize("path", FILES, ids=name)
+
+
+def test_every_folder_has_its_place() -> None:
+    assert {path.relative_to(ROOT).parts[0] for path in FILES if path.parent != ROOT} <= set(ALLOWED)
+
+
+@files
+def test_imports_go_one_way(path: Path) -> None:
+    if path.parent != ROOT:
+        folder = path.relative_to(ROOT).parts[0]
+        assert set() == folders(path) - ALLOWED[folder] - {folder}
+
+
+@files
+def test_each_third_party_package_has_one_home(path: Path) -> None:
+    packages = {module.partition(".")[0] for module in imports(path)} - sys.stdlib_module_names - {"wardround"}
+    homeless = {
+        package for package in packages if not any(fnmatch(name(path), home) for home in HOMES.get(package, []))
+    }
+    assert set() == homeless
+
+
+@files
+def test_nothing_runs_code_from_data(path: Path) -> None:
+    assert set() == {module.partition(".")[0] for module in imports(path)} & UNSAFE_MODULES
+    calls = [node for node in ast.walk(parsed(path)) if isinstance(node, ast.Call)]
+    assert set() == {called(call.func) for call in calls} & UNSAFE_CALLS
+    pickles = [word.value for call in calls for word in call.keywords if word.arg == "allow_pickle"]
+    assert [] == [ast.unparse(value) for value in pickles if not isinstance(value, ast.Constant) or value.value]
+
+
+@files
+def test_a_file_fits_in_the_head(path: Path) -> None:
+    lines = path.read_text(encoding="utf-8").count("\n")
+    assert lines <= LINES, f"{name(path)} has {lines} lines; what is it two of?"
+
+
+def test_the_checks_see_what_they_look_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{__name__}.ROOT", tmp_path)
+    for made in ("run.py", "tasks/relation.py", "core/weights.py", "methods/fedx.py"):
+        (tmp_path / made).parent.mkdir(exist_ok=True)
+        (tmp_path / made).touch()
+    bad = tmp_path / "methods" / "fedx.py"
+    bad.write_text(
+        "import torch, pickle\n"
+        "from wardround import run, __version__\n"
+        "from ..tasks import relation\n"
+        "def f():\n    import wardround.core.weights\n    from .fedavg import FedAvg\n    torch.load(eval('x'))\n"
+    )
+    assert {"run", "tasks", "core", "methods"} == folders(bad)
+    with pytest.raises(AssertionError, match="run"):
+        test_imports_go_one_way(bad)
+    with pytest.raises(AssertionError, match="pickle"):
+        test_nothing_runs_code_from_data(bad)
+    bad.write_text("import torch\ntorch.load('x')\nmodel.eval()\nre.compile('x')\n")
+    with pytest.raises(AssertionError, match=r"torch\.load"):
+        test_nothing_runs_code_from_data(bad)
+    bad.write_text("import numpy\nnumpy.load('x', allow_pickle=True)\n")
+    with pytest.raises(AssertionError, match="True"):
+        test_nothing_runs_code_from_data(bad)
+    bad.write_text("import nvflare.apis.controller\n")
+    with pytest.raises(AssertionError, match="nvflare"):
+        test_each_third_party_package_has_one_home(bad)
+    bad.write_text("\n" * 451)
+    with pytest.raises(AssertionError, match="what is it two of"):
+        test_a_file_fits_in_the_head(bad)
