@@ -10,10 +10,11 @@ the sum, and what its author says that it reveals.
 import tempfile
 from pathlib import Path
 
+from wardround.build import build, drawn
 from wardround.core.cohort import Seen
 from wardround.core.method import Exam
 from wardround.engines.inline import Serial
-from wardround.run import build, drawn, one_thread
+from wardround.run import one_thread
 from wardround.study import Study, cells
 
 __all__ = ["rehearsed", "toy"]

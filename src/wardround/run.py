@@ -33,29 +33,25 @@ import torch
 from safetensors.torch import save as save_tensors
 
 from wardround import __version__
+from wardround.build import Built, build, drawn, prefix
 from wardround.checkpoint import Checkpoint, load_newest, oldest_round, save
-from wardround.core.cohort import Cohort, Engine, Layer, Seen
+from wardround.core.cohort import Cohort, Seen
 from wardround.core.files import write
-from wardround.core.manifest import Manifest
 from wardround.core.method import Counts, Exam
 from wardround.core.record import Record
-from wardround.core.site import Exchange, Task, seeded
 from wardround.core.weights import Weights
 from wardround.corpora.describe import describe
-from wardround.corpora.federation import Prepared, Sites, federate, opened, pooled, prepared
-from wardround.engines.host import Host
 from wardround.engines.inline import Pool, Serial
 from wardround.layers.ledger import Ledger
 from wardround.study import Study, StudyError
 from wardround.wire import rows
 
 __all__ = [
-    "NO_ROOM", "Built", "Line", "Progress", "Result", "RunError", "build", "drawn", "finished", "make_folder",
-    "refuse_other", "run", "taking_part",
+    "NO_ROOM", "Line", "Progress", "Result", "RunError", "finished", "make_folder",
+    "refuse_other", "run",
 ]  # fmt: skip
 
 CHECKPOINT_SECONDS = 5.0
-HUB = "coordinator"
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 LOCK = ".lock"
 
@@ -92,96 +88,6 @@ class Result:
     metrics: dict[str, float]
     rounds_to_target: int | None
     stopped: str
-
-
-@dataclass
-class Built:
-    """Everything a study describes, ready to run."""
-
-    study: Study
-    task: Task
-    sites: Prepared
-    host: Host
-    weights: Weights
-    manifest: Manifest
-    raw: Sites
-
-    def cohort(
-        self,
-        round_: int,
-        names: tuple[str, ...],
-        engine: Engine,
-        layers: tuple[Layer, ...] = (),
-        settled: int = 0,
-        watch: list[Seen] | None = None,
-    ) -> Cohort:
-        """These sites, for this round."""
-        seed = self.study.seed
-        hub = self.host.site(HUB, Exchange("hub", round_, 0, settled, seed))
-        quorum = min(self.study.sites.quorum, len(names))
-        count = len(self.sites.names)
-        return Cohort(names, count, round_, seed, engine, self.manifest, hub, layers, quorum, settled, watch)
-
-
-def build(study: Study, out: Path) -> Built:
-    """The task, the sites and the host of a study; site memory lives under `out`."""
-    corpus = opened(study.corpus)
-    try:
-        task = study.task.bind(corpus)
-        raw = federate(corpus, study.partition, study.seed)
-    except ValueError as error:
-        raise StudyError(study.name, [str(error)]) from None
-    sites = prepared(pooled(raw) if study.method.pooled else raw, task)
-    if problems := [*_enough(study, len(sites.names)), *_measurable(study, task, sites)]:
-        raise StudyError(study.name, problems)
-    torch.default_generator.manual_seed(seeded(study.seed, "weights"))
-    weights = Weights.of_model(task.model())
-    layouts = {"model": weights.layout, "counts": task.counts()}
-    sizes = {**task.sizes(), **study.method.sizes(task, weights)}
-    host = Host(study.method, task, sites, out / "memory")
-    return Built(study, task, sites, host, weights, Manifest(layouts, sizes, weights.flat.dtype), raw)
-
-
-def _enough(study: Study, count: int) -> Iterator[str]:
-    """Why the study asks for more sites than there are."""
-    if study.method.pooled:
-        return
-    per_round, quorum = study.sites.per_round, study.sites.quorum
-    if per_round is not None and per_round > count:
-        yield f"sites.per_round = {per_round}, but there are {count} sites; lower it"
-    part = min(per_round or taking_part(study.sites.fraction, count), count)
-    if quorum > part:
-        yield f"sites.quorum = {quorum}, but {part} of {count} sites take part in a round; lower it"
-
-
-def _measurable(study: Study, task: Task, sites: Prepared) -> Iterator[str]:
-    """Why the study's evaluation cannot be done: found out before the work, not after the first round of it."""
-    splits = study.evaluation.splits
-    if "valid" in splits and sites.open(sites.names[0]).valid is None:
-        yield "evaluation.splits has 'valid', but the sites have only 'test' and 'train'; leave it out"
-    if study.stop is not None:
-        ones = {name: torch.ones(shape, dtype=torch.float64) for name, shape in task.counts().shapes.items()}
-        known = [_prefix(split) + name for split in splits for name in task.metrics(ones)]
-        if study.stop.metric not in known:
-            yield f"stop.metric = {study.stop.metric!r} is not measured; known: {', '.join(known)}"
-
-
-def _prefix(split: str) -> str:
-    return "" if split == "test" else f"{split}_"
-
-
-def taking_part(fraction: float, sites: int) -> int:
-    """The number of sites m = max(C·K, 1), guarded against float error: 0.29 · 100 is 29."""
-    return max(int(fraction * sites + 1e-9), 1)
-
-
-def drawn(study: Study, names: tuple[str, ...], round_: int) -> tuple[str, ...]:
-    """The sites of a round, drawn without replacement from (seed, round)."""
-    count = min(study.sites.per_round or taking_part(study.sites.fraction, len(names)), len(names))
-    if count == len(names):
-        return names
-    rng = np.random.default_rng(seeded(study.seed, round_, "cohort"))
-    return tuple(sorted(names[int(index)] for index in rng.choice(len(names), count, replace=False)))
 
 
 def run(
@@ -404,18 +310,18 @@ class _Loop:
         cohort.exchanges = 1000  # evaluation comes after whatever the method did in this round
         for split in self.study.evaluation.splits:
             exam = Exam(weights, split)
-            prefix = _prefix(split)
+            start = prefix(split)
             if self.study.evaluation.each:
                 replies = cohort.ask(self.method.evaluate, exam)
                 total: Counts | None = None
                 for name, counts in replies.items():
                     total = counts if total is None else total + counts
                     own = self.built.task.metrics(counts.numbers)
-                    per_site.setdefault(name, {}).update({f"{prefix}{key}": value for key, value in own.items()})
+                    per_site.setdefault(name, {}).update({f"{start}{key}": value for key, value in own.items()})
                 numbers = cast("Counts", total).numbers
             else:
                 numbers = cohort.total(self.method.evaluate, exam).numbers
-            metrics |= {f"{prefix}{key}": value for key, value in self.built.task.metrics(numbers).items()}
+            metrics |= {f"{start}{key}": value for key, value in self.built.task.metrics(numbers).items()}
         left_out = {**line.left_out, **cohort.left_out}
         traffic = {"evaluation_up": cohort.traffic.up, "evaluation_down": cohort.traffic.down}
         return Line(**{**line.__dict__, "metrics": metrics, "per_site": per_site, "left_out": left_out, **traffic})

@@ -11,12 +11,13 @@ from typing import cast
 
 import torch
 
+from wardround.build import build
 from wardround.core.cohort import Fault
 from wardround.core.record import Message, decode
 from wardround.core.serve import step_of
 from wardround.core.site import Exchange
 from wardround.engines.inline import read_frame, write_frame
-from wardround.run import build, show_traceback
+from wardround.run import show_traceback
 from wardround.study import cells
 
 

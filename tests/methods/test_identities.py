@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from quadratic import LANDS, Bowl, Quadratic, Trial, bowl, landing, weights
+from wardround.build import build
 from wardround.core.method import Method
 from wardround.core.weights import Weights
 from wardround.corpora.synthetic import Rows
@@ -25,7 +26,6 @@ from wardround.methods.fedsgd import FedSGD
 from wardround.methods.references import Centralised, Local, OwnModel
 from wardround.methods.scaffold import Scaffold
 from wardround.protocol import toy
-from wardround.run import build
 from wardround.tasks.features import FeatureRows, FeaturesTask
 
 CLASSES, FEATURES = 4, 5

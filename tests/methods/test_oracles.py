@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 import oracle
 from quadratic import LANDS, Quadratic, Trial, bowl, landing, lonely, weights
+from wardround.build import taking_part
 from wardround.core.training import Adam, LocalTraining, Pull, Term
 from wardround.core.weights import Weights
 from wardround.methods.fedatt import FedAtt
@@ -24,7 +25,6 @@ from wardround.methods.fedpa import FedPA
 from wardround.methods.fedprox import FedProx
 from wardround.methods.fedsgd import FedSGD
 from wardround.methods.scaffold import Controlled, OwnControl, Scaffold
-from wardround.run import taking_part
 from wardround.tasks.features import FeatureRows, FeaturesTask
 
 

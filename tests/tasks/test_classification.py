@@ -8,11 +8,12 @@ import pytest
 import torch
 
 from data import DATA, VECTORS, needs_data, needs_vectors
+from wardround.build import build
 from wardround.core.site import SiteData
 from wardround.core.training import Bench
 from wardround.corpora.document import Document
 from wardround.corpora.texts import AsCorpus, Files, Texts
-from wardround.run import build, run
+from wardround.run import run
 from wardround.study import StudyError, cells
 from wardround.tasks.classification import Classification, ClassificationTask
 
@@ -160,7 +161,7 @@ def test_cmdd_learns_symptoms_over_dialogues_grouped_into_sites(
         "corpus": {"name": "cmdd"},
         "partition": {"name": "source", "sites": 30},
         "task": {"name": "classification", "tokens": "jieba", "vectors": str(VECTORS / "zh-word2vec-100d.npz")},
-        "method": {"name": "fedavgs", "batch": 32},
+        "method": {"name": "fedavgs", "batch": 32, "lr": 0.01},
     }
     result = run(cells(tables)[0].study, tmp_path / "run")
     assert result.metrics["examples"] == 17_002

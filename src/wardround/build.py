@@ -1,0 +1,118 @@
+"""From a study to everything it describes: the task, the sites, the host and the manifest.
+
+built = build(study, Path("runs/x"))
+cohort = built.cohort(round_, drawn(study, built.sites.names, round_), engine)
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from wardround.core.cohort import Cohort, Engine, Layer, Seen
+from wardround.core.manifest import Manifest
+from wardround.core.site import Exchange, Task, seeded
+from wardround.core.weights import Weights
+from wardround.corpora.federation import Prepared, Sites, federate, opened, pooled, prepared
+from wardround.engines.host import Host
+from wardround.study import Study, StudyError
+
+__all__ = ["Built", "build", "drawn", "prefix", "taking_part"]
+
+HUB = "coordinator"
+
+
+@dataclass
+class Built:
+    """Everything a study describes, ready to run."""
+
+    study: Study
+    task: Task
+    sites: Prepared
+    host: Host
+    weights: Weights
+    manifest: Manifest
+    raw: Sites
+
+    def cohort(
+        self,
+        round_: int,
+        names: tuple[str, ...],
+        engine: Engine,
+        layers: tuple[Layer, ...] = (),
+        settled: int = 0,
+        watch: list[Seen] | None = None,
+    ) -> Cohort:
+        """These sites, for this round."""
+        seed = self.study.seed
+        hub = self.host.site(HUB, Exchange("hub", round_, 0, settled, seed))
+        quorum = min(self.study.sites.quorum, len(names))
+        count = len(self.sites.names)
+        return Cohort(names, count, round_, seed, engine, self.manifest, hub, layers, quorum, settled, watch)
+
+
+def build(study: Study, out: Path) -> Built:
+    """The task, the sites and the host of a study; site memory lives under `out`."""
+    corpus = opened(study.corpus)
+    try:
+        task = study.task.bind(corpus)
+        raw = federate(corpus, study.partition, study.seed)
+    except ValueError as error:
+        raise StudyError(study.name, [str(error)]) from None
+    sites = prepared(pooled(raw) if study.method.pooled else raw, task)
+    problems = [*_enough(study, len(sites.names)), *_measurable(study, task, sites)]
+    if HUB in sites.names:
+        problems.append(f"a site is called {HUB!r}, which is the coordinator's own name; rename that source")
+    if problems:
+        raise StudyError(study.name, problems)
+    torch.default_generator.manual_seed(seeded(study.seed, "weights"))
+    weights = Weights.of_model(task.model())
+    layouts = {"model": weights.layout, "counts": task.counts()}
+    sizes = {**task.sizes(), **study.method.sizes(task, weights)}
+    host = Host(study.method, task, sites, out / "memory")
+    return Built(study, task, sites, host, weights, Manifest(layouts, sizes, weights.flat.dtype), raw)
+
+
+def _enough(study: Study, count: int) -> Iterator[str]:
+    """Why the study asks for more sites than there are."""
+    if study.method.pooled:
+        return
+    per_round, quorum = study.sites.per_round, study.sites.quorum
+    if per_round is not None and per_round > count:
+        yield f"sites.per_round = {per_round}, but there are {count} sites; lower it"
+    part = min(per_round or taking_part(study.sites.fraction, count), count)
+    if quorum > part:
+        yield f"sites.quorum = {quorum}, but {part} of {count} sites take part in a round; lower it"
+
+
+def _measurable(study: Study, task: Task, sites: Prepared) -> Iterator[str]:
+    """Why the study's evaluation cannot be done: found out before the work, not after the first round of it."""
+    splits = study.evaluation.splits
+    if "valid" in splits and sites.open(sites.names[0]).valid is None:
+        yield "evaluation.splits has 'valid', but the sites have only 'test' and 'train'; leave it out"
+    if study.stop is not None:
+        ones = {name: torch.ones(shape, dtype=torch.float64) for name, shape in task.counts().shapes.items()}
+        known = [prefix(split) + name for split in splits for name in task.metrics(ones)]
+        if study.stop.metric not in known:
+            yield f"stop.metric = {study.stop.metric!r} is not measured; known: {', '.join(known)}"
+
+
+def prefix(split: str) -> str:
+    """What the figures of a split other than the test split begin with."""
+    return "" if split == "test" else f"{split}_"
+
+
+def taking_part(fraction: float, sites: int) -> int:
+    """The number of sites m = max(C·K, 1), guarded against float error: 0.29 · 100 is 29."""
+    return max(int(fraction * sites + 1e-9), 1)
+
+
+def drawn(study: Study, names: tuple[str, ...], round_: int) -> tuple[str, ...]:
+    """The sites of a round, drawn without replacement from (seed, round)."""
+    count = min(study.sites.per_round or taking_part(study.sites.fraction, len(names)), len(names))
+    if count == len(names):
+        return names
+    rng = np.random.default_rng(seeded(study.seed, round_, "cohort"))
+    return tuple(sorted(names[int(index)] for index in rng.choice(len(names), count, replace=False)))
