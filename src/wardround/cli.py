@@ -76,9 +76,9 @@ def run_command(
             model = (
                 f", the model in {folder / 'model'}" if cells[0].study.method.shares else "; sites keep their models"
             )
-            _say(f"the run is in {folder}{model}")
             if not no_report:
                 _report(folder)
+            _say(f"the run is in {folder}{model}")
             return
         options = ["--no-report"] + ["--strict"] * strict + ["--traceback"] * traceback
         options += ["--checkpoint-seconds", str(checkpoint_seconds)]

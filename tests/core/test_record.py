@@ -189,7 +189,7 @@ def bits(value: Any) -> Any:
     if isinstance(value, Weights):
         return value.layout.shapes, [bits(tensor) for tensor in value.values()], value.flat.dtype
     if isinstance(value, Tensor):
-        raw = value.contiguous().reshape(-1).view(torch.uint8).tolist() if value.numel() else []
+        raw = value.contiguous().as_strided((value.numel(),), (1,)).view(torch.uint8).tolist() if value.numel() else []
         return value.dtype, tuple(value.shape), raw
     if isinstance(value, float):
         return "nan" if value != value else struct.pack("<d", value)  # noqa: PLR0124 -- of Python's NaNs JSON knows one

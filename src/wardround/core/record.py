@@ -233,7 +233,8 @@ def _tensor_header(shapes: tuple[tuple[str, str, tuple[int, ...], int], ...]) ->
 def _raw(tensor: Tensor) -> memoryview | bytes:
     if tensor.numel() == 0:
         return b""
-    return tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
+    plain = tensor.detach().cpu().contiguous().as_strided((tensor.numel(),), (1,))  # one number may have any stride
+    return plain.view(torch.uint8).numpy().data
 
 
 def _text(value: Any) -> str:

@@ -65,7 +65,8 @@ class Layout:
 
 
 def _bits(flat: Tensor) -> Tensor:
-    return flat.contiguous().view(torch.uint8)  # NaN is itself there, and −0 is not 0
+    plain = flat.contiguous().as_strided(flat.shape, (1,))  # one number may have any stride
+    return plain.view(torch.uint8)  # NaN is itself there, and −0 is not 0
 
 
 class Weights(Mapping[str, Tensor]):

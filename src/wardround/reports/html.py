@@ -16,6 +16,7 @@ __all__ = [
 ]  # fmt: skip
 
 VOID = frozenset({"meta", "link", "br", "rect", "line", "circle", "path", "polygon", "use"})
+NBSP = "\N{NO-BREAK SPACE}"
 UNITS = ((10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
 
 
@@ -85,7 +86,7 @@ def plus_minus(found: Spread | None, digits: int = 4) -> str:
     """Mean ± standard deviation; of a single value, the value; of none, a dash."""
     if found is None:
         return "—"
-    return figure(found.mean, digits) + (f" ± {figure(found.sd, digits)}" if found.sd is not None else "")
+    return figure(found.mean, digits) + (f"{NBSP}±{NBSP}{figure(found.sd, digits)}" if found.sd is not None else "")
 
 
 def count(value: float) -> str:
@@ -110,7 +111,7 @@ def bytes_of(value: float) -> str:
 def describe_p(value: float) -> str:
     """A p-value as papers print it."""
     told = p_value(value)
-    return f"p {told}" if told.startswith("<") else f"p = {told}"
+    return f"p {told}".replace(" ", NBSP) if told.startswith("<") else f"p{NBSP}={NBSP}{told}"
 
 
 def p_value(value: float) -> str:

@@ -24,8 +24,10 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri
 
 
 def write_report(runs: Sequence[Path], out: Path) -> Path:
-    """Read these run folders (or folders of runs) and write one page about them all."""
-    write(out, page(read_runs(runs)).encode())
+    """Read these run folders (or folders of runs) and write one page about them all, unless it is there already."""
+    made = page(read_runs(runs)).encode()
+    if not out.is_file() or out.read_bytes() != made:
+        write(out, made)
     return out
 
 
@@ -59,11 +61,12 @@ def page(runs: tuple[RunRecord, ...]) -> str:
 
 def _header(report: Report, title: str) -> Html:
     runs = report.runs
-    groups = sum(len(panel.groups) for panel in report.panels)
+    methods = len({group.label for panel in report.panels for group in panel.groups})
     seeds = len({run.seed for run in runs})
     done = sum(run.finished for run in runs)
     state = "all finished" if done == len(runs) else f"{done} finished"
-    size = f"{plural(len(runs), 'run')} ({state}), {plural(groups, 'method')}, {plural(seeds, 'seed')}"
+    size = f"{plural(len(runs), 'run')} ({state}), {plural(methods, 'method')}, {plural(seeds, 'seed')}"
+    size += f", {len(report.panels)} sets of data" if len(report.panels) > 1 else ""
     about = dict.fromkeys(str(run.study.get("description") or "") for run in runs)
     corpora = sorted({str(run.study["corpus"]["name"]) for run in runs if run.generated})
     parts = [

@@ -225,7 +225,8 @@ def _pair(one: Group, other: Group, metric: str) -> Pair:
     differences = [a - b for a, b in zip(ours, others, strict=True)]
     found = spread(differences)
     if len(seeds) < TESTED_FROM:
-        return Pair(one, other, seeds, found, why=f"needs at least {TESTED_FROM} common seeds, there are {len(seeds)}")
+        there = f"there {'is' if len(seeds) == 1 else 'are'} {len(seeds)}"
+        return Pair(one, other, seeds, found, why=f"needs at least {TESTED_FROM} common seeds, {there}")
     if max(differences) - min(differences) <= 1e-12 * max(map(abs, differences)):
         return Pair(one, other, seeds, found, why="the difference is the same for every seed")
     p = float(stats.ttest_rel(ours, others).pvalue)

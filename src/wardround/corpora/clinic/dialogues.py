@@ -11,7 +11,7 @@ from dataclasses import replace
 from string import ascii_uppercase
 
 from wardround.corpora.clinic.dice import Dice
-from wardround.corpora.clinic.grammar import Mention, Page, slots, spoken
+from wardround.corpora.clinic.grammar import Mention, Page, slots, worded
 from wardround.corpora.clinic.hospital import Hospital
 from wardround.corpora.clinic.words import DEPARTMENTS, SHARED, Concept, table
 from wardround.corpora.document import Document
@@ -37,12 +37,12 @@ def dialogue(
         kind = _kind(dice, doctor=doctor, symptom=symptom)
         implicit = table("dialogues-zh").get(f"implicit {ascii_uppercase[pool.index(concept)]}", ())
         if kind == "report" and implicit and dice.chance(0.6):
-            phrase = "".join(piece.text for piece in spoken(dice.pick(implicit), {}, hospital, dice))
-            page.write(list(spoken("{S}", {"S": Mention(concept, phrase)}, hospital, dice)))
+            phrase = "".join(piece.text for piece in worded(dice.pick(implicit), {}, hospital, dice))
+            page.write(list(worded("{S}", {"S": Mention(concept, phrase)}, hospital, dice)))
         else:
             frame = hospital.taste("turn", table("dialogues-zh")[kind], dice)
             cast = {slot: _mention(slot, concept, hospital, dice) for slot in sorted(slots(frame))}
-            page.write(list(spoken(frame, cast, hospital, dice)))
+            page.write(list(worded(frame, cast, hospital, dice)))
         page.text += "？" if kind == "ask" else dice.pick(("。", "", "！", "~"))
 
         named = tuple(

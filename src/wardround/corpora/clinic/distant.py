@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import count
 
 from wardround.corpora.clinic.dice import Dice, fingerprint
-from wardround.corpora.clinic.grammar import Page, Piece, slots, spoken
+from wardround.corpora.clinic.grammar import Page, Piece, slots, worded
 from wardround.corpora.clinic.hospital import REGISTERS, Hospital
 from wardround.corpora.clinic.notes import VAGUE, mention
 from wardround.corpora.clinic.words import DEPARTMENTS, SHARED, Concept, Fact, Language, table
@@ -109,12 +109,12 @@ def _sentence(fact: Fact, hospital: Hospital, language: Language, dice: Dice, *,
     frame = hospital.taste("frame", fitting, dice)
     cast = {slot: mention(end, hospital, language, dice) for slot, end in zip(places, ends, strict=True)}
     page = Page(language, hospital.typos, dice)
-    ids = page.write(list(spoken(frame, cast, hospital, dice)), capital=register != "terse")
+    ids = page.write(list(worded(frame, cast, hospital, dice)), capital=register != "terse")
     if dice.chance(0.3):
         frames = table(f"notes-{language}")
         page.text += hospital.taste("join", frames[f"join {register}"], dice).replace("_", " ")
         remark = hospital.taste("frame", frames[f"filler {register}"], dice)
-        page.write(list(spoken(remark, {}, hospital, dice)))
+        page.write(list(worded(remark, {}, hospital, dice)))
     page.write([Piece("." if language == "en" else "。")])
 
     concept_of = {ids[slot]: end.id for slot, end in zip(places, ends, strict=True)}

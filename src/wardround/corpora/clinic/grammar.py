@@ -15,7 +15,7 @@ from wardround.corpora.clinic.hospital import Hospital
 from wardround.corpora.clinic.words import Concept, Language
 from wardround.corpora.document import Entity
 
-__all__ = ["Mark", "Mention", "Page", "Piece", "slots", "spoken"]
+__all__ = ["Mark", "Mention", "Page", "Piece", "slots", "worded"]
 
 ALTERNATIVES = re.compile(r"\(([^()]*)\)")
 DOSE = re.compile(r"\[([^\[\]]*)\]")
@@ -60,7 +60,7 @@ def slots(frame: str) -> set[str]:
     return set(SLOT.findall(frame))
 
 
-def spoken(frame: str, cast: Mapping[str, Mention], hospital: Hospital, dice: Dice) -> Iterator[Piece]:
+def worded(frame: str, cast: Mapping[str, Mention], hospital: Hospital, dice: Dice) -> Iterator[Piece]:
     """The frame in this hospital's words."""
 
     def choose(found: re.Match[str]) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from wardround.corpora.clinic.dice import Dice
-from wardround.corpora.clinic.grammar import Mark, Mention, Page, Piece, slots, spoken
+from wardround.corpora.clinic.grammar import Mark, Mention, Page, Piece, slots, worded
 from wardround.corpora.clinic.hospital import REGISTERS, RELATIONS, SECTIONS, Hospital
 from wardround.corpora.clinic.words import DEPARTMENTS, SHARED, Concept, Language, table
 from wardround.corpora.document import Document, Relation
@@ -123,7 +123,7 @@ def draft(hospital: Hospital, language: Language, key: Sequence[object], identif
                 slot: mention(concept, hospital, language, dice, past=clause == "history")
                 for slot, concept in _related(clause, slots(frame), patient, hospital, dice).items()
             }
-            pieces = list(spoken(frame, cast, hospital, dice))
+            pieces = list(worded(frame, cast, hospital, dice))
             ids = page.write(pieces, capital=fresh and register != "terse")
             if clause in RELATIONS and clause != "none":
                 relations.append(_relation(clause, ids, pieces))

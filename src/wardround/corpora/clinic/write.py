@@ -4,8 +4,8 @@
 
 A folder per hospital and split holds `documents.jsonl` (the canonical one: a JSON object per line),
 `documents.csv` (text, label), `documents.conll` (token and BIO tag), `documents.pubtator`, and the folders
-`brat` (`.txt`, `.ann`) and `i2b2` (`txt`, `concept` and `rel` of the 2010 i2b2/VA challenge, lower case, tokens
-between spaces; Chinese characters are tokens). Beside them stand `clinic.json` with the settings, for distant
+`brat` (`.txt`, `.ann`) and `i2b2` (`txt`, `concept` and `rel` as in the 2010 i2b2/VA challenge, with tokens
+between spaces; a Chinese character is a token). Beside them stand `clinic.json` with the settings, for distant
 supervision `facts.tsv`, and `gold`: the same documents with their true labels, not for the hospitals.
 
 Documents are streamed. A file appears under its name only when it is complete.

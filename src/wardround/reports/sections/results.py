@@ -47,22 +47,21 @@ def results(report: Report) -> Html:
 def _final(panel: Panel, split: str, *, interval: bool) -> Html:
     metrics = [metric for metric in panel.metrics if split_of(metric) == split]
     best = {metric: _best(panel, metric) for metric in metrics}
+    several = max((len(group.counted) for group in panel.groups), default=0) > 1
+    ranged = metrics[0] if interval and several else None  # the figure that gets an interval
     rows = []
     for group in panel.groups:
-        row: list[object] = [_name(group), str(len(group.counted)), _rounds(group.counted)]
+        row: list[object] = [_name(group)]
         for metric in metrics:
             value = plus_minus(group.final(metric))
             row.append(tag("strong", value) if best[metric] is group else value)
-            if interval and metric == metrics[0]:
-                row.append(_interval(group, metric))
-        rows.append(row)
-    heads: list[object] = ["method", "seeds", "rounds"]
+            row += [_interval(group, metric)] * (metric == ranged)
+        rows.append([*row, str(len(group.counted)), _rounds(group.counted)])
+    heads = ["method"]
     for metric in metrics:
-        heads.append(named(metric))
-        if interval and metric == metrics[0]:
-            heads.append("95 % interval")
-    seeds = {len(group.counted) for group in panel.groups}
-    told = "mean ± standard deviation over seeds" if max(seeds, default=0) > 1 else "one seed each"
+        heads += [named(metric), *["95 % interval"] * (metric == ranged)]
+    heads += ["seeds", "rounds"]
+    told = "mean ± standard deviation over seeds" if several else "one seed each"
     bold = "; bold: the best federated method" if len(panel.ranked) > 1 else ""
     return table(f"Final figures on the {SPLIT_WORDS[split]}: {told}{bold}.", heads, rows)
 

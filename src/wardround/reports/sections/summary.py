@@ -95,7 +95,9 @@ def _references(panel: Panel, best: Group, told: Sequence[Pair]) -> list[str]:
         if found is None or mine is None:
             continue
         who = (
-            "each site training alone" if group.reference == "alone" else "all data in one place, as no hospital could"
+            "each site training alone"
+            if group.reference == "alone"
+            else "all data in one place, which only a simulation can do"
         )
         side = "better" if better(metric, found.mean, mine.mean) else "worse"
         pair = _find(told, best, group)
@@ -122,7 +124,7 @@ def _traffic(best: Group, *, several: bool) -> list[str]:
     tried = [row for row in leaving if row.step == "evaluate"]
     if tried:
         size = bytes_of(sum(row.bytes for row in tried))
-        facts.append(f"For each evaluation, each site sent {size} more. {_revealed(tried)}")
+        facts.append(f"For each evaluation of a split, each site sent {size} more. {_revealed(tried)}")
     return facts
 
 

@@ -46,11 +46,13 @@ def _fingerprints(report: Report) -> Html:
             found.setdefault(at, (run.data, set()))[1].add(run.seed)
     if not found:
         return tag("p", "The run folders hold no fingerprint of their data (data.json).")
+    grounds = [panel.label for panel in report.panels]
+    ordered = sorted(found.items(), key=lambda item: (grounds.index(item[0][0]), min(item[1][1])))
     rows = [
         [", ".join(map(str, sorted(seeds))), *([ground] * (len(report.panels) > 1)),
          tag("code", mark or "not taken", class_="hash"), count(data.count),
          *(count(_examples(data, split)) if data.sites else "—" for split in ("train", "test"))]
-        for (ground, mark), (data, seeds) in sorted(found.items(), key=lambda item: (item[0][0], min(item[1][1])))
+        for (ground, mark), (data, seeds) in ordered
     ]  # fmt: skip
     several = ["measured on"] * (len(report.panels) > 1)
     heads = ["seeds", *several, "fingerprint of the data", "sites", "training examples", "test examples"]

@@ -2,7 +2,8 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
 from wardround.reports.compared import Report
 from wardround.reports.html import Html, bytes_of, join, plural, tag
@@ -14,21 +15,24 @@ __all__ = ["content_of", "wire"]
 
 def wire(report: Report) -> Html:
     """One manifest for all groups that send the same."""
-    kinds: dict[tuple[WireRow, ...], list[str]] = {}
+    kinds: dict[tuple[WireRow, ...], list[tuple[str, str]]] = {}
     pooled: list[str] = []
     unknown: list[str] = []
     for panel in report.panels:
         for group in panel.groups:
             sent = next((run.wire for run in group.runs if run.wire), ())
-            where = kinds.setdefault(sent, []) if sent and group.reference != "pooled" else None
-            told = pooled if group.reference == "pooled" else unknown if where is None else where
-            if group.label not in told:
-                told.append(group.label)
+            if group.reference == "pooled":
+                pooled.append(group.label)
+            elif sent:
+                kinds.setdefault(sent, []).append((group.label, panel.label))
+            else:
+                unknown.append(group.label)
     parts: list[object] = [
         tag("p", "Made from the messages themselves, as they were sent up to and including the first evaluation. Sizes "
             "are of one message, framing included. The ledger in the run folder lists every message of every round.")
     ]  # fmt: skip
-    parts += [_manifest(rows, labels) for rows, labels in kinds.items()]
+    parts += [_manifest(rows, _names(mine, kinds.values())) for rows, mine in kinds.items()]
+    pooled, unknown = list(dict.fromkeys(pooled)), list(dict.fromkeys(unknown))
     if pooled:
         said = (
             "pools the notes of all sites in one place, which is possible only in a simulation: on real sites every "
@@ -38,6 +42,12 @@ def wire(report: Report) -> Html:
     if unknown:
         parts.append(tag("p", f"No messages on record yet (wire.json): {'; '.join(unknown)}.", class_="soft"))
     return join(parts)
+
+
+def _names(mine: Sequence[tuple[str, str]], all_: Iterable[Sequence[tuple[str, str]]]) -> list[str]:
+    """The labels, with what they were measured on if the same label sends otherwise elsewhere."""
+    often = Counter(label for others in all_ for label in {label for label, _ in others})
+    return list(dict.fromkeys(label if often[label] == 1 else f"{label} ({ground})" for label, ground in mine))
 
 
 def _manifest(rows: Sequence[WireRow], labels: Sequence[str]) -> Html:

@@ -1,0 +1,50 @@
+"""The benchmark runs and prints every ratio; how long anything takes is never asserted."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parents[1] / "benchmarks" / "overhead.py"
+
+
+def ratios(text: str) -> dict[str, list[str]]:
+    """By case, who has a ratio to the bare loop."""
+    found: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        if re.fullmatch(r"\w+", line):
+            found[line] = []
+        elif match := re.match(r"  (.+?) +[\d,]+ µs +\d+\.\d\d × bare  \[\d+\.\d\d – \d+\.\d\d\]", line):
+            found[list(found)[-1]].append(match[1])
+    return found
+
+
+def benchmark(*options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(SCRIPT), *options], capture_output=True, text=True, check=False, timeout=600
+    )
+
+
+def test_overhead_prints_the_ratios_of_both_cases_and_writes_them_down(tmp_path: Path) -> None:
+    ended = benchmark("--quick", "--json", str(tmp_path / "times.json"))
+    assert (0, "") == (ended.returncode, ended.stderr if ended.returncode else "")
+    found = ratios(ended.stdout)
+    assert ["tiny", "lstm"] == list(found)
+    for who in found.values():
+        assert ["serial", "two workers"] == who[:2]
+    for peer in ("pfl", "Flower"):  # a ratio, or how to get one
+        assert 2 == len(re.findall(rf"^  {peer} .*(?:× bare|pip install)", ended.stdout, re.MULTILINE))
+    told = json.loads((tmp_path / "times.json").read_text())["cases"]
+    assert {"bare", "serial", "two workers"} <= told["tiny"].keys() & told["lstm"].keys()
+    assert all(who["ratio"] > 0 for case in told.values() for who in case.values())
+
+
+@pytest.mark.parametrize(
+    ("options", "said"), [(("--only", "huge"), "invalid choice"), (("--repeats", "0"), "use 1 or more")]
+)
+def test_overhead_says_what_is_wrong_with_an_option(options: tuple[str, ...], said: str) -> None:
+    ended = benchmark(*options)
+    assert (2, True) == (ended.returncode, said in ended.stderr)

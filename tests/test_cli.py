@@ -1,0 +1,122 @@
+"""What the command line says, on a terminal and elsewhere."""
+
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from study_files import TIMEOUT, cli, fresh, small_study
+from wardround.methods import METHODS
+
+FIGURES = r"accuracy 0\.\d{4}, macro_f1 0\.\d{4}, loss \d\.\d{4}"
+
+
+def on_a_terminal(*arguments: object, cwd: Path) -> str:
+    """All that `wardround …` shows on a terminal of 140 columns."""
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "COLUMNS": "140", "TERM": "xterm-256color"}
+    command = [sys.executable, "-m", "wardround", *map(str, arguments)]
+    with subprocess.Popen(command, cwd=cwd, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as process:
+        os.close(theirs)
+        shown, end = b"", time.monotonic() + TIMEOUT
+        while select.select([ours], [], [], max(end - time.monotonic(), 0))[0]:
+            try:
+                shown += os.read(ours, 1 << 16)
+            except OSError:  # the other side is closed
+                break
+        else:
+            process.kill()
+        os.close(ours)
+        assert 0 == process.wait(TIMEOUT)
+    return shown.decode()
+
+
+def test_the_command_tells_what_it_can_do(tmp_path: Path) -> None:
+    ended = fresh("--help", cwd=tmp_path)
+    assert (0, "") == (ended.code, ended.err)
+    for command in ("run", "methods", "protocol"):
+        assert re.search(rf"^\W*{command}\s+\w", ended.out, re.MULTILINE)
+
+
+def test_run_tells_its_options_but_not_the_hidden_ones(tmp_path: Path) -> None:
+    told = cli("run", "--help", cwd=tmp_path).out
+    options = set(re.findall(r"--[a-z-]+", told))
+    assert {"--set", "--out", "--workers", "--resume", "--quiet", "--strict", "--traceback", "--help"} <= options
+    assert set() == options & {"--beside", "--checkpoint-seconds"}
+
+
+def test_methods_lists_each_method_with_one_line(tmp_path: Path) -> None:
+    ended = cli("methods", cwd=tmp_path)
+    lines = [line.split(maxsplit=1) for line in ended.out.splitlines()[1 : 1 + len(METHODS)]]
+    assert [[name, method.about] for name, method in METHODS.items()] == [
+        [name, about.strip()] for name, about in lines
+    ]
+    assert all(about for _, about in lines)
+    assert 'your own: name = "my_module:MyMethod" in the study file\'s [method]' == ended.out.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    "arguments", [["rn"], ["run"], ["run", "study.toml", "--worker", "1"], ["run", "study.toml", "--workers", "0"]]
+)
+def test_a_mistake_in_the_command_is_answered_with_code_2(tmp_path: Path, arguments: list[str]) -> None:
+    small_study(tmp_path)
+    ended = cli(*arguments, cwd=tmp_path)
+    assert (2, "") == (ended.code, ended.out)
+    assert "Traceback" not in ended.err
+
+
+def test_elsewhere_than_on_a_terminal_progress_is_plain_lines(tmp_path: Path) -> None:
+    ended = cli("run", small_study(tmp_path), "--out", "run", "--workers", 1, cwd=tmp_path)
+    lines = ended.err.splitlines()
+    assert all(re.fullmatch(r"small: round \d/3  accuracy 0\.\d{4}  0\.\d\d MB up", line) for line in lines)
+    assert lines[-1].startswith("small: round 3/3 ")
+    assert "\x1b" not in ended.out + ended.err
+
+
+def test_quiet_prints_only_the_result(tmp_path: Path) -> None:
+    ended = cli("run", small_study(tmp_path), "--out", "run", "--workers", 1, "--quiet", cwd=tmp_path)
+    first, second = ended.out.splitlines()
+    assert ("", "the run is in run, the model in run/model") == (ended.err, second)
+    assert re.fullmatch(f"all rounds done: {FIGURES}", first)
+
+
+def test_a_run_ends_with_a_report_unless_told_otherwise(tmp_path: Path) -> None:
+    path = small_study(tmp_path)
+    ended = cli("run", path, "--out", "run", "--workers", 1, "--quiet", cwd=tmp_path, report=True)
+    assert (0, "") == (ended.code, ended.err)
+    assert "the report is in run/report.html" in ended.out.splitlines()
+    assert (tmp_path / "run" / "report.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    cli("run", path, "--out", "other", "--workers", 1, "--quiet", cwd=tmp_path)
+    assert not (tmp_path / "other" / "report.html").exists()
+
+
+def test_a_long_path_with_brackets_is_printed_whole_and_unchanged(tmp_path: Path) -> None:
+    out = tmp_path / f"[red]:warning: {'long ' * 20}[/red]"
+    ended = cli("run", small_study(tmp_path), "--out", out, "--workers", 1, "--quiet", cwd=tmp_path)
+    assert f"the run is in {out}, the model in {out / 'model'}" == ended.out.splitlines()[1]
+    again = cli("run", small_study(tmp_path), "--out", out, "--workers", 1, "--quiet", cwd=tmp_path)
+    assert f"{out} holds a run already; go on with --resume, or choose another --out\n" == again.err
+
+
+def test_a_grids_progress_elsewhere_is_plain_lines_too(tmp_path: Path) -> None:
+    ended = cli("run", small_study(tmp_path, seeds=[1, 2]), "--out", "grid", "--workers", 2, cwd=tmp_path)
+    lines = ended.err.splitlines()
+    assert all(re.match(r"\d/2 cells done; ", line) for line in lines)
+    assert lines[-1].startswith("2/2 cells done; ")
+    assert "\x1b" not in ended.out + ended.err
+
+
+def test_on_a_terminal_a_bar_shows_the_round_the_metric_and_the_time_left(tmp_path: Path) -> None:
+    shown = on_a_terminal("run", small_study(tmp_path, rounds=200), "--workers", 1, "--no-report", cwd=tmp_path)
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown)
+    bars = re.findall(r"small ━+\S* +(\d+)/200 (accuracy 0\.\d{4})  \d\.\d\d MB up 0:00:\d\d left (\S+)", plain)
+    assert "200" == bars[-1][0]
+    assert any(re.fullmatch(r"0:\d\d:\d\d", left) for _, _, left in bars)
+    assert re.search(f"all rounds done: {FIGURES}", plain)
+    assert shown != plain
