@@ -16,8 +16,9 @@ $(STAMP): pyproject.toml constraints.txt
 
 setup: $(STAMP)  ## a virtual environment in .venv with the package and what its tests need
 
-demo: $(STAMP)  ## train a model across generated sites and show the result
-	$(BIN)/wardround run studies/demo.toml --out runs/demo --again
+demo: $(STAMP)  ## train across five generated hospitals and write a report
+	@rm -rf runs/demo
+	$(BIN)/wardround run studies/demo.toml --out runs/demo
 
 test: $(STAMP)  ## the whole test suite
 	$(BIN)/python -m pytest -n 2 --dist worksteal

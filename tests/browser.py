@@ -37,15 +37,20 @@ def chromium() -> Path:
     """The browser; installed if we may, else the test is skipped and says why."""
     if found := _found():
         return found
-    if os.geteuid() == 0 and shutil.which("apt-get"):
-        for command in (["apt-get", "update"], ["apt-get", "install", "-y", "--no-install-recommends", "chromium"]):
-            quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-            done = subprocess.run(command, capture_output=True, text=True, check=False, env=quiet)
-            if done.returncode:
-                pytest.skip(f"no Chromium, and `{' '.join(command)}` failed: {done.stderr.strip()[-200:]}")
-        if found := _found():
-            return found
-    pytest.skip("no Chromium on the path; install it (Debian: apt-get install chromium)")
+    if os.geteuid() != 0 or not shutil.which("apt-get"):
+        pytest.skip("no Chromium on the path; install it (Debian: apt-get install chromium)")
+    with (Path(tempfile.gettempdir()) / "installing-chromium").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # tests run side by side, and only one may install
+        return _found() or _installed()
+
+
+def _installed() -> Path:
+    quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    for command in (["apt-get", "update"], ["apt-get", "install", "-y", "--no-install-recommends", "chromium"]):
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=quiet)
+        if done.returncode:
+            pytest.skip(f"no Chromium, and `{' '.join(command)}` failed: {done.stderr.strip()[-200:]}")
+    return _found() or pytest.skip("no Chromium on the path, even after installing it")
 
 
 def _found() -> Path | None:

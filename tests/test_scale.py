@@ -36,7 +36,7 @@ def measured(folder: Path, sites: int) -> tuple[int, list[str]]:
     path = small_study(
         folder,
         f"{sites}.toml",
-        corpus={"sites": sites, "features": 20, "classes": 150, "largest": 10},
+        corpus={"sites": sites, "features": 20, "classes": 150, "largest": 10, "iid": True},
         method={"name": "scaffold", "batch": 0},
         sites={"per_round": 60},
         evaluation={"every": 3},
