@@ -1,0 +1,74 @@
+"""What the README shows is what happens."""
+
+import csv
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from typer.testing import CliRunner
+
+from wardround.cli import app
+from wardround.corpora.clinic import Clinic
+from wardround.run import run
+from wardround.study import StudyError, cells, load_study
+
+README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+
+
+def block(language: str) -> str:
+    """The README's first code block in this language."""
+    found = re.search(rf"```{language}\n(.*?)```", README, re.DOTALL)
+    assert found
+    return found[1]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the README's study and the files it names."""
+    monkeypatch.setenv("WARDROUND_CACHE", str(tmp_path / "cache"))
+    clinic = Clinic(hospitals=2, documents=12, test_documents=6)
+    for split in ("train", "test"):
+        with (tmp_path / f"{split}.csv").open("w", encoding="utf-8", newline="") as file:
+            rows = csv.writer(file)
+            rows.writerow(["note", "department", "hospital"])
+            for name in clinic.names():
+                rows.writerows([document.text, document.labels[0], name] for document in clinic.stream(name, split))
+    (tmp_path / "study.toml").write_text(block("toml"), encoding="utf-8")
+    return tmp_path
+
+
+def test_the_study_runs_as_printed(folder: Path) -> None:
+    study = load_study(folder / "study.toml", ["rounds=1"])[0].study
+    assert 1 == run(study, folder / "run", folder=folder).rounds
+
+
+def test_the_mistakes_are_answered_as_printed(folder: Path) -> None:
+    told = re.search(r"```\n(study\.toml: .*?)\n```", README, re.DOTALL)
+    assert told
+    text = block("toml").replace("mu = 0.1", "mue = 0.1") + "\n[sites]\nfraction = 2\n"
+    with pytest.raises(StudyError) as error:
+        cells(tomllib.loads(text), where="study.toml", folder=folder)
+    assert sorted(told[1].splitlines()) == sorted(str(error.value).splitlines())
+
+
+def test_the_method_of_ones_own_goes_half_the_way(folder: Path) -> None:
+    (folder / "my_module.py").write_text(block("python"), encoding="utf-8")
+    tables = tomllib.loads(block("toml")) | {"rounds": 1}
+    moved = {}
+    for name in ("fedavg", "my_module:Halfway"):
+        study = cells(tables | {"method": {"name": name}}, folder=folder)[0].study
+        out = folder / name.replace(":", "-")
+        run(study, out, folder=folder)
+        moved[name] = load_file(out / "model" / "weights.safetensors")
+    for tensor, whole in moved["fedavg"].items():  # the bag of words starts at zero
+        torch.testing.assert_close(whole / 2, moved["my_module:Halfway"][tensor])
+
+
+def test_the_commands_exist() -> None:
+    shown = set(re.findall(r"^wardround (\w+)", README, re.MULTILINE))
+    listed = CliRunner().invoke(app, ["--help"]).output
+    assert {"run", "methods", "protocol", "report", "clinic"} == shown
+    assert [] == [command for command in shown if command not in listed]
