@@ -8,7 +8,7 @@ from wardround.corpora.clinic import Clinic
 from wardround.corpora.cmdd import CMDD
 from wardround.corpora.cmedtc import CMedTC
 from wardround.corpora.ddi2013 import DDI2013
-from wardround.corpora.federation import ByDirichlet, BySource, Evenly
+from wardround.corpora.federation import ByDirichlet, ByLabel, BySource, Evenly
 from wardround.corpora.gad import EUADR, GAD
 from wardround.corpora.i2b2 import I2B2
 from wardround.corpora.imcs21 import IMCS21
@@ -45,4 +45,4 @@ CORPORA: dict[str, Any] = {
     "toyhom": Toyhom,
 }
 
-PARTITIONS: dict[str, Any] = {"dirichlet": ByDirichlet, "iid": Evenly, "source": BySource}
+PARTITIONS: dict[str, Any] = {"dirichlet": ByDirichlet, "iid": Evenly, "label": ByLabel, "source": BySource}

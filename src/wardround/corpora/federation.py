@@ -18,6 +18,7 @@ from wardround.corpora.texts import AsCorpus
 
 __all__ = [
     "ByDirichlet",
+    "ByLabel",
     "BySource",
     "Corpus",
     "Evenly",
@@ -114,6 +115,15 @@ class BySource:
         return by_source(examples.sources, self.sites, rng)
 
 
+@dataclass(frozen=True, kw_only=True)
+class ByLabel:
+    """One site per label, such as a department: each has a single class."""
+
+    def cut(self, examples: Raw, rng: np.random.Generator) -> dict[str, IntArray]:  # noqa: ARG002 -- nothing is drawn
+        """Each site's rows."""
+        return by_source([str(label) for label in examples.classes])
+
+
 class Sites:
     """A federation given by its names and a way to open one."""
 
@@ -132,17 +142,24 @@ class _Cut:
         train, test = _pool(self.corpus)
         rng = np.random.default_rng([self.seed, 0])
         rows = self.partition.cut(train, rng)
-        names = sorted(rows)
-        # Sums over sites are sums over the whole test set however it is dealt out: sources stay together where
-        # they made the sites, otherwise evenly.
-        tests = (
-            list(self.partition.cut(test, rng).values())
-            if isinstance(self.partition, BySource)
-            else iid(len(test), len(names), rng)
-        )
-        tests = [*tests, *[np.empty(0, np.int64)] * len(names)][: max(len(names), len(tests))]
-        dealt = [np.sort(np.concatenate(tests[index :: len(names)])) for index in range(len(names))]
-        return {name: (train.take(rows[name]), test.take(dealt[i])) for i, name in enumerate(names)}
+        tests = self._tests(test, sorted(rows), rng)
+        return {name: (train.take(rows[name]), test.take(tests[name])) for name in sorted(rows)}
+
+    def _tests(self, test: Raw, names: list[str], rng: np.random.Generator) -> dict[str, IntArray]:
+        """Each site's test rows: its own sources' or labels' where those make the sites, otherwise dealt evenly.
+
+        Sums over sites are sums over the whole test set either way.
+        """
+        if not isinstance(self.partition, BySource | ByLabel):
+            return dict(zip(names, iid(len(test), len(names), rng), strict=True))
+        try:
+            found = self.partition.cut(test, rng)
+        except ValueError:  # fewer sources than sites: each goes to one
+            found = BySource().cut(test, rng)
+        own = {name: [found.pop(name)] if name in found else [] for name in names}
+        for index, name in enumerate(sorted(found)):  # sources that no site trains on
+            own[names[index % len(names)]].append(found[name])
+        return {name: np.sort(np.concatenate([np.empty(0, np.int64), *parts])) for name, parts in own.items()}
 
 
 def opened(chosen: Any) -> Corpus:

@@ -1,0 +1,75 @@
+"""From a corpus to sites."""
+
+import numpy as np
+
+from wardround.corpora.document import Document
+from wardround.corpora.federation import ByDirichlet, ByLabel, BySource, Corpus, Evenly, Partition, federate, pooled
+from wardround.corpora.texts import Texts
+
+
+class Wards:
+    """Three wards whose test documents come in another order than their training documents."""
+
+    def names(self) -> list[str]:
+        return ["a", "b", "c"]
+
+    def open(self, name: str) -> tuple[Texts, Texts]:
+        def some(split: str, count: int) -> Texts:
+            labels = "xyx"
+            return Texts(tuple(Document(f"{name}{split}{i}", "t", (labels[i % 3],), source=name) for i in range(count)))
+
+        return some("train", 4), some("test", 2)
+
+
+class Backwards(Wards):
+    """The same wards, pooled from the last to the first."""
+
+    def names(self) -> list[str]:
+        return ["c", "b", "a"]
+
+
+def ids(corpus: Corpus, partition: Partition | None) -> dict[str, tuple[set[str], set[str]]]:
+    sites = federate(corpus, partition, seed=3)
+    found = {}
+    for name in sites.names:
+        train, test = sites.raw(name)
+        assert isinstance(train, Texts)
+        assert isinstance(test, Texts)
+        found[name] = ({d.id for d in train.documents}, {d.id for d in test.documents})
+    return found
+
+
+def test_a_source_keeps_its_own_test_documents_whatever_the_order() -> None:
+    expected = ids(Wards(), None)
+    assert expected == ids(Wards(), BySource()) == ids(Backwards(), BySource())
+
+
+def test_a_label_makes_a_site_with_that_label_in_both_splits() -> None:
+    sites = federate(Wards(), ByLabel(), seed=0)
+    assert ("x", "y") == sites.names
+    assert {"x": {"x"}, "y": {"y"}} == {
+        name: {*sites.raw(name)[0].classes, *sites.raw(name)[1].classes} for name in sites.names
+    }
+
+
+def test_every_document_is_at_one_site_in_every_partition() -> None:
+    whole = ids(Wards(), None)
+    for partition in (Evenly(sites=5), ByDirichlet(sites=4, alpha=0.5), BySource(sites=2), ByLabel()):
+        for split in (0, 1):
+            cut = sorted(i for parts in ids(Wards(), partition).values() for i in parts[split])
+            assert sorted(i for parts in whole.values() for i in parts[split]) == cut
+
+
+def test_pooling_puts_everything_into_one_place() -> None:
+    sites = pooled(federate(Wards(), None, seed=0))
+    train, test = sites.raw("pooled")
+    assert (("pooled",), 12, 6) == (sites.names, len(train), len(test))
+
+
+def test_another_seed_cuts_otherwise_and_the_same_seed_alike() -> None:
+    def cut(seed: int) -> list[list[str]]:
+        sites = federate(Wards(), Evenly(sites=3), seed)
+        return [[str(d.id) for d in sites.raw(name)[0].documents] for name in sites.names]  # type: ignore[attr-defined]
+
+    assert cut(1) == cut(1)
+    assert not np.array_equal(cut(1), cut(2))
