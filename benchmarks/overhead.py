@@ -24,6 +24,7 @@ removing the run folders.
 
 import argparse
 import contextlib
+import functools
 import gc
 import json
 import os
@@ -35,41 +36,22 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple
 
 import torch
 
 import peers
-from bare import StateDict, Turn, Work, bare
-from wardround.build import Built, build, drawn
+from bare import StateDict, bare
+from cases import CASES, HERE, case, work_of
+from wardround.build import Built, drawn
 from wardround.checkpoint import Checkpoint, save
-from wardround.core.site import seeded
 from wardround.engines.inline import Pool, Serial
 from wardround.layers.ledger import Ledger
-from wardround.methods.fedavg import FedAvg
 from wardround.run import one_thread
-from wardround.study import cells
 
-HERE = Path(__file__).resolve().parent
 WORKERS = 2
 IN_PROCESS = ("serial", "pfl")
 
-CASES: dict[str, dict[str, Any]] = {
-    "tiny": {
-        "rounds": 20,
-        "corpus": {"name": "synthetic", "sites": 100, "largest": 100},
-        "task": {"name": "features"},
-        "method": {"name": "fedavg", "batch": 10, "steps": 5},
-        "sites": {"per_round": 10},
-    },
-    "lstm": {
-        "rounds": 3,
-        "corpus": {"name": "tokens:Tokens", "sites": 20},
-        "task": {"name": "tokens:Reading"},
-        "method": {"name": "fedavg", "batch": 16, "steps": 5, "lr": 0.1},
-        "sites": {"per_round": 10},
-    },
-}
 AIMS = {("tiny", "serial"): 1.15, ("lstm", "serial"): 1.05, ("lstm", "two workers"): 0.6}
 
 
@@ -128,11 +110,9 @@ def _options() -> argparse.Namespace:
 
 
 def _case(name: str, repeats: int, *, quick: bool) -> dict[str, Any]:
-    tables = {**CASES[name], "name": name, **({"rounds": 2} if quick else {})}
-    study = cells(tables, folder=HERE)[0].study
     with tempfile.TemporaryDirectory() as folder:
-        built = build(study, Path(folder))
-        work = _work(built)
+        built = case(name, Path(folder), quick=quick)
+        work = work_of(built)
         turns = len(work.plan) * len(work.plan[0])
         results = {"bare": Timed(), "serial": Timed(), "two workers": Timed()}
         with _pool(built, Path(folder)) as pool:
@@ -151,27 +131,13 @@ def _case(name: str, repeats: int, *, quick: bool) -> dict[str, Any]:
                     results[who].mine.append(_timed(run))
                     results[who].bare.append(results["bare"].mine[-1])
         if peers.installed("flwr"):
-            pairs, weights = peers.flower(work, lambda: _timed(contestants["bare"]).wall, max(repeats // 4, 1))
+            alone = functools.partial(_timed, contestants["bare"])
+            pairs, weights = peers.flower(name, work, lambda: alone().wall, max(repeats // 4, 1), quick=quick)
             _same({"bare": bare(work), "Flower": weights})
             results["Flower"] = Timed([Time(its, 0) for _, its in pairs], [Time(alone, 0) for alone, _ in pairs])
     told = {who: _told(name, who, timed, turns) for who, timed in results.items()}
     _missing()
     return told
-
-
-def _work(built: Built) -> Work:
-    """What the study's method would do, written out: sites, data and shuffles of each round."""
-    study, method = built.study, cast("FedAvg", built.study.method)
-    data = {}
-    for site in built.sites.names:
-        train: Any = built.sites.open(site).train
-        data[site] = (train.inputs, train.labels)
-    plan = [
-        [Turn(site, seeded(study.seed, round_, site, "fit")) for site in drawn(study, built.sites.names, round_)]
-        for round_ in range(1, study.rounds + 1)
-    ]
-    start = {name: tensor.clone() for name, tensor in built.weights.items()}
-    return Work(built.task.model, start, data, plan, method.lr, method.batch, method.steps)
 
 
 @contextlib.contextmanager

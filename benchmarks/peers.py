@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from bare import StateDict, Turn, Work
+from cases import HERE, work_again
 
 __all__ = ["flower", "installed", "pfl"]
 
@@ -85,13 +86,17 @@ def pfl(work: Work) -> Callable[[], StateDict]:
     return run
 
 
-def flower(work: Work, before: Callable[[], float], repeats: int) -> tuple[list[tuple[float, float]], StateDict]:
+def flower(
+    case: str, work: Work, before: Callable[[], float], repeats: int, *, quick: bool
+) -> tuple[list[tuple[float, float]], StateDict]:
     """Pairs of seconds (`before`, then a run in Flower's simulator on two actors), and the last run's weights.
 
     The simulator owns its process while it runs, so it is started once, and the bare loop it is compared with
-    runs inside it, before each run of its own. Its start is not counted; the first run is not either.
+    runs inside it, before each run of its own. Its start is not counted; the first run is not either. Actors make
+    their own copy of the data, once: whatever an app's functions refer to is sent to them with every message.
     """
     os.environ.update(FLWR_TELEMETRY_ENABLED="0", FLWR_DISABLE_UPDATE_CHECK="1", RAY_USAGE_STATS_ENABLED="0")
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])
     from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict  # noqa: PLC0415
     from flwr.clientapp import ClientApp  # noqa: PLC0415
     from flwr.serverapp import ServerApp  # noqa: PLC0415
@@ -113,10 +118,11 @@ def flower(work: Work, before: Callable[[], float], repeats: int) -> tuple[list[
     def fit(message: Any, _: Any) -> Any:
         """One site's local steps."""
         torch.set_num_threads(1)
+        mine = work_again(case, quick=quick)
         turn = Turn(message.content["turn"]["site"], int(message.content["turn"]["seed"]))
-        model = work.model()
+        model = mine.model()
         model.load_state_dict(message.content["arrays"].to_torch_state_dict())
-        examples = work.train(model, turn, torch.Generator())
+        examples = mine.train(model, turn, torch.Generator())
         metrics = MetricRecord({"examples": examples})
         content = RecordDict({"arrays": ArrayRecord(model.state_dict()), "metrics": metrics})
         return Message(content, reply_to=message)

@@ -7,6 +7,7 @@ wardround protocol METHOD       what would leave a hospital
 wardround clinic write DIR      generated hospitals as files
 """
 
+import json
 import os
 import shlex
 from functools import partial
@@ -72,6 +73,8 @@ def run_command(
                     progress=progress.line, folder=beside, show_errors=traceback,
                     checkpoint_seconds=checkpoint_seconds,
                 )  # fmt: skip
+            if not quiet:
+                _odd(folder)
             _say(f"{result.stopped}: {_figures(result.metrics)}")
             model = (
                 f", the model in {folder / 'model'}" if cells[0].study.method.shares else "; sites keep their models"
@@ -96,6 +99,8 @@ def run_command(
             _fail(f"no room left to write {cause.filename or folder}; nothing written before is lost: make room, "
                   f"then go on with: {again}", 1)  # fmt: skip
         raise
+    if not quiet:
+        _odd(states[0].folder)
     _tell(states, again, None if no_report else folder)
 
 
@@ -111,8 +116,8 @@ def _tell(states: list[CellState], again: str, reported: Path | None) -> None:
     if reported:
         _report(reported)
     failed = [state for state in states if state.failed]
-    for state in failed:
-        error_console.print(f"{state.cell.label}: {state.failed}")
+    for said in dict.fromkeys(state.failed for state in failed):  # the same mistake in many cells is one message
+        error_console.print(f"{', '.join(state.cell.label for state in failed if state.failed == said)}: {said}")
     if failed:
         _fail(f"{len(failed)} of {len(states)} cells failed; the others are kept, go on with: {again}", 1)
 
@@ -166,6 +171,13 @@ def _written(runs: list[Path], out: Path) -> Path:
     from wardround.reports.page import write_report  # noqa: PLC0415 -- scipy takes a second that workers can spare
 
     return write_report(runs, out)
+
+
+def _odd(folder: Path) -> None:
+    """What the readers found odd in the data and counted: file and line, never text."""
+    told = folder / "data.json"
+    for line in json.loads(told.read_text(encoding="utf-8")).get("problems", []) if told.exists() else []:
+        error_console.print(f"in the data: {line}")
 
 
 def _report(folder: Path) -> None:

@@ -128,6 +128,15 @@ def test_a_users_own_csv_files_train_a_model_with_each_source_as_a_site(tmp_path
     assert run(study, tmp_path / "run").metrics["accuracy"] > 0.95
 
 
+def test_rows_without_text_are_counted_where_the_user_sees_them(tmp_path: Path) -> None:
+    tables = json.loads(written(tmp_path).read_text())
+    with (tmp_path / "train.csv").open("a") as file:
+        file.write(",hot,ward 1\n")
+    run(cells(tables | {"rounds": 1}, folder=tmp_path)[0].study, tmp_path / "run")
+    told = json.loads((tmp_path / "run" / "data.json").read_text())["problems"]
+    assert "row without text, skipped: 1 (train.csv:62)" in told
+
+
 @pytest.mark.parametrize("partition", [{"name": "iid", "sites": 4}, {"name": "dirichlet", "sites": 4, "alpha": 0.5}])
 def test_a_partition_gives_every_text_to_one_site(tmp_path: Path, partition: dict[str, object]) -> None:
     tables = json.loads(written(tmp_path).read_text()) | {"partition": partition}

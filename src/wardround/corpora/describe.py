@@ -12,7 +12,7 @@ MOST_SITES = 500  # to describe a site it must be opened; more would make the st
 
 
 def describe(sites: Sites) -> dict[str, Any]:
-    """Examples per label, site and split, and a hash of the examples themselves.
+    """Examples per label, site and split, a hash of the examples themselves, and what readers found odd.
 
     Only a simulation can look at all sites like this.
     """
@@ -28,4 +28,5 @@ def describe(sites: Sites) -> dict[str, Any]:
         }
         for raw in (train, test):
             whole.update(raw.digest())
-    return {"count": len(sites.names), "sites": found, "fingerprint": whole.hexdigest()}
+    problems = str(sites.problems).splitlines() if sites.problems else []
+    return {"count": len(sites.names), "sites": found, "fingerprint": whole.hexdigest(), "problems": problems}

@@ -14,6 +14,7 @@ from annotated_types import Ge, Gt
 
 from wardround.core.site import Examples, SiteData
 from wardround.corpora.partition import IntArray, by_source, dirichlet, iid
+from wardround.corpora.reading import Problems
 from wardround.corpora.texts import AsCorpus
 
 __all__ = [
@@ -127,8 +128,10 @@ class ByLabel:
 class Sites:
     """A federation given by its names and a way to open one."""
 
-    def __init__(self, names: Sequence[str], opened: Callable[[str], tuple[Raw, Raw]]) -> None:
-        self.names, self.raw = tuple(sorted(names)), opened
+    def __init__(
+        self, names: Sequence[str], opened: Callable[[str], tuple[Raw, Raw]], problems: Problems | None = None
+    ) -> None:
+        self.names, self.raw, self.problems = tuple(sorted(names)), opened, problems
 
 
 class _Cut:
@@ -169,10 +172,11 @@ def opened(chosen: Any) -> Corpus:
 
 def federate(corpus: Corpus, partition: Partition | None, seed: int) -> Sites:
     """The corpus's own sites, or those that the partition makes, the same for the same seed."""
+    problems = corpus.problems if isinstance(corpus, AsCorpus) else None
     if partition is None:
-        return Sites(corpus.names(), corpus.open)
+        return Sites(corpus.names(), corpus.open, problems)
     cut = _Cut(corpus, partition, seed)
-    return Sites(list(cut.parts), cut.parts.__getitem__)
+    return Sites(list(cut.parts), cut.parts.__getitem__, problems)
 
 
 def pooled(sites: Sites) -> Sites:
