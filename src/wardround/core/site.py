@@ -23,7 +23,7 @@ from wardround.core.files import seal, unseal, write
 from wardround.core.record import Message, Private, decode
 from wardround.core.weights import Layout
 
-__all__ = ["Batch", "Examples", "Exchange", "Memory", "Site", "SiteData", "Task", "seeded"]
+__all__ = ["Batch", "ClassTask", "Examples", "Exchange", "Memory", "Site", "SiteData", "Task", "seeded"]
 
 P = TypeVar("P", bound=Private)
 
@@ -80,6 +80,27 @@ class Task(Protocol):
 
     def sizes(self) -> dict[str, int]:
         """Sizes that messages may name in their shapes, such as the number of classes."""
+
+
+class ClassTask(Task, Protocol):
+    """A task whose model ends in a linear classifier over features: what methods for skewed labels look into."""
+
+    labels: tuple[str, ...]
+    """The classes, in the order of the model's scores."""
+    classifier: str
+    """The name of the classifier's weight (classes, features) among the model's parameters."""
+
+    def features(self, model: nn.Module, batch: Batch) -> Tensor:
+        """What the classifier sees of each example (B, features)."""
+
+    def scores(self, model: nn.Module, features: Tensor) -> Tensor:
+        """The classifier's scores (B, classes), before the softmax."""
+
+    def targets(self, batch: Batch) -> Tensor:
+        """The class of each example (B,)."""
+
+    def tally(self, examples: Examples) -> Tensor:
+        """How many examples of each class there are (classes,)."""
 
 
 @dataclass(frozen=True)
