@@ -2,21 +2,29 @@
 
 from typing import Any
 
+from wardround.corpora.ade import ADE
 from wardround.corpora.brat import BRAT
+from wardround.corpora.cadec import CADEC
 from wardround.corpora.chemprot import ChemProt
 from wardround.corpora.clinic import Clinic
 from wardround.corpora.cmdd import CMDD
 from wardround.corpora.cmedtc import CMedTC
+from wardround.corpora.conll import CoNLL
 from wardround.corpora.ddi2013 import DDI2013
+from wardround.corpora.entities_jsonl import EntitiesJSONL
 from wardround.corpora.federation import ByDirichlet, ByLabel, BySource, Evenly
 from wardround.corpora.gad import EUADR, GAD
 from wardround.corpora.i2b2 import I2B2
 from wardround.corpora.imcs21 import IMCS21
+from wardround.corpora.notes import BRATNotes, I2B2Notes
 from wardround.corpora.opennre import OpenNRE
 from wardround.corpora.pairs_jsonl import PairsJSONL
 from wardround.corpora.pgr import PGR
+from wardround.corpora.platforms import Platforms
 from wardround.corpora.psytar_labels import PsyTARLabels
+from wardround.corpora.smm4h import SMM4H
 from wardround.corpora.synthetic import Synthetic
+from wardround.corpora.tagged_corpora import BC2GM, BC5CDR, NCBIDisease, PsyTAR
 from wardround.corpora.texts import Files
 from wardround.corpora.toyhom import Toyhom
 
@@ -28,11 +36,19 @@ CORPORA: dict[str, Any] = {
     "synthetic": Synthetic,
     # a user's own files
     "brat": BRAT,
+    "brat-notes": BRATNotes,
+    "conll": CoNLL,
+    "entities-jsonl": EntitiesJSONL,
     "files": Files,
     "i2b2": I2B2,
+    "i2b2-notes": I2B2Notes,
     "opennre": OpenNRE,
     "pairs-jsonl": PairsJSONL,
     # public corpora, found under WARDROUND_DATA
+    "ade": ADE,
+    "bc2gm": BC2GM,
+    "bc5cdr": BC5CDR,
+    "cadec": CADEC,
     "chemprot": ChemProt,
     "cmdd": CMDD,
     "cmedtc": CMedTC,
@@ -40,8 +56,12 @@ CORPORA: dict[str, Any] = {
     "euadr": EUADR,
     "gad": GAD,
     "imcs21": IMCS21,
+    "ncbi-disease": NCBIDisease,
     "pgr": PGR,
+    "platforms": Platforms,
+    "psytar": PsyTAR,
     "psytar-labels": PsyTARLabels,
+    "smm4h": SMM4H,
     "toyhom": Toyhom,
 }
 

@@ -75,11 +75,13 @@ class BRAT(NoteFiles):
             if path not in annotated:
                 problems.note("note without .ann, skipped", note, 1)
                 continue
-            text = "".join(lines_with_ends(note, self.encoding, problems=problems))
-            name = path.relative_to(folder).as_posix()
-            entities, relations = self._read(annotations, text, problems)
-            document = Document(name, text, (), entities, relations, source=name, language=self.language)
-            yield Placed(document, note, 0)
+            yield Placed(self.note(note, annotations, path.relative_to(folder).as_posix(), problems), note, 0)
+
+    def note(self, note: Path, annotations: Path, name: str, problems: Problems) -> Document:
+        """One note with its annotations, wherever these lie."""
+        text = "".join(lines_with_ends(note, self.encoding, problems=problems))
+        entities, relations = self._read(annotations, text, problems)
+        return Document(name, text, (), entities, relations, source=name, language=self.language)
 
     def _read(self, path: Path, text: str, problems: Problems) -> tuple[tuple[Entity, ...], tuple[Relation, ...]]:
         said: list[_Said] = []

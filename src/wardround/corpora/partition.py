@@ -14,11 +14,12 @@ cuts index for index.
 import heapq
 import math
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["IntArray", "Rng", "by_source", "cut", "dirichlet", "iid"]
+__all__ = ["IntArray", "Rng", "by_source", "cut", "dirichlet", "held_out", "iid"]
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
@@ -33,6 +34,14 @@ def iid(count: int, sites: int, rng: Rng) -> list[IntArray]:
     _at_least(1, "sites", sites)
     shuffled = rng.permutation(np.arange(count, dtype=np.int64))
     return [np.sort(part) for part in np.array_split(shuffled, sites)]
+
+
+def held_out(keys: Sequence[str], share: float, rng: Rng) -> npt.NDArray[np.bool_]:
+    """Whether each example is set aside for testing: this share of the keys, all examples of a key together."""
+    known, numbers = np.unique(np.asarray(keys, dtype=object).astype(str), return_inverse=True)
+    aside = np.zeros(len(known), dtype=bool)
+    aside[rng.permutation(len(known))[: round(share * len(known))]] = True
+    return cast("npt.NDArray[np.bool_]", aside[numbers])
 
 
 def dirichlet(

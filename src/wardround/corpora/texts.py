@@ -85,6 +85,13 @@ class AsCorpus:
         return tuple(sorted({label for document in self._split("train").documents for label in document.labels}))
 
     @cached_property
+    def types(self) -> tuple[str, ...]:
+        """The reader's entity types, or those that occur in its training split."""
+        if known := getattr(self.reader, "types", ()):
+            return tuple(known)
+        return tuple(sorted({entity.type for d in self._split("train").documents for entity in d.entities}))
+
+    @cached_property
     def _splits(self) -> dict[str, Texts]:
         return {}
 

@@ -83,9 +83,15 @@ class Panel:
     def metrics(self) -> tuple[str, ...]:
         """What was measured, in the order of the journal; the first is the one that methods are ranked by."""
         told = dict.fromkeys(name for group in self.groups for run in group.counted for name in run.final)
-        names = [name for name in told if not name.endswith("examples")]
+        names = [name for name in told if not name.endswith("examples") and "/" not in name]
         first = primary(names, self.groups[0].runs[0].study.get("stop"))
         return tuple(sorted(names, key=lambda name: (split_of(name) != split_of(first), name != first)))
+
+    @property
+    def by_type(self) -> tuple[str, ...]:
+        """What was measured of single types, as `figure/type`, in the order of the journal."""
+        told = dict.fromkeys(name for group in self.groups for run in group.counted for name in run.final)
+        return tuple(name for name in told if "/" in name)
 
     @property
     def ranked(self) -> tuple[Group, ...]:

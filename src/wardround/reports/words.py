@@ -20,6 +20,7 @@ NAMES = {
     "micro_f1": "micro-F1",
     "precision": "precision",
     "recall": "recall",
+    "relaxed_f1": "relaxed F1",
 }
 SEEN = {"sum only": "The method sees only the sum over sites.", "each": "The coordinator sees each site's answer."}
 REFERENCES = {"alone": "reference: each site alone", "pooled": "reference: all data in one place"}

@@ -103,6 +103,11 @@ class Clinic:
         """The labels of documents; distantly supervised sentences have relations instead."""
         return {"notes": DEPARTMENTS, "dialogues": ("0", "1"), "distant": ()}[self.kind]
 
+    @property
+    def types(self) -> tuple[str, ...]:
+        """The types of entities in notes and in distantly supervised sentences."""
+        return () if self.kind == "dialogues" else ("problem", "test", "treatment")
+
     def open(self, name: str) -> tuple[Texts, Texts]:
         """One hospital's training and test documents, held in memory: a federation's site."""
         return Texts(tuple(self.stream(name, "train"))), Texts(tuple(self.stream(name, "test")))

@@ -39,6 +39,7 @@ def results(report: Report) -> Html:
         first = split_of(panel.metrics[0])
         splits = dict.fromkeys(split_of(metric) for metric in panel.metrics)
         parts += [_final(panel, split, interval=split == first) for split in splits]
+        parts.append(_by_type(panel, first))
         parts.append(_tests(told, panel.metrics[0]))
     parts.append(_every_run(report))
     return join(parts)
@@ -64,6 +65,22 @@ def _final(panel: Panel, split: str, *, interval: bool) -> Html:
     told = "mean ± standard deviation over seeds" if several else "one seed each"
     bold = "; bold: the best federated method" if len(panel.ranked) > 1 else ""
     return table(f"Final figures on the {SPLIT_WORDS[split]}: {told}{bold}.", heads, rows)
+
+
+def _by_type(panel: Panel, split: str) -> Html | None:
+    """The figures of each type by itself, where a task has such, folded."""
+    told = [name.partition("/") for name in panel.by_type if split_of(name) == split]
+    figures, kinds = dict.fromkeys(name for name, _, _ in told), dict.fromkeys(kind for _, _, kind in told)
+    if not told:
+        return None
+    rows = [
+        [group.label, kind, *(plus_minus(group.final(f"{name}/{kind}")) for name in figures)]
+        for group in panel.groups
+        for kind in kinds
+    ]
+    caption = f"Final figures of each type on the {SPLIT_WORDS[split]}."
+    whole = table(caption, ["method", "type", *map(named, figures)], rows, words=2)
+    return tag("details", tag("summary", f"By type ({len(kinds)})"), whole)
 
 
 def _best(panel: Panel, metric: str) -> Group | None:

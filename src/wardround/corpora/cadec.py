@@ -1,0 +1,47 @@
+"""CADEC as its publishers lay it out: drug reviews in `text/`, annotations in `original/`.
+
+    CADEC(path="cadec")          # cadec/text/LIPITOR.1.txt, cadec/original/LIPITOR.1.ann
+
+Karimi et al., JBI 2015 (CSIRO data licence: not ours to ship). Annotations are BRAT's: ADR, Disease, Drug, Finding,
+Symptom, some of them discontinuous; such an entity is taken from its first to its last character, and counted. Notes
+become sentences in the tagging task. There is no published split; `by = "source"` keeps a review together.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from wardround.corpora.brat import BRAT
+from wardround.corpora.document import Document
+from wardround.corpora.entity_files import Halved
+from wardround.corpora.pair_files import files_under
+from wardround.corpora.reading import DataError, Problems
+from wardround.corpora.texts import found_path
+
+__all__ = ["CADEC"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CADEC(Halved):
+    """One document per review."""
+
+    types: ClassVar[tuple[str, ...]] = ("ADR", "Disease", "Drug", "Finding", "Symptom")
+    path: str = "$WARDROUND_DATA/cadec"
+    encoding: str | None = None
+    folder: str = ""
+
+    def whole(self, problems: Problems) -> Iterator[Document]:
+        """Every review that has annotations."""
+        root = found_path(self.path, self.folder)
+        notes = files_under(root / "text", ".txt")
+        if not notes:
+            raise DataError(
+                root / "text", None, "no .txt file in this folder", "name the folder that holds text and original"
+            )
+        brat = BRAT(train=str(root), test=str(root), encoding=self.encoding, language="en")
+        for note in notes:
+            annotations = root / "original" / f"{note.stem}.ann"
+            if not annotations.is_file():
+                problems.note("note without .ann, skipped", note, 1)
+                continue
+            yield brat.note(note, annotations, note.stem, problems)

@@ -1,0 +1,110 @@
+"""CoNLL columns: a token and its tag per line, a blank line between sentences.
+
+    CoNLL(train="train.conll", test="test.conll")
+
+    Selegiline<tab>B-Chemical        # tabs, or any number of blanks; any number of columns
+    -<tab>O
+
+The token stands in the first column and the tag in the last, unless `token` and `tag` say otherwise (columns from 1;
+from the end: −1). Tags are BIO or BIOES; a bare B, I or O has the type `bare`. A `-DOCSTART-` line begins a document,
+which is a source that sites can be cut along. Blank lines too many are counted; a line with one column, a tag that is
+none, or a type that was not declared are errors with file and line.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from wardround.corpora.document import Document
+from wardround.corpora.entity_files import EntityFiles, joined
+from wardround.corpora.reading import DataError, Problems, open_text, shown
+from wardround.corpora.tags import Scheme, split_tag
+
+__all__ = ["CoNLL", "Sentence", "read_columns"]
+
+NEW_DOCUMENT = "-DOCSTART-"
+
+
+@dataclass(slots=True)
+class Sentence:
+    """Tokens and tags, the line of its first token, and which document of the file it is in."""
+
+    line: int
+    document: int
+    tokens: list[str] = field(default_factory=list)
+    tags: list[str] = field(default_factory=list)
+    lines: list[int] = field(default_factory=list)
+
+
+def read_columns(
+    path: Path, problems: Problems, *, encoding: str | None = None, token: int = 1, tag: int = -1
+) -> Iterator[Sentence]:
+    """The sentences of a file; every tag is a tag."""
+    sentence, width, blank = Sentence(1, 0), 0, False
+    for number, line in enumerate(open_text(path, encoding, problems=problems), 1):
+        columns = line.split("\t") if "\t" in line else line.split()
+        if not line.strip() or columns[0] == NEW_DOCUMENT:
+            if sentence.tokens:
+                yield sentence
+            elif blank and not columns:
+                problems.note("empty sentence, left out", path, number)
+            blank = not columns
+            sentence = Sentence(number + 1, sentence.document + bool(columns))
+            continue
+        word, said = _cells(columns, token, tag, path, number)
+        if width and width != len(columns):
+            problems.note("line with another number of columns", path, number)
+        width, blank = width or len(columns), False
+        if not word.strip():
+            problems.note("empty token, left out", path, number)
+            continue
+        sentence.tokens.append(word)
+        sentence.tags.append(said)
+        sentence.lines.append(number)
+    if sentence.tokens:
+        yield sentence
+
+
+def _cells(columns: list[str], token: int, tag: int, path: Path, line: int) -> tuple[str, str]:
+    """The token and the tag of a line."""
+    if len(columns) < 2:
+        raise DataError(path, line, "one column, so a token without a tag", "write the token, a tab and its tag")
+    try:
+        word, said = columns[token - (token > 0)], columns[tag - (tag > 0)].strip()
+    except IndexError:
+        what = f"{len(columns)} columns, but token = {token} and tag = {tag}"
+        raise DataError(path, line, what, "count columns from 1, or from the end: -1") from None
+    if not split_tag(said)[0]:
+        raise DataError(path, line, f"{shown(said)} is no tag", "write O, B-type, I-type; in BIOES also E-, S-")
+    return word, said
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoNLL(EntityFiles):
+    """One file per split, or per split and hospital."""
+
+    token: int = 1
+    tag: int = -1
+    scheme: Literal["BIO", "BIOES"] | None = None
+    """Only to count what breaks it; both are read without."""
+    bare: str = "Entity"
+
+    def __post_init__(self) -> None:
+        if 0 in (self.token, self.tag):
+            raise ValueError("columns count from 1, or from the end: -1; there is no column 0")
+
+    def _read(self, path: Path, problems: Problems) -> Iterator[Document]:
+        scheme: Scheme | None = self.scheme
+        for sentence in read_columns(path, problems, encoding=self.encoding, token=self.token, tag=self.tag):
+            tags = []
+            for tag, line in zip(sentence.tags, sentence.lines, strict=True):
+                mark, kind = split_tag(tag)
+                tags.append(tag if mark == "O" else f"{mark}-{self._type(kind or self.bare, path, line)}")
+            name, place = f"{path.name}:{sentence.line}", (path, sentence.line)
+            document = joined(name, sentence.tokens, tags, problems, place, scheme=scheme)
+            if sentence.document:
+                document = Document(
+                    name, document.text, entities=document.entities, source=f"{path.stem}-{sentence.document}"
+                )
+            yield document

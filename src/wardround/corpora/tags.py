@@ -1,0 +1,68 @@
+"""Tags and spans of tokens, in BIO and BIOES.
+
+    spans(["B-Drug", "I-Drug", "O"], "BIO")            # ([("Drug", 0, 2)], 0)
+    tagged([("Drug", 0, 2)], 3, "BIOES")               # ["B-Drug", "E-Drug", "O"]
+
+A span is a type and two token numbers, the end excluded. Broken sequences are repaired as conlleval does it, and
+counted: an I or E with nothing of its type open before it begins an entity; an entity that nothing closes ends
+before the next token that does not go on with it. `scheme_only` leaves such entities out instead.
+
+Bare tags (B, I, O without a type, as in species corpora) have the type that the reader names.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+__all__ = ["Scheme", "Span", "marks", "spans", "split_tag", "tagged"]
+
+Scheme = Literal["BIO", "BIOES"]
+Span = tuple[str, int, int]
+
+
+def marks(scheme: Scheme) -> str:
+    """The letters that a type is tagged with."""
+    return "BI" if scheme == "BIO" else "BIES"
+
+
+def split_tag(tag: str) -> tuple[str, str]:
+    """Mark and type; a type may hold hyphens. An empty mark: this is no tag."""
+    mark, hyphen, kind = tag.partition("-")
+    if tag == "O":
+        return "O", ""
+    return (mark, kind) if mark in ("B", "I", "E", "S") and bool(hyphen) == bool(kind) else ("", "")
+
+
+def spans(tags: Sequence[str], scheme: Scheme = "BIO", *, scheme_only: bool = False) -> tuple[list[Span], int]:
+    """The entities of a sentence, and how many of them had to be repaired."""
+    found: list[Span] = []
+    repaired = 0
+    start, before, kind = 0, "O", ""
+
+    def close(end: int, first: str) -> None:
+        nonlocal repaired
+        whole = first == "B" if scheme == "BIO" else (first, before) in (("B", "E"), ("S", "S"))
+        repaired += not whole
+        if whole or not scheme_only:
+            found.append((kind, start, end))
+
+    first = "O"
+    for at, tag in enumerate([*tags, "O"]):
+        mark, now = split_tag(tag)
+        goes_on = mark in ("I", "E") and before in ("B", "I") and now == kind
+        if before != "O" and not goes_on:
+            close(at, first)
+        if mark != "O" and not goes_on:
+            start, first = at, mark
+        before, kind = mark, now
+    return found, repaired
+
+
+def tagged(entities: Iterable[Span], length: int, scheme: Scheme = "BIO") -> list[str]:
+    """The tags of a sentence of this many tokens whose entities do not overlap."""
+    tags = ["O"] * length
+    for kind, start, end in entities:
+        tags[start:end] = [f"I-{kind}"] * (end - start)
+        tags[start] = f"B-{kind}"
+        if scheme == "BIOES":
+            tags[end - 1] = f"S-{kind}" if end - start == 1 else f"E-{kind}"
+    return tags
