@@ -14,8 +14,10 @@ import torch
 from wardround.core.cohort import Cohort, Engine, Layer, Seen
 from wardround.core.manifest import Manifest
 from wardround.core.site import Exchange, Task, seeded
+from wardround.core.training import belongs
 from wardround.core.weights import Weights
 from wardround.corpora.federation import Prepared, Sites, federate, opened, pooled, prepared
+from wardround.corpora.reading import nearest
 from wardround.engines.host import Host
 from wardround.study import Study, StudyError
 
@@ -61,17 +63,24 @@ def build(study: Study, out: Path) -> Built:
         raw = federate(corpus, study.partition, study.seed)
     except ValueError as error:
         raise StudyError(study.name, [str(error)]) from None
-    sites = prepared(pooled(raw) if study.method.pooled else raw, task)
+    private = study.sites.private
+    sites = prepared(pooled(raw) if study.method.pooled else raw, task, private)
     problems = [*_enough(study, len(sites.names)), *_measurable(study, task, sites)]
     if HUB in sites.names:
         problems.append(f"a site is called {HUB!r}, which is the coordinator's own name; rename that source")
     if problems:
         raise StudyError(study.name, problems)
     torch.default_generator.manual_seed(seeded(study.seed, "weights"))
-    weights = Weights.of_model(task.model())
+    model = task.model()
+    parts = [name for name, _ in model.named_children()]
+    if unknown := [name for name in private if name not in parts]:
+        near = nearest(unknown[0], parts)
+        said = f"did you mean {near!r}?" if near else f"it has {', '.join(parts)}"
+        raise StudyError(study.name, [f"sites.private names {unknown[0]!r}, which is no part of the model; {said}"])
+    weights = Weights({name: w for name, w in Weights.of_model(model).items() if not belongs(name, private)})
     layouts = {"model": weights.layout, "counts": task.counts()}
     sizes = {**task.sizes(), **study.method.sizes(task, weights)}
-    host = Host(study.method, task, sites, out / "memory")
+    host = Host(study.method, task, sites, out / "memory", private=private)
     return Built(study, task, sites, host, weights, Manifest(layouts, sizes, weights.flat.dtype), raw)
 
 

@@ -54,6 +54,7 @@ __all__ = [
 CHECKPOINT_SECONDS = 5.0
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 LOCK = ".lock"
+PRIVATE = "Not here: {}. Each site keeps its own; in a simulation, as memory/<site>/OwnPart-*.kept in the run folder.\n"
 
 
 class RunError(RuntimeError):
@@ -399,6 +400,8 @@ class _Loop:
             model = self.out / "model"
             write(model / "weights.safetensors", save_tensors(dict(state.weights)))
             write(model / "study.toml", self.study.toml().encode())
+            if private := self.study.sites.private:
+                write(model / "private.txt", PRIVATE.format(", ".join(private)).encode())
         write_json(self.out / "metrics.json", told)
         return Result(self.out, rounds, final, reached, stopped)
 

@@ -84,6 +84,8 @@ class Sites(_Table):
     """Their number, instead of `fraction`."""
     quorum: Annotated[int, Field(ge=1)] = 1
     """With fewer usable replies the run stops."""
+    private: tuple[str, ...] = ()
+    """Parts of the model, by module name, that each site trains and keeps for itself."""
 
 
 def _some(values: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -144,12 +144,12 @@ class Method(Generic[S]):
 
     @on_site
     def evaluate(self, exam: Exam, site: Site) -> Counts:
-        """Try the shared model on the site's own examples."""
+        """Try the shared model, with the site's private part if it has one, on the site's own examples."""
         return self.tried(exam.weights, exam.split, site)
 
     def tried(self, weights: Weights, split: str, site: Site) -> Counts:
         """The counts of these weights on one split of the site's."""
-        model = Bench.of(site.task).load(weights).eval()
+        model = Bench.at(site, weights).model.eval()
         return Counts(Weights(site.task.count(model, site.data.split(split))))
 
     def sizes(self, task: Task, weights: Weights) -> Mapping[str, int]:  # noqa: ARG002 -- a hook

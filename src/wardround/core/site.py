@@ -5,7 +5,8 @@ The coordinator's desk is a site too (`cohort.hub`): it has data, a generator an
 Rules of this file:
 1. Chance at a site comes from (seed, round, site, step) alone: the order in which sites work cannot matter.
 2. What a site keeps is a `Private` on its own disk, one version per exchange: a round that is run again after
-   a crash recalls what it recalled the first time.
+   a crash recalls what it recalled the first time. What it only holds is gone with the process: a method that
+   exchanges many times in a round keeps at its end, for the round is run again from its start.
 3. Nothing that a step returns leaves unless it is the `Message` that the step declares.
 """
 
@@ -23,7 +24,7 @@ from wardround.core.files import seal, unseal, write
 from wardround.core.record import Message, Private, decode
 from wardround.core.weights import Layout
 
-__all__ = ["Batch", "ClassTask", "Examples", "Exchange", "Memory", "Site", "SiteData", "Task", "seeded"]
+__all__ = ["Batch", "ClassTask", "Examples", "Exchange", "Held", "Memory", "Site", "SiteData", "Task", "seeded"]
 
 P = TypeVar("P", bound=Private)
 
@@ -122,14 +123,25 @@ def seeded(*parts: object) -> int:
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little") >> 1
 
 
+Held = dict[type[Private], list[tuple[tuple[int, int], Private]]]
+"""Records that a process has at hand, by kind, each with the exchange it is of; the newest last."""
+
+
 class Memory:
     """What one site keeps between rounds, on its own disk."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, held: "Held | None" = None) -> None:
         self.folder = folder
+        self.held: Held = {} if held is None else held
+
+    def hold(self, record: Private, exchange: Exchange) -> None:
+        """Remember the record until the round is over or the process ends; the one before it too, for a repeat."""
+        versions = self.held.setdefault(type(record), [])
+        versions[:] = [*versions, ((exchange.round, exchange.number), record)][-2:]
 
     def keep(self, record: Private, exchange: Exchange) -> None:
         """Store the record as of this exchange; forget versions that no resumed round can ask for."""
+        self.held.pop(type(record), None)
         versions = self._versions(type(record))
         now = (exchange.round, exchange.number)
         write(self._path(type(record), now), seal(record.encode()))
@@ -141,8 +153,17 @@ class Memory:
     def recall(self, kind: type[P], exchange: Exchange) -> P | None:
         """The newest record of this kind from before this exchange."""
         now = (exchange.round, exchange.number)
+        for version, record in reversed(self.held.get(kind, [])):
+            if version[0] == now[0] and version < now:
+                return cast("P", record)
         version = max((v for v in self._versions(kind) if v < now), default=None)
         return None if version is None else decode(kind, unseal(self._path(kind, version)))
+
+    def knows(self, kind: type[Private], exchange: Exchange) -> bool:
+        """Whether there is a record of this kind from before this exchange."""
+        now = (exchange.round, exchange.number)
+        held = any(version[0] == now[0] and version < now for version, _ in self.held.get(kind, []))
+        return held or any(version < now for version in self._versions(kind))
 
     def _versions(self, kind: type[Private]) -> list[tuple[int, int]]:
         names = [path.name for path in self.folder.iterdir()] if self.folder.is_dir() else []
@@ -164,9 +185,12 @@ class Site:
         memory: Memory,
         exchange: Exchange,
         received: Message | None = None,
+        private: tuple[str, ...] = (),
     ) -> None:
         self.name = name
         self.task = task
+        self.private = private
+        """The parts of the model, by module name, that never leave this site."""
         self.exchange = exchange
         self.received = received
         self._opened = opened
@@ -196,8 +220,17 @@ class Site:
         self._memory.keep(record, self.exchange)
         self._kept[type(record)] = record
 
+    def hold(self, record: Private) -> None:
+        """Remember the record until the end of the round, without a disk; `keep` it by then."""
+        self._memory.hold(record, self.exchange)
+        self._kept[type(record)] = record
+
+    def knows(self, kind: type[Private]) -> bool:
+        """Whether there is a record of this kind to recall."""
+        return kind in self._kept or self._memory.knows(kind, self.exchange)
+
     def recall(self, kind: type[P], default: P | None = None) -> P:
-        """The record of this kind that was kept last, or the default."""
+        """The record of this kind that was kept or held last, or the default."""
         kept = cast("P | None", self._kept.get(kind)) or self._memory.recall(kind, self.exchange) or default
         if kept is None:
             raise LookupError(f"{self.name} has kept no {kind.__name__} yet, and no default was given")

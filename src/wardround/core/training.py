@@ -5,6 +5,9 @@
 Every local correction is a term of the loss. Terms in the weights alone (`Pull`, `Tilt`) have gradients
 simple enough to be written down; they are added to the buffer into which back-propagation writes. Terms
 in the data replace `LocalTraining.loss`.
+
+A study may make parts of the model private (`[sites] private = ["lstm", "crf"]`, by module name). A site trains them
+with the rest, keeps them, and tries them with the shared weights; only the shared ones are weights to a method.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,10 +19,11 @@ import torch
 from annotated_types import Ge, Gt, Le
 from torch import Tensor, nn
 
-from wardround.core.site import Batch, Site, Task
+from wardround.core.record import Private
+from wardround.core.site import Batch, Site, Task, seeded
 from wardround.core.weights import Layout, Weights
 
-__all__ = ["Bench", "LocalTraining", "Pull", "Term", "Tilt", "Trained"]
+__all__ = ["Bench", "LocalTraining", "OwnPart", "Pull", "Term", "Tilt", "Trained", "belongs"]
 
 
 class Term(Protocol):
@@ -51,47 +55,89 @@ class Tilt:
         gradient.add_(self.direction.flat)
 
 
+class OwnPart(Private):
+    """The part of the model that stays at its site."""
+
+    weights: Weights
+
+
+def belongs(name: str, modules: Sequence[str]) -> bool:
+    """Whether a parameter lies in one of these modules."""
+    return any(name == module or name.startswith(f"{module}.") for module in modules)
+
+
 class Bench:
-    """The process's one model of a task, its weights and gradients each in a single buffer."""
+    """The process's one model of a task, its weights and gradients each in a single buffer, private ones last."""
 
-    _benches: ClassVar["WeakKeyDictionary[Task, Bench]"] = WeakKeyDictionary()
+    _benches: ClassVar["WeakKeyDictionary[Task, dict[tuple[str, ...], Bench]]"] = WeakKeyDictionary()
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, private: tuple[str, ...] = ()) -> None:
         self.model = model
         if any(getattr(part, "track_running_stats", False) for part in model.modules()):
             raise ValueError(
                 "the model keeps running statistics (batch normalisation), which are no weights and would pass from "
                 "site to site; use layer normalisation"
             )
-        parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
-        self.layout = Layout((name, tuple(p.shape)) for name, p in parameters.items())
-        weights = Weights.of_model(model)
-        self.flat = weights.flat.clone()
+        trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
+        parameters = dict(sorted(trained.items(), key=lambda item: belongs(item[0], private)))  # stable
+        whole = Layout((name, tuple(p.shape)) for name, p in parameters.items())
+        own = {name: shape for name, shape in whole.shapes.items() if belongs(name, private)}
+        self.layout = Layout((name, shape) for name, shape in whole.shapes.items() if name not in own)
+        self.own = Layout(own.items())
+        self.flat = Weights(parameters).flat.clone()
         self.gradient = torch.zeros_like(self.flat)
         for name, parameter in parameters.items():
-            part, shape = self.layout.slices[name], self.layout.shapes[name]
+            part, shape = whole.slices[name], whole.shapes[name]
             parameter.data = self.flat[part].view(shape)
             parameter.grad = self.gradient[part].view(shape)
+        size = self.layout.size
+        self.shared, self.private = self.flat[:size], self.flat[size:]
+        self.shared_gradient, self.private_gradient = self.gradient[:size], self.gradient[size:]
 
     @classmethod
-    def of(cls, task: Task) -> "Bench":
+    def of(cls, task: Task, private: tuple[str, ...] = ()) -> "Bench":
         """The bench of this task: built once per process, lent to one site at a time."""
-        if task not in cls._benches:
-            with torch.random.fork_rng(devices=[]):  # the first site of a process draws what any other does
-                torch.default_generator.manual_seed(0)  # and what is frozen is the same in all processes
-                cls._benches[task] = cls(task.model())
-        return cls._benches[task]
+        known = cls._benches.setdefault(task, {})
+        if private not in known:  # what is frozen is the same in all processes, hence the 0
+            known[private] = cls(_drawn(task, 0), private)
+        return known[private]
+
+    @classmethod
+    def at(cls, site: Site, weights: Weights) -> "Bench":
+        """The bench of the site's model, with these shared weights and the site's own part."""
+        bench = cls.of(site.task, site.private)
+        bench.load(weights)
+        if bench.own.size:
+            own = site.recall(OwnPart) if site.knows(OwnPart) else bench._begun(site)
+            bench.private.copy_(own.weights.flat)
+        return bench
+
+    def _begun(self, site: Site) -> OwnPart:
+        """The part that the site begins with, drawn by its name."""
+        model = _drawn(site.task, seeded(site.exchange.seed, site.name, "own part"))
+        return OwnPart(Weights({name: p for name, p in model.named_parameters() if name in self.own.shapes}))
 
     def load(self, weights: Weights) -> nn.Module:
         """The model with these weights."""
         if weights.layout != self.layout:
             raise ValueError(f"these weights are another model's: {self.layout.differs(weights.layout)}")
-        self.flat.copy_(weights.flat)
+        self.shared.copy_(weights.flat)
         return self.model
 
     def weights(self) -> Weights:
-        """A copy of the model's weights."""
-        return Weights.of_flat(self.flat.clone(), self.layout)
+        """A copy of the model's shared weights."""
+        return Weights.of_flat(self.shared.clone(), self.layout)
+
+    def own_part(self) -> OwnPart:
+        """A copy of the private ones, for the site to keep."""
+        return OwnPart(Weights.of_flat(self.private.clone(), self.own))
+
+
+def _drawn(task: Task, seed: int) -> nn.Module:
+    """A model from this seed, without a trace in the chance of others."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        return task.model()
 
 
 class SGD:
@@ -150,8 +196,8 @@ class LocalTraining:
 
     def train(self, site: Site, weights: Weights, terms: Sequence[Term] = ()) -> Trained:
         """The weights after the site's local work, from `weights` on; unchanged if it has no examples."""
-        bench = Bench.of(site.task)
-        model = bench.load(weights).train()
+        bench = Bench.at(site, weights)
+        model = bench.model.train()
         lr = self.lr * self.decay ** (site.exchange.round - 1)
         optimizer = self._optimizer(lr, bench.flat)
         steps = 0
@@ -159,9 +205,11 @@ class LocalTraining:
             bench.gradient.zero_()
             self.loss(site, model, batch).backward()  # type: ignore[no-untyped-call]  # torch's own gap
             for term in terms:
-                term.add_gradient(bench.flat, bench.gradient)
+                term.add_gradient(bench.shared, bench.shared_gradient)
             optimizer.step(bench.flat, bench.gradient)
             steps += 1
+        if bench.own.size:
+            site.keep(bench.own_part())
         return Trained(bench.weights(), steps, lr)
 
     def loss(self, site: Site, model: nn.Module, batch: Batch) -> Tensor:
@@ -169,14 +217,17 @@ class LocalTraining:
         return site.task.loss(model, batch)
 
     def full_gradient(self, site: Site, weights: Weights) -> Weights:
-        """The gradient of the mean loss over all the site's training examples."""
-        bench = Bench.of(site.task)
-        model = bench.load(weights).train()
+        """The gradient of the mean loss over all the site's training examples; a private part takes its step."""
+        bench = Bench.at(site, weights)
+        model = bench.model.train()
         bench.gradient.zero_()
         count = len(site.data.train)
         for batch in site.task.batches(site.data.train, self.batch, None):
             (self.loss(site, model, batch) * (len(batch) / count)).backward()  # type: ignore[no-untyped-call]
-        return Weights.of_flat(bench.gradient.clone(), bench.layout)
+        if bench.own.size:
+            bench.private.add_(bench.private_gradient, alpha=-self.lr * self.decay ** (site.exchange.round - 1))
+            site.keep(bench.own_part())
+        return Weights.of_flat(bench.shared_gradient.clone(), bench.layout)
 
     def _work(self, site: Site) -> Iterator[Batch]:
         """The batches of one round."""

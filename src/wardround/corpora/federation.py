@@ -172,7 +172,7 @@ def opened(chosen: Any) -> Corpus:
 
 def federate(corpus: Corpus, partition: Partition | None, seed: int) -> Sites:
     """The corpus's own sites, or those that the partition makes, the same for the same seed."""
-    problems = corpus.problems if isinstance(corpus, AsCorpus) else None
+    problems: Problems | None = getattr(corpus, "problems", None)
     if partition is None:
         return Sites(corpus.names(), corpus.open, problems)
     cut = _Cut(corpus, partition, seed)
@@ -187,19 +187,28 @@ def pooled(sites: Sites) -> Sites:
 class Prepared:
     """A federation whose examples a task has made ready."""
 
-    def __init__(self, sites: Sites, task: Any) -> None:
-        self.names, self._raw, self._task = sites.names, sites.raw, task
+    def __init__(self, sites: Sites, task: Any, private: tuple[str, ...] = ()) -> None:
+        self.names, self._raw, self._task, self._private = sites.names, sites.raw, task, private
+        self._tasks: dict[str, Any] = {}
 
     def open(self, name: str) -> SiteData:
         """One site's data as the task takes them."""
         train, test = self._raw(name)
-        ready: Callable[[Raw], Examples] = self._task.examples
+        ready: Callable[[Raw], Examples] = (self.task(name) or self._task).examples
         return SiteData(ready(train), ready(test))
 
+    def task(self, name: str) -> Any:
+        """The task as this site has it, where a task says how it differs by site (`at`)."""
+        if not hasattr(self._task, "at") or name not in self.names:
+            return None
+        if name not in self._tasks:
+            self._tasks[name] = self._task.at(name, self._raw(name)[0], self._private)
+        return self._tasks[name]
 
-def prepared(sites: Sites, task: Any) -> Prepared:
+
+def prepared(sites: Sites, task: Any, private: tuple[str, ...] = ()) -> Prepared:
     """The same sites with data as the task takes them."""
-    return Prepared(sites, task)
+    return Prepared(sites, task, private)
 
 
 def _pool(corpus: Corpus) -> tuple[Raw, Raw]:

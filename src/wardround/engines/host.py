@@ -16,7 +16,7 @@ from wardround.core.files import file_name
 from wardround.core.method import Method
 from wardround.core.record import Message
 from wardround.core.serve import serve
-from wardround.core.site import Exchange, Memory, Site, SiteData, Task
+from wardround.core.site import Exchange, Held, Memory, Site, SiteData, Task
 
 __all__ = ["Federation", "Host"]
 
@@ -43,16 +43,23 @@ class Host:
         federation: Federation,
         memory: Path,
         layers: Sequence[Layer] = (),
+        private: tuple[str, ...] = (),
     ) -> None:
         self.method, self.task, self.memory, self.layers = method, task, memory, tuple(layers)
+        self.private = private
+        self.task_at: Callable[[str], Task | None] = getattr(federation, "task", lambda _: None)
+        """The task as a site has it, where that differs: with a tag set of its own, say."""
+        self.held: dict[str, Held] = {}
+        """What sites hold between the exchanges of a round."""
         self.opened: Callable[[str], SiteData] = lru_cache(maxsize=AT_HAND)(federation.open)
         self.error: Exception | None = None
         """The last error of a step, for those who may read it."""
 
     def site(self, name: str, exchange: Exchange, received: Message | None = None) -> Site:
         """The site of this name, at this exchange."""
-        memory = Memory(self.memory / file_name(name))
-        return Site(name, self.task, lambda: self.opened(name), memory, exchange, received)
+        memory = Memory(self.memory / file_name(name), self.held.setdefault(name, {}))
+        task = self.task_at(name) or self.task
+        return Site(name, task, lambda: self.opened(name), memory, exchange, received, self.private)
 
     def serve(self, name: str, exchange: Exchange, message: Message) -> Message | Fault:
         """The site's reply, or the fault in its place."""

@@ -3,6 +3,8 @@
 Serial, pooled and strict runs give the same bits: a site's work depends only on the message, its data and its
 seed, and every process computes with one thread.
 
+Within a round a site stays with its worker, where it may hold something between exchanges.
+
 Workers are plain processes that rebuild the study from its text (`wardround.worker`) and speak frames over
 pipes, in our own encoding: no pickle. A worker that dies is replaced and its site asked again; a site whose
 worker dies twice is at fault.
@@ -85,6 +87,9 @@ class Pool:
     def __init__(self, spec: Mapping[str, Any], workers: int, host: Host, ledger: Ledger | None) -> None:
         self.spec, self.host, self.ledger = spec, host, ledger
         self.workers = [_Worker(spec) for _ in range(workers)]
+        self.round = 0
+        self.seats: dict[str, _Worker] = {}
+        """Who served each site in this round."""
 
     def deliver(
         self, exchange: Exchange, step: Step[Any, R], messages: Mapping[str, Message]
@@ -102,15 +107,23 @@ class Pool:
         self, exchange: Exchange, step: Step[Any, R], messages: Mapping[str, Message]
     ) -> Iterator[tuple[str, R | Fault]]:
         encoded: dict[int, bytes] = {}
+        if exchange.round != self.round:
+            self.round, self.seats = exchange.round, {}
         queue = deque(messages)
         tries = dict.fromkeys(messages, 0)
         busy: dict[_Worker, str] = {}
         idle = list(self.workers)
         with selectors.DefaultSelector() as selector:
 
+            def waiting() -> str | None:
+                """The next site whose worker is free; any may serve one that has none yet."""
+                return next((n for n in queue if self.seats.get(n, idle[-1]) in idle), None) if idle else None
+
             def deal() -> None:
-                while queue and idle:
-                    name, worker = queue.popleft(), idle.pop()
+                while (name := waiting()) is not None:
+                    worker = self.seats.setdefault(name, idle[-1])
+                    queue.remove(name)
+                    idle.remove(worker)
                     message = messages[name]
                     data = encoded.setdefault(id(message), b"") or message.encode()
                     encoded[id(message)] = data
@@ -130,6 +143,7 @@ class Pool:
                         code = worker.stop()
                         replacement = _Worker(self.spec)
                         self.workers[self.workers.index(worker)] = replacement
+                        self.seats |= {n: replacement for n, seat in self.seats.items() if seat is worker}
                         worker = replacement
                         if tries[name] < 2:
                             queue.appendleft(name)
