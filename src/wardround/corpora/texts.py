@@ -84,6 +84,12 @@ class AsCorpus:
             return tuple(self.reader.labels)
         return tuple(sorted({label for document in self._split("train").documents for label in document.labels}))
 
+    @property
+    def negative(self) -> str:
+        """The label of documents in which there is nothing to be found, if the reader says so."""
+        found: str = getattr(self.reader, "negative", "")
+        return found if found in self.labels else ""
+
     @cached_property
     def types(self) -> tuple[str, ...]:
         """The reader's entity types, or those that occur in its training split."""
