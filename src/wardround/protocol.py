@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 from wardround.build import build, drawn
-from wardround.core.cohort import Seen
+from wardround.core.cohort import EVALUATION, Seen
 from wardround.core.method import Exam
 from wardround.engines.inline import Serial
 from wardround.run import one_thread
@@ -43,7 +43,7 @@ def rehearsed(study: Study, rounds: int = 2) -> list[Seen]:
             names = drawn(study, built.sites.names, round_)
             state = study.method.round(state, built.cohort(round_, names, engine, watch=seen))
         cohort = built.cohort(rounds, built.sites.names, engine, watch=seen)
-        cohort.exchanges = 1000
+        cohort.exchanges = EVALUATION
         verb = cohort.ask if study.evaluation.each else cohort.total
         for split in study.evaluation.splits:
             verb(study.method.evaluate, Exam(state.weights, split))

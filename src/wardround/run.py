@@ -35,7 +35,7 @@ from safetensors.torch import save as save_tensors
 from wardround import __version__
 from wardround.build import Built, build, drawn, prefix
 from wardround.checkpoint import Checkpoint, load_newest, oldest_round, save
-from wardround.core.cohort import Cohort, Seen
+from wardround.core.cohort import EVALUATION, Cohort, Seen
 from wardround.core.files import write
 from wardround.core.method import Counts, Exam
 from wardround.core.record import Record
@@ -263,7 +263,7 @@ class _Loop:
         round_ = checkpoint.round if checkpoint else 0
         self._journal_back_to(checkpoint)
         if checkpoint is None:
-            write_json(self.out / "data.json", describe(self.built.raw))
+            write_json(self.out / "data.json", describe(self.built.raw, self.built.task))
             state: Any = self.method.start(self.built.weights, self._cohort(0, names))
             self._settle(0, state)
         else:
@@ -308,7 +308,7 @@ class _Loop:
         metrics: dict[str, float] = {}
         per_site: dict[str, dict[str, float]] = {}
         cohort = self._cohort(line.round, self.built.sites.names)
-        cohort.exchanges = 1000  # evaluation comes after whatever the method did in this round
+        cohort.exchanges = EVALUATION
         for split in self.study.evaluation.splits:
             exam = Exam(weights, split)
             start = prefix(split)

@@ -24,10 +24,12 @@ from wardround.core.method import Step
 from wardround.core.record import Message
 from wardround.core.site import Exchange, Site
 
-__all__ = ["BelowQuorum", "Cohort", "Engine", "Fault", "Layer", "Seen", "Traffic"]
+__all__ = ["EVALUATION", "BelowQuorum", "Cohort", "Engine", "Fault", "Layer", "Seen", "Traffic"]
 
 M = TypeVar("M", bound=Message)
 R = TypeVar("R", bound=Message)
+
+EVALUATION = 10**6  # where the numbers of a round's evaluations begin: after whatever the method did in it
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from wardround.core.record import Private
 from wardround.core.site import Batch, Site, Task, seeded
 from wardround.core.weights import Layout, Weights
 
-__all__ = ["Bench", "LocalTraining", "OwnPart", "Pull", "Term", "Tilt", "Trained", "belongs"]
+__all__ = ["SGD", "Adam", "Bench", "LocalTraining", "OwnPart", "Pull", "Term", "Tilt", "Trained", "belongs"]
 
 
 class Term(Protocol):
@@ -108,11 +108,11 @@ class Bench:
         bench = cls.of(site.task, site.private)
         bench.load(weights)
         if bench.own.size:
-            own = site.recall(OwnPart) if site.knows(OwnPart) else bench._begun(site)
+            own = site.recall(OwnPart) if site.knows(OwnPart) else bench.begun(site)
             bench.private.copy_(own.weights.flat)
         return bench
 
-    def _begun(self, site: Site) -> OwnPart:
+    def begun(self, site: Site) -> OwnPart:
         """The part that the site begins with, drawn by its name."""
         model = _drawn(site.task, seeded(site.exchange.seed, site.name, "own part"))
         return OwnPart(Weights({name: p for name, p in model.named_parameters() if name in self.own.shapes}))
@@ -151,12 +151,21 @@ class SGD:
         flat.add_(gradient, alpha=-self.lr)
 
 
-class Adam:
-    """Adam (Kingma and Ba 2015) with ε outside the root; its moments start at zero."""
+Moments = tuple[int, Tensor, Tensor]
+"""Where an Adam stands: its steps so far, and its first and second moments."""
 
-    def __init__(self, lr: float, betas: tuple[float, float], eps: float, like: Tensor) -> None:
+
+class Adam:
+    """Adam (Kingma and Ba 2015) with ε outside the root; its moments start at zero, or go on from given ones."""
+
+    def __init__(
+        self, lr: float, betas: tuple[float, float], eps: float, like: Tensor, moments: "Moments | None" = None
+    ) -> None:
         self.lr, self.betas, self.eps, self.steps = lr, betas, eps, 0
-        self.first, self.second = torch.zeros_like(like), torch.zeros_like(like)
+        if moments is None:
+            self.first, self.second = torch.zeros_like(like), torch.zeros_like(like)
+        else:
+            self.steps, self.first, self.second = moments[0], moments[1].clone(), moments[2].clone()
 
     def step(self, flat: Tensor, gradient: Tensor) -> None:
         """One step, in place."""

@@ -80,10 +80,14 @@ class Problems:
 
     def note(self, kind: str, path: Path | str, line: int) -> None:
         """One more of this kind; `kind` is a fixed phrase and never holds text from the file."""
+        self.at(kind, f"{Path(path).name}:{line}")
+
+    def at(self, kind: str, place: str) -> None:
+        """The same, where the place is a document's id."""
         self.counts[kind] += 1
         places = self.places.setdefault(kind, [])
         if len(places) < PLACES:
-            places.append(f"{Path(path).name}:{line}")
+            places.append(place)
 
     def __str__(self) -> str:
         return "\n".join(f"{kind}: {n} ({', '.join(self.places[kind])})" for kind, n in self.counts.items())

@@ -36,7 +36,7 @@ import rjieba
 
 from wardround.corpora.reading import DataError, open_text
 
-__all__ = ["Cache", "Characters", "Hashed", "Jieba", "Listed", "Segmenter", "Vocabulary", "Words", "hashed"]
+__all__ = ["Cache", "Characters", "Hashed", "Jieba", "Listed", "Segmenter", "Vocabulary", "Words", "hashed", "plain"]
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ class Segmenter(Protocol):
         """The tokens in the order of the text."""
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Composed characters, and none of the invisible ones that make equal words differ."""
     return re.sub("[\u00ad\u200b-\u200f\u2060\ufeff\ud800-\udfff]", "", unicodedata.normalize("NFC", text))
 
@@ -65,7 +65,7 @@ class Words:
 
     def __call__(self, text: str) -> list[str]:
         """The tokens of `text`; "2.5" is three."""
-        return re.findall(r"\w+|[^\w\s]", _plain(text).lower())
+        return re.findall(r"\w+|[^\w\s]", plain(text).lower())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +81,7 @@ class Characters:
 
     def __call__(self, text: str) -> list[str]:
         """The tokens of `text`; with runs "CT" and "2.5" are one each."""
-        return re.findall(r"[A-Za-zÀ-ɏ]+|\d+(?:\.\d+)?|\S" if self.runs else r"\S", _plain(text))
+        return re.findall(r"[A-Za-zÀ-ɏ]+|\d+(?:\.\d+)?|\S" if self.runs else r"\S", plain(text))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +117,7 @@ class Jieba:
 
     def __call__(self, text: str) -> list[str]:
         """The tokens of `text`; words that no dictionary holds are guessed by jieba's HMM."""
-        return [token for token in self._cutter.cut(_plain(text)) if not token.isspace()]
+        return [token for token in self._cutter.cut(plain(text)) if not token.isspace()]
 
     def __getstate__(self) -> dict[str, Any]:
         # The dictionary does not pickle; each process loads its own.

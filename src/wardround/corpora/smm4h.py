@@ -6,8 +6,8 @@
 
 Weissenbacher et al., SMM4H 2019 (by agreement: not ours to ship). A row per reaction, or one row with `-` as offsets
 for a tweet without any; a header is optional. All rows of a tweet become one document. The drug is named, not placed:
-its occurrences in the tweet, capitals aside and as whole words, become entities of type Drug; where there is none that is
-counted. Words that do not stand at their offsets are looked for nearby, and counted.
+its occurrences in the tweet, capitals aside and as whole words, become entities of type Drug; where there is none,
+that is counted. Words that do not stand at their offsets are looked for nearby, and counted.
 """
 
 import re

@@ -8,6 +8,7 @@ from wardround.core.method import Method
 from wardround.methods.fedatt import FedAtt
 from wardround.methods.fedavg import FedAvg
 from wardround.methods.feddyn import FedDyn
+from wardround.methods.fedner import FedNER
 from wardround.methods.fedpa import FedPA
 from wardround.methods.fedprox import FedProx
 from wardround.methods.fedsgd import FedSGD
@@ -44,6 +45,7 @@ METHODS: dict[str, Named] = {
     "fedpa": Named(FedPA),
     "scaffold": Named(Scaffold),
     "feddyn": Named(FedDyn),
+    "fedner": Named(FedNER),
     "fedavgs": Named(FedAvg, ADAM),
     "fedavgt": Named(FedAvg, {**ADAM, "eps": TENSORFLOW_EPS}),
     "fedproxp": Named(FedProx, ADAM),
