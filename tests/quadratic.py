@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeVar, cast
 import torch
 from torch import Tensor, nn
 
-from wardround.core.cohort import Cohort, Engine, Fault, Layer, Seen
+from wardround.core.cohort import EVALUATION, Cohort, Engine, Fault, Layer, Seen
 from wardround.core.manifest import Manifest
 from wardround.core.method import Counts, Exam, Method, State, Step
 from wardround.core.record import Message, Private
@@ -152,9 +152,10 @@ class Trial(Generic[S]):
         layers: Sequence[Layer] = (),
         backwards: bool = False,
         seed: int = SEED,
+        private: tuple[str, ...] = (),
     ) -> None:
         self.method, self.names, self.layers, self.seed = method, tuple(sorted(sites)), tuple(layers), seed
-        self.host = Host(method, task, _Given(sites), folder)
+        self.host = Host(method, task, _Given(sites), folder, private=private)
         sizes = {**task.sizes(), **method.sizes(task, start)}
         self.manifest = Manifest({"model": start.layout, "counts": task.counts()}, sizes, start.flat.dtype)
         serial = Serial(self.host, None, self.manifest, strict=True)
@@ -188,7 +189,7 @@ class Trial(Generic[S]):
     def tried(self, *names: str) -> dict[str, float]:
         """The task's figures for the shared model, over these sites or over all."""
         cohort = self.cohort(names or self.names)
-        cohort.exchanges = 1000
+        cohort.exchanges = EVALUATION
         return self.host.task.metrics(self._counts(cohort).numbers)
 
     def _counts(self, cohort: Cohort) -> Counts:

@@ -51,6 +51,29 @@ class Dying(FedAvg):
 """
 
 
+KILLED = """
+import os, signal
+from dataclasses import dataclass
+from pathlib import Path
+from wardround.core.site import Site
+from wardround.core.method import on_site
+from wardround.methods.fedner import FedNER, Turn
+from wardround.methods.fedsgd import Gradient
+
+@dataclass(frozen=True, kw_only=True)
+class Killed(FedNER):
+    "FedNER whose process is killed in the exchange that a file names, once."
+
+    @on_site
+    def grade(self, turn: Turn, site: Site) -> Gradient:
+        mark = Path(f"kill-{site.exchange.round}-{site.exchange.number}-{site.name}")
+        if mark.exists():
+            mark.unlink()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return FedNER.grade.function(self, turn, site)
+"""
+
+
 def pausing_study(folder: Path, method: str, rounds: int = 4) -> Path:
     write_module(folder, PAUSING)
     return small_study(folder, method={"name": f"mine:{method}"}, rounds=rounds, sites={"fraction": 0.67})
@@ -232,3 +255,31 @@ def test_interrupted_from_the_keyboard_a_run_says_how_to_go_on(tmp_path: Path, w
     assert (130, f"stopped; nothing is lost, go on with: {again}\n") == (ended.code, ended.err)
     assert 0 == cli(*arguments, *SERIAL, "--resume", cwd=tmp_path).code
     assert_same(expected, tmp_path / "my run")
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_killed_between_the_exchanges_of_a_round_private_parts_end_with_the_same_bits(
+    tmp_path: Path, workers: int
+) -> None:
+    """What sites held is gone with their process; their disk has the end of the round before."""
+    write_module(tmp_path, KILLED)
+    path = small_study(
+        tmp_path,
+        rounds=3,
+        method={"name": "mine:Killed", "steps": 3},
+        task={"name": "tagging", "buckets": 50, "embedding": 4, "character": 4, "filters": 4, "hidden": 4},
+        corpus={"name": "clinic", "hospitals": 3, "documents": 6, "test_documents": 2},
+        sites={"private": ["lstm", "crf"]},
+    )
+    expected = uninterrupted(tmp_path, path)
+    options = ("--workers", workers, "--quiet", *EAGER)
+    # The first exchange of a round holds nothing yet, so that with workers its site is just asked again.
+    for names in (("1-1-hospital-0", "1-3-hospital-1"), ("2-2-hospital-2",), ("3-3-hospital-2",)):
+        for name in names:
+            (tmp_path / f"kill-{name}").touch()
+        while list(tmp_path.glob("kill-*")):
+            ended = cli("run", path, "--out", "run", *options, "--resume", cwd=tmp_path)
+            assert (-signal.SIGKILL if workers == 1 else 1) == ended.code
+            assert ("failed in step 'grade'" in ended.err) == (workers > 1)
+    assert 0 == cli("run", path, "--out", "run", *options, "--resume", cwd=tmp_path).code
+    assert_same(expected, tmp_path / "run")

@@ -12,6 +12,7 @@ from wardround.core.record import Message, Record, reveals_of
 from wardround.methods import METHODS
 from wardround.methods.fedatt import FedAtt
 from wardround.methods.feddyn import FedDyn
+from wardround.methods.fedner import FedNER
 from wardround.methods.fedpa import FedPA
 from wardround.protocol import rehearsed, toy
 from wardround.study import Study, StudyError, cells
@@ -19,12 +20,13 @@ from wardround.study import Study, StudyError, cells
 VARIANTS: dict[str, list[Method[Any]]] = {
     "feddyn": [FedDyn(by_size=True)],
     "fedatt": [FedAtt(per_tensor=False), FedAtt(norm="spectral"), FedAtt(nearer=True)],
+    "fedner": [FedNER(ask_sizes=False), FedNER(server="sgd", optimizer="sgd", steps_per_exchange=2)],
     "fedpa": [FedPA(per_tensor=True), FedPA(nearer=True)],
 }
 """Settings under which a method may use steps that it does not use otherwise, or ask where it only totals."""
 
-ASKING: set[str] = set()
-"""The methods that must see each site's reply, and so cannot run under secure aggregation. None so far."""
+ASKING = {"fedner"}
+"""The methods that see a site's reply: FedNER its number of examples, once, unless it is told not to ask."""
 
 KINDS = sorted({named.kind for named in METHODS.values()}, key=lambda kind: kind.__name__)
 

@@ -2,8 +2,8 @@
 
 Starting workers costs seconds, so the pool runs only the methods that differ in what it has to carry: site memory
 beside a message as state (scaffold) and beside a state that is no message (feddyn), no memory but tensors beside the
-weights (fedpap), an evaluation that recalls (local), and a user's own module. The others differ from these only in
-arithmetic, which serial against strict covers.
+weights (fedpap), many exchanges in a round and memory between them (fedner), an evaluation that recalls (local), and a
+user's own module. The others differ from these only in arithmetic, which serial against strict covers.
 """
 
 import hashlib
@@ -65,7 +65,7 @@ class MyMethod(LocalTraining, Method[Global]):
         return Signs(Weights.of_flat(change.flat.sign(), change.layout), count)
 '''
 MINE = "my_module:MyMethod"
-POOLED = {"scaffold", "feddyn", "fedpap", "local", MINE}
+POOLED = {"fedner", "scaffold", "feddyn", "fedpap", "local", MINE}
 
 
 @pytest.fixture(scope="module")
@@ -79,15 +79,26 @@ def beside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     sys.modules.pop("my_module", None)
 
 
-def outcome(method: str, out: Path, beside: Path, **engine: Any) -> dict[str, Any]:
+FEATURES = {"task": {"name": "features"}, "corpus": {"name": "synthetic", "sites": 3, "largest": 40}}
+TAGGING = {
+    "task": {
+        "name": "tagging", "buckets": 50, "embedding": 4, "character": 4, "filters": 4, "hidden": 4,
+        "schemes": {"hospital-1": "BIOES"},
+    },
+    "corpus": {"name": "clinic", "hospitals": 3, "documents": 6, "test_documents": 2},
+    "sites": {"private": ["lstm", "crf"]},
+}  # fmt: skip
+"""Sites with tag sets and schemes of their own, and the parts of the model that go with these."""
+
+
+def outcome(method: str, out: Path, beside: Path, data: dict[str, Any] | None = None, **engine: Any) -> dict[str, Any]:
     """Everything that a run leaves behind, but for the time it took."""
     tables = {
         "name": "matrix",
         "rounds": 2,
         "method": {"name": method},
-        "task": {"name": "features"},
-        "corpus": {"name": "synthetic", "sites": 3, "largest": 40},
         "evaluation": {"each": True, "splits": ["test", "train"]},
+        **(data or FEATURES),
     }
     study = cells(tables, folder=beside)[0].study
     run(study, out, folder=beside, checkpoint_seconds=0, **engine)
@@ -131,5 +142,21 @@ def test_engines_agree(method: str, beside: Path, tmp_path: Path) -> None:
     assert shares == ("model/weights.safetensors" in serial["files"])
     assert [1, 2] == [line["round"] for line in serial["journal"]]
     assert (["pooled"] if method == "centralised" else ["site-00", "site-01", "site-02"]) == list(serial["ledger"])
+    before, after = (line["metrics"]["train_loss"] for line in serial["journal"])
+    assert before > after
+
+
+@pytest.mark.parametrize("method", ["fedner", "fedavg", "fedsgd", "scaffold", "fedpap", "local"])
+def test_engines_agree_where_parts_of_the_model_are_private(method: str, beside: Path, tmp_path: Path) -> None:
+    """The same with tag sets of each site's own; no private part is in a checkpoint, the model or on the wire."""
+    serial = outcome(method, tmp_path / "serial", beside, TAGGING)
+    assert serial == outcome(method, tmp_path / "strict", beside, TAGGING, strict=True)
+    if method == "fedner":
+        assert serial == outcome(method, tmp_path / "pool", beside, TAGGING, workers=2)
+    folder = tmp_path / "serial"
+    assert 3 == len({path.parent for path in folder.glob("memory/*/OwnPart-2-*.kept")})
+    sent = [*folder.glob("checkpoints/*"), *folder.glob("model/*.safetensors"), folder / "wire.json"]
+    assert [] == [path for path in sent if b"crf.emit" in path.read_bytes()]
+    assert [] == [path for path in folder.glob("model/weights.safetensors") if b"cnn." not in path.read_bytes()]
     before, after = (line["metrics"]["train_loss"] for line in serial["journal"])
     assert before > after

@@ -159,11 +159,15 @@ class Memory:
         version = max((v for v in self._versions(kind) if v < now), default=None)
         return None if version is None else decode(kind, unseal(self._path(kind, version)))
 
+    def holds(self, kind: type[Private], exchange: Exchange) -> bool:
+        """Whether a record of this kind is held from an earlier exchange of this round."""
+        now = (exchange.round, exchange.number)
+        return any(version[0] == now[0] and version < now for version, _ in self.held.get(kind, []))
+
     def knows(self, kind: type[Private], exchange: Exchange) -> bool:
         """Whether there is a record of this kind from before this exchange."""
         now = (exchange.round, exchange.number)
-        held = any(version[0] == now[0] and version < now for version, _ in self.held.get(kind, []))
-        return held or any(version < now for version in self._versions(kind))
+        return self.holds(kind, exchange) or any(version < now for version in self._versions(kind))
 
     def _versions(self, kind: type[Private]) -> list[tuple[int, int]]:
         names = [path.name for path in self.folder.iterdir()] if self.folder.is_dir() else []
@@ -224,6 +228,10 @@ class Site:
         """Remember the record until the end of the round, without a disk; `keep` it by then."""
         self._memory.hold(record, self.exchange)
         self._kept[type(record)] = record
+
+    def holds(self, kind: type[Private]) -> bool:
+        """Whether it holds a record of this kind from an earlier exchange of this round."""
+        return self._memory.holds(kind, self.exchange)
 
     def knows(self, kind: type[Private]) -> bool:
         """Whether there is a record of this kind to recall."""

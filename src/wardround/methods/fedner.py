@@ -142,6 +142,8 @@ class FedNER(LocalTraining, Method[Served]):
         examples = len(site.data.train)
         if not examples:
             return Gradient(turn.weights.zeros(), 0)
+        if site.exchange.number > 1 and not site.holds(Progress):
+            raise LookupError(f"{site.name}: what it held in this round is gone with its process; go on with --resume")
         torch.default_generator.manual_seed(seeded(site.seed, site.exchange.number))  # dropout, anew in each exchange
         bench = Bench.at(site, turn.weights)
         model = bench.model.train()
