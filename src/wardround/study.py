@@ -419,6 +419,10 @@ def _parsed(value: str) -> Any:
         return value
 
 
+def _listed(value: Any) -> str:
+    return ("+".join(map(str, value)) or "none") if isinstance(value, list) else str(value)
+
+
 def label_of(choices: Mapping[str, Any]) -> str:
     """A folder's name for a combination: `fedpap,mu=0.03,seed=1`."""
     parts = []
@@ -427,8 +431,8 @@ def label_of(choices: Mapping[str, Any]) -> str:
         if isinstance(value, dict):
             rest = {k: v for k, v in value.items() if k != "name"}
             parts += [str(value["name"])] if "name" in value else []
-            parts += [f"{k}={v}" for k, v in rest.items()]
+            parts += [f"{k}={_listed(v)}" for k, v in rest.items()]
             parts += [short] if not value else []  # the table as the study has it
         else:
-            parts.append(str(value) if short == "name" else f"{short}={value}")
-    return re.sub(r"[^A-Za-z0-9.,=_-]+", "-", ",".join(parts))
+            parts.append(str(value) if short == "name" else f"{short}={_listed(value)}")
+    return re.sub(r"[^A-Za-z0-9.,=_+-]+", "-", ",".join(parts))
