@@ -20,11 +20,12 @@ interrupted is done again from its start, with the same bits. A site that falls 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import ceil
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, cast
 from weakref import WeakKeyDictionary
 
 import torch
 from annotated_types import Ge, Gt
+from torch import Tensor
 
 from wardround.core.cohort import Cohort
 from wardround.core.method import Method, on_site
@@ -152,12 +153,13 @@ class FedNER(LocalTraining, Method[Served]):
         lr = self.lr * self.decay ** (site.exchange.round - 1)
         optimizer = SGD(lr) if self.optimizer == "sgd" else self._adam(lr, bench.private, known)
         share = turn.examples or max(round(turn.rate * examples), 1)
-        total = torch.zeros_like(bench.shared)
+        total: Tensor | None = None
         for _ in range(self.steps_per_exchange):
             epoch, place, batch = self._next(site, epoch, place, share)
             bench.gradient.zero_()
             self.loss(site, model, batch).backward()  # type: ignore[no-untyped-call]  # torch's own gap
-            total.add_(bench.shared_gradient, alpha=examples / self.steps_per_exchange)
+            part = bench.shared_gradient * (examples / self.steps_per_exchange)
+            total = part if total is None else total.add_(part)
             optimizer.step(bench.private, bench.private_gradient)
         remember = site.hold if turn.left else site.keep
         if bench.own.size:
@@ -168,9 +170,9 @@ class FedNER(LocalTraining, Method[Served]):
             else ()
         )
         remember(Progress(epoch, place, known.steps + self.steps_per_exchange, *moments))
-        return Gradient(Weights.of_flat(total, bench.layout), examples)
+        return Gradient(Weights.of_flat(cast("Tensor", total), bench.layout), examples)
 
-    def _adam(self, lr: float, like: torch.Tensor, known: Served | Progress) -> Adam:
+    def _adam(self, lr: float, like: Tensor, known: Served | Progress) -> Adam:
         """The Adam that was there, or a new one."""
         moments = None
         if known.first is not None and known.second is not None:

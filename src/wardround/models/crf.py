@@ -9,7 +9,8 @@ end and at least one token long; what stands behind the end changes nothing.
 
 The log-partition has its gradient written down: marginals, from the forward and the backward recursion. The backward
 recursion of a sentence is the forward recursion of the sentence read from its end, so one loop over time does both,
-all in log space, without a graph.
+all in log space, without a graph. A sum over the tag before is a product of matrices, with the largest terms taken out
+first; where scores lie so far apart that this could lose a term that counts, the sums are done term by term.
 """
 
 from typing import Any, cast
@@ -19,6 +20,9 @@ from torch import Tensor, nn
 from torch.autograd import Function
 
 __all__ = ["CRF"]
+
+FAINT = 1e-25  # sums of terms of at most 1: above it, no float32 that counts has gone under
+HIGH = 30.0
 
 
 class CRF(nn.Module):
@@ -99,22 +103,43 @@ class _Partition(Function):
         longest = emissions.shape[1]
         real = (torch.arange(longest) < lengths[:, None]).unsqueeze(2)  # (B, L, 1)
         weight = gradient[:, None, None]
-        single = torch.where(real, (forth + back - found[:, None, None]).exp() * weight, 0)  # (B, L, T): P(y_t)
-        arriving = (back + emissions)[:, 1:] - found[:, None, None]  # (B, L - 1, T)
-        pairs = (forth[:, :-1].unsqueeze(3) + transitions + arriving.unsqueeze(2)).exp()  # (B, L - 1, T, T)
-        moved = torch.where(real[:, 1:, :, None], pairs * weight.unsqueeze(3), 0).sum((0, 1))  # (T, T)
+        total = found[:, None, None]
+        single = torch.where(real, (forth + back - total).exp() * weight, 0)  # (B, L, T): P(y_t)
+        weight = torch.where(real[:, 1:], weight, 0)  # (B, L - 1, 1)
+        moved = _moved(forth[:, :-1], (back + emissions)[:, 1:], transitions, total, weight)  # (T, T)
         ends = single.gather(1, (lengths - 1)[:, None, None].expand(-1, 1, single.shape[2]))  # (B, 1, T)
         return single, None, single[:, 0].sum(0), ends.sum((0, 1)), moved
 
 
 def _recursion(emissions: Tensor, start: Tensor, transitions: Tensor) -> Tensor:
     """What the paths up to each place and tag add up to (D, B, L, T), for D directions at once."""
-    steps = emissions.unbind(2)
-    scores = [start + steps[0]]  # (D, B, T)
-    moves = transitions.unsqueeze(1)  # (D, 1, T, T)
+    top = transitions.amax(1, keepdim=True)  # (D, 1, T)
+    moves = (transitions - top).exp()  # (D, T, T), each at most 1
+    steps = (emissions + top.unsqueeze(2)).unbind(2)
+    scores, sums = [start + emissions[:, :, 0]], []  # (D, B, T)
     for emitted in steps[1:]:
-        scores.append(torch.logsumexp(scores[-1].unsqueeze(3) + moves, 2) + emitted)
+        best = scores[-1].amax(2, keepdim=True)  # (D, B, 1)
+        sums.append((scores[-1] - best).exp() @ moves)  # (D, B, T)
+        scores.append(sums[-1].log() + best + emitted)
+    if sums and not torch.stack(sums).min() > FAINT:  # a term that counts may have gone under
+        scores = scores[:1]
+        for emitted in emissions.unbind(2)[1:]:
+            scores.append(torch.logsumexp(scores[-1].unsqueeze(3) + transitions.unsqueeze(1), 2) + emitted)
     return torch.stack(scores, 2)
+
+
+def _moved(leaving: Tensor, arriving: Tensor, transitions: Tensor, total: Tensor, weight: Tensor) -> Tensor:
+    """Σ weight · P(y_t, y_t+1) over all places (T, T), from scores (B, L - 1, T) before and after each move."""
+    if not leaving.shape[1]:  # sentences of one token
+        return torch.zeros_like(transitions)
+    first, last, top = leaving.amax(2, keepdim=True), arriving.amax(2, keepdim=True), transitions.amax()
+    height = first + last + top - total  # (B, L - 1, 1): the most that a move's log-probability could be
+    if not torch.where(weight != 0, height, 0).abs().amax() < HIGH:
+        pairs = (leaving.unsqueeze(3) + transitions + arriving.unsqueeze(2) - total.unsqueeze(3)).exp()
+        return torch.where(weight.unsqueeze(3) != 0, pairs * weight.unsqueeze(3), 0).sum((0, 1))
+    before = (leaving - first).exp() * torch.where(weight != 0, height.exp() * weight, 0)  # (B, L - 1, T)
+    after = (arriving - last).exp()
+    return (before.flatten(0, 1).t() @ after.flatten(0, 1)) * (transitions - top).exp()
 
 
 def _turned(rows: Tensor, lengths: Tensor) -> Tensor:
