@@ -48,3 +48,19 @@ def test_overhead_prints_the_ratios_of_both_cases_and_writes_them_down(tmp_path:
 def test_overhead_says_what_is_wrong_with_an_option(options: tuple[str, ...], said: str) -> None:
     ended = benchmark(*options)
     assert (2, True) == (ended.returncode, said in ended.stderr)
+
+
+@pytest.mark.parametrize(
+    ("script", "options", "said"),
+    [
+        ("exchanges.py", ["--quick"], r"  (?:paper|small) +bare +[\d.]+ ms per exchange   engine [\d.]+ × bare"),
+        ("crf.py", ["--repeats", "1"], r"(?:loss|paths) +pytorch-crf +[\d.]+ ms   ours +[\d.]+ ms +[\d.]+ × as fast"),
+    ],
+)
+def test_the_taggers_benchmarks_agree_on_the_work_and_print_their_ratios(
+    script: str, options: list[str], said: str
+) -> None:
+    command = [sys.executable, str(SCRIPT.with_name(script)), *options]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    assert (0, "") == (ended.returncode, ended.stderr if ended.returncode else "")
+    assert {"exchanges.py": 2, "crf.py": 6}[script] == len(re.findall(said, ended.stdout))

@@ -153,8 +153,8 @@ class Memory:
     def recall(self, kind: type[P], exchange: Exchange) -> P | None:
         """The newest record of this kind from before this exchange."""
         now = (exchange.round, exchange.number)
-        for version, record in reversed(self.held.get(kind, [])):
-            if version[0] == now[0] and version < now:
+        for held, record in reversed(self.held.get(kind, [])):
+            if held[0] == now[0] and held < now:
                 return cast("P", record)
         version = max((v for v in self._versions(kind) if v < now), default=None)
         return None if version is None else decode(kind, unseal(self._path(kind, version)))

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -48,7 +49,7 @@ class Contextual:
             found = self.encoder.tokenizer.encode(cut, is_pretokenized=True, add_special_tokens=False)
             for start in range(0, max(len(found.ids), 1), room):
                 rows.append([self.encoder.start, *found.ids[start : start + room], self.encoder.end])
-                homes.append(found.word_ids[start : start + room])
+                homes.append([cast("int", word) for word in found.word_ids[start : start + room]])
             firsts.append(len(rows))
         states = self._trunk.states(rows)
         return [

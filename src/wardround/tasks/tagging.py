@@ -232,7 +232,7 @@ class TaggingTask:
 
     def sentences(self, texts: Texts, problems: Problems) -> list[Sentence]:
         """The documents' sentences, with types as the study calls them."""
-        found = []
+        found: list[Sentence] = []
         for document in texts.documents:
             entities = []
             for entity in document.entities:
