@@ -85,10 +85,13 @@ class Task(Protocol):
 class ClassTask(Task, Protocol):
     """A task whose model ends in a linear classifier over features: what methods for skewed labels look into."""
 
-    labels: tuple[str, ...]
-    """The classes, in the order of the model's scores."""
-    classifier: str
-    """The name of the classifier's weight (classes, features) among the model's parameters."""
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The classes, in the order of the model's scores."""
+
+    @property
+    def classifier(self) -> str:
+        """The name of the classifier's weight (classes, features) among the model's parameters."""
 
     def features(self, model: nn.Module, batch: Batch) -> Tensor:
         """What the classifier sees of each example (B, features)."""

@@ -38,8 +38,8 @@ KEY = 16
 class Trunk:
     """States of sentences under frozen embeddings and layers."""
 
-    def __init__(self, encoder: Encoder, width: int, folder: Path | None = None) -> None:
-        self.encoder, self.width = encoder.eval().requires_grad_(requires_grad=False), width
+    def __init__(self, encoder: Encoder, folder: Path | None = None) -> None:
+        self.encoder = encoder.eval().requires_grad_(requires_grad=False)
         self._cache = Path.home() / ".cache" / "wardround" if folder is None else folder
         self._known: dict[bytes, Tensor] = {}
         self._seen: set[str] = set()
@@ -47,7 +47,7 @@ class Trunk:
     @cached_property
     def folder(self) -> Path:
         """Where the states under these very weights are."""
-        whole = hashlib.blake2b(repr(self.encoder).encode(), digest_size=KEY)
+        whole = hashlib.blake2b(repr(self.encoder.shape).encode(), digest_size=KEY)
         for name, tensor in self.encoder.state_dict().items():
             whole.update(name.encode())
             whole.update(tensor.contiguous().numpy().data)
