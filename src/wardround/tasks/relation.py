@@ -208,7 +208,8 @@ class RelationTask:
         return part
 
     @cached_property
-    def _trunk(self) -> Trunk | None:
+    def trunk(self) -> Trunk | None:
+        """What is frozen of the encoder, if anything is."""
         frozen = self.settings.freeze
         if frozen == "nothing":
             return None
@@ -230,7 +231,7 @@ class RelationTask:
         marked = [self._marker(document) for document in texts.documents]
         places = {label: index for index, label in enumerate(self.labels)}
         labels = torch.tensor([places[document.labels[0]] for document in texts.documents], dtype=torch.int64)
-        return PairExamples(marked, labels, self._trunk, shortened)
+        return PairExamples(marked, labels, self.trunk, shortened)
 
     # numbers → model → score
 

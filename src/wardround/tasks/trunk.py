@@ -59,12 +59,14 @@ class Trunk:
         if any(key not in self._known for key in keys):
             self._look()
         fresh: dict[bytes, Tensor] = {}
+        size = 0
         for key, row in zip(keys, rows, strict=True):
             if key not in self._known and key not in fresh:
                 fresh[key] = self._computed(row)
-                if sum(map(Tensor.numel, fresh.values())) >= BLOCK:
+                size += fresh[key].numel()
+                if size >= BLOCK:
                     self._keep(fresh)
-                    fresh = {}
+                    fresh, size = {}, 0
         self._keep(fresh)
         return [self._known[key] for key in keys]
 
