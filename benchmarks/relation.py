@@ -21,6 +21,7 @@ import platform
 import statistics
 import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -141,7 +142,7 @@ def _uncached(task: RelationTask, batches: list[PairBatch]) -> Run:
         for batch in batches:
             with torch.no_grad():
                 states = trunk(batch.inputs, batch.real)
-            _steps(task, [PairBatch(states, batch.real, batch.places, batch.parts, batch.labels)])(out)
+            _steps(task, [replace(batch, inputs=states)])(out)
 
     return work
 
@@ -150,7 +151,7 @@ def _widened(batch: PairBatch, longest: int) -> PairBatch:
     """The batch padded to a fixed length."""
     more = longest - batch.real.shape[1]
     inputs, real = functional.pad(batch.inputs, (0, 0, 0, more)), functional.pad(batch.real, (0, more))
-    return PairBatch(inputs, real, batch.places, batch.parts, batch.labels)
+    return replace(batch, inputs=inputs, real=real)
 
 
 # engine and bare loop

@@ -190,6 +190,9 @@ def test_batches_are_of_similar_length_and_complete(tmp_path: Path) -> None:
     assert [8] * 5 == [len(batch) for batch in shuffled]
     real = [int(cast("PairBatch", batch).real.sum()) for batch in shuffled]
     assert int(examples.tokens.lengths.sum()) == sum(real)
+    rows = torch.cat([task.rows(batch) for batch in shuffled])
+    assert list(range(40)) == sorted(rows.tolist())
+    assert torch.equal(examples.labels[rows], torch.cat([task.targets(batch) for batch in shuffled]))
     assert 1 == len(list(task.batches(examples, 0, None)))
 
 

@@ -100,6 +100,8 @@ class PairBatch:
     places: Tensor
     parts: Tensor
     labels: Tensor
+    rows: Tensor
+    """Where each pair stands among the site's."""
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -134,7 +136,7 @@ class PairExamples:
             else pad_sequence([states[row] for row in rows.tolist()], batch_first=True)  # (B, L, width)
         )
         parts = self.parts.padded(rows) - 1  # (B, Q): -1 where there is nothing
-        return PairBatch(inputs, real, self.places.padded(rows), parts, self.labels[rows])
+        return PairBatch(inputs, real, self.places.padded(rows), parts, self.labels[rows], rows)
 
 
 def _length(span: tuple[int, int]) -> int:
@@ -271,6 +273,10 @@ class RelationTask:
     def targets(self, batch: Batch) -> Tensor:
         """The class of each pair (B,)."""
         return cast("PairBatch", batch).labels
+
+    def rows(self, batch: Batch) -> Tensor:
+        """Where each pair of a batch stands among those that `batches` was given (B,)."""
+        return cast("PairBatch", batch).rows
 
     def tally(self, examples: Examples) -> Tensor:
         """How many pairs of each class there are (classes,)."""
