@@ -206,6 +206,7 @@ class Trial(Generic[S]):
         return self.host.site(name, Exchange("look", round_, 0, 0, self.seed))
 
 
-def lonely(task: Task, examples: Examples, folder: Path) -> Site:
-    """A single site in its first round, for what needs no coordinator."""
-    return Site("alone", task, lambda: SiteData(examples, examples), Memory(folder), Exchange("fit", 1, 1, 0, SEED))
+def lonely(task: Task, examples: Examples, folder: Path | None) -> Site:
+    """A single site in its first round, for what needs no coordinator; without a folder it cannot keep anything."""
+    memory = Memory(folder or Path("nowhere"))
+    return Site("alone", task, lambda: SiteData(examples, examples), memory, Exchange("fit", 1, 1, 0, SEED))

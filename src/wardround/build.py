@@ -13,7 +13,7 @@ import torch
 
 from wardround.core.cohort import Cohort, Engine, Layer, Seen
 from wardround.core.manifest import Manifest
-from wardround.core.site import Exchange, Task, seeded
+from wardround.core.site import ClassTask, Exchange, Task, seeded
 from wardround.core.weights import Weights
 from wardround.corpora.federation import Prepared, Sites, federate, opened, pooled, prepared
 from wardround.engines.host import Host
@@ -62,7 +62,7 @@ def build(study: Study, out: Path) -> Built:
     except ValueError as error:
         raise StudyError(study.name, [str(error)]) from None
     sites = prepared(pooled(raw) if study.method.pooled else raw, task)
-    problems = [*_enough(study, len(sites.names)), *_measurable(study, task, sites)]
+    problems = [*_fitting(study, task), *_enough(study, len(sites.names)), *_measurable(study, task, sites)]
     if HUB in sites.names:
         problems.append(f"a site is called {HUB!r}, which is the coordinator's own name; rename that source")
     if problems:
@@ -73,6 +73,16 @@ def build(study: Study, out: Path) -> Built:
     sizes = {**task.sizes(), **study.method.sizes(task, weights)}
     host = Host(study.method, task, sites, out / "memory")
     return Built(study, task, sites, host, weights, Manifest(layouts, sizes, weights.flat.dtype), raw)
+
+
+def _fitting(study: Study, task: Task) -> Iterator[str]:
+    """Why the method cannot work on the task: found out here, not in the middle of a round."""
+    if study.method.classifier and not isinstance(task, ClassTask):
+        named = {section: study.resolved[section]["name"] for section in ("method", "task")}
+        yield (
+            f"method {named['method']!r} looks into the linear classifier at the end of a model for one label per "
+            f"example, which task {named['task']!r} with these settings does not have; choose another method or task"
+        )
 
 
 def _enough(study: Study, count: int) -> Iterator[str]:

@@ -9,8 +9,9 @@ import pytest
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from torch import Tensor, nn
+from torch import Tensor
 
+from double import DoubleFeatures
 from quadratic import LANDS, Bowl, Quadratic, Trial, bowl, landing, weights
 from wardround.build import build
 from wardround.core.method import Method
@@ -26,17 +27,10 @@ from wardround.methods.fedsgd import FedSGD
 from wardround.methods.references import Centralised, Local, OwnModel
 from wardround.methods.scaffold import Scaffold
 from wardround.protocol import toy
-from wardround.tasks.features import FeatureRows, FeaturesTask
+from wardround.tasks.features import FeatureRows
 
 CLASSES, FEATURES = 4, 5
 LOCAL: dict[str, Any] = {"lr": 0.1, "batch": 4, "epochs": 2}
-
-
-class DoubleFeatures(FeaturesTask):
-    """Logistic regression in double precision."""
-
-    def model(self) -> nn.Module:
-        return super().model().double()
 
 
 TASK = DoubleFeatures(FEATURES, CLASSES)

@@ -133,6 +133,8 @@ class Method(Generic[S]):
     """Whether the method needs all examples in one place, which only a simulation can offer."""
     shares: ClassVar[bool] = True
     """Whether there is a shared model in the end."""
+    classifier: ClassVar[bool] = False
+    """Whether the method looks into a linear classifier: it then runs on a `ClassTask` only."""
 
     @abstractmethod
     def start(self, weights: Weights, cohort: "Cohort") -> S:

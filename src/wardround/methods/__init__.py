@@ -8,8 +8,10 @@ from wardround.core.method import Method
 from wardround.methods.fedatt import FedAtt
 from wardround.methods.fedavg import FedAvg
 from wardround.methods.feddyn import FedDyn
+from wardround.methods.fedlc import FedLC
 from wardround.methods.fedpa import FedPA
 from wardround.methods.fedprox import FedProx
+from wardround.methods.fedrs import FedRS
 from wardround.methods.fedsgd import FedSGD
 from wardround.methods.references import Centralised, Local
 from wardround.methods.scaffold import Scaffold
@@ -44,6 +46,8 @@ METHODS: dict[str, Named] = {
     "fedpa": Named(FedPA),
     "scaffold": Named(Scaffold),
     "feddyn": Named(FedDyn),
+    "fedrs": Named(FedRS),
+    "fedlc": Named(FedLC),
     "fedavgs": Named(FedAvg, ADAM),
     "fedavgt": Named(FedAvg, {**ADAM, "eps": TENSORFLOW_EPS}),
     "fedproxp": Named(FedProx, ADAM),
