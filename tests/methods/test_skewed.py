@@ -1,20 +1,26 @@
 """Methods for skewed labels: their losses are the oracles', and what they know of labels stays at the site."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 import oracle
 from double import DoubleFeatures
 from oracle import same
-from quadratic import lonely
+from quadratic import Trial, lonely
 from wardround.core.training import Bench
 from wardround.core.weights import Weights
+from wardround.corpora.document import Document
+from wardround.corpora.texts import Texts
 from wardround.methods.fedavg import FedAvg
 from wardround.methods.fedlc import FedLC
 from wardround.methods.fedrs import FedRS
+from wardround.methods.moon import MOON, PreviousModel, contrast
+from wardround.tasks.classification import Classification, OneLabelTask
 from wardround.tasks.features import FeatureRows
 
 
@@ -74,7 +80,65 @@ def test_oracle_fedlc(case: oracle.Case) -> None:
     # loss_paper_excluding_target has no lower bound: nobody trains with it.
 
 
-@pytest.mark.parametrize("kind", [FedRS, FedLC])
-def test_the_count_of_labels_stays_at_the_site(kind: type[FedAvg]) -> None:
+@pytest.mark.parametrize("case", oracle.params("moon"))
+def test_oracle_moon(case: oracle.Case) -> None:
+    """The contrast by cosine and temperature, with its gradient; of one previous model or several."""
+    inputs, expected = case["inputs"], case["expected"]
+    features = tensor(inputs["z"]).requires_grad_()
+    far = [tensor(previous) for previous in inputs["z_previous"]]
+    found = contrast(features, tensor(inputs["z_global"]), *far, temperature=inputs["temperature"])
+    same("moon", expected["con_mean"], found.detach())
+    entropy = functional.cross_entropy(tensor(inputs["logits"]), torch.tensor(inputs["labels"]))
+    same("moon", expected["total"], (entropy + inputs["mu"] * found).detach())
+    found.backward()  # type: ignore[no-untyped-call]
+    same("moon", expected["grad_con_wrt_z"], features.grad)
+
+
+def lstm(folder: Path, method: FedAvg) -> Trial[Any]:
+    """Two sites of a few texts, whose features are learnt, under a method."""
+    torch.manual_seed(0)
+    chosen = Classification(model="lstm", buckets=50, embedding=4, hidden=3)
+    task = OneLabelTask(chosen, ("a", "b", "c"))
+    told = {"x": ["fever ab", "cough bc b", "chest a"], "y": ["pain", "film ca", "rash and fever b", "none c"]}
+    sites = {
+        name: task.examples(
+            Texts(tuple(Document(text, text, (text[-1] if text[-1] in "abc" else "a",)) for text in own))
+        )
+        for name, own in told.items()
+    }
+    return Trial(method, task, sites, Weights.of_model(task.model()), folder)
+
+
+def test_moon_contrasts_with_the_shared_and_the_sites_own_last_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first round is FedAvg's, bit for bit; in the second, one step goes down the gradient of both terms."""
+    monkeypatch.setenv("WARDROUND_CACHE", str(tmp_path / "cache"))
+    step: dict[str, Any] = {"lr": 0.5, "batch": 0, "steps": 1}
+    trial, plain = lstm(tmp_path / "moon", MOON(mu=3.0, **step)), lstm(tmp_path / "plain", FedAvg(**step))
+    first = trial.round()
+    assert plain.round() == first
+    previous = {name: trial.kept(name, PreviousModel).weights for name in ("x", "y")}
+    assert previous["x"] != previous["y"]
+    trial.round()
+    task: Any = trial.host.task
+    for name, own in previous.items():
+        examples: Any = trial.host.opened(name).train
+        batch = examples.batch(torch.arange(len(examples)))
+        bench = Bench.of(task)
+        with torch.no_grad():
+            near, far = (task.features(bench.load(weights), batch) for weights in (first.weights, own))
+        model = bench.load(first.weights)
+        bench.gradient.zero_()
+        features = task.features(model, batch)
+        entropy = functional.cross_entropy(task.scores(model, features), batch.labels)
+        pair = torch.stack([torch.cosine_similarity(features, other, dim=1) for other in (near, far)])
+        (entropy - 3.0 * (pair / 0.5).log_softmax(0)[0].mean()).backward()
+        change = trial.replies[name].change / len(examples)
+        torch.testing.assert_close(-0.5 * bench.gradient, change.flat)
+
+
+@pytest.mark.parametrize("kind", [FedRS, FedLC, MOON])
+def test_what_a_site_knows_of_its_labels_and_its_past_stays_there(kind: type[FedAvg]) -> None:
     """What leaves is what leaves in FedAvg: the loss is a site's own business."""
     assert FedAvg.declared() == kind.declared()

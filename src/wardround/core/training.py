@@ -16,10 +16,12 @@ import torch
 from annotated_types import Ge, Gt, Le
 from torch import Tensor, nn
 
-from wardround.core.site import Batch, Site, Task
+from wardround.core.site import Batch, ClassTask, Examples, Site, Task
 from wardround.core.weights import Layout, Weights
 
-__all__ = ["Bench", "LocalTraining", "Loss", "Pull", "Term", "Tilt", "Trained"]
+__all__ = ["Bench", "LocalTraining", "Loss", "Pull", "Term", "Tilt", "Trained", "outputs"]
+
+AT_ONCE = 256  # examples that go through a model together where nothing is learnt
 
 Loss = Callable[[nn.Module, Batch], Tensor]
 """The mean loss of a model over a batch."""
@@ -95,6 +97,17 @@ class Bench:
     def weights(self) -> Weights:
         """A copy of the model's weights."""
         return Weights.of_flat(self.flat.clone(), self.layout)
+
+
+@torch.no_grad()
+def outputs(
+    task: ClassTask, weights: Weights, examples: Examples, look: Callable[[nn.Module, Batch], Tensor]
+) -> Tensor:
+    """What `look` finds in a model with these weights for each example, in their order; there must be some."""
+    model = Bench.of(task).load(weights).eval()
+    pairs = [(task.rows(batch), look(model, batch)) for batch in task.batches(examples, AT_ONCE, None)]
+    rows, found = (torch.cat(parts) for parts in zip(*pairs, strict=True))
+    return torch.empty_like(found).index_copy_(0, rows, found)
 
 
 class SGD:

@@ -13,6 +13,7 @@ from wardround.methods.fedpa import FedPA
 from wardround.methods.fedprox import FedProx
 from wardround.methods.fedrs import FedRS
 from wardround.methods.fedsgd import FedSGD
+from wardround.methods.moon import MOON
 from wardround.methods.references import Centralised, Local
 from wardround.methods.scaffold import Scaffold
 
@@ -46,6 +47,7 @@ METHODS: dict[str, Named] = {
     "fedpa": Named(FedPA),
     "scaffold": Named(Scaffold),
     "feddyn": Named(FedDyn),
+    "moon": Named(MOON),
     "fedrs": Named(FedRS),
     "fedlc": Named(FedLC),
     "fedavgs": Named(FedAvg, ADAM),
