@@ -13,6 +13,7 @@ from wardround.core.method import Method
 from wardround.core.record import Message, Record, reveals_of
 from wardround.methods import METHODS
 from wardround.methods.fedatt import FedAtt
+from wardround.methods.fedcmc import FedCMC
 from wardround.methods.feddyn import FedDyn
 from wardround.methods.fedpa import FedPA
 from wardround.methods.fedrs import FedRS
@@ -23,13 +24,14 @@ from wardround.tasks.features import FeatureRows
 VARIANTS: dict[str, list[Method[Any]]] = {
     "feddyn": [FedDyn(by_size=True)],
     "fedatt": [FedAtt(per_tensor=False), FedAtt(norm="spectral"), FedAtt(nearer=True)],
+    "fedcmc": [FedCMC(contrast="minor"), FedCMC(contrast="random"), FedCMC(contrast="none")],
     "fedrs": [FedRS(by_share=True)],
     "fedpa": [FedPA(per_tensor=True), FedPA(nearer=True)],
 }
 """Settings under which a method may use steps that it does not use otherwise, or ask where it only totals."""
 
-ASKING: set[str] = set()
-"""The methods that must see each site's reply, and so cannot run under secure aggregation. None so far."""
+ASKING = {"fedcmc"}
+"""The methods that must see each site's reply, and so cannot run under secure aggregation."""
 
 KINDS = sorted({named.kind for named in METHODS.values()}, key=lambda kind: kind.__name__)
 

@@ -114,6 +114,8 @@ class Cohort:
     watch: list[Seen] | None = None
     """Where to note each exchange, if anyone wants to know (`wardround protocol` does)."""
     left_out: dict[str, str] = field(default_factory=dict)
+    noted: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
+    """What the method wants in the journal of this round: under a name, numbers by site and class."""
     traffic: Traffic = field(default_factory=Traffic)
     exchanges: int = 0
 

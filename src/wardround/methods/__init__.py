@@ -7,6 +7,7 @@ from typing import Any
 from wardround.core.method import Method
 from wardround.methods.fedatt import FedAtt
 from wardround.methods.fedavg import FedAvg
+from wardround.methods.fedcmc import FedCMC
 from wardround.methods.feddyn import FedDyn
 from wardround.methods.fedlc import FedLC
 from wardround.methods.fedpa import FedPA
@@ -50,6 +51,7 @@ METHODS: dict[str, Named] = {
     "moon": Named(MOON),
     "fedrs": Named(FedRS),
     "fedlc": Named(FedLC),
+    "fedcmc": Named(FedCMC),
     "fedavgs": Named(FedAvg, ADAM),
     "fedavgt": Named(FedAvg, {**ADAM, "eps": TENSORFLOW_EPS}),
     "fedproxp": Named(FedProx, ADAM),
