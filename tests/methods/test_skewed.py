@@ -196,7 +196,7 @@ def test_fedcmc_hands_on_the_vectors_of_chosen_sites(contrast: str, tmp_path: Pa
     before = trial.state
     assert torch.equal(before.weights["linear.weight"], before.majors)
     after = trial.round()
-    changes = [seen.reply for seen in trial.seen if seen.step == "fit"]
+    changes: list[Any] = [seen.reply for seen in trial.seen if seen.step == "fit"]
     assert ["total"] * 3 + ["ask"] * 3 == [seen.verb for seen in trial.seen]
     own = torch.stack([before.weights["linear.weight"] + c.change["linear.weight"] / c.weight for c in changes])
     torch.testing.assert_close(own, torch.stack([reply.vectors for reply in trial.replies.values()]))

@@ -135,6 +135,8 @@ class Method(Generic[S]):
     """Whether there is a shared model in the end."""
     classifier: ClassVar[bool] = False
     """Whether the method looks into a linear classifier: it then runs on a `ClassTask` only."""
+    public: ClassVar[bool] = False
+    """Whether the method needs public examples, at every site and at the coordinator's desk."""
 
     @abstractmethod
     def start(self, weights: Weights, cohort: "Cohort") -> S:

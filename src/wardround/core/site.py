@@ -23,7 +23,10 @@ from wardround.core.files import seal, unseal, write
 from wardround.core.record import Message, Private, decode
 from wardround.core.weights import Layout
 
-__all__ = ["Batch", "ClassTask", "Examples", "Exchange", "Memory", "Site", "SiteData", "Task", "seeded"]
+__all__ = ["HUB", "Batch", "ClassTask", "Examples", "Exchange", "Memory", "Site", "SiteData", "Task", "seeded"]
+
+HUB = "coordinator"
+"""The name of the coordinator's desk."""
 
 P = TypeVar("P", bound=Private)
 
