@@ -73,7 +73,8 @@ def build(study: Study, out: Path) -> Built:
     if shared is not None:
         sizes["public"] = len(shared)
     host = Host(study.method, task, sites, out / "memory")
-    return Built(study, task, sites, host, weights, Manifest(layouts, sizes, weights.flat.dtype), raw)
+    manifest = Manifest(layouts, sizes, weights.flat.dtype, study.method.dtypes())
+    return Built(study, task, sites, host, weights, manifest, raw)
 
 
 def _fitting(study: Study, task: Task) -> Iterator[str]:

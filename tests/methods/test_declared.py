@@ -15,6 +15,7 @@ from wardround.methods import METHODS
 from wardround.methods.fedatt import FedAtt
 from wardround.methods.fedcmc import FedCMC
 from wardround.methods.feddyn import FedDyn
+from wardround.methods.feded import FedED
 from wardround.methods.fedpa import FedPA
 from wardround.methods.fedrs import FedRS
 from wardround.protocol import rehearsed, toy
@@ -25,6 +26,9 @@ VARIANTS: dict[str, list[Method[Any]]] = {
     "feddyn": [FedDyn(by_size=True)],
     "fedatt": [FedAtt(per_tensor=False), FedAtt(norm="spectral"), FedAtt(nearer=True)],
     "fedcmc": [FedCMC(contrast="minor"), FedCMC(contrast="random"), FedCMC(contrast="none")],
+    "feded": [
+        FedED(teacher=teacher, bits=bits) for teacher in ("probabilities", "mean_probability") for bits in (8, 32)
+    ],
     "fedrs": [FedRS(by_share=True)],
     "fedpa": [FedPA(per_tensor=True), FedPA(nearer=True)],
 }
@@ -80,8 +84,8 @@ def test_methods_run_where_only_sums_may_be_seen(name: str, tmp_path: Any) -> No
         for name, inputs, labels in (("a", [[3.0, 1.0], [0.0, 1.0]], [0, 2]), ("b", [[-1.0, 2.0]], [1]))
     }
     for study in studies(name):
-        free = Trial(study.method, task, sites, start, tmp_path / "free")
-        bound = Trial(study.method, task, sites, start, tmp_path / "bound", layers=[SumOnly()])
+        free = Trial(study.method, task, sites, start, tmp_path / "free", public=sites["a"])
+        bound = Trial(study.method, task, sites, start, tmp_path / "bound", layers=[SumOnly()], public=sites["a"])
         assert free.round() == bound.round()
 
 

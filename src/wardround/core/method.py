@@ -160,6 +160,10 @@ class Method(Generic[S]):
         """Sizes beyond the task's that this method's messages name in their shapes."""
         return {}
 
+    def dtypes(self) -> Mapping[str, torch.dtype]:
+        """Dtypes that this method's messages name and its settings decide; without one it is the model's."""
+        return {}
+
     @classmethod
     @cache  # every exchange asks
     def declared(cls) -> dict[str, on_site[Any, Any]]:
