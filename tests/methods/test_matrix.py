@@ -65,7 +65,7 @@ class MyMethod(LocalTraining, Method[Global]):
         return Signs(Weights.of_flat(change.flat.sign(), change.layout), count)
 '''
 MINE = "my_module:MyMethod"
-POOLED = {"scaffold", "feddyn", "fedpap", "local", MINE}
+POOLED = {"scaffold", "feddyn", "fedpap", "moon", "fedcmc", "feded", "local", MINE}
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +89,8 @@ def outcome(method: str, out: Path, beside: Path, **engine: Any) -> dict[str, An
         "corpus": {"name": "synthetic", "sites": 3, "largest": 40},
         "evaluation": {"each": True, "splits": ["test", "train"]},
     }
+    if method in METHODS and METHODS[method].kind.public:
+        tables["public"] = {"fraction": 0.3}
     study = cells(tables, folder=beside)[0].study
     run(study, out, folder=beside, checkpoint_seconds=0, **engine)
     hashes = {

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,6 +29,30 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def texts(*pairs: tuple[str, str]) -> Texts:
     return Texts(tuple(Document(str(i), text, labels=(label,)) for i, (text, label) in enumerate(pairs)))
+
+
+@pytest.mark.parametrize(
+    ("settings", "fits"),
+    [({"model": "lstm"}, True), ({"model": "lstm", "several": True}, False), ({"model": "logistic"}, False)],
+    ids=str,
+)
+def test_methods_that_look_into_a_classifier_are_refused_where_there_is_none(
+    settings: dict[str, Any], fits: bool, tmp_path: Path
+) -> None:
+    """Before anything is trained: several labels at once have no softmax, a bag of words no features."""
+    tables = {
+        "name": "skewed",
+        "rounds": 1,
+        "method": {"name": "fedlc"},
+        "task": {"name": "classification", **settings},
+        "corpus": {"name": "clinic", "hospitals": 2, "documents": 4, "test_documents": 2},
+    }
+    study = cells(tables)[0].study
+    if fits:
+        run(study, tmp_path / "run")
+    else:
+        with pytest.raises(StudyError, match=r"method 'fedlc' looks into the linear classifier .* choose another"):
+            run(study, tmp_path / "run")
 
 
 def vectors_file(folder: Path) -> Path:
