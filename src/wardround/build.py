@@ -15,7 +15,7 @@ from wardround.core.cohort import Cohort, Engine, Layer, Seen
 from wardround.core.manifest import Manifest
 from wardround.core.site import HUB, ClassTask, Exchange, Task, seeded
 from wardround.core.weights import Weights
-from wardround.corpora.federation import Prepared, Sites, federate, opened, pooled, prepared
+from wardround.corpora.federation import Prepared, Sites, federate, opened, pooled, prepared, thinned
 from wardround.engines.host import Host
 from wardround.study import Study, StudyError
 
@@ -57,6 +57,7 @@ def build(study: Study, out: Path) -> Built:
     try:
         task = study.task.bind(corpus)
         raw = federate(corpus, study.partition, study.seed, study.public)
+        raw = thinned(raw, study.sites.share, study.seed) if study.sites.share < 1 else raw
         sites = prepared(pooled(raw) if study.method.pooled else raw, task, public=study.method.public)
         shared = sites.public  # read now, since its labels may not be the corpus's
     except ValueError as error:

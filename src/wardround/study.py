@@ -93,6 +93,8 @@ class Sites(_Table):
     """Their number, instead of `fraction`."""
     quorum: Annotated[int, Field(ge=1)] = 1
     """With fewer usable replies the run stops."""
+    share: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """How much of its training examples a site uses, drawn by the seed; the pooled reference uses the same ones."""
 
 
 def _some(values: tuple[Any, ...]) -> tuple[Any, ...]:

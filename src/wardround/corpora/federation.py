@@ -12,7 +12,7 @@ from typing import Annotated, Any, Protocol, Self, cast
 import numpy as np
 from annotated_types import Ge, Gt
 
-from wardround.core.site import HUB, Examples, SiteData
+from wardround.core.site import HUB, Examples, SiteData, seeded
 from wardround.corpora.partition import IntArray, by_source, dirichlet, iid
 from wardround.corpora.public import Public, Withheld
 from wardround.corpora.reading import Problems
@@ -29,6 +29,7 @@ __all__ = [
     "federate",
     "pooled",
     "prepared",
+    "thinned",
 ]
 
 
@@ -193,6 +194,18 @@ def federate(corpus: Corpus, partition: Partition | None, seed: int, public: Pub
         return Sites(corpus.names(), corpus.open, problems, shared)
     cut = _Cut(corpus, partition, seed)
     return Sites(list(cut.parts), cut.parts.__getitem__, problems, shared)
+
+
+def thinned(sites: Sites, share: float, seed: int) -> Sites:
+    """The same sites with this share of their training examples, at least one of each site's; tests stay whole."""
+
+    def opened(name: str) -> tuple[Raw, Raw]:
+        train, test = sites.raw(name)
+        rng = np.random.default_rng(seeded(seed, name, "share"))
+        kept = min(len(train), max(round(len(train) * share), 1))
+        return train.take(np.sort(rng.choice(len(train), kept, replace=False))), test
+
+    return Sites(sites.names, opened, sites.problems, sites.public)
 
 
 def pooled(sites: Sites) -> Sites:
