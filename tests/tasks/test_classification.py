@@ -97,6 +97,13 @@ def test_counts_add_over_any_cut_of_the_texts(model: str) -> None:
         torch.testing.assert_close(tensor, sum(part[name] for part in parts), rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("several", [False, True])
+def test_a_site_without_texts_counts_nothing(*, several: bool) -> None:
+    task = ClassificationTask(Classification(buckets=64, several=several), ("a", "b"))
+    counts = task.count(task.model().eval(), task.examples(texts()))
+    assert 0 == sum(float(tensor.sum()) for tensor in counts.values())
+
+
 def test_texts_with_several_labels_become_a_row_of_flags() -> None:
     task = ClassificationTask(Classification(several=True), ("a", "b", "c"))
     documents = (Document("1", "x", labels=("a", "c")), Document("2", "y"))

@@ -257,7 +257,7 @@ class RelationTask:
     def batches(self, examples: Examples, size: int, rng: torch.Generator | None) -> Iterator[Batch]:
         """One pass over the pairs, similar lengths together; shuffled if there is a generator."""
         pairs = cast("PairExamples", examples)
-        for rows in grouped(pairs.tokens.lengths, size, rng) if len(pairs) else ():
+        for rows in grouped(pairs.tokens.lengths, size, rng):
             yield pairs.batch(rows)
 
     def features(self, model: nn.Module, batch: Batch) -> Tensor:
