@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parents[1] / "benchmarks" / "overhead.py"
+FOLDER = Path(__file__).parents[1] / "benchmarks"
 
 
 def ratios(text: str) -> dict[str, list[str]]:
@@ -22,9 +22,9 @@ def ratios(text: str) -> dict[str, list[str]]:
     return found
 
 
-def benchmark(*options: str) -> subprocess.CompletedProcess[str]:
+def benchmark(*options: str, script: str = "overhead.py") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, str(SCRIPT), *options], capture_output=True, text=True, check=False, timeout=600
+        [sys.executable, str(FOLDER / script), *options], capture_output=True, text=True, check=False, timeout=600
     )
 
 
@@ -48,3 +48,13 @@ def test_overhead_prints_the_ratios_of_both_cases_and_writes_them_down(tmp_path:
 def test_overhead_says_what_is_wrong_with_an_option(options: tuple[str, ...], said: str) -> None:
     ended = benchmark(*options)
     assert (2, True) == (ended.returncode, said in ended.stderr)
+
+
+def test_the_relation_model_has_its_ratios_too(tmp_path: Path) -> None:
+    ended = benchmark("--quick", "--batch", "2", "--json", str(tmp_path / "ratios.json"), script="relation.py")
+    assert (0, "") == (ended.returncode, ended.stderr if ended.returncode else "")
+    names = ["engine / bare", "cached / plain", "cached / frozen, not cached", "grouped / fixed length"]
+    told = json.loads((tmp_path / "ratios.json").read_text())
+    assert names == list(told)
+    assert all(case["ratio"] > 0 and name in ended.stdout for name, case in told.items())
+    assert [1.05, 0.35, None, None] == [case["aim"] for case in told.values()]

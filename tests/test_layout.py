@@ -36,7 +36,9 @@ HOMES = {
     "rich": ["cli*.py", "progress.py"],
     "rjieba": ["corpora/segment.py"],
     "scipy": ["reports/*.py"],
-    "safetensors": ["core/record.py", "run.py"],  # our encoding; the finished model for others to read
+    # our encoding; the finished model for others to read; others' encoders; what a frozen trunk has computed
+    "safetensors": ["core/record.py", "run.py", "models/pretrained.py", "tasks/trunk.py"],
+    "tokenizers": ["models/pretrained.py"],
     "tomli_w": ["study.py"],
     "typer": ["cli*.py"],
 }

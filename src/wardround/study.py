@@ -31,10 +31,11 @@ import re
 import sys
 import tomllib
 import traceback
+import types
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import tomli_w
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, create_model
@@ -366,21 +367,30 @@ def _checked(kind: type[Any], values: Mapping[str, Any], section: str, problems:
     try:
         return kind.model_validate_json(json.dumps(values, default=str))
     except ValidationError as error:
-        problems += [_problem(kind, section, found) for found in error.errors()]
+        told: dict[str, list[str]] = {}
+        for found in error.errors():
+            what, said = _problem(kind, section, found)
+            told.setdefault(what, []).append(said)
+        problems += [what + ", or ".join(said) for what, said in told.items()]
         return None
 
 
-def _problem(kind: type[BaseModel], section: str, found: Mapping[str, Any]) -> str:
-    key = ".".join([section] * bool(section) + [str(part) for part in found["loc"]])
+def _problem(kind: type[BaseModel], section: str, found: Mapping[str, Any]) -> tuple[str, str]:
+    """The key and its value, and what is wrong with it: of one value of several types, in several ways."""
+    first, *rest = found["loc"] or ("",)
+    kinds = kind.model_fields[first].annotation if first in kind.model_fields else None
+    if get_origin(kinds) in (types.UnionType, Union) and len({*get_args(kinds)} - {type(None)}) > 1:
+        rest = rest[1:]  # which of the types was tried
+    key = ".".join([section] * bool(section) + [str(part) for part in (first, *rest)])
     if found["type"] == "missing":
-        return f"{key} is missing"
+        return f"{key} is missing", ""
     if found["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
         parent = kind
         for part in found["loc"][:-1]:
             parent = _submodel(parent, str(part))
-        return f"{key} is unknown; {_nearest(str(found['loc'][-1]), parent.model_fields)}"
+        return f"{key} is unknown; {_nearest(str(found['loc'][-1]), parent.model_fields)}", ""
     said = found["msg"].removeprefix("Input ").removeprefix("Value error, ").replace("an object", "a table")
-    return f"{key} = {shown(found['input'])}: {said}"
+    return f"{key} = {shown(found['input'])}: ", said
 
 
 def _submodel(kind: type[BaseModel], part: str) -> type[BaseModel]:

@@ -29,6 +29,7 @@ class DDI2013:
 
     splits: ClassVar[tuple[str, ...]] = ("train", "valid", "test")
     labels: ClassVar[tuple[str, ...]] = ("NA", "advise", "effect", "mechanism", "int")
+    negative: ClassVar[str] = "NA"
 
     dedupe: bool = False
 

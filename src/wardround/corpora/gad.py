@@ -29,6 +29,7 @@ ORIGIN = "github.com/BioMedBERT/biomedbert, datasets/RE"
 @dataclass(frozen=True, kw_only=True)
 class _Folds:
     labels: ClassVar[tuple[str, ...]] = ("0", "1")
+    negative: ClassVar[str] = "0"
     name: ClassVar[str]
 
     fold: Annotated[int, Ge(1), Le(10)] = 1

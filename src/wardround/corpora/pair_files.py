@@ -82,6 +82,11 @@ class NoteFiles(PairFiles):
             remedy = 'add it, or set none = "" to leave unrelated pairs out'
             raise ValueError(f"labels lacks {self.none!r}, the label of unrelated pairs; {remedy}")
 
+    @property
+    def negative(self) -> str:
+        """The label of unrelated pairs."""
+        return self.none
+
     def notes(self, split: str, problems: Problems | None = None) -> Iterator[Document]:
         """The whole notes of one split, with all their entities and relations."""
         found = Problems() if problems is None else problems

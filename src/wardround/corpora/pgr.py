@@ -44,6 +44,7 @@ class PGR:
     """Sentences of abstracts with one pair each."""
 
     labels: ClassVar[tuple[str, ...]] = ("False", "True")
+    negative: ClassVar[str] = "False"
 
     split: Literal["official", "pooled"] = "official"
     gold: Literal["relation", "confirmation"] = "relation"

@@ -89,6 +89,12 @@ class AsCorpus:
             return tuple(self.reader.labels)
         return tuple(sorted({label for document in self.split("train").documents for label in document.labels}))
 
+    @property
+    def negative(self) -> str:
+        """The label of documents in which there is nothing to be found, if the reader says so."""
+        found: str = getattr(self.reader, "negative", "")
+        return found if found in self.labels else ""
+
     @cached_property
     def _splits(self) -> dict[str, Texts]:
         return {}

@@ -25,7 +25,7 @@ from wardround.reports.read import RunRecord
 
 __all__ = [
     "Group", "Pair", "Panel", "Point", "Reached", "SiteResults", "Spread", "better", "curve", "grouped", "holm",
-    "lower_is_better", "pairs", "per_site", "primary", "spread", "to_target",
+    "lower_is_better", "of_one_class", "pairs", "per_site", "primary", "spread", "to_target",
 ]  # fmt: skip
 
 LEVEL = 0.05
@@ -155,6 +155,11 @@ def split_of(metric: str) -> str:
 def lower_is_better(metric: str) -> bool:
     """Whether less is better: a loss."""
     return metric.endswith("loss")
+
+
+def of_one_class(metric: str) -> bool:
+    """Whether the metric is one of many, each of a single class: `f1[CPR:3]`."""
+    return metric.endswith("]")
 
 
 def better(metric: str, value: float, than: float) -> bool:

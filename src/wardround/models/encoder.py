@@ -1,0 +1,128 @@
+"""A pretrained encoder of the BERT family: embeddings and layers of self-attention, whole or in two parts.
+
+    trunk = Encoder(shape, range(4), embeddings=True)            # token numbers → states, frozen
+    rest = Encoder(shape, range(4, 6), embeddings=False)         # states → states, trained
+
+Devlin et al., NAACL 2019; RoBERTa (Liu et al. 2019) differs in where its positions begin. `pretrained` reads the
+weights. Padding changes no state of a real token beyond rounding.
+
+The last layer can be asked for some places only (`places`): then keys and values are computed everywhere, and all
+the rest of the layer just there, which gives the same states at those places for a fraction of the work.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+__all__ = ["ACTIVATIONS", "Encoder", "Shape"]
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "gelu": functional.gelu,
+    "gelu_new": lambda x: functional.gelu(x, approximate="tanh"),
+    "gelu_pytorch_tanh": lambda x: functional.gelu(x, approximate="tanh"),
+    "relu": functional.relu,
+}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The sizes of an encoder."""
+
+    vocabulary: int
+    """Rows of the token embeddings."""
+    width: int
+    layers: int
+    heads: int
+    inner: int
+    """Width between the two halves of a layer's feed-forward part."""
+    positions: int
+    types: int
+    activation: str
+    eps: float
+    first: int = 0
+    """The position of the first token: 0, or 2 in RoBERTa."""
+
+    @property
+    def longest(self) -> int:
+        """The longest sequence that there are positions for."""
+        return self.positions - self.first
+
+
+class Embeddings(nn.Module):
+    """Token, position and type, added and normalised."""
+
+    def __init__(self, shape: Shape, dropout: float) -> None:
+        super().__init__()
+        self.first = shape.first
+        self.tokens = nn.Embedding(shape.vocabulary, shape.width)
+        self.positions = nn.Embedding(shape.positions, shape.width)
+        self.types = nn.Embedding(shape.types, shape.width)
+        self.norm = nn.LayerNorm(shape.width, shape.eps)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """States (B, L, width) of token numbers (B, L), all of the first type."""
+        places = self.positions.weight[self.first : self.first + ids.shape[1]]  # (L, width)
+        states: Tensor = self.dropout(self.norm(self.tokens(ids) + places + self.types.weight[0]))  # (B, L, width)
+        return states
+
+
+class Layer(nn.Module):
+    """Self-attention, then a feed-forward part; each added to its input and normalised."""
+
+    def __init__(self, shape: Shape, dropout: float) -> None:
+        super().__init__()
+        width = shape.width
+        self.heads, self.activation = shape.heads, ACTIVATIONS[shape.activation]
+        self.query, self.key, self.value = (nn.Linear(width, width) for _ in range(3))
+        self.mixed = nn.Linear(width, width)
+        self.mixed_norm = nn.LayerNorm(width, shape.eps)
+        self.wide, self.narrow = nn.Linear(width, shape.inner), nn.Linear(shape.inner, width)
+        self.norm = nn.LayerNorm(width, shape.eps)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, states: Tensor, mask: Tensor | None, places: Tensor | None = None) -> Tensor:
+        """States (B, L, width) from states, or (B, Q, width) at these places (B, Q) alone."""
+        asking = states if places is None else taken(states, places)  # (B, Q, width)
+        query, key, value = self.query(asking), self.key(states), self.value(states)
+        query, key, value = (
+            part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in (query, key, value)
+        )  # (B, heads, Q or L, width / heads)
+        rate = self.dropout.p if self.training else 0.0
+        found = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=rate)
+        mixed = self.mixed(found.transpose(1, 2).flatten(2))  # (B, Q, width)
+        asking = self.mixed_norm(asking + self.dropout(mixed))  # (B, Q, width)
+        inner = self.narrow(self.activation(self.wide(asking)))  # (B, Q, width)
+        changed: Tensor = self.norm(asking + self.dropout(inner))  # (B, Q, width)
+        return changed
+
+
+class Encoder(nn.Module):
+    """The chosen layers of an encoder, from token numbers or from the states below them."""
+
+    def __init__(self, shape: Shape, layers: range, *, embeddings: bool, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.shape = shape
+        self.embeddings = Embeddings(shape, dropout) if embeddings else None
+        self.layers = nn.ModuleDict({str(number): Layer(shape, dropout) for number in layers})
+
+    def forward(self, inputs: Tensor, real: Tensor | None = None, places: Tensor | None = None) -> Tensor:
+        """States at all tokens, or at `places` (B, Q), where `real` (B, L) tells tokens from padding."""
+        states = inputs if self.embeddings is None else self.embeddings(inputs)  # (B, L, width)
+        mask = None if real is None else real[:, None, None, :]  # (B, 1, 1, L): nobody looks at padding
+        layers = list(self.layers.values())
+        for layer in layers[:-1]:
+            states = layer(states, mask)  # (B, L, width)
+        if layers:
+            states = layers[-1](states, mask, places)  # (B, Q, width)
+        elif places is not None:
+            states = taken(states, places)  # (B, Q, width)
+        return states
+
+
+def taken(states: Tensor, places: Tensor) -> Tensor:
+    """The states (B, Q, width) at these places (B, Q)."""
+    return torch.take_along_dim(states, places[:, :, None], dim=1)

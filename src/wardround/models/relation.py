@@ -1,0 +1,62 @@
+"""A relation classifier over an encoder's states: h = [CLS] ⊕ Σ first entity ⊕ Σ second entity, then linear.
+
+FedED (Sui et al., EMNLP 2020) has all three parts and a bias; FedCMC leaves out [CLS] and the bias. A sum grows with
+the entity's number of tokens: `normalise` gives each part mean 0 and variance 1. With `projection`, two further
+layers come before the classifier (MOON, Li et al., CVPR 2021).
+"""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from wardround.models.encoder import Encoder
+
+__all__ = ["RelationModel"]
+
+
+class RelationModel(nn.Module):
+    """Scores of each relation, from states or token numbers."""
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        width: int,
+        classes: int,
+        *,
+        cls: bool = True,
+        bias: bool = True,
+        normalise: bool = False,
+        projection: int = 0,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.normalise = normalise
+        self.parts = (0, 1, 2) if cls else (1, 2)
+        features = width * len(self.parts)
+        self.dropout = nn.Dropout(dropout)
+        self.projection = (
+            nn.Sequential(nn.Linear(features, projection), nn.ReLU(), nn.Linear(projection, projection))
+            if projection
+            else None
+        )
+        self.classifier = nn.Linear(projection or features, classes, bias=bias)
+
+    def features(self, inputs: Tensor, real: Tensor, places: Tensor, parts: Tensor) -> Tensor:
+        """What the classifier sees.
+
+        Of the inputs, `real` (B, L) are tokens; those at `places` (B, Q) count, each towards [CLS] (0), the first
+        entity (1), the second (2) or nothing (-1), as `parts` (B, Q) says.
+        """
+        states = self.encoder(inputs, real, places)  # (B, Q, width)
+        shares = torch.stack([parts == part for part in self.parts], 1).to(states.dtype)  # (B, 2 or 3, Q)
+        summed = shares @ states  # (B, 2 or 3, width)
+        if self.normalise:
+            summed = functional.layer_norm(summed, summed.shape[-1:])
+        found: Tensor = self.dropout(summed.flatten(1))  # (B, features)
+        return found if self.projection is None else self.projection(found)  # (B, projection)
+
+    def forward(self, inputs: Tensor, real: Tensor, places: Tensor, parts: Tensor) -> Tensor:
+        """Scores of each relation, before the softmax."""
+        scores: Tensor = self.classifier(self.features(inputs, real, places, parts))  # (B, classes)
+        return scores
