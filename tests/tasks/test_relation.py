@@ -236,15 +236,21 @@ METHODS: dict[str, dict[str, Any]] = {
     "fedprox": {**ADAM, "mu": 0.01},
     "fedatt": ADAM,
     "scaffold": {"lr": 0.05},
+    "moon": ADAM,
+    "fedrs": ADAM,
+    "fedlc": ADAM,
+    "fedcmc": ADAM,
+    "feded": {**ADAM, "passes": 6},
     "local": ADAM,
     "centralised": ADAM,
 }
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_every_general_method_learns_it(method: str, tmp_path: Path) -> None:
+def test_every_method_learns_it(method: str, tmp_path: Path) -> None:
     settings = {"name": method, "batch": 4, "epochs": 6, **METHODS[method]}
-    made = study(tmp_path, method=settings, rounds=3, evaluation={"splits": ["test", "train"]})
+    public = {"public": {"corpus": {"name": "pairs-jsonl", "train": "train.jsonl"}}} if method == "feded" else {}
+    made = study(tmp_path, method=settings, rounds=3, evaluation={"splits": ["test", "train"]}, **public)
     result = run(made, tmp_path / "run")
     assert result.metrics["train_accuracy"] > 0.6  # 0.4 by always saying the same
     assert "micro_f1_without_negative" == next(iter(result.metrics))

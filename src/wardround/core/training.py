@@ -9,7 +9,7 @@ at the data is a loss of its own, in place of the task's.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal, NamedTuple, Protocol
+from typing import Annotated, ClassVar, Literal, NamedTuple, Protocol, cast
 from weakref import WeakKeyDictionary
 
 import torch
@@ -21,7 +21,7 @@ from wardround.core.weights import Layout, Weights
 
 __all__ = ["Bench", "LocalTraining", "Loss", "Pull", "Term", "Tilt", "Trained", "outputs"]
 
-AT_ONCE = 256  # examples that go through a model together where nothing is learnt
+AT_ONCE = 64  # examples that go through a model together where nothing is learnt
 
 Loss = Callable[[nn.Module, Batch], Tensor]
 """The mean loss of a model over a batch."""
@@ -100,10 +100,9 @@ class Bench:
 
 
 @torch.no_grad()
-def outputs(
-    task: ClassTask, weights: Weights, examples: Examples, look: Callable[[nn.Module, Batch], Tensor]
-) -> Tensor:
+def outputs(site: Site, weights: Weights, examples: Examples, look: Callable[[nn.Module, Batch], Tensor]) -> Tensor:
     """What `look` finds in a model with these weights for each example, in their order; there must be some."""
+    task = cast("ClassTask", site.task)
     model = Bench.of(task).load(weights).eval()
     pairs = [(task.rows(batch), look(model, batch)) for batch in task.batches(examples, AT_ONCE, None)]
     rows, found = (torch.cat(parts) for parts in zip(*pairs, strict=True))

@@ -5,6 +5,7 @@ from typing import Any
 from wardround.corpora.brat import BRAT
 from wardround.corpora.chemprot import ChemProt
 from wardround.corpora.clinic import Clinic
+from wardround.corpora.clinic_pairs import ClinicPairs
 from wardround.corpora.cmdd import CMDD
 from wardround.corpora.cmedtc import CMedTC
 from wardround.corpora.ddi2013 import DDI2013
@@ -25,6 +26,7 @@ __all__ = ["CORPORA", "PARTITIONS"]
 CORPORA: dict[str, Any] = {
     # generated
     "clinic": Clinic,
+    "clinic-pairs": ClinicPairs,
     "synthetic": Synthetic,
     # a user's own files
     "brat": BRAT,

@@ -83,7 +83,7 @@ class FedED(LocalTraining, Method[Global]):
         def scores(model: nn.Module, batch: Batch) -> Tensor:
             return task.scores(model, task.features(model, batch))
 
-        return Vote(self.voted(outputs(task, trained, cast("Examples", site.data.public), scores)))
+        return Vote(self.voted(outputs(site, trained, cast("Examples", site.data.public), scores)))
 
     def voted(self, scores: Tensor) -> Tensor:
         """The votes that say what these scores (examples, classes) say, with one class less."""

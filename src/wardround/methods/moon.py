@@ -57,8 +57,8 @@ class MOON(FedAvg):
         previous = site.recall(PreviousModel, PreviousModel(weights)).weights
         if previous == weights or not len(train):
             return task.loss
-        near = outputs(task, weights, train, task.features)  # (examples, features)
-        far = outputs(task, previous, train, task.features)  # (examples, features)
+        near = outputs(site, weights, train, task.features)  # (examples, features)
+        far = outputs(site, previous, train, task.features)  # (examples, features)
 
         def contrasted(model: nn.Module, batch: Batch) -> Tensor:
             features, rows = task.features(model, batch), task.rows(batch)
