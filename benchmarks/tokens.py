@@ -58,11 +58,11 @@ class Reading:
 
 @dataclass(frozen=True)
 class ReadingTask(FeaturesTask):
-    """Texts of a vocabulary of `features` token numbers to one of `classes`."""
+    """Texts of a vocabulary of `inputs` token numbers to one of `classes`."""
 
     embedding: int
     hidden: int
 
     def model(self) -> nn.Module:
         """A new LSTM."""
-        return LSTMClassifier(self.features, self.embedding, self.hidden, self.classes)
+        return LSTMClassifier(self.inputs, self.embedding, self.hidden, self.classes)

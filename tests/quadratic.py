@@ -22,7 +22,7 @@ from wardround.core.cohort import EVALUATION, Cohort, Engine, Fault, Layer, Seen
 from wardround.core.manifest import Manifest
 from wardround.core.method import Counts, Exam, Method, State, Step
 from wardround.core.record import Message, Private
-from wardround.core.site import Batch, Examples, Exchange, Memory, Site, SiteData, Task
+from wardround.core.site import HUB, Batch, Examples, Exchange, Memory, Site, SiteData, Task
 from wardround.core.weights import Layout, Weights
 from wardround.engines.host import Host
 from wardround.engines.inline import Serial
@@ -116,13 +116,14 @@ class Quadratic:
 
 
 class _Given:
-    """Sites given as a dict; each is tried on what it trains on."""
+    """Sites given as a dict; each is tried on what it trains on, the coordinator on what is public."""
 
-    def __init__(self, sites: Mapping[str, Examples]) -> None:
-        self.sites, self.names = sites, tuple(sites)
+    def __init__(self, sites: Mapping[str, Examples], public: Examples | None) -> None:
+        self.sites, self.names, self.public = sites, tuple(sites), public
 
     def open(self, name: str) -> SiteData:
-        return SiteData(self.sites[name], self.sites[name])
+        own = self.public if name == HUB and self.public is not None else self.sites[name]
+        return SiteData(own, own, public=self.public)
 
 
 class _Backwards:
@@ -152,12 +153,14 @@ class Trial(Generic[S]):
         layers: Sequence[Layer] = (),
         backwards: bool = False,
         seed: int = SEED,
+        public: Examples | None = None,
         private: tuple[str, ...] = (),
     ) -> None:
         self.method, self.names, self.layers, self.seed = method, tuple(sorted(sites)), tuple(layers), seed
-        self.host = Host(method, task, _Given(sites), folder, private=private)
-        sizes = {**task.sizes(), **method.sizes(task, start)}
-        self.manifest = Manifest({"model": start.layout, "counts": task.counts()}, sizes, start.flat.dtype)
+        self.host = Host(method, task, _Given(sites, public), folder, private=private)
+        sizes = {**task.sizes(), **method.sizes(task, start), **({} if public is None else {"public": len(public)})}
+        layouts = {"model": start.layout, "counts": task.counts()}
+        self.manifest = Manifest(layouts, sizes, start.flat.dtype, method.dtypes())
         serial = Serial(self.host, None, self.manifest, strict=True)
         self.engine: Engine = _Backwards(serial) if backwards else serial
         self.rounds = 0
@@ -169,7 +172,7 @@ class Trial(Generic[S]):
 
     def cohort(self, names: Iterable[str]) -> Cohort:
         """These sites, in the present round."""
-        hub = self.host.site("coordinator", Exchange("hub", self.rounds, 0, 0, self.seed))
+        hub = self.host.site(HUB, Exchange("hub", self.rounds, 0, 0, self.seed))
         return Cohort(
             tuple(names), len(self.names), self.rounds, self.seed, self.engine, self.manifest, hub,
             self.layers, watch=self.seen,
@@ -181,8 +184,8 @@ class Trial(Generic[S]):
         cohort = self.cohort(names or self.names)
         self.state = self.method.round(self.state, cohort)
         assert cohort.left_out == {}
-        answered = sorted(cohort.names)
-        replies = [seen.reply for seen in self.seen[-len(answered) :]]
+        answered = sorted(cohort.names) if cohort.exchanges else []
+        replies = [seen.reply for seen in self.seen[len(self.seen) - len(answered) :]]
         self.replies = dict(zip(answered, replies, strict=True))
         return self.state
 
@@ -207,6 +210,7 @@ class Trial(Generic[S]):
         return self.host.site(name, Exchange("look", round_, 0, 0, self.seed))
 
 
-def lonely(task: Task, examples: Examples, folder: Path) -> Site:
-    """A single site in its first round, for what needs no coordinator."""
-    return Site("alone", task, lambda: SiteData(examples, examples), Memory(folder), Exchange("fit", 1, 1, 0, SEED))
+def lonely(task: Task, examples: Examples, folder: Path | None) -> Site:
+    """A single site in its first round, for what needs no coordinator; without a folder it cannot keep anything."""
+    memory = Memory(folder or Path("nowhere"))
+    return Site("alone", task, lambda: SiteData(examples, examples), memory, Exchange("fit", 1, 1, 0, SEED))

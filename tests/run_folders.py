@@ -48,9 +48,13 @@ def make_run(
     up: int = 1000,
     rounds: int | None = None,
     using: Mapping[str, Any] | None = None,
+    more: Mapping[str, float] | None = None,
     **changes: Any,
 ) -> Path:
-    """A run with this accuracy in each round; `each` is the accuracy of each site, `using` the method's settings."""
+    """A run with this accuracy in each round.
+
+    `each` is the accuracy of each site, `using` the method's settings, `more` further figures.
+    """
     folder.mkdir(parents=True)
     planned = rounds or len(values)
     study = study_of(method, seed, planned, **changes)
@@ -63,7 +67,7 @@ def make_run(
             "round": number,
             "sites": len(sites),
             "left_out": {},
-            "metrics": {"accuracy": value, "loss": 2 - value, "examples": 10.0},
+            "metrics": {"accuracy": value, "loss": 2 - value, "examples": 10.0, **(more or {})},
             "per_site": {s: {"accuracy": v, "examples": 5.0} for s, v in (each or {}).items()},
             "up": up,
             "down": 900,

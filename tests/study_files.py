@@ -74,26 +74,35 @@ import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from wardround.methods.fedcmc import FedCMC
 from wardround.methods.feddyn import FedDyn
+from wardround.methods.feded import FedED
 from wardround.methods.fedpa import FedPA
+from wardround.methods.moon import MOON
 from wardround.methods.references import Local
 from wardround.methods.scaffold import Scaffold
 
 ARMED = Path(__file__).parent / "armed"
 
 class Pausing:
-    def train(self, site, weights, terms=()):
+    def train(self, site, weights, terms=(), loss=None):
         mark = ARMED / f"{site.exchange.round}-{site.name}"
         if mark.exists():
             mark.write_text(str(os.getpid()))
             mark.rename(mark.with_suffix(".reached"))
             time.sleep(600)
-        return super().train(site, weights, terms)
+        return super().train(site, weights, terms, loss)
 
 @dataclass(frozen=True, kw_only=True)
 class PausingScaffold(Pausing, Scaffold): "Scaffold that stops at will."
 @dataclass(frozen=True, kw_only=True)
 class PausingDyn(Pausing, FedDyn): "FedDyn that stops at will."
+@dataclass(frozen=True, kw_only=True)
+class PausingCMC(Pausing, FedCMC): "FedCMC that stops at will."
+@dataclass(frozen=True, kw_only=True)
+class PausingED(Pausing, FedED): "FedED that stops at will."
+@dataclass(frozen=True, kw_only=True)
+class PausingMOON(Pausing, MOON): "MOON that stops at will."
 @dataclass(frozen=True, kw_only=True)
 class PausingLocal(Pausing, Local): "Local that stops at will."
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parents[1] / "benchmarks" / "overhead.py"
+FOLDER = Path(__file__).parents[1] / "benchmarks"
 
 
 def ratios(text: str) -> dict[str, list[str]]:
@@ -22,9 +22,9 @@ def ratios(text: str) -> dict[str, list[str]]:
     return found
 
 
-def benchmark(*options: str) -> subprocess.CompletedProcess[str]:
+def benchmark(*options: str, script: str = "overhead.py") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, str(SCRIPT), *options], capture_output=True, text=True, check=False, timeout=600
+        [sys.executable, str(FOLDER / script), *options], capture_output=True, text=True, check=False, timeout=600
     )
 
 
@@ -50,6 +50,16 @@ def test_overhead_says_what_is_wrong_with_an_option(options: tuple[str, ...], sa
     assert (2, True) == (ended.returncode, said in ended.stderr)
 
 
+def test_the_relation_model_has_its_ratios_too(tmp_path: Path) -> None:
+    ended = benchmark("--quick", "--batch", "2", "--json", str(tmp_path / "ratios.json"), script="relation.py")
+    assert (0, "") == (ended.returncode, ended.stderr if ended.returncode else "")
+    names = ["engine / bare", "cached / plain", "cached / frozen, not cached", "grouped / fixed length"]
+    told = json.loads((tmp_path / "ratios.json").read_text())
+    assert names == list(told)
+    assert all(case["ratio"] > 0 and name in ended.stdout for name, case in told.items())
+    assert [1.05, 0.35, None, None] == [case["aim"] for case in told.values()]
+
+
 @pytest.mark.parametrize(
     ("script", "options", "said"),
     [
@@ -60,7 +70,6 @@ def test_overhead_says_what_is_wrong_with_an_option(options: tuple[str, ...], sa
 def test_the_taggers_benchmarks_agree_on_the_work_and_print_their_ratios(
     script: str, options: list[str], said: str
 ) -> None:
-    command = [sys.executable, str(SCRIPT.with_name(script)), *options]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    ended = benchmark(*options, script=script)
     assert (0, "") == (ended.returncode, ended.stderr if ended.returncode else "")
     assert {"exchanges.py": 2, "crf.py": 6}[script] == len(re.findall(said, ended.stdout))

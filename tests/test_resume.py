@@ -27,7 +27,7 @@ from study_files import (
 )
 from wardround.layers.ledger import verify
 
-WITH_MEMORY = ["PausingScaffold", "PausingDyn", "PausingLocal", "PausingPA"]
+WITH_MEMORY = ["PausingScaffold", "PausingDyn", "PausingLocal", "PausingPA", "PausingCMC", "PausingED", "PausingMOON"]
 EAGER = ("--checkpoint-seconds", 0)  # a checkpoint after each round
 LAZY = ("--checkpoint-seconds", 3600)  # one before the first round and one after the last
 SERIAL = ("--workers", 1, "--quiet")
@@ -76,7 +76,10 @@ class Killed(FedNER):
 
 def pausing_study(folder: Path, method: str, rounds: int = 4) -> Path:
     write_module(folder, PAUSING)
-    return small_study(folder, method={"name": f"mine:{method}"}, rounds=rounds, sites={"fraction": 0.67})
+    public = {"fraction": 0.2} if method == "PausingED" else None
+    return small_study(
+        folder, method={"name": f"mine:{method}"}, rounds=rounds, sites={"fraction": 0.67}, public=public
+    )
 
 
 def uninterrupted(folder: Path, study: Path) -> dict[str, object]:
@@ -94,7 +97,7 @@ def cohort_moments(run: Path) -> list[tuple[int, str]]:
     """The first training of each round and, in each round but the first, the last one."""
     moments = []
     for line in (run / "ledger" / "coordinator.jsonl").read_text().splitlines():
-        if '"step":"fit"' in line and '"to":' in line:
+        if ('"step":"fit"' in line or '"step":"teach"' in line) and '"to":' in line:
             names = line.partition('"to":["')[2].partition('"]')[0].split('","')
             round_ = int(line.partition('"round":')[2].partition(",")[0])
             moments += [(round_, name) for name in {names[0], names[-1]}]

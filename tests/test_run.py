@@ -302,6 +302,7 @@ def test_sites_without_examples_or_with_one_class_do_no_harm(tmp_path: Path, met
     path = small_study(
         tmp_path,
         method={"name": method},
+        public={"fraction": 0.2} if METHODS[method].kind.public else None,
         partition={"name": "dirichlet", "sites": 12, "alpha": 0.02},
         sites={"per_round": 1},
         rounds=6,

@@ -131,6 +131,18 @@ def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
     assert expected == [line.strip() for line in cli("run", path, cwd=tmp_path).err.splitlines()]
 
 
+def test_a_setting_of_several_types_is_told_once_with_all_of_them(tmp_path: Path) -> None:
+    task = {"name": "relation", "layers": 0, "freeze": "some"}
+    path = small_study(tmp_path, task=task)
+    expected = [
+        f"{path}: 2 problems",
+        "task.layers = 0: should be greater than or equal to 1, or should be 'all'",
+        "task.freeze = 'some': should be a valid integer, or should be 'nothing'",
+    ]
+    ended = cli("run", path, cwd=tmp_path)
+    assert expected == [line.strip() for line in ended.err.splitlines()]
+
+
 def test_a_problem_of_many_cells_is_told_once(tmp_path: Path) -> None:
     path = small_study(tmp_path, rounds=0, seeds=[1, 2, 3])
     assert (

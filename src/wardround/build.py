@@ -13,17 +13,15 @@ import torch
 
 from wardround.core.cohort import Cohort, Engine, Layer, Seen
 from wardround.core.manifest import Manifest
-from wardround.core.site import Exchange, Task, seeded
+from wardround.core.site import HUB, ClassTask, Exchange, Task, seeded
 from wardround.core.training import belongs
 from wardround.core.weights import Weights
-from wardround.corpora.federation import Prepared, Sites, federate, opened, pooled, prepared
+from wardround.corpora.federation import Prepared, Sites, federate, opened, pooled, prepared, thinned
 from wardround.corpora.reading import nearest
 from wardround.engines.host import Host
 from wardround.study import Study, StudyError
 
 __all__ = ["Built", "build", "drawn", "prefix", "taking_part"]
-
-HUB = "coordinator"
 
 
 @dataclass
@@ -57,15 +55,17 @@ class Built:
 
 def build(study: Study, out: Path) -> Built:
     """The task, the sites and the host of a study; site memory lives under `out`."""
-    corpus = opened(study.corpus)
+    corpus, private = opened(study.corpus), study.sites.private
     try:
         task = study.task.bind(corpus)
-        raw = federate(corpus, study.partition, study.seed)
+        raw = federate(corpus, study.partition, study.seed, study.public)
+        raw = thinned(raw, study.sites.share, study.seed) if study.sites.share < 1 else raw
+        sites = prepared(pooled(raw) if study.method.pooled else raw, task, private, public=study.method.public)
+        shared = sites.public  # read now, since its labels may not be the corpus's
+        sites.task(sites.names[0])  # likewise, since a tag set of its own may not fit the study
     except ValueError as error:
         raise StudyError(study.name, [str(error)]) from None
-    private = study.sites.private
-    sites = prepared(pooled(raw) if study.method.pooled else raw, task, private)
-    problems = [*_enough(study, len(sites.names)), *_measurable(study, task, sites)]
+    problems = [*_fitting(study, task), *_enough(study, len(sites.names)), *_measurable(study, task, sites)]
     if HUB in sites.names:
         problems.append(f"a site is called {HUB!r}, which is the coordinator's own name; rename that source")
     if problems:
@@ -80,8 +80,25 @@ def build(study: Study, out: Path) -> Built:
     weights = Weights({name: w for name, w in Weights.of_model(model).items() if not belongs(name, private)})
     layouts = {"model": weights.layout, "counts": task.counts()}
     sizes = {**task.sizes(), **study.method.sizes(task, weights)}
+    if shared is not None:
+        sizes["public"] = len(shared)
     host = Host(study.method, task, sites, out / "memory", private=private)
-    return Built(study, task, sites, host, weights, Manifest(layouts, sizes, weights.flat.dtype), raw)
+    manifest = Manifest(layouts, sizes, weights.flat.dtype, study.method.dtypes())
+    return Built(study, task, sites, host, weights, manifest, raw)
+
+
+def _fitting(study: Study, task: Task) -> Iterator[str]:
+    """Why the method cannot work here: found out now, not in the middle of a round."""
+    named = {section: study.resolved[section]["name"] for section in ("method", "task")}
+    if study.method.public and study.public is None:
+        yield f"method {named['method']!r} needs public examples; add [public] with fraction = 0.2, or [public.corpus]"
+    if study.method.classifier and isinstance(task, ClassTask) and belongs(task.classifier, study.sites.private):
+        yield f"method {named['method']!r} shares the classifier, and sites.private has it; take it out"
+    if study.method.classifier and not isinstance(task, ClassTask):
+        yield (
+            f"method {named['method']!r} looks into the linear classifier at the end of a model for one label per "
+            f"example, which task {named['task']!r} with these settings does not have; choose another method or task"
+        )
 
 
 def _enough(study: Study, count: int) -> Iterator[str]:

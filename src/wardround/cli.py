@@ -204,9 +204,7 @@ def _pm(value: dict[str, float]) -> str:
 
 
 def _figures(metrics: dict[str, float]) -> str:
-    return ", ".join(
-        f"{name} {value:.4f}" for name, value in metrics.items() if not name.endswith("examples") and "/" not in name
-    )
+    return ", ".join(f"{name} {value:.4f}" for name, value in metrics.items() if not name.endswith(("examples", "]")))
 
 
 def _command(study: Path, changes: list[str], out: Path | None) -> str:

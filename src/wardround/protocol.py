@@ -8,11 +8,13 @@ the sum, and what its author says that it reveals.
 """
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from wardround.build import build, drawn
 from wardround.core.cohort import EVALUATION, Seen
 from wardround.core.method import Exam
+from wardround.corpora.public import Public
 from wardround.engines.inline import Serial
 from wardround.run import one_thread
 from wardround.study import Study, cells
@@ -29,7 +31,8 @@ def toy(method: str) -> Study:
         "task": {"name": "features"},
         "corpus": {"name": "synthetic", "sites": 3, "features": 60, "classes": 10, "largest": 40},
     }
-    return cells(tables, where=f"method {method}", folder=Path.cwd())[0].study
+    study = cells(tables, where=f"method {method}", folder=Path.cwd())[0].study
+    return replace(study, public=Public(0.2)) if study.method.public else study
 
 
 def rehearsed(study: Study, rounds: int = 2) -> list[Seen]:

@@ -75,6 +75,7 @@ class Line:
     evaluation_up: int = 0
     evaluation_down: int = 0
     seconds: float = 0.0
+    noted: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
 
 
 Progress = Callable[[Line], None]
@@ -294,7 +295,8 @@ class _Loop:
         began = time.perf_counter()
         cohort = self._cohort(round_, drawn(self.study, self.built.sites.names, round_))
         state = self.method.round(state, cohort)
-        line = Line(round_, len(cohort.names), dict(cohort.left_out), {}, {}, cohort.traffic.up, cohort.traffic.down)
+        up, down = cohort.traffic.up, cohort.traffic.down
+        line = Line(round_, len(cohort.names), dict(cohort.left_out), {}, {}, up, down, noted=cohort.noted)
         if round_ % self.study.evaluation.every == 0 or round_ == self.study.rounds:
             line = self._evaluated(line, state.weights)
         self._note(Line(**{**line.__dict__, "seconds": round(time.perf_counter() - began, 6)}))

@@ -17,6 +17,7 @@
 your own as `module:Class`; their other keys are the fields of that entry's dataclass, with its types and limits. A
 study is checked whole: all its errors come at once, unknown keys with the nearest valid one. `[grid]` lists values
 for dotted keys (or whole tables); every combination is one run, a *cell*; `seeds` is one more such list.
+`[public]` has a `fraction` of the training examples or a `[public.corpus]` that everybody may see (FedED needs one).
 `[expected]` is for the reader: published numbers beside measured ones.
 """
 
@@ -25,38 +26,46 @@ import dataclasses
 import difflib
 import hashlib
 import importlib
-import itertools
 import json
 import re
 import sys
 import tomllib
 import traceback
+import types
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import tomli_w
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from wardround.core.method import Method
 from wardround.corpora import CORPORA, PARTITIONS
+from wardround.corpora.public import Public
+from wardround.grid import combinations, label_of, parsed, put, shown
 from wardround.methods import METHODS, Named
 from wardround.tasks import TASKS
 
-__all__ = ["Cell", "Study", "StudyError", "label_of", "load_study"]
+__all__ = ["Cell", "Study", "StudyError", "load_study"]
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
+CORPUS: tuple[str, Callable[[type], bool]] = (
+    "a corpus: a dataclass with names() and open(name), or with documents(split)",
+    lambda kind: (hasattr(kind, "names") and hasattr(kind, "open")) or hasattr(kind, "documents"),
+)
 OWN: dict[str, tuple[str, Callable[[type], bool]]] = {
     "method": ("a wardround Method", lambda kind: issubclass(kind, Method)),
     "task": ("a task: a dataclass with bind(corpus)", lambda kind: hasattr(kind, "bind")),
-    "corpus": (
-        "a corpus: a dataclass with names() and open(name), or with documents(split)",
-        lambda kind: (hasattr(kind, "names") and hasattr(kind, "open")) or hasattr(kind, "documents"),
-    ),
+    "corpus": CORPUS,
+    "public.corpus": CORPUS,
 }
 """What a user's own `module:Class` must be, in words and as a test."""
+SECTIONS: dict[str, Mapping[str, Any]] = {
+    "method": METHODS, "task": TASKS, "corpus": CORPORA, "partition": PARTITIONS, "public.corpus": CORPORA,
+}  # fmt: skip
+"""Tables that name an entry of a registry."""
 
 
 class StudyError(ValueError):
@@ -86,6 +95,8 @@ class Sites(_Table):
     """With fewer usable replies the run stops."""
     private: tuple[str, ...] = ()
     """Parts of the model, by module name, that each site trains and keeps for itself."""
+    share: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """How much of its training examples a site uses, drawn by the seed; the pooled reference uses the same ones."""
 
 
 def _some(values: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -112,6 +123,13 @@ class Stop(_Table):
     """False goes on to the last round and only notes when the target was reached."""
 
 
+class _Public(_Table):
+    """Examples that everybody may see: one of the two."""
+
+    fraction: Annotated[float, Field(gt=0, lt=1)] | None = None
+    corpus: dict[str, Any] | None = None
+
+
 class _Outline(_Table):
     """The study's own keys; the named tables are checked by what they name."""
 
@@ -124,6 +142,7 @@ class _Outline(_Table):
     task: dict[str, Any]
     corpus: dict[str, Any]
     partition: dict[str, Any] | None = None
+    public: _Public | None = None
     sites: Sites = Sites()
     evaluation: Evaluation = Evaluation()
     stop: Stop | None = None
@@ -146,6 +165,7 @@ class Study:
     sites: Sites
     evaluation: Evaluation
     stop: Stop | None
+    public: Public | None
     resolved: Mapping[str, Any]
     """The same as plain tables with every default filled in."""
 
@@ -193,7 +213,7 @@ def load_study(path: Path, changes: Iterable[str] = (), *, beside: Path | None =
         if not separator:
             raise StudyError(f"--set {change}", ["write it as key=value, e.g. --set method.mu=0.1"])
         try:
-            _put(tables, key.strip(), _parsed(value.strip()))
+            put(tables, key.strip(), parsed(value.strip()))
         except ValueError as error:
             raise StudyError(f"--set {change}", [str(error)]) from None
     return cells(tables, where=str(path), folder=beside or path.parent)
@@ -204,14 +224,14 @@ def cells(tables: Mapping[str, Any], *, where: str = "study", folder: Path | Non
     problems: list[str] = []
     found = []
     seeds = {"seed": tables["seeds"]} if tables.get("seeds") and isinstance(tables["seeds"], list) else {}
-    for choices in _combinations(tables.get("grid", {}), seeds, problems):
+    for choices in combinations(tables.get("grid", {}), seeds, problems):
         cell = copy.deepcopy({key: value for key, value in tables.items() if key not in ("grid", "expected")})
         if seeds:
             del cell["seeds"]
         mine: list[str] = []
         for key, value in choices.items():
             try:
-                _put(cell, key, value)
+                put(cell, key, value)
             except ValueError as error:
                 mine.append(f"grid: {error}")
         study = _study(cell, folder, mine)
@@ -234,37 +254,43 @@ def _study(tables: Mapping[str, Any], folder: Path | None, problems: list[str]) 
     if isinstance(name, str) and (not NAME.fullmatch(name) or ".." in name):
         problems.append(f"name = {name!r} becomes a folder's name; use up to 100 letters, digits, - _ and single dots")
 
-    def table(section: str) -> dict[str, Any] | None:
-        found = tables.get(section)
-        return found if isinstance(found, dict) else None  # anything else the outline has named already
-
     built: dict[str, Any] = {}
     plain: dict[str, dict[str, Any]] = {}
-    for section, registry in (
-        ("method", METHODS),
-        ("task", TASKS),
-        ("corpus", CORPORA),
-        ("partition", PARTITIONS),
-    ):
-        settings = table(section)
+    for section, registry in SECTIONS.items():
+        settings = _table(tables, section)
         if settings is None:
             continue
-        if section == "corpus" and "name" not in settings and "format" in settings:
-            settings = {"name": "files", **settings}  # a user's own files need no name
         kind = str(settings.get("name"))
         own = _imported(section, kind, folder, problems) if section in OWN and ":" in kind else {}
         if own is not None:
             built[section], plain[section] = _named(
                 section, own or registry, settings, problems, seed=seed, folder=str(folder or "")
             )
+    if outline and outline.public and len(outline.public.model_fields_set) != 1:
+        problems.append("public should have either fraction or [public.corpus]")
     if problems or outline is None:
         return None
     resolved: dict[str, Any] = outline.model_dump(mode="json", exclude={"grid", "expected"}, exclude_none=True)
+    if "public.corpus" in plain:
+        resolved["public"] = {"corpus": plain.pop("public.corpus")}
     o = outline
+    public = Public(o.public.fraction, built.get("public.corpus")) if o.public else None
     return Study(
         o.name, o.description, o.rounds, o.seed, built["method"], built["task"], built["corpus"],
-        built.get("partition"), o.sites, o.evaluation, o.stop, resolved | plain,
+        built.get("partition"), o.sites, o.evaluation, o.stop, public, resolved | plain,
     )  # fmt: skip
+
+
+def _table(tables: Mapping[str, Any], section: str) -> dict[str, Any] | None:
+    """The table of a section, with what a corpus of files need not say."""
+    found: Any = tables
+    for part in section.split("."):
+        found = found.get(part) if isinstance(found, dict) else None
+    if not isinstance(found, dict):
+        return None  # what else it is the outline has named already
+    files = {"name": "files"} if section.endswith("corpus") and "name" not in found and "format" in found else {}
+    unread = {"test": found["train"]} if section == "public.corpus" and "train" in found else {}
+    return {**files, **unread, **found}
 
 
 def _imported(section: str, name: str, folder: Path | None, problems: list[str]) -> dict[str, Any] | None:
@@ -345,21 +371,30 @@ def _checked(kind: type[Any], values: Mapping[str, Any], section: str, problems:
     try:
         return kind.model_validate_json(json.dumps(values, default=str))
     except ValidationError as error:
-        problems += [_problem(kind, section, found) for found in error.errors()]
+        told: dict[str, list[str]] = {}
+        for found in error.errors():
+            what, said = _problem(kind, section, found)
+            told.setdefault(what, []).append(said)
+        problems += [what + ", or ".join(said) for what, said in told.items()]
         return None
 
 
-def _problem(kind: type[BaseModel], section: str, found: Mapping[str, Any]) -> str:
-    key = ".".join([section] * bool(section) + [str(part) for part in found["loc"]])
+def _problem(kind: type[BaseModel], section: str, found: Mapping[str, Any]) -> tuple[str, str]:
+    """The key and its value, and what is wrong with it: of one value of several types, in several ways."""
+    first, *rest = found["loc"] or ("",)
+    kinds = kind.model_fields[first].annotation if first in kind.model_fields else None
+    if get_origin(kinds) in (types.UnionType, Union) and len({*get_args(kinds)} - {type(None)}) > 1:
+        rest = rest[1:]  # which of the types was tried
+    key = ".".join([section] * bool(section) + [str(part) for part in (first, *rest)])
     if found["type"] == "missing":
-        return f"{key} is missing"
+        return f"{key} is missing", ""
     if found["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
         parent = kind
         for part in found["loc"][:-1]:
             parent = _submodel(parent, str(part))
-        return f"{key} is unknown; {_nearest(str(found['loc'][-1]), parent.model_fields)}"
+        return f"{key} is unknown; {_nearest(str(found['loc'][-1]), parent.model_fields)}", ""
     said = found["msg"].removeprefix("Input ").removeprefix("Value error, ").replace("an object", "a table")
-    return f"{key} = {_shown(found['input'])}: {said}"
+    return f"{key} = {shown(found['input'])}: ", said
 
 
 def _submodel(kind: type[BaseModel], part: str) -> type[BaseModel]:
@@ -374,65 +409,3 @@ def _nearest(name: str, names: Iterable[str]) -> str:
     known = list(names)
     near = difflib.get_close_matches(name.lower(), known, 1)
     return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(sorted(known))}"
-
-
-def _shown(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False) if not isinstance(value, str) else repr(value)
-    return text if len(text) <= 80 else text[:77] + "…"
-
-
-def _combinations(grid: Any, seeds: Mapping[str, list[Any]], problems: list[str]) -> list[dict[str, Any]]:
-    """Every choice of one value from each list; what is no list is left out, so that the rest is still checked."""
-    listed: dict[str, list[Any]] = {}
-    if not isinstance(grid, dict):
-        problems.append(f'grid = {_shown(grid)}: should be a table of lists, e.g. "method.mu" = [0.01, 0.1]')
-        grid = {}
-    for key, values in grid.items():
-        if isinstance(values, list) and values:
-            listed[key] = values
-        else:
-            problems.append(
-                f'grid.{key} = {_shown(values)}: should be a list of values, e.g. "method.mu" = [0.01, 0.1]'
-            )
-    listed |= seeds
-    return [dict(zip(listed, values, strict=True)) for values in itertools.product(*listed.values())]
-
-
-def _put(tables: dict[str, Any], key: str, value: Any) -> None:
-    """Set a dotted key; a table is laid over the one that is there."""
-    *parents, last = key.split(".")
-    for parent in parents:
-        below = tables.setdefault(parent, {})
-        if not isinstance(below, dict):
-            raise ValueError(f"{key} cannot be set: {parent} = {_shown(below)} is a value, not a table")  # noqa: TRY004
-        tables = below
-    if isinstance(value, dict) and isinstance(tables.get(last), dict):
-        tables[last] = {**tables[last], **value}
-    else:
-        tables[last] = value
-
-
-def _parsed(value: str) -> Any:
-    try:
-        return tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
-        return value
-
-
-def _listed(value: Any) -> str:
-    return ("+".join(map(str, value)) or "none") if isinstance(value, list) else str(value)
-
-
-def label_of(choices: Mapping[str, Any]) -> str:
-    """A folder's name for a combination: `fedpap,mu=0.03,seed=1`."""
-    parts = []
-    for key, value in choices.items():
-        short = key.rpartition(".")[2]
-        if isinstance(value, dict):
-            rest = {k: v for k, v in value.items() if k != "name"}
-            parts += [str(value["name"])] if "name" in value else []
-            parts += [f"{k}={_listed(v)}" for k, v in rest.items()]
-            parts += [short] if not value else []  # the table as the study has it
-        else:
-            parts.append(str(value) if short == "name" else f"{short}={_listed(value)}")
-    return re.sub(r"[^A-Za-z0-9.,=_+-]+", "-", ",".join(parts))

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from wardround.core.files import file_name, write
+from wardround.grid import label_of
 from wardround.run import RunError, finished, make_folder, refuse_other
-from wardround.study import Cell, label_of
+from wardround.study import Cell
 
 __all__ = ["CellState", "summary", "sweep"]
 

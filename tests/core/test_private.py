@@ -76,7 +76,15 @@ def test_methods_average_the_shared_part_and_leave_the_rest(method: Any, shared:
     assert again + 0.5 * (-5.0 - again) == pytest.approx(float(one.kept("b", OwnPart).weights["crf.w"]))
 
 
-@pytest.mark.parametrize("name", [name for name in METHODS if name not in ("local", "centralised")])
+ANY_TASK = [
+    name
+    for name, named in METHODS.items()
+    if named.kind.shares and not (named.kind.pooled or named.kind.classifier or named.kind.public)
+]
+"""The methods that need neither a classifier to look into nor public examples."""
+
+
+@pytest.mark.parametrize("name", ANY_TASK)
 def test_every_method_runs_with_private_parts_and_sends_none(name: str, tmp_path: Path) -> None:
     """Each learns: the loss, with each site's own part, falls."""
     whole, small = weights(ONES, torch.float32), single(sites())

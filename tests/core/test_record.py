@@ -554,6 +554,23 @@ def test_records_add_field_by_field() -> None:
     assert mixed(table=None).table is (mixed(table=None) + mixed(table=None)).table
 
 
+WHOLE = [dtype for dtype in DTYPES if not dtype.is_floating_point and dtype != torch.bool]
+
+
+@given(st.sampled_from(WHOLE), st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=9))
+def test_whole_numbers_add_up_however_narrow_they_are(dtype: torch.dtype, seeds: list[int]) -> None:
+    """A sum over sites is exact: what a byte cannot hold is not lost. One site's own stays as it came."""
+    info = torch.iinfo(dtype)
+    bound = min(info.max, 2**40)
+    draws = [torch.Generator().manual_seed(seed) for seed in seeds]
+    tables = [torch.randint(max(info.min, -bound), bound, (4,), generator=rng).to(dtype) for rng in draws]
+    total = Table(tables[0])
+    for table in tables[1:]:
+        total += decode(Table, Table(table).encode())
+    assert torch.stack([table.long() for table in tables]).sum(0).tolist() == total.table.tolist()
+    assert (dtype if len(tables) == 1 else torch.int64) == total.table.dtype
+
+
 @pytest.mark.parametrize(
     "changes",
     [

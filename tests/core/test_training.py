@@ -269,13 +269,13 @@ def test_a_site_without_examples_changes_nothing(settings: dict[str, Any]) -> No
 def test_epochs_or_steps_say_how_much_work_a_round_is(settings: dict[str, Any], sizes: list[int]) -> None:
     seen: list[int] = []
 
-    class Counting(LocalTraining):
-        def loss(self, site: Site, model: nn.Module, batch: Batch) -> Tensor:
-            seen.append(len(batch))
-            return super().loss(site, model, batch)
-
     a_task = task()
-    assert len(sizes) == Counting(**settings).train(site(a_task), weights_of(a_task)).steps
+
+    def counting(model: nn.Module, batch: Batch) -> Tensor:
+        seen.append(len(batch))
+        return a_task.loss(model, batch)
+
+    assert len(sizes) == LocalTraining(**settings).train(site(a_task), weights_of(a_task), (), counting).steps
     assert sizes == seen
 
 

@@ -3,7 +3,17 @@
 import numpy as np
 
 from wardround.corpora.document import Document
-from wardround.corpora.federation import ByDirichlet, ByLabel, BySource, Corpus, Evenly, Partition, federate, pooled
+from wardround.corpora.federation import (
+    ByDirichlet,
+    ByLabel,
+    BySource,
+    Corpus,
+    Evenly,
+    Partition,
+    federate,
+    pooled,
+    thinned,
+)
 from wardround.corpora.texts import Texts
 
 
@@ -73,3 +83,16 @@ def test_another_seed_cuts_otherwise_and_the_same_seed_alike() -> None:
 
     assert cut(1) == cut(1)
     assert not np.array_equal(cut(1), cut(2))
+
+
+def test_a_share_of_the_training_documents_is_the_same_for_the_same_seed_and_leaves_the_tests() -> None:
+    sites = federate(Wards(), None, seed=0)
+    half, again, least = thinned(sites, 0.5, 1), thinned(sites, 0.5, 1), thinned(sites, 0.01, 1)
+    for name in sites.names:
+        train, test = sites.raw(name)
+        kept, tests = half.raw(name)
+        assert 2 == len(kept)
+        assert kept.digest() == again.raw(name)[0].digest()
+        assert test.digest() == tests.digest()
+        assert 1 == len(least.raw(name)[0])
+        assert 4 == len(train)

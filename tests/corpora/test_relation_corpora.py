@@ -145,6 +145,24 @@ def test_chemprot_pooled() -> None:
 
 @needs_data
 @pytest.mark.usefixtures("_real")
+def test_a_sample_of_chemprot() -> None:
+    """As FedCMC's table 3 has it: 500 training rows as the labels occur, or 100 of each; the test split stays whole."""
+    whole = {d.id: d for d in ChemProt(split="pooled").documents("train")}
+    shares = Counter(d.labels[0] for d in whole.values())
+    plain, even = (ChemProt(split="pooled", sample=500, balanced=balanced) for balanced in (False, True))
+    drawn = counted(plain, "train")[0]
+    assert 500 == drawn.total()
+    assert all(abs(drawn[label] / 500 - n / len(whole)) < 0.06 for label, n in shares.items())
+    assert dict.fromkeys(shares, 100) == counted(even, "train")[0]
+    for corpus in (plain, even):
+        assert 2011 == counted(corpus, "test")[0].total()
+        assert all(whole[d.id] == d for d in corpus.documents("train"))
+    with pytest.raises(ValueError, match=r"a sample of 9000 rows, but \d+ can be had; lower it"):
+        list(ChemProt(split="pooled", sample=9000, balanced=True).documents("train"))
+
+
+@needs_data
+@pytest.mark.usefixtures("_real")
 def test_pgr() -> None:
     """Two of the 4,083 training rows name a gene that their sentence does not."""
     train, found = counted(PGR(), "train")

@@ -4,29 +4,40 @@ from dataclasses import fields, replace
 from typing import Any
 
 import pytest
+import torch
 
-from quadratic import LANDS, Quadratic, Trial, landing, weights
+from double import DoubleFeatures
+from quadratic import Trial, weights
 from wardround.core.cohort import Layer
 from wardround.core.method import Method
 from wardround.core.record import Message, Record, reveals_of
 from wardround.methods import METHODS
 from wardround.methods.fedatt import FedAtt
+from wardround.methods.fedcmc import FedCMC
 from wardround.methods.feddyn import FedDyn
+from wardround.methods.feded import FedED
 from wardround.methods.fedner import FedNER
 from wardround.methods.fedpa import FedPA
+from wardround.methods.fedrs import FedRS
 from wardround.protocol import rehearsed, toy
 from wardround.study import Study, StudyError, cells
+from wardround.tasks.features import FeatureRows
 
 VARIANTS: dict[str, list[Method[Any]]] = {
     "feddyn": [FedDyn(by_size=True)],
     "fedatt": [FedAtt(per_tensor=False), FedAtt(norm="spectral"), FedAtt(nearer=True)],
+    "fedcmc": [FedCMC(contrast="minor"), FedCMC(contrast="random"), FedCMC(contrast="none")],
+    "feded": [
+        FedED(teacher=teacher, bits=bits) for teacher in ("probabilities", "mean_probability") for bits in (8, 32)
+    ],
+    "fedrs": [FedRS(by_share=True)],
     "fedner": [FedNER(ask_sizes=False), FedNER(server="sgd", optimizer="sgd", steps_per_exchange=2)],
     "fedpa": [FedPA(per_tensor=True), FedPA(nearer=True)],
 }
 """Settings under which a method may use steps that it does not use otherwise, or ask where it only totals."""
 
-ASKING = {"fedner"}
-"""The methods that see a site's reply: FedNER its number of examples, once, unless it is told not to ask."""
+ASKING = {"fedcmc", "fedner"}
+"""The methods that see a site's reply: FedCMC its classifier's vectors, FedNER its number of examples, once."""
 
 KINDS = sorted({named.kind for named in METHODS.values()}, key=lambda kind: kind.__name__)
 
@@ -68,12 +79,15 @@ class SumOnly(Layer):
 @pytest.mark.parametrize("name", [name for name in METHODS if name not in ASKING])
 def test_methods_run_where_only_sums_may_be_seen(name: str, tmp_path: Any) -> None:
     """A layer that refuses `ask` hinders none of them, and changes nothing."""
-    start = weights({"w": [1.0, 2.0]})
-    sites = {"a": landing(weights({"w": [3.0, 1.0]}), 2), "b": landing(weights({"w": [0.0, 1.0]}), 5)}
+    task = DoubleFeatures(2, 3)
+    start = weights({"linear.weight": [[1.0, 2.0], [0.0, -1.0], [0.5, 0.0]], "linear.bias": [0.0, 0.0, 0.0]})
+    sites = {
+        name: FeatureRows(torch.tensor(inputs, dtype=torch.float64), torch.tensor(labels))
+        for name, inputs, labels in (("a", [[3.0, 1.0], [0.0, 1.0]], [0, 2]), ("b", [[-1.0, 2.0]], [1]))
+    }
     for study in studies(name):
-        method = replace(study.method, **({"lr": 1.0} if name == "fedsgd" else LANDS))
-        free = Trial(method, Quadratic(start), sites, start, tmp_path / "free")
-        bound = Trial(method, Quadratic(start), sites, start, tmp_path / "bound", layers=[SumOnly()])
+        free = Trial(study.method, task, sites, start, tmp_path / "free", public=sites["a"])
+        bound = Trial(study.method, task, sites, start, tmp_path / "bound", layers=[SumOnly()], public=sites["a"])
         assert free.round() == bound.round()
 
 

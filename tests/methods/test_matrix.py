@@ -65,7 +65,7 @@ class MyMethod(LocalTraining, Method[Global]):
         return Signs(Weights.of_flat(change.flat.sign(), change.layout), count)
 '''
 MINE = "my_module:MyMethod"
-POOLED = {"fedner", "scaffold", "feddyn", "fedpap", "local", MINE}
+POOLED = {"scaffold", "feddyn", "fedpap", "fedner", "moon", "fedcmc", "feded", "local", MINE}
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +100,8 @@ def outcome(method: str, out: Path, beside: Path, data: dict[str, Any] | None = 
         "evaluation": {"each": True, "splits": ["test", "train"]},
         **(data or FEATURES),
     }
+    if method in METHODS and METHODS[method].kind.public:
+        tables["public"] = {"fraction": 0.3}
     study = cells(tables, folder=beside)[0].study
     run(study, out, folder=beside, checkpoint_seconds=0, **engine)
     hashes = {

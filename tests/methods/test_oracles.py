@@ -4,16 +4,16 @@ Server rules see the oracle's client models: one SGD step of size 1 on a quadrat
 minimum, so each site's training lands where the oracle says. Tolerances are those of the oracle files.
 """
 
-import json
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 import oracle
+from double import DoubleFeatures
+from oracle import same
 from quadratic import LANDS, Quadratic, Trial, bowl, landing, lonely, weights
 from wardround.build import taking_part
 from wardround.core.training import Adam, LocalTraining, Pull, Term
@@ -25,27 +25,7 @@ from wardround.methods.fedpa import FedPA
 from wardround.methods.fedprox import FedProx
 from wardround.methods.fedsgd import FedSGD
 from wardround.methods.scaffold import Controlled, OwnControl, Scaffold
-from wardround.tasks.features import FeatureRows, FeaturesTask
-
-
-def tolerance(name: str) -> float:
-    """The tolerance that an oracle file states."""
-    folder = Path(os.environ.get("WARDROUND_ORACLES") or Path(oracle.__file__).with_name("oracles"))
-    stated: float = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))["tolerance"]
-    return stated
-
-
-def same(name: str, expected: Any, actual: Any) -> None:
-    """Expected (nested lists, perhaps by tensor) equals actual within the tolerance of the oracle of this name."""
-    if isinstance(expected, dict):
-        assert list(expected) == list(actual)
-        for key, value in expected.items():
-            same(name, value, actual[key])
-        return
-    flat = actual.flat if isinstance(actual, Weights) else torch.as_tensor(actual, dtype=torch.float64)
-    wanted = torch.as_tensor(expected, dtype=torch.float64)
-    assert wanted.shape == flat.shape
-    assert wanted.flatten().tolist() == pytest.approx(flat.flatten().tolist(), rel=0, abs=tolerance(name))
+from wardround.tasks.features import FeatureRows
 
 
 class Noted:
@@ -234,13 +214,6 @@ def test_oracle_feddyn(case: oracle.Case, tmp_path: Path) -> None:
         same("feddyn", wanted["h"], state.drift)
         same("feddyn", wanted["server"], state.weights)
         same("feddyn", wanted["mean_selected"], state.weights + state.drift / alpha)  # θ_s = mean − h/α, turned round
-
-
-class DoubleFeatures(FeaturesTask):
-    """Logistic regression in double precision."""
-
-    def model(self) -> nn.Module:
-        return super().model().double()
 
 
 @pytest.mark.parametrize("case", oracle.params("feddyn_authors_logreg"))

@@ -43,9 +43,9 @@ def test_each_type_has_figures_of_its_own_and_counts_add_over_sites() -> None:
     one = entity_counts([([(0, 0, 2)], [(0, 0, 2), (1, 3, 4)])], 3, 1, torch.tensor(2.0))
     two = entity_counts([([(1, 0, 3)], [(1, 1, 2)]), ([], [])], 3, 0, torch.tensor(4.0))
     told = entity_metrics({name: one[name] + two[name] for name in one}, ["drug", "effect", "dose"])
-    assert (1.0, 0.0) == (told["f1/drug"], told["f1/effect"])
-    assert 2 / 3 == pytest.approx(told["relaxed_f1/effect"])  # one of two predictions, the one entity found
-    assert not any(name.endswith("/dose") for name in told)
+    assert (1.0, 0.0) == (told["f1[drug]"], told["f1[effect]"])
+    assert 2 / 3 == pytest.approx(told["relaxed_f1[effect]"])  # one of two predictions, the one entity found
+    assert not any(name.endswith("[dose]") for name in told)
     assert (2.0, 1 / 3, 3.0) == (told["loss"], told["repaired"], told["examples"])
     assert 2 * (1 / 3) * (1 / 2) / (1 / 3 + 1 / 2) == pytest.approx(told["f1"])
 

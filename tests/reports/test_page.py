@@ -128,6 +128,20 @@ def test_every_figure_has_its_definition(tmp_path: Path) -> None:
     assert "loss Mean cross-entropy per example (natural logarithm)." in told
 
 
+def test_figures_of_relations_are_named_in_full_and_those_of_single_classes_folded(tmp_path: Path) -> None:
+    more = {"micro_f1_without_negative": 0.4, "macro_f1_without_negative": 0.3, "f1[CPR:3]": 0.25, "f1[none]": 0.75}
+    markup = page_of(make_run(tmp_path / "a", more=more))
+    told = words_of(markup)
+    assert "micro-F1 without the negative class" in told
+    assert (
+        "micro-F1 without the negative class F1 = 2·hits / (2·hits + false alarms + misses) of all classes but" in told
+    )
+    assert "F1 F1 = 2·hits / (2·hits + false alarms + misses) of one class alone." in told
+    folded = markup[markup.index("Each class by itself, test split") :]
+    assert "F1 of CPR:3" in folded[: folded.index("</details>")]
+    assert 1 == markup.count("F1 of CPR:3")  # no chart of it, and no column among the others
+
+
 def test_rounds_to_target_tell_how_many_seeds_reached_it(tmp_path: Path) -> None:
     stop = {"metric": "accuracy", "target": 0.6, "early": False}
     told = words_of(page_of(make_sweep(tmp_path, {"fedavg": [0.7, 0.5, 0.6]}, stop=stop)))

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,6 +29,30 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def texts(*pairs: tuple[str, str]) -> Texts:
     return Texts(tuple(Document(str(i), text, labels=(label,)) for i, (text, label) in enumerate(pairs)))
+
+
+@pytest.mark.parametrize(
+    ("settings", "fits"),
+    [({"model": "lstm"}, True), ({"model": "lstm", "several": True}, False), ({"model": "logistic"}, False)],
+    ids=str,
+)
+def test_methods_that_look_into_a_classifier_are_refused_where_there_is_none(
+    settings: dict[str, Any], fits: bool, tmp_path: Path
+) -> None:
+    """Before anything is trained: several labels at once have no softmax, a bag of words no features."""
+    tables = {
+        "name": "skewed",
+        "rounds": 1,
+        "method": {"name": "fedlc"},
+        "task": {"name": "classification", **settings},
+        "corpus": {"name": "clinic", "hospitals": 2, "documents": 4, "test_documents": 2},
+    }
+    study = cells(tables)[0].study
+    if fits:
+        run(study, tmp_path / "run")
+    else:
+        with pytest.raises(StudyError, match=r"method 'fedlc' looks into the linear classifier .* choose another"):
+            run(study, tmp_path / "run")
 
 
 def vectors_file(folder: Path) -> Path:
@@ -70,6 +95,13 @@ def test_counts_add_over_any_cut_of_the_texts(model: str) -> None:
     parts = [task.count(network, task.examples(texts(*EXAMPLES[i : i + 1]))) for i in range(len(EXAMPLES))]
     for name, tensor in whole.items():
         torch.testing.assert_close(tensor, sum(part[name] for part in parts), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_a_site_without_texts_counts_nothing(*, several: bool) -> None:
+    task = ClassificationTask(Classification(buckets=64, several=several), ("a", "b"))
+    counts = task.count(task.model().eval(), task.examples(texts()))
+    assert 0 == sum(float(tensor.sum()) for tensor in counts.values())
 
 
 def test_texts_with_several_labels_become_a_row_of_flags() -> None:

@@ -87,7 +87,7 @@ def test_counts_are_those_of_the_gold_tags_for_a_model_that_knows_them() -> None
     model = Knowing(task.settings.parts(0), vocabulary=64, tags=9, embedding=8, character=6)
     told = task.metrics(task.count(model.eval(), examples))
     assert (1.0, 0.0) == (told["f1"], told["repaired"])
-    assert (1.0, 1.0) == (told["recall/drug"], told["precision/effect"])
+    assert (1.0, 1.0) == (told["recall[drug]"], told["precision[effect]"])
 
 
 def test_a_site_has_its_own_tag_set_where_its_crf_is_its_own() -> None:
@@ -162,6 +162,11 @@ def test_a_private_part_that_the_model_has_not_is_named(tmp_path: Path) -> None:
         build(study_of(sites={"private": ["ltsm", "crf"]}), tmp_path)
 
 
+def test_schemes_by_site_need_a_crf_by_site(tmp_path: Path) -> None:
+    with pytest.raises(StudyError, match="schemes differ by site only where each has its own CRF"):
+        build(study_of(task={"name": "tagging", **SMALL, "schemes": {"hospital-0": "BIOES"}}), tmp_path)
+
+
 def test_chinese_notes_are_tagged_by_character(tmp_path: Path) -> None:
     corpus = {"name": "clinic", "hospitals": 2, "documents": 5, "test_documents": 3, "language": "zh"}
     result = run(study_of(corpus=corpus, task={"name": "tagging", "tokens": "characters", **SMALL}), tmp_path / "run")
@@ -175,7 +180,7 @@ def test_a_run_tells_what_is_in_the_data_and_the_report_defines_every_figure(tmp
     assert ["problem", "test", "treatment"] == list(data["sites"]["hospital-0"]["train"])
     told = page(read_runs([tmp_path / "run"]))
     assert "relaxed F1" in told
-    assert "By type (3)" in told
+    assert "Each class by itself" in told
     assert "no definition is on record" not in told
     assert "crf" in (tmp_path / "run" / "model" / "private.txt").read_text()
 

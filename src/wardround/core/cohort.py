@@ -116,11 +116,18 @@ class Cohort:
     watch: list[Seen] | None = None
     """Where to note each exchange, if anyone wants to know (`wardround protocol` does)."""
     left_out: dict[str, str] = field(default_factory=dict)
+    noted: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
+    """What the method wants in the journal of this round: under a name, numbers by site and class."""
     traffic: Traffic = field(default_factory=Traffic)
     exchanges: int = 0
 
     def __post_init__(self) -> None:
         torch.default_generator.manual_seed(self.hub.seed)  # dropout at the coordinator's desk draws from there
+
+    @property
+    def present(self) -> tuple[str, ...]:
+        """The sites that take part and have not been left out so far."""
+        return tuple(name for name in self.names if name not in self.left_out)
 
     def ask(self, step: Step[M, R], message: M | Mapping[str, M]) -> dict[str, R]:
         """Each site's reply, by name; refused where a layer allows only sums."""
@@ -157,11 +164,10 @@ class Cohort:
         """Checked replies in the order of names, each as soon as it and those before it are there."""
         self.exchanges += 1
         exchange = Exchange(step.name, self.round, self.exchanges, self.settled, self.seed)
-        present = [name for name in self.names if name not in self.left_out]
         messages: Mapping[str, Message] = (
-            dict.fromkeys(present, message)
+            dict.fromkeys(self.present, message)
             if isinstance(message, Message)
-            else {name: message[name] for name in present if name in message}
+            else {name: message[name] for name in self.present if name in message}
         )
         for sent in messages.values():
             if type(sent) is not step.message:

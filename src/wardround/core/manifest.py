@@ -7,7 +7,7 @@ is refused with a reason that quotes no value of the site's, nor a name that it 
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 
 import torch
@@ -29,6 +29,8 @@ class Manifest:
     layouts: Mapping[str, Layout]
     sizes: Mapping[str, int]
     dtype: torch.dtype = torch.float32
+    dtypes: Mapping[str, torch.dtype] = field(default_factory=dict)
+    """Those that a setting of the method decides, by the names that messages have for them."""
 
     def refusal(self, kind: type[Message], message: Message) -> str | None:
         """Why this message cannot be accepted as a `kind`, or None if it can."""
@@ -51,12 +53,12 @@ class Manifest:
     def limit(self, kind: type[Message]) -> int:
         """More bytes than any acceptable message of this kind has: what is longer is not even parsed."""
         total = HEADER_SLACK
-        for field, reveal in reveals_of(kind).items():
+        for own, reveal in reveals_of(kind).items():
             layout = self.layouts.get(reveal.like)
             if layout is not None:
                 total += layout.size * 8
                 for name, shape in layout.shapes.items():
-                    total += 128 + len(field) + len(json.dumps(name)) + 20 * len(shape)
+                    total += 128 + len(own) + len(json.dumps(name)) + 20 * len(shape)
             known = [self.sizes.get(size, 1 << 20) if isinstance(size, str) else size for size in reveal.shape]
             total += 8 * prod(known)
         return total
@@ -71,7 +73,7 @@ class Manifest:
             return f"does not fit: {layout.differs(value.layout)}"
         if reveal.like == "counts" and bool((value.flat < 0).any()):
             return "holds a negative count"
-        return _dtype(value.flat.dtype, reveal.dtype or self.dtype)
+        return self._dtype(value.flat.dtype, reveal)
 
     def _tensor(self, value: Tensor, reveal: Reveal) -> str | None:
         shape = [self.sizes.get(size, size) if isinstance(size, str) else size for size in reveal.shape]
@@ -80,7 +82,12 @@ class Manifest:
         )
         if not fits:
             return f"has shape {list(value.shape)}, not {shape}"
-        return _dtype(value.dtype, reveal.dtype or self.dtype)
+        return self._dtype(value.dtype, reveal)
+
+    def _dtype(self, got: torch.dtype, reveal: Reveal) -> str | None:
+        want = self.dtypes.get(reveal.dtype) if isinstance(reveal.dtype, str) else reveal.dtype
+        want = want or self.dtype
+        return None if got == want else f"has dtype {str(got)[6:]}, not {str(want)[6:]}"
 
 
 def _plausible(value: object) -> bool:
@@ -90,7 +97,3 @@ def _plausible(value: object) -> bool:
     if isinstance(value, dict):
         return all(map(_plausible, value.values()))
     return not isinstance(value, int) or 0 <= value <= COUNT_LIMIT
-
-
-def _dtype(got: torch.dtype, want: torch.dtype) -> str | None:
-    return None if got == want else f"has dtype {str(got)[6:]}, not {str(want)[6:]}"

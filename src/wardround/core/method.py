@@ -133,6 +133,10 @@ class Method(Generic[S]):
     """Whether the method needs all examples in one place, which only a simulation can offer."""
     shares: ClassVar[bool] = True
     """Whether there is a shared model in the end."""
+    classifier: ClassVar[bool] = False
+    """Whether the method looks into a linear classifier: it then runs on a `ClassTask` only."""
+    public: ClassVar[bool] = False
+    """Whether the method needs public examples, at every site and at the coordinator's desk."""
 
     @abstractmethod
     def start(self, weights: Weights, cohort: "Cohort") -> S:
@@ -154,6 +158,10 @@ class Method(Generic[S]):
 
     def sizes(self, task: Task, weights: Weights) -> Mapping[str, int]:  # noqa: ARG002 -- a hook
         """Sizes beyond the task's that this method's messages name in their shapes."""
+        return {}
+
+    def dtypes(self) -> Mapping[str, torch.dtype]:
+        """Dtypes that this method's messages name and its settings decide; without one it is the model's."""
         return {}
 
     @classmethod

@@ -74,7 +74,7 @@ class Reveal:
     what: str = "not stated"
     like: str = "model"
     shape: tuple[int | str, ...] = ()
-    dtype: torch.dtype | None = None
+    dtype: torch.dtype | str | None = None
 
 
 def reveals(
@@ -82,13 +82,13 @@ def reveals(
     *,
     like: str = "model",
     shape: tuple[int | str, ...] = (),
-    dtype: torch.dtype | None = None,
+    dtype: torch.dtype | str | None = None,
     default: Any = dataclasses.MISSING,
 ) -> Any:
     """A message's field and what it tells about patients.
 
     For `Weights`, `like` names the layout they must have; for a tensor, `shape` gives sizes or the names of
-    sizes that the manifest knows, and `dtype` defaults to the model's.
+    sizes that the manifest knows. `dtype`, too, may be a name that the manifest knows; it defaults to the model's.
     """
     return dataclasses.field(default=default, metadata={"reveal": Reveal(what, like, shape, dtype)})
 
@@ -122,7 +122,7 @@ class Record:
     __hash__ = None  # type: ignore[assignment]  # compared by value, which is too dear for a key
 
     def __add__(self, other: Self) -> Self:
-        """The field-wise sum; text must agree. What `Cohort.total` adds up with."""
+        """The field-wise sum; text must agree, and bytes do not overflow. What `Cohort.total` adds up with."""
         if type(other) is not type(self):
             return NotImplemented
         return type(self)(
@@ -280,9 +280,17 @@ def _sum(name: str, left: Any, right: Any) -> Any:
             key: _sum(name, left[key], right[key]) if key in both else left.get(key, right.get(key))
             for key in sorted({*left, *right})
         }
-    if isinstance(left, Tensor) and (left.shape != right.shape or left.dtype != right.dtype):
-        raise ValueError(f"{name} has another shape or dtype at another site and cannot be added")
+    if isinstance(left, Tensor):
+        left, right = _wide(left), _wide(right)
+        if left.shape != right.shape or left.dtype != right.dtype:
+            raise ValueError(f"{name} has another shape or dtype at another site and cannot be added")
     return left + right
+
+
+def _wide(tensor: Tensor) -> Tensor:
+    """Whole numbers as wide as they get: the sum of two bytes may be none."""
+    whole = not (tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool)
+    return tensor.long() if whole else tensor
 
 
 # decoding

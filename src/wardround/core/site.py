@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol, TypeVar, cast
+from typing import Protocol, TypeVar, cast, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -24,7 +24,10 @@ from wardround.core.files import seal, unseal, write
 from wardround.core.record import Message, Private, decode
 from wardround.core.weights import Layout
 
-__all__ = ["Batch", "ClassTask", "Examples", "Exchange", "Held", "Memory", "Site", "SiteData", "Task", "seeded"]
+__all__ = ["HUB", "Batch", "ClassTask", "Examples", "Exchange", "Held", "Memory", "Site", "SiteData", "Task", "seeded"]
+
+HUB = "coordinator"
+"""The name of the coordinator's desk."""
 
 P = TypeVar("P", bound=Private)
 
@@ -83,13 +86,17 @@ class Task(Protocol):
         """Sizes that messages may name in their shapes, such as the number of classes."""
 
 
+@runtime_checkable
 class ClassTask(Task, Protocol):
     """A task whose model ends in a linear classifier over features: what methods for skewed labels look into."""
 
-    labels: tuple[str, ...]
-    """The classes, in the order of the model's scores."""
-    classifier: str
-    """The name of the classifier's weight (classes, features) among the model's parameters."""
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The classes, in the order of the model's scores."""
+
+    @property
+    def classifier(self) -> str:
+        """The name of the classifier's weight (classes, features) among the model's parameters."""
 
     def features(self, model: nn.Module, batch: Batch) -> Tensor:
         """What the classifier sees of each example (B, features)."""
@@ -99,6 +106,9 @@ class ClassTask(Task, Protocol):
 
     def targets(self, batch: Batch) -> Tensor:
         """The class of each example (B,)."""
+
+    def rows(self, batch: Batch) -> Tensor:
+        """Where each example of a batch stands among those that `batches` was given (B,)."""
 
     def tally(self, examples: Examples) -> Tensor:
         """How many examples of each class there are (classes,)."""

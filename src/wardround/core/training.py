@@ -3,16 +3,16 @@
     trained = self.train(site, model.weights, [Pull(self.mu, model.weights)])
 
 Every local correction is a term of the loss. Terms in the weights alone (`Pull`, `Tilt`) have gradients
-simple enough to be written down; they are added to the buffer into which back-propagation writes. Terms
-in the data replace `LocalTraining.loss`.
+simple enough to be written down; they are added to the buffer into which back-propagation writes. What looks
+at the data is a loss of its own, in place of the task's.
 
 A study may make parts of the model private (`[sites] private = ["lstm", "crf"]`, by module name). A site trains them
 with the rest, keeps them, and tries them with the shared weights; only the shared ones are weights to a method.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal, NamedTuple, Protocol
+from typing import Annotated, ClassVar, Literal, NamedTuple, Protocol, cast
 from weakref import WeakKeyDictionary
 
 import torch
@@ -20,10 +20,17 @@ from annotated_types import Ge, Gt, Le
 from torch import Tensor, nn
 
 from wardround.core.record import Private
-from wardround.core.site import Batch, Site, Task, seeded
+from wardround.core.site import Batch, ClassTask, Examples, Site, Task, seeded
 from wardround.core.weights import Layout, Weights
 
-__all__ = ["SGD", "Adam", "Bench", "LocalTraining", "OwnPart", "Pull", "Term", "Tilt", "Trained", "belongs"]
+__all__ = [
+    "SGD", "Adam", "Bench", "LocalTraining", "Loss", "OwnPart", "Pull", "Term", "Tilt", "Trained", "belongs", "outputs",
+]  # fmt: skip
+
+AT_ONCE = 64  # examples that go through a model together where nothing is learnt
+
+Loss = Callable[[nn.Module, Batch], Tensor]
+"""The mean loss of a model over a batch."""
 
 
 class Term(Protocol):
@@ -140,6 +147,16 @@ def _drawn(task: Task, seed: int) -> nn.Module:
         return task.model()
 
 
+@torch.no_grad()
+def outputs(site: Site, weights: Weights, examples: Examples, look: Callable[[nn.Module, Batch], Tensor]) -> Tensor:
+    """What `look` finds in a model with these weights for each example, in their order; there must be some."""
+    task = cast("ClassTask", site.task)
+    model = Bench.at(site, weights).model.eval()
+    pairs = [(task.rows(batch), look(model, batch)) for batch in task.batches(examples, AT_ONCE, None)]
+    rows, found = (torch.cat(parts) for parts in zip(*pairs, strict=True))
+    return torch.empty_like(found).index_copy_(0, rows, found)
+
+
 class SGD:
     """θ ← θ − η g."""
 
@@ -203,8 +220,9 @@ class LocalTraining:
     betas: tuple[float, float] = (0.9, 0.999)
     eps: Annotated[float, Gt(0)] = 1e-8
 
-    def train(self, site: Site, weights: Weights, terms: Sequence[Term] = ()) -> Trained:
+    def train(self, site: Site, weights: Weights, terms: Sequence[Term] = (), loss: Loss | None = None) -> Trained:
         """The weights after the site's local work, from `weights` on; unchanged if it has no examples."""
+        loss = loss or site.task.loss
         bench = Bench.at(site, weights)
         model = bench.model.train()
         lr = self.lr * self.decay ** (site.exchange.round - 1)
@@ -212,7 +230,7 @@ class LocalTraining:
         steps = 0
         for batch in self._work(site):
             bench.gradient.zero_()
-            self.loss(site, model, batch).backward()  # type: ignore[no-untyped-call]  # torch's own gap
+            loss(model, batch).backward()  # type: ignore[no-untyped-call]  # torch's own gap
             for term in terms:
                 term.add_gradient(bench.shared, bench.shared_gradient)
             optimizer.step(bench.flat, bench.gradient)
@@ -221,10 +239,6 @@ class LocalTraining:
             site.keep(bench.own_part())
         return Trained(bench.weights(), steps, lr)
 
-    def loss(self, site: Site, model: nn.Module, batch: Batch) -> Tensor:
-        """The loss of a batch; methods whose correction looks at the data put their own here."""
-        return site.task.loss(model, batch)
-
     def full_gradient(self, site: Site, weights: Weights) -> Weights:
         """The gradient of the mean loss over all the site's training examples; a private part takes its step."""
         bench = Bench.at(site, weights)
@@ -232,7 +246,7 @@ class LocalTraining:
         bench.gradient.zero_()
         count = len(site.data.train)
         for batch in site.task.batches(site.data.train, self.batch, None):
-            (self.loss(site, model, batch) * (len(batch) / count)).backward()  # type: ignore[no-untyped-call]
+            (site.task.loss(model, batch) * (len(batch) / count)).backward()  # type: ignore[no-untyped-call]
         if bench.own.size:
             bench.private.add_(bench.private_gradient, alpha=-self.lr * self.decay ** (site.exchange.round - 1))
             site.keep(bench.own_part())

@@ -7,6 +7,7 @@ from wardround.corpora.brat import BRAT
 from wardround.corpora.cadec import CADEC
 from wardround.corpora.chemprot import ChemProt
 from wardround.corpora.clinic import Clinic
+from wardround.corpora.clinic_pairs import ClinicPairs
 from wardround.corpora.cmdd import CMDD
 from wardround.corpora.cmedtc import CMedTC
 from wardround.corpora.conll import CoNLL
@@ -33,6 +34,7 @@ __all__ = ["CORPORA", "PARTITIONS"]
 CORPORA: dict[str, Any] = {
     # generated
     "clinic": Clinic,
+    "clinic-pairs": ClinicPairs,
     "synthetic": Synthetic,
     # a user's own files
     "brat": BRAT,

@@ -9,17 +9,19 @@ Krallinger et al., BioCreative VI 2017, as SciBERT's authors prepared it. They w
 A marker has its blank inside; `>>` and `[[` also occur in the sentences ("A>>B", chemical names), where they stay
 and are counted, and of several ` >>` the first closes. Rows in which a marker is missing or repeated, or in which
 the two overlap, are skipped and counted. `official` is the published cut; `pooled` takes all 10,065 rows, by label
-and seed a fifth for testing and a tenth of the others for validation.
+and seed a fifth for testing and a tenth of the others for validation. `sample` trains on a few of them only.
 """
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
+
+from annotated_types import Ge
 
 from wardround.corpora.document import Document
 from wardround.corpora.pair_files import json_lines, string
-from wardround.corpora.pairs import Placed, Span, overlap, pair, read_pairs, resplit
+from wardround.corpora.pairs import Placed, Span, overlap, pair, read_pairs, resplit, sample
 from wardround.corpora.reading import DataError, Problems, data_file, nearest, shown
 
 __all__ = ["GROUPS", "ChemProt"]
@@ -53,6 +55,10 @@ class ChemProt:
 
     split: Literal["official", "pooled"] = "official"
     classes: Literal["groups", "relations"] = "groups"
+    sample: Annotated[int, Ge(1)] | None = None
+    """Only so many training rows, drawn by the seed."""
+    balanced: bool = False
+    """Whether a sample has as many rows of each class."""
     dedupe: bool = False
     seed: int = 0
 
@@ -66,6 +72,12 @@ class ChemProt:
         return read_pairs(self._rows, split, self.splits, problems, drop=self.dedupe)
 
     def _rows(self, split: str, problems: Problems) -> Iterator[Placed]:
+        rows = self._all(split, problems)
+        if self.sample is None or split != "train":
+            return rows
+        return sample(rows, self.sample, self.seed, balanced=self.balanced)
+
+    def _all(self, split: str, problems: Problems) -> Iterator[Placed]:
         if self.split == "official":
             return self._file(split, problems)
         # Each split reads the whole pool; its findings are told once.

@@ -2,18 +2,20 @@
 
 import hashlib
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
-from wardround.corpora.federation import Sites
+from wardround.corpora.federation import Raw, Sites
 from wardround.corpora.reading import Problems
 
 __all__ = ["describe"]
 
+PLACES = 3  # as many as a reader's findings name
 MOST_SITES = 500  # to describe a site it must be opened; more would make the start slow
 
 
 def describe(sites: Sites, task: Any = None) -> dict[str, Any]:
-    """Examples per label, site and split, a hash of the examples themselves, and what was found odd.
+    """Examples per label, site and split, a hash of the examples themselves, and what is odd about them.
 
     A task that reads more into texts than labels (`survey`) says what there is, and what it found odd.
     Only a simulation can look at all sites like this.
@@ -22,18 +24,44 @@ def describe(sites: Sites, task: Any = None) -> dict[str, Any]:
         return {"count": len(sites.names), "sites": {}, "fingerprint": None}
     found: dict[str, dict[str, dict[str, int]]] = {}
     whole = hashlib.sha256()
-    odd = Problems()
-    survey = getattr(task, "survey", None)
+    public = sites.public() if sites.public else None
+    shared, odd = _Shared(public), Problems()
+
+    def labels(raw: Raw) -> dict[str, int]:
+        found = task.survey(raw, odd) if hasattr(task, "survey") else Counter(raw.classes)
+        return {str(label): count for label, count in sorted(found.items(), key=str)}
+
     for name in sites.names:
-        train, test = sites.raw(name)
-        found[name] = {
-            split: {
-                str(label): count
-                for label, count in sorted((survey(raw, odd) if survey else Counter(raw.classes)).items(), key=str)
-            }
-            for split, raw in (("train", train), ("test", test))
-        }
-        for raw in (train, test):
+        splits: dict[str, Raw] = dict(zip(("train", "test"), sites.raw(name), strict=True))
+        found[name] = {split: labels(raw) for split, raw in splits.items()}
+        for split, raw in splits.items():
             whole.update(raw.digest())
-    problems = [*(str(sites.problems).splitlines() if sites.problems else []), *str(odd).splitlines()]
-    return {"count": len(sites.names), "sites": found, "fingerprint": whole.hexdigest(), "problems": problems}
+            shared.look(name, split, raw)
+    if public is not None:
+        whole.update(public.digest())
+    problems = [line for told in (*sites.problems, odd) for line in str(told).splitlines()]
+    return {
+        "count": len(sites.names),
+        "sites": found,
+        "fingerprint": whole.hexdigest(),
+        "problems": [*problems, *shared.told()],
+        **({} if public is None else {"public": labels(public)}),
+    }
+
+
+class _Shared:
+    """How many examples of which site have the text of a public example: what is public should be news to a site."""
+
+    def __init__(self, public: Raw | None) -> None:
+        self.marks = set(public.marks) if public is not None else set()
+        self.counts: dict[str, Counter[str]] = {"train": Counter(), "test": Counter()}
+
+    def look(self, site: str, split: str, raw: Raw) -> None:
+        if self.marks and (count := sum(mark in self.marks for mark in raw.marks)):
+            self.counts[split][site] = count
+
+    def told(self) -> Iterator[str]:
+        for split, counts in self.counts.items():
+            if counts:
+                sites = ", ".join(f"{site}: {count}" for site, count in counts.most_common(PLACES))
+                yield f"{split} examples with the text of a public example: {counts.total()} ({sites})"

@@ -6,14 +6,15 @@ as it stands, however many sites it has; a partition needs the examples in one p
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Annotated, Any, Protocol, Self, cast
 
 import numpy as np
 from annotated_types import Ge, Gt
 
-from wardround.core.site import Examples, SiteData
+from wardround.core.site import HUB, Examples, SiteData, seeded
 from wardround.corpora.partition import IntArray, by_source, dirichlet, iid
+from wardround.corpora.public import Public, Withheld
 from wardround.corpora.reading import Problems
 from wardround.corpora.texts import AsCorpus
 
@@ -28,6 +29,7 @@ __all__ = [
     "federate",
     "pooled",
     "prepared",
+    "thinned",
 ]
 
 
@@ -50,6 +52,10 @@ class Raw(Protocol):
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
         """The examples of all parts, in order."""
+
+    @property
+    def marks(self) -> Sequence[bytes]:
+        """For each example, what stands for its text: equal where that is equal, whatever the labels."""
 
     def digest(self) -> bytes:
         """A hash of the examples."""
@@ -126,12 +132,16 @@ class ByLabel:
 
 
 class Sites:
-    """A federation given by its names and a way to open one."""
+    """A federation given by its names and a way to open one, and perhaps public examples."""
 
     def __init__(
-        self, names: Sequence[str], opened: Callable[[str], tuple[Raw, Raw]], problems: Problems | None = None
+        self,
+        names: Sequence[str],
+        opened: Callable[[str], tuple[Raw, Raw]],
+        problems: Sequence[Problems] = (),
+        public: Callable[[], Raw] | None = None,
     ) -> None:
-        self.names, self.raw, self.problems = tuple(sorted(names)), opened, problems
+        self.names, self.raw, self.problems, self.public = tuple(sorted(names)), opened, problems, public
 
 
 class _Cut:
@@ -170,32 +180,62 @@ def opened(chosen: Any) -> Corpus:
     return cast("Corpus", chosen) if hasattr(chosen, "names") else AsCorpus(chosen)
 
 
-def federate(corpus: Corpus, partition: Partition | None, seed: int) -> Sites:
+def federate(corpus: Corpus, partition: Partition | None, seed: int, public: Public | None = None) -> Sites:
     """The corpus's own sites, or those that the partition makes, the same for the same seed."""
-    problems: Problems | None = getattr(corpus, "problems", None)
+    read, shared = [corpus], None
+    if public and public.fraction:
+        corpus = withheld = Withheld(corpus, public.fraction, seed)
+        shared = cache(withheld.public)
+    elif public:
+        other = opened(public.corpus)
+        read, shared = [*read, other], cache(lambda: _train(other))
+    problems = [found for one in read if (found := getattr(one, "problems", None)) is not None]
     if partition is None:
-        return Sites(corpus.names(), corpus.open, problems)
+        return Sites(corpus.names(), corpus.open, problems, shared)
     cut = _Cut(corpus, partition, seed)
-    return Sites(list(cut.parts), cut.parts.__getitem__, problems)
+    return Sites(list(cut.parts), cut.parts.__getitem__, problems, shared)
+
+
+def thinned(sites: Sites, share: float, seed: int) -> Sites:
+    """The same sites with this share of their training examples, at least one of each site's; tests stay whole."""
+
+    def opened(name: str) -> tuple[Raw, Raw]:
+        train, test = sites.raw(name)
+        rng = np.random.default_rng(seeded(seed, name, "share"))
+        kept = min(len(train), max(round(len(train) * share), 1))
+        return train.take(np.sort(rng.choice(len(train), kept, replace=False))), test
+
+    return Sites(sites.names, opened, sites.problems, sites.public)
 
 
 def pooled(sites: Sites) -> Sites:
     """All sites' examples in one place: what no federation has, and every study compares with."""
-    return Sites(["pooled"], lambda _: _join([sites.raw(name) for name in sites.names]))
+    return Sites(["pooled"], lambda _: _join([sites.raw(name) for name in sites.names]), public=sites.public)
 
 
 class Prepared:
-    """A federation whose examples a task has made ready."""
+    """A federation whose examples a task has made ready, with the public ones if they are wanted."""
 
-    def __init__(self, sites: Sites, task: Any, private: tuple[str, ...] = ()) -> None:
+    def __init__(self, sites: Sites, task: Any, private: tuple[str, ...], *, public: bool) -> None:
         self.names, self._raw, self._task, self._private = sites.names, sites.raw, task, private
+        self._public = sites.public if public else None
         self._tasks: dict[str, Any] = {}
 
+    @cached_property
+    def public(self) -> Examples | None:
+        """The public examples, the same for all."""
+        found: Examples | None = self._task.examples(self._public()) if self._public else None
+        return found
+
     def open(self, name: str) -> SiteData:
-        """One site's data as the task takes them."""
+        """One site's data as the task takes them; the coordinator has the public examples and nothing else."""
+        if name == HUB:
+            if self.public is None:
+                raise ValueError("the coordinator has no examples; add [public] to the study")
+            return SiteData(self.public, self.public, public=self.public)
         train, test = self._raw(name)
         ready: Callable[[Raw], Examples] = (self.task(name) or self._task).examples
-        return SiteData(ready(train), ready(test))
+        return SiteData(ready(train), ready(test), public=self.public)
 
     def task(self, name: str) -> Any:
         """The task as this site has it, where a task says how it differs by site (`at`)."""
@@ -206,9 +246,16 @@ class Prepared:
         return self._tasks[name]
 
 
-def prepared(sites: Sites, task: Any, private: tuple[str, ...] = ()) -> Prepared:
+def prepared(sites: Sites, task: Any, private: tuple[str, ...] = (), *, public: bool = False) -> Prepared:
     """The same sites with data as the task takes them."""
-    return Prepared(sites, task, private)
+    return Prepared(sites, task, private, public=public)
+
+
+def _train(corpus: Corpus) -> Raw:
+    if isinstance(corpus, AsCorpus):
+        return corpus.split("train")
+    parts: list[Raw] = [corpus.open(name)[0] for name in corpus.names()]
+    return type(parts[0]).joined(parts)
 
 
 def _pool(corpus: Corpus) -> tuple[Raw, Raw]:

@@ -33,6 +33,7 @@ __all__ = [
     "pairs",
     "read_pairs",
     "resplit",
+    "sample",
 ]
 
 
@@ -208,16 +209,10 @@ def resplit(
 
     Rows go by a hash of what they hold with the seed, so their order in the files does not matter.
     """
-    salt, seen = str(seed).encode(), Counter[bytes]()
-    held: list[tuple[Placed, bytes]] = []
+    held = list(_keyed(rows, str(seed)))
     labels: defaultdict[tuple[str, ...], list[bytes]] = defaultdict(list)
-    for row in rows:
-        document = row.document
-        mark = digest(repr((document.text, document.labels, document.entities)))
-        seen[mark] += 1
-        key = hashlib.blake2b(mark + seen[mark].to_bytes(4), digest_size=16, key=salt).digest()
-        held.append((row, key))
-        labels[document.labels].append(key)
+    for row, key in held:
+        labels[row.document.labels].append(key)
     part: dict[bytes, str] = {}
     for keys in labels.values():
         testing = int(len(keys) * test + 1e-9)  # a fifth of 15 is 3, whatever the binary fraction
@@ -225,3 +220,26 @@ def resplit(
         names = ["test"] * testing + ["valid"] * trying + ["train"] * (len(keys) - testing - trying)
         part |= dict(zip(sorted(keys), names, strict=True))
     yield from (row for row, key in held if part[key] == split)
+
+
+def sample(rows: Iterable[Placed], count: int, seed: int, *, balanced: bool) -> Iterator[Placed]:
+    """So many of the rows, in order, drawn by the seed: as the labels occur, or as many of each."""
+    held = list(_keyed(rows, f"sample {seed}"))
+    groups: defaultdict[tuple[str, ...], list[bytes]] = defaultdict(list)
+    for row, key in held:
+        groups[row.document.labels if balanced else ()].append(key)
+    each = count // max(len(groups), 1)
+    kept = {key for keys in groups.values() for key in sorted(keys)[:each]}
+    if len(kept) < count:
+        raise ValueError(f"a sample of {count} rows, but {len(kept)} can be had; lower it")
+    yield from (row for row, key in held if key in kept)
+
+
+def _keyed(rows: Iterable[Placed], salt: str) -> Iterator[tuple[Placed, bytes]]:
+    """Each row with a key by which chance sorts it: by what it holds, and the how many-th of its like it is."""
+    seen = Counter[bytes]()
+    for row in rows:
+        document = row.document
+        mark = digest(repr((document.text, document.labels, document.entities)))
+        seen[mark] += 1
+        yield row, hashlib.blake2b(mark + seen[mark].to_bytes(4), digest_size=16, key=salt.encode()).digest()

@@ -4,7 +4,6 @@
     name = "platforms"
     sites = ["ade", "psytar", "bc5cdr"]
     by = "source"                    # an article's sentences stay together, where a corpus knows its articles
-    share = 0.25                     # FedNER figure 3: train on a quarter of the training sentences
     masked = 0.5                     # FedNER figure 5
 
 As in the paper, the sentences of each corpus are pooled and the study's seed sets `test` of them aside; equal texts are
@@ -47,8 +46,6 @@ class Platforms:
     sites: tuple[Platform, ...]
     test: Annotated[float, Gt(0), Lt(1)] = 0.2
     by: Literal["sentence", "source"] = "sentence"
-    share: Annotated[float, Gt(0), Le(1)] = 1.0
-    """Of the training sentences, drawn anew for each seed."""
     masked: Annotated[float, Ge(0), Le(1)] = 0.0
     most: Annotated[int, Ge(0)] = 0
     """Sentences per corpus, train and test together; 0 takes all."""
@@ -88,10 +85,8 @@ class Platforms:
             found = [found[row] for row in np.sort(rng.permutation(len(found))[: self.most])]
         together = self.by == "source" and all(document.source for document in found)
         aside = held_out([document.source if together else document.text for document in found], self.test, rng)
-        train = [document for document, test in zip(found, aside, strict=True) if not test]
-        kept = np.sort(rng.permutation(len(train))[: max(round(self.share * len(train)), 1)])
-        test = (document for document, test in zip(found, aside, strict=True) if test)
-        return tuple(replace(train[row], source=name) for row in kept), tuple(replace(d, source=name) for d in test)
+        named = [(replace(document, source=name), test) for document, test in zip(found, aside, strict=True)]
+        return tuple(d for d, test in named if not test), tuple(d for d, test in named if test)
 
     @cached_property
     def _blotted(self) -> frozenset[str]:

@@ -59,6 +59,11 @@ class Rows:
         labels = np.concatenate([part.labels for part in parts])
         return cls(features, labels, tuple(source for part in parts for source in part.sources))
 
+    @property
+    def marks(self) -> Sequence[bytes]:
+        """For each row, the bytes of its features."""
+        return [row.tobytes() for row in self.features]
+
     def digest(self) -> bytes:
         """A hash of features and labels."""
         return hashlib.sha256(self.features.tobytes() + self.labels.tobytes()).digest()

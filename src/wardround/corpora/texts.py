@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol
 
 from wardround.corpora.document import Document
 from wardround.corpora.partition import IntArray
-from wardround.corpora.reading import DataError, Problems
+from wardround.corpora.reading import DataError, Problems, digest
 from wardround.corpora.tables import Column, Table
 
 __all__ = ["AsCorpus", "Files", "Reader", "Texts", "found_path"]
@@ -47,6 +47,11 @@ class Texts:
     def joined(cls, parts: "Sequence[Texts]") -> "Texts":
         """The documents of all parts, in order."""
         return cls(tuple(document for part in parts for document in part.documents))
+
+    @property
+    def marks(self) -> Sequence[bytes]:
+        """For each document, what stands for its text."""
+        return [digest(document.text) for document in self.documents]
 
     def digest(self) -> bytes:
         """A hash of texts and annotations."""
@@ -82,7 +87,7 @@ class AsCorpus:
         """The reader's labels, or those that occur in its training split."""
         if self.reader.labels:
             return tuple(self.reader.labels)
-        return tuple(sorted({label for document in self._split("train").documents for label in document.labels}))
+        return tuple(sorted({label for document in self.split("train").documents for label in document.labels}))
 
     @property
     def negative(self) -> str:
@@ -95,13 +100,14 @@ class AsCorpus:
         """The reader's entity types, or those that occur in its training split."""
         if known := getattr(self.reader, "types", ()):
             return tuple(known)
-        return tuple(sorted({entity.type for d in self._split("train").documents for entity in d.entities}))
+        return tuple(sorted({entity.type for d in self.split("train").documents for entity in d.entities}))
 
     @cached_property
     def _splits(self) -> dict[str, Texts]:
         return {}
 
-    def _split(self, split: str) -> Texts:
+    def split(self, split: str) -> Texts:
+        """All documents of a split, read once."""
         if split not in self._splits:
             self._splits[split] = Texts(tuple(self.reader.documents(split, self.problems)))
         return self._splits[split]
@@ -110,7 +116,7 @@ class AsCorpus:
     def _by_source(self) -> dict[str, tuple[Texts, Texts]]:
         found: dict[str, tuple[list[Document], list[Document]]] = {}
         for index, split in enumerate(("train", "test")):
-            for document in self._split(split).documents:
+            for document in self.split(split).documents:
                 found.setdefault(document.source or "all", ([], []))[index].append(document)
         return {name: (Texts(tuple(train)), Texts(tuple(test))) for name, (train, test) in found.items()}
 
@@ -124,7 +130,7 @@ class AsCorpus:
 
     def pool(self) -> tuple[Texts, Texts]:
         """All documents, without going by source."""
-        return self._split("train"), self._split("test")
+        return self.split("train"), self.split("test")
 
 
 def found_path(text: str, folder: str = "") -> Path:

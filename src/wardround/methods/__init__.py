@@ -7,12 +7,17 @@ from typing import Any
 from wardround.core.method import Method
 from wardround.methods.fedatt import FedAtt
 from wardround.methods.fedavg import FedAvg
+from wardround.methods.fedcmc import FedCMC
 from wardround.methods.feddyn import FedDyn
+from wardround.methods.feded import FedED
+from wardround.methods.fedlc import FedLC
 from wardround.methods.fedner import FedNER
 from wardround.methods.fedpa import FedPA
 from wardround.methods.fedprox import FedProx
+from wardround.methods.fedrs import FedRS
 from wardround.methods.fedsgd import FedSGD
-from wardround.methods.references import Centralised, Local
+from wardround.methods.moon import MOON
+from wardround.methods.references import Centralised, Local, PublicOnly
 from wardround.methods.scaffold import Scaffold
 
 __all__ = ["METHODS", "Named"]
@@ -45,6 +50,11 @@ METHODS: dict[str, Named] = {
     "fedpa": Named(FedPA),
     "scaffold": Named(Scaffold),
     "feddyn": Named(FedDyn),
+    "moon": Named(MOON),
+    "fedrs": Named(FedRS),
+    "fedlc": Named(FedLC),
+    "fedcmc": Named(FedCMC),
+    "feded": Named(FedED),
     "fedner": Named(FedNER),
     "fedavgs": Named(FedAvg, ADAM),
     "fedavgt": Named(FedAvg, {**ADAM, "eps": TENSORFLOW_EPS}),
@@ -52,5 +62,6 @@ METHODS: dict[str, Named] = {
     "fedatts": Named(FedAtt, ADAM),
     "fedpap": Named(FedPA, ADAM),
     "local": Named(Local),
+    "public": Named(PublicOnly),
     "centralised": Named(Centralised),
 }

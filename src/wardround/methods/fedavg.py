@@ -13,7 +13,7 @@ from wardround.core.cohort import Cohort
 from wardround.core.method import Global, Method, on_site
 from wardround.core.record import Message, reveals
 from wardround.core.site import Site
-from wardround.core.training import LocalTraining, Term
+from wardround.core.training import LocalTraining, Loss, Term
 from wardround.core.weights import Weights
 
 __all__ = ["FedAvg", "Update"]
@@ -47,9 +47,16 @@ class FedAvg(LocalTraining, Method[Global]):
     def fit(self, model: Global, site: Site) -> Update:
         """Train on the site's own examples."""
         weight = len(site.data.train) if self.mean == "weighted" else 1
-        trained = self.train(site, model.weights, self.terms(model.weights))
-        return Update((trained.weights - model.weights) * weight, weight)
+        return Update((self.local(site, model.weights) - model.weights) * weight, weight)
+
+    def local(self, site: Site, weights: Weights) -> Weights:
+        """The site's own model: what its training makes of the shared one."""
+        return self.train(site, weights, self.terms(weights), self.loss(site, weights)).weights
 
     def terms(self, weights: Weights) -> Sequence[Term]:  # noqa: ARG002
         """What the local loss has beyond the task's."""
         return ()
+
+    def loss(self, site: Site, weights: Weights) -> Loss:  # noqa: ARG002
+        """The loss at this site, whose training starts from these weights."""
+        return site.task.loss

@@ -157,7 +157,7 @@ class FedNER(LocalTraining, Method[Served]):
         for _ in range(self.steps_per_exchange):
             epoch, place, batch = self._next(site, epoch, place, share)
             bench.gradient.zero_()
-            self.loss(site, model, batch).backward()  # type: ignore[no-untyped-call]  # torch's own gap
+            site.task.loss(model, batch).backward()  # type: ignore[no-untyped-call]  # torch's own gap
             part = bench.shared_gradient * (examples / self.steps_per_exchange)
             total = part if total is None else total.add_(part)
             optimizer.step(bench.private, bench.private_gradient)

@@ -1,4 +1,4 @@
-"""What federated methods are measured against: each site alone, and all data in one place."""
+"""What federated methods are measured against: each site or the coordinator alone, and all data in one place."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -11,7 +11,7 @@ from wardround.core.training import LocalTraining
 from wardround.core.weights import Weights
 from wardround.methods.fedavg import FedAvg
 
-__all__ = ["Centralised", "Local"]
+__all__ = ["Centralised", "Local", "PublicOnly"]
 
 
 class Done(Message):
@@ -52,6 +52,21 @@ class Local(LocalTraining, Method[Global]):
     def evaluate(self, exam: Exam, site: Site) -> Counts:
         """Try the site's own model on its own examples."""
         return self.tried(site.recall(OwnModel, OwnModel(exam.weights)).weights, exam.split, site)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublicOnly(LocalTraining, Method[Global]):
+    """The coordinator alone, on the public examples: what it could do without any site."""
+
+    public: ClassVar[bool] = True
+
+    def start(self, weights: Weights, cohort: Cohort) -> Global:  # noqa: ARG002
+        """The initial model."""
+        return Global(weights)
+
+    def round(self, state: Global, cohort: Cohort) -> Global:
+        """Train on; no site is asked for anything."""
+        return Global(self.train(cohort.hub, state.weights).weights)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ from wardround.core.weights import Layout
 __all__ = ["DEFINITIONS", "entity_counts", "entity_layout", "entity_metrics"]
 
 DEFINITIONS = {
-    "f1": "strict F1 over all entities: type and both ends equal; harmonic mean of precision and recall",
+    "f1": "strict F1: type and both ends equal; harmonic mean of precision and recall",
     "precision": "strict: the share of predicted entities whose type and both ends are right",
     "recall": "strict: the share of true entities predicted with their type and both ends",
     "relaxed_f1": "harmonic mean of relaxed precision and recall",
@@ -59,7 +59,7 @@ def entity_counts(pairs: Sequence[tuple[Spans, Spans]], types: int, repaired: in
 
 
 def entity_metrics(counts: Mapping[str, Tensor], types: Sequence[str]) -> dict[str, float]:
-    """Overall figures, then those of each type that occurs or was predicted as `f1/type`; without a sentence, none."""
+    """Overall figures, then those of each type that occurs or was predicted as `f1[type]`; without a sentence, none."""
     sentences = float(counts["sentences"])
     if sentences == 0:
         return {}
@@ -68,7 +68,7 @@ def entity_metrics(counts: Mapping[str, Tensor], types: Sequence[str]) -> dict[s
     for number, kind in enumerate(types):
         one = {name: float(counts[name][number]) for name in ("predicted", "true", *FOUR)}
         if one["predicted"] or one["true"]:
-            figures |= {f"{name}/{kind}": value for name, value in _figures(one).items()}
+            figures |= {f"{name}[{kind}]": value for name, value in _figures(one).items()}
     return {**figures, "examples": sentences}
 
 

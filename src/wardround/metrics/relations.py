@@ -1,10 +1,10 @@
 """How well relations were told: from hits, false alarms and misses per class (see `classes`).
 
-With a *negative* class (no relation), `micro_f1` leaves it out: a false alarm is a pair told to be related that is
-not so, a miss a related pair that was not told so; unrelated pairs left alone count nowhere. `macro_f1` is over all
-classes, and `macro_f1_without_negative` beside it. Of two classes with a negative one, the other is the *positive*:
-`positive_precision`, `positive_recall`, `positive_f1`. Every class has its own `f1[…]`. Where nothing could be right
-or wrong (0 / 0), a figure is 0. As OpenNRE and scikit-learn count.
+With a *negative* class (no relation), micro-F1 leaves it out: a false alarm is a pair told to be related that is not
+so, a miss a related pair that was not told so; unrelated pairs left alone count nowhere. `macro_f1` is over all
+classes. A figure without the negative class says so in its name, but for one: of two classes with a negative one, the
+other is the *positive*, and its precision, recall and F1 are what micro-F1 would be. Every class has its own `f1[…]`.
+Where nothing could be right or wrong (0 / 0), a figure is 0. As OpenNRE and scikit-learn count.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,21 +13,21 @@ from torch import Tensor
 
 __all__ = ["DEFINITIONS", "relation_metrics"]
 
+F1 = "F1 = 2·hits / (2·hits + false alarms + misses)"
+TOGETHER = "all classes but the negative one (no relation) together"
 DEFINITIONS = {
-    "positive_f1": "F1 = 2·hits / (2·hits + false alarms + misses) of the positive class alone",
-    "positive_precision": "hits over hits and false alarms of the positive class",
-    "positive_recall": "hits over hits and misses of the positive class",
-    "micro_f1": (
-        "F1 of hits, false alarms and misses of all classes together, without the negative class (no relation) if "
-        "the study has one; if not, the same as accuracy"
-    ),
-    "micro_precision": "hits over hits and false alarms of all classes together, without the negative class",
-    "micro_recall": "hits over hits and misses of all classes together, without the negative class",
-    "macro_f1": "mean of F1 over all classes, the negative one included; a class never seen nor predicted counts 0",
-    "macro_f1_without_negative": "mean of F1 over all classes but the negative one; one never seen counts 0",
+    "positive_f1": f"{F1} of the positive class alone",
+    "positive_precision": "hits over hits and false alarms of the positive class alone",
+    "positive_recall": "hits over hits and misses of the positive class alone",
+    "micro_f1_without_negative": f"{F1} of {TOGETHER}",
+    "micro_precision_without_negative": f"hits over hits and false alarms of {TOGETHER}",
+    "micro_recall_without_negative": f"hits over hits and misses of {TOGETHER}",
+    "micro_f1": f"{F1} of all classes together; without a negative class the same as accuracy",
+    "macro_f1": f"mean over all classes of {F1}; a class that neither occurs nor was predicted counts 0",
+    "macro_f1_without_negative": f"mean over all classes but the negative one (no relation) of {F1}",
     "accuracy": "hits over examples; over sites, weighted by their numbers of examples",
     "loss": "mean cross-entropy per example (natural logarithm)",
-    "f1": "F1 = 2·hits / (2·hits + false alarms + misses) of this class alone",
+    "f1": f"{F1} of one class alone",
 }
 
 
@@ -37,24 +37,26 @@ def relation_metrics(counts: Mapping[str, Tensor], labels: Sequence[str], negati
     examples = sum(hits) + sum(misses)
     if examples == 0:
         return {}
-    f1 = [_f1(*each) for each in zip(hits, alarms, misses, strict=True)]
+    each = [_f1(*mine) for mine in zip(hits, alarms, misses, strict=True)]
     kept = [index for index, label in enumerate(labels) if label != negative]
-    right, wrong, missed = (sum(told[index] for index in kept) for told in (hits, alarms, misses))
-    told: dict[str, float] = {}
-    if len(kept) == 1:
-        told["positive_f1"] = f1[kept[0]]
-        told["positive_precision"] = _share(right, right + wrong)
-        told["positive_recall"] = _share(right, right + missed)
-    told["micro_f1"] = _f1(right, wrong, missed)
-    if 1 < len(kept) < len(labels):
-        told["micro_precision"] = _share(right, right + wrong)
-        told["micro_recall"] = _share(right, right + missed)
-        told["macro_f1_without_negative"] = sum(f1[index] for index in kept) / len(kept)
-    told["macro_f1"] = sum(f1) / len(f1)
+    right, wrong, missed = (sum(counted[index] for index in kept) for counted in (hits, alarms, misses))
+    together = {
+        "f1": _f1(right, wrong, missed),
+        "precision": _share(right, right + wrong),
+        "recall": _share(right, right + missed),
+    }
+    if len(kept) == len(labels):
+        told = {"micro_f1": together["f1"]}
+    elif len(kept) == 1:
+        told = {f"positive_{name}": value for name, value in together.items()}
+    else:
+        told = {f"micro_{name}_without_negative": value for name, value in together.items()}
+        told["macro_f1_without_negative"] = sum(each[index] for index in kept) / len(kept)
+    told["macro_f1"] = sum(each) / len(each)
     told["accuracy"] = sum(hits) / examples
     told["loss"] = float(counts["loss"]) / examples
     told["examples"] = examples
-    return told | {f"f1[{label}]": value for label, value in zip(labels, f1, strict=True)}
+    return told | {f"f1[{label}]": value for label, value in zip(labels, each, strict=True)}
 
 
 def _share(part: float, whole: float) -> float:

@@ -105,6 +105,7 @@ class Encoder(nn.Module):
 
     def __init__(self, shape: Shape, layers: range, *, embeddings: bool, dropout: float = 0.0) -> None:
         super().__init__()
+        self.shape = shape
         self.embeddings = Embeddings(shape, dropout) if embeddings else None
         self.layers = nn.ModuleDict({str(number): Layer(shape, dropout) for number in layers})
 

@@ -10,7 +10,7 @@ alone (BERT). `pytorch_model.bin` is refused: it is a pickle, which can run code
 import importlib.util
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +57,7 @@ class Pretrained:
 
     folder: Path
     shape: Shape
-    tokenizer: "tokenizers.Tokenizer | tokenizers.BertWordPieceTokenizer"
+    tokenizer: "tokenizers.Tokenizer | tokenizers.BertWordPieceTokenizer" = field(repr=False)
     start: int
     """The number of the token before a sentence: [CLS] or <s>."""
     end: int

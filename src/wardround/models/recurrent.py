@@ -55,6 +55,11 @@ class LSTMClassifier(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Class scores, before the softmax."""
+        scores: Tensor = self.linear(self.features(tokens))  # (B, classes)
+        return scores
+
+    def features(self, tokens: Tensor) -> Tensor:
+        """What the classifier sees of each text."""
         real = tokens != PADDING  # (B, L)
         lengths = real.sum(1, keepdim=True)  # (B, 1)
         inputs = self.dropout(self.embedding(tokens))  # (B, L, embedding)
@@ -64,5 +69,5 @@ class LSTMClassifier(nn.Module):
         else:
             weights = (real & (real.cumsum(1) == lengths)).to(states.dtype)  # (B, L): 1 at the last real token
         text = (weights.unsqueeze(1) @ states).squeeze(1)  # (B, hidden)
-        scores: Tensor = self.linear(self.dropout(text))  # (B, classes)
-        return scores
+        features: Tensor = self.dropout(text)  # (B, hidden)
+        return features

@@ -25,7 +25,7 @@ from wardround.reports.read import RunRecord
 
 __all__ = [
     "Group", "Pair", "Panel", "Point", "Reached", "SiteResults", "Spread", "better", "curve", "grouped", "holm",
-    "lower_is_better", "pairs", "per_site", "primary", "spread", "to_target",
+    "lower_is_better", "of_one_class", "pairs", "per_site", "primary", "spread", "to_target",
 ]  # fmt: skip
 
 LEVEL = 0.05
@@ -83,15 +83,9 @@ class Panel:
     def metrics(self) -> tuple[str, ...]:
         """What was measured, in the order of the journal; the first is the one that methods are ranked by."""
         told = dict.fromkeys(name for group in self.groups for run in group.counted for name in run.final)
-        names = [name for name in told if not name.endswith("examples") and "/" not in name]
+        names = [name for name in told if not name.endswith("examples")]
         first = primary(names, self.groups[0].runs[0].study.get("stop"))
         return tuple(sorted(names, key=lambda name: (split_of(name) != split_of(first), name != first)))
-
-    @property
-    def by_type(self) -> tuple[str, ...]:
-        """What was measured of single types, as `figure/type`, in the order of the journal."""
-        told = dict.fromkeys(name for group in self.groups for run in group.counted for name in run.final)
-        return tuple(name for name in told if "/" in name)
 
     @property
     def ranked(self) -> tuple[Group, ...]:
@@ -161,6 +155,11 @@ def split_of(metric: str) -> str:
 def lower_is_better(metric: str) -> bool:
     """Whether less is better: a loss."""
     return metric.endswith("loss")
+
+
+def of_one_class(metric: str) -> bool:
+    """Whether the metric is one of many, each of a single class: `f1[CPR:3]`."""
+    return metric.endswith("]")
 
 
 def better(metric: str, value: float, than: float) -> bool:

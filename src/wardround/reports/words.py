@@ -17,7 +17,14 @@ NAMES = {
     "f1": "F1",
     "loss": "loss",
     "macro_f1": "macro-F1",
+    "macro_f1_without_negative": "macro-F1 without the negative class",
     "micro_f1": "micro-F1",
+    "micro_f1_without_negative": "micro-F1 without the negative class",
+    "micro_precision_without_negative": "micro-precision without the negative class",
+    "micro_recall_without_negative": "micro-recall without the negative class",
+    "positive_f1": "F1 of the positive class",
+    "positive_precision": "precision of the positive class",
+    "positive_recall": "recall of the positive class",
     "precision": "precision",
     "recall": "recall",
     "relaxed_f1": "relaxed F1",
@@ -30,14 +37,14 @@ SPLIT_WORDS = {"test": "test split", "train": "training split", "valid": "valida
 def named(metric: str, *, split: bool = False) -> str:
     """A metric's name as it is read, with its split if asked for."""
     where = split_of(metric)
-    plain = metric.removeprefix(f"{where}_")
-    told = NAMES.get(plain, plain.replace("_", " "))
+    plain, _, label = metric.removeprefix(f"{where}_").partition("[")
+    told = NAMES.get(plain, plain.replace("_", " ")) + (f" of {label.removesuffix(']')}" if label else "")
     return f"{told}, {SPLIT_WORDS[where]}" if split else told
 
 
 def definition_of(metrics: Iterable[str]) -> dict[str, str]:
     """What each metric means, from the module of `wardround.metrics` that defines most of them."""
-    plain = list(dict.fromkeys(metric.removeprefix(f"{split_of(metric)}_") for metric in metrics))
+    plain = list(dict.fromkeys(metric.removeprefix(f"{split_of(metric)}_").partition("[")[0] for metric in metrics))
     best: Mapping[str, str] = {}
     for module in sorted(info.name for info in pkgutil.iter_modules(wardround.metrics.__path__)):
         told = getattr(importlib.import_module(f"wardround.metrics.{module}"), "DEFINITIONS", {})

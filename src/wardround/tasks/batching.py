@@ -16,7 +16,9 @@ def grouped(lengths: Tensor, size: int, rng: torch.Generator | None) -> list[Ten
     Without a generator, in order of length: nothing is learnt in that order, and padding is least.
     """
     count = len(lengths)
-    size = size or max(count, 1)
+    if not count:
+        return []
+    size = size or count
     if rng is None:
         return list(torch.split(torch.argsort(lengths, stable=True), size))
     order = torch.randperm(count, generator=rng)

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 import torch
 from annotated_types import Ge, Lt
@@ -71,7 +71,9 @@ class Classification:
 
     def bind(self, corpus: Any) -> "ClassificationTask":
         """The task on a corpus with these labels."""
-        return ClassificationTask(self, tuple(corpus.labels))
+        bag = self.model == "logistic" and not self.vectors  # adds up words: no features, and so no classifier
+        kind = ClassificationTask if self.several or bag else OneLabelTask
+        return kind(self, tuple(corpus.labels))
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +82,8 @@ class TextBatch:
 
     inputs: Tensor
     labels: Tensor
+    rows: Tensor
+    """Where the texts stand among the examples (B,)."""
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -97,7 +101,7 @@ class TextExamples:
     def batch(self, rows: Tensor) -> TextBatch:
         """These rows as the model takes them."""
         inputs = self.tokens.padded(rows) if self.means is None else self.means[rows]
-        return TextBatch(inputs, self.labels[rows])
+        return TextBatch(inputs, self.labels[rows], rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,3 +235,32 @@ class ClassificationTask:
     def sizes(self) -> dict[str, int]:
         """How many labels there are."""
         return {"classes": len(self.labels)}
+
+
+@dataclass(frozen=True, eq=False)
+class OneLabelTask(ClassificationTask):
+    """Texts to one of `labels`, by a linear classifier over features."""
+
+    classifier: ClassVar[str] = "linear.weight"
+
+    def features(self, model: nn.Module, batch: Batch) -> Tensor:
+        """The LSTM's summary, or the mean vector (B, features)."""
+        inputs = cast("TextBatch", batch).inputs
+        return model.features(inputs) if isinstance(model, LSTMClassifier) else inputs
+
+    def scores(self, model: nn.Module, features: Tensor) -> Tensor:
+        """Linear in the features (B, labels)."""
+        scores: Tensor = model.get_submodule("linear")(features)
+        return scores
+
+    def targets(self, batch: Batch) -> Tensor:
+        """The label of each text (B,)."""
+        return cast("TextBatch", batch).labels
+
+    def rows(self, batch: Batch) -> Tensor:
+        """Where the texts stand among the examples (B,)."""
+        return cast("TextBatch", batch).rows
+
+    def tally(self, examples: Examples) -> Tensor:
+        """How many texts of each label there are (labels,)."""
+        return torch.bincount(cast("TextExamples", examples).labels, minlength=len(self.labels))

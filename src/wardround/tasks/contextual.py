@@ -36,7 +36,7 @@ class Contextual:
         shape = self.encoder.shape
         whole = Encoder(shape, range(shape.layers), embeddings=True)
         whole.load_state_dict(self.encoder.weights())
-        return Trunk(whole, shape.width, self.folder)
+        return Trunk(whole, self.folder)
 
     def vectors(self, sentences: Sequence[Sequence[str]]) -> list[Tensor]:
         """A (words, width) tensor for each sentence, in half precision: there are many."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +24,8 @@ class FeatureRows:
 
     inputs: Tensor
     labels: Tensor
+    rows: Tensor | None = None
+    """Of a batch: where its rows stand among the examples."""
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -40,14 +42,21 @@ class Features:
 
 @dataclass(frozen=True)
 class FeaturesTask:
-    """Rows of `features` numbers to one of `classes`."""
+    """Rows of `inputs` numbers to one of `classes`."""
 
-    features: int
+    inputs: int
     classes: int
+
+    classifier: ClassVar[str] = "linear.weight"
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The classes' numbers."""
+        return tuple(map(str, range(self.classes)))
 
     def model(self) -> nn.Module:
         """A new logistic regression."""
-        return Logistic(self.features, self.classes)
+        return Logistic(self.inputs, self.classes)
 
     def examples(self, rows: Any) -> FeatureRows:
         """A corpus's rows as tensors."""
@@ -57,17 +66,39 @@ class FeaturesTask:
         """One pass over the rows, shuffled if there is a generator; size 0 is all in one."""
         rows = cast("FeatureRows", examples)
         inputs, labels = rows.inputs, rows.labels
+        order = torch.arange(len(rows)) if rng is None else torch.randperm(len(rows), generator=rng)
         if rng is not None:
-            order = torch.randperm(len(rows), generator=rng)
             inputs, labels = inputs[order], labels[order]
         size = size or max(len(rows), 1)
         for start in range(0, len(rows), size):
-            yield FeatureRows(inputs[start : start + size], labels[start : start + size])
+            part = slice(start, start + size)
+            yield FeatureRows(inputs[part], labels[part], order[part])
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         """Mean cross-entropy."""
         rows = cast("FeatureRows", batch)
         return functional.cross_entropy(model(rows.inputs), rows.labels)
+
+    def features(self, model: nn.Module, batch: Batch) -> Tensor:  # noqa: ARG002 -- nothing is learnt before them
+        """The inputs as they are."""
+        return cast("FeatureRows", batch).inputs
+
+    def scores(self, model: nn.Module, features: Tensor) -> Tensor:
+        """Linear in the features (B, classes)."""
+        scores: Tensor = model(features)
+        return scores
+
+    def targets(self, batch: Batch) -> Tensor:
+        """The class of each row (B,)."""
+        return cast("FeatureRows", batch).labels
+
+    def rows(self, batch: Batch) -> Tensor:
+        """Where the rows stand among the examples (B,)."""
+        return cast("Tensor", cast("FeatureRows", batch).rows)
+
+    def tally(self, examples: Examples) -> Tensor:
+        """How many rows of each class there are (classes,)."""
+        return torch.bincount(cast("FeatureRows", examples).labels, minlength=self.classes)
 
     @torch.no_grad()
     def count(self, model: nn.Module, examples: Examples) -> Mapping[str, Tensor]:

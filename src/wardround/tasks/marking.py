@@ -13,7 +13,7 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import torch
@@ -64,15 +64,21 @@ def check_pair(document: Document) -> tuple[Entity, Entity]:
 
 @dataclass(frozen=True)
 class Marker:
-    """From a pair document to token numbers."""
+    """From pair documents to token numbers, each once."""
 
     encoder: Pretrained
     blind: bool
     markers: bool
     longest: int
+    done: dict[Document, Marked] = field(default_factory=dict)
 
     def __call__(self, document: Document) -> Marked:
         """The document's tokens, with those of [CLS] and [SEP] around them."""
+        if document not in self.done:
+            self.done[document] = self._marked(document)
+        return self.done[document]
+
+    def _marked(self, document: Document) -> Marked:
         one, other = check_pair(document)
         turned = one.start > other.start
         left, right = (other, one) if turned else (one, other)

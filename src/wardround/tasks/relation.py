@@ -31,14 +31,15 @@ from torch.nn.utils.rnn import pad_sequence
 
 from wardround.core.site import Batch, Examples
 from wardround.core.weights import Layout
-from wardround.corpora.texts import Texts, found_path
+from wardround.corpora.document import Document
+from wardround.corpora.texts import AsCorpus, Texts, found_path
 from wardround.metrics.classes import class_counts, class_layout
 from wardround.metrics.relations import relation_metrics
 from wardround.models.encoder import Encoder, Shape
 from wardround.models.pretrained import EncoderError, Pretrained, packaged, read_encoder
 from wardround.models.relation import RelationModel
 from wardround.tasks.batching import Ragged, grouped
-from wardround.tasks.marking import LIKE, Marked, Marker, check_pair, marker_rows
+from wardround.tasks.marking import LIKE, Marked, Marker, marker_rows
 from wardround.tasks.trunk import Trunk
 
 __all__ = ["Relation", "RelationTask"]
@@ -81,9 +82,12 @@ class Relation:
         negative = getattr(corpus, "negative", "") if self.negative is None else self.negative
         found = packaged() if self.encoder == "minilm" else found_path(self.encoder, self.folder)
         task = RelationTask(self, tuple(corpus.labels), negative, read_encoder(found))
-        if hasattr(corpus, "pool"):  # what is wrong with a document is found here, where it can be told
-            for part in corpus.pool():
-                task.check(part)
+        # What is wrong with weights or documents is found here, where it can be told: a site's errors are not shown.
+        task.model()
+        for part in corpus.pool() if hasattr(corpus, "pool") else corpus.open(corpus.names()[0]):
+            windowed = task.check(part)
+            for document in windowed if isinstance(corpus, AsCorpus) else ():
+                corpus.problems.note(f"longer than {self.longest} tokens, a window around the pair", document.id, 0)
         return task
 
 
@@ -96,6 +100,8 @@ class PairBatch:
     places: Tensor
     parts: Tensor
     labels: Tensor
+    rows: Tensor
+    """Where each pair stands among the site's."""
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -104,13 +110,13 @@ class PairBatch:
 class PairExamples:
     """A site's pairs as token numbers; the frozen trunk's states of them once they are needed."""
 
-    def __init__(self, marked: list[Marked], labels: Tensor, trunk: Trunk | None) -> None:
+    def __init__(self, marked: list[Marked], labels: Tensor, trunk: Trunk | None, shortened: int) -> None:
         self.rows, self.labels, self._trunk = [row.ids for row in marked], labels, trunk
         self.tokens = Ragged(self.rows)
         places = [[0, *range(*row.first), *range(*row.second)] for row in marked]
         parts = [[1] + [2] * _length(row.first) + [3] * _length(row.second) for row in marked]
         self.places, self.parts = Ragged(places), Ragged(parts)
-        self.shortened = sum(row.windowed for row in marked)
+        self.shortened = shortened
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -130,7 +136,7 @@ class PairExamples:
             else pad_sequence([states[row] for row in rows.tolist()], batch_first=True)  # (B, L, width)
         )
         parts = self.parts.padded(rows) - 1  # (B, Q): -1 where there is nothing
-        return PairBatch(inputs, real, self.places.padded(rows), parts, self.labels[rows])
+        return PairBatch(inputs, real, self.places.padded(rows), parts, self.labels[rows], rows)
 
 
 def _length(span: tuple[int, int]) -> int:
@@ -192,40 +198,42 @@ class RelationTask:
 
     def _part(self, layers: range, *, embeddings: bool, dropout: float = 0.0) -> Encoder:
         """These layers of the encoder, with their pretrained weights."""
-        part = Encoder(self._shape, layers, embeddings=embeddings, dropout=dropout)
+        with torch.device("meta"):  # draws nothing: whether a trunk was built before must not change a site's chance
+            part = Encoder(self._shape, layers, embeddings=embeddings, dropout=dropout)
         for name, parameter in part.named_parameters():
             found = self._weights.get(name)
             if found is None or found.shape != parameter.shape:
                 said = "are missing" if found is None else f"have shape {list(found.shape)}"
                 what = f"the weights of {name} {said}, wanted: {list(parameter.shape)}"
                 raise EncoderError(self.encoder.folder, what, "take all files from the same model")
-            parameter.data = found.clone()
+        part.load_state_dict({name: self._weights[name].clone() for name in part.state_dict()}, assign=True)
         return part
 
     @cached_property
-    def _trunk(self) -> Trunk | None:
+    def trunk(self) -> Trunk | None:
+        """What is frozen of the encoder, if anything is."""
         frozen = self.settings.freeze
         if frozen == "nothing":
             return None
         cache = os.environ.get("WARDROUND_CACHE")
         trunk = self._part(range(frozen), embeddings=True)
-        return Trunk(trunk, self._shape.width, Path(cache) if cache else None)
+        return Trunk(trunk, Path(cache) if cache else None)
 
-    def check(self, texts: Texts) -> None:
-        """Raise an error if a document is no pair, or its label none of this task's."""
+    def check(self, texts: Texts) -> list[Document]:
+        """The documents of which only a window is read; an error if one is no pair, or has no label of this task's."""
         for document in texts.documents:
-            check_pair(document)
             if len(document.labels) != 1 or document.labels[0] not in self.labels:
                 said = repr(document.labels[0]) if len(document.labels) == 1 else f"{len(document.labels)} labels"
                 raise ValueError(f"document {document.id}: {said}, wanted: one of {list(self.labels)}")
+        return [document for document in texts.documents if self._marker(document).windowed]
 
     def examples(self, texts: Texts) -> PairExamples:
         """A site's documents as numbers."""
-        self.check(texts)
+        shortened = len(self.check(texts))
         marked = [self._marker(document) for document in texts.documents]
         places = {label: index for index, label in enumerate(self.labels)}
         labels = torch.tensor([places[document.labels[0]] for document in texts.documents], dtype=torch.int64)
-        return PairExamples(marked, labels, self._trunk)
+        return PairExamples(marked, labels, self.trunk, shortened)
 
     # numbers → model → score
 
@@ -249,7 +257,7 @@ class RelationTask:
     def batches(self, examples: Examples, size: int, rng: torch.Generator | None) -> Iterator[Batch]:
         """One pass over the pairs, similar lengths together; shuffled if there is a generator."""
         pairs = cast("PairExamples", examples)
-        for rows in grouped(pairs.tokens.lengths, size, rng) if len(pairs) else ():
+        for rows in grouped(pairs.tokens.lengths, size, rng):
             yield pairs.batch(rows)
 
     def features(self, model: nn.Module, batch: Batch) -> Tensor:
@@ -265,6 +273,10 @@ class RelationTask:
     def targets(self, batch: Batch) -> Tensor:
         """The class of each pair (B,)."""
         return cast("PairBatch", batch).labels
+
+    def rows(self, batch: Batch) -> Tensor:
+        """Where each pair of a batch stands among those that `batches` was given (B,)."""
+        return cast("PairBatch", batch).rows
 
     def tally(self, examples: Examples) -> Tensor:
         """How many pairs of each class there are (classes,)."""

@@ -38,8 +38,8 @@ KEY = 16
 class Trunk:
     """States of sentences under frozen embeddings and layers."""
 
-    def __init__(self, encoder: Encoder, width: int, folder: Path | None = None) -> None:
-        self.encoder, self.width = encoder.eval().requires_grad_(requires_grad=False), width
+    def __init__(self, encoder: Encoder, folder: Path | None = None) -> None:
+        self.encoder = encoder.eval().requires_grad_(requires_grad=False)
         self._cache = Path.home() / ".cache" / "wardround" if folder is None else folder
         self._known: dict[bytes, Tensor] = {}
         self._seen: set[str] = set()
@@ -47,7 +47,7 @@ class Trunk:
     @cached_property
     def folder(self) -> Path:
         """Where the states under these very weights are."""
-        whole = hashlib.blake2b(repr(self.encoder).encode(), digest_size=KEY)
+        whole = hashlib.blake2b(repr(self.encoder.shape).encode(), digest_size=KEY)
         for name, tensor in self.encoder.state_dict().items():
             whole.update(name.encode())
             whole.update(tensor.contiguous().numpy().data)
@@ -59,12 +59,14 @@ class Trunk:
         if any(key not in self._known for key in keys):
             self._look()
         fresh: dict[bytes, Tensor] = {}
+        size = 0
         for key, row in zip(keys, rows, strict=True):
             if key not in self._known and key not in fresh:
                 fresh[key] = self._computed(row)
-                if sum(map(Tensor.numel, fresh.values())) >= BLOCK:
+                size += fresh[key].numel()
+                if size >= BLOCK:
                     self._keep(fresh)
-                    fresh = {}
+                    fresh, size = {}, 0
         self._keep(fresh)
         return [self._known[key] for key in keys]
 

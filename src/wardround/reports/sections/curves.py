@@ -3,7 +3,7 @@
 from wardround.reports.compared import Report
 from wardround.reports.html import Html, figure, join, tag
 from wardround.reports.plots import Axis, curves, key
-from wardround.reports.statistics import Panel, curve, lower_is_better, split_of
+from wardround.reports.statistics import Panel, curve, lower_is_better, of_one_class, split_of
 from wardround.reports.words import SPLIT_WORDS, method_list, named
 
 __all__ = ["learning"]
@@ -12,7 +12,7 @@ WIDELY = 20  # a range of bytes beyond which the axis is logarithmic
 
 
 def learning(report: Report) -> Html:
-    """A pair of charts per metric; splits beyond the first are folded."""
+    """A pair of charts per metric but those of single classes; splits beyond the first are folded."""
     parts: list[object] = []
     for panel in report.panels:
         shown_groups = [group for group in panel.groups if group.counted]
@@ -21,8 +21,9 @@ def learning(report: Report) -> Html:
             continue
         parts += [report.heading(panel), key([report.series(group) for group in shown_groups])]
         first = split_of(panel.metrics[0])
-        main = [metric for metric in panel.metrics if split_of(metric) == first]
-        rest = [metric for metric in panel.metrics if split_of(metric) != first]
+        shown = [metric for metric in panel.metrics if not of_one_class(metric) or metric == panel.metrics[0]]
+        main = [metric for metric in shown if split_of(metric) == first]
+        rest = [metric for metric in shown if split_of(metric) != first]
         parts += [_both(report, panel, metric) for metric in main]
         if rest:
             whole = [_both(report, panel, metric) for metric in rest]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from wardround.reports.compared import Report
 from wardround.reports.html import Html, figure, join, p_value, plural, plus_minus, signed, table, tag
 from wardround.reports.read import RunRecord
-from wardround.reports.statistics import Group, Pair, Panel, better, lower_is_better, split_of
+from wardround.reports.statistics import Group, Pair, Panel, better, lower_is_better, of_one_class, split_of
 from wardround.reports.words import REFERENCES, SPLIT_WORDS, named
 
 __all__ = ["results"]
@@ -38,15 +38,20 @@ def results(report: Report) -> Html:
             continue
         first = split_of(panel.metrics[0])
         splits = dict.fromkeys(split_of(metric) for metric in panel.metrics)
-        parts += [_final(panel, split, interval=split == first) for split in splits]
-        parts.append(_by_type(panel, first))
+        for split in splits:
+            mine = [metric for metric in panel.metrics if split_of(metric) == split]
+            single = [metric for metric in mine if of_one_class(metric)]
+            rest = [metric for metric in mine if metric not in single or metric == panel.metrics[0]]
+            parts.append(_final(panel, split, rest, interval=split == first))
+            if single:
+                by_class = _final(panel, split, single, interval=False)
+                parts.append(tag("details", tag("summary", f"Each class by itself, {SPLIT_WORDS[split]}"), by_class))
         parts.append(_tests(told, panel.metrics[0]))
     parts.append(_every_run(report))
     return join(parts)
 
 
-def _final(panel: Panel, split: str, *, interval: bool) -> Html:
-    metrics = [metric for metric in panel.metrics if split_of(metric) == split]
+def _final(panel: Panel, split: str, metrics: Sequence[str], *, interval: bool) -> Html:
     best = {metric: _best(panel, metric) for metric in metrics}
     several = max((len(group.counted) for group in panel.groups), default=0) > 1
     ranged = metrics[0] if interval and several else None  # the figure that gets an interval
@@ -65,22 +70,6 @@ def _final(panel: Panel, split: str, *, interval: bool) -> Html:
     told = "mean ± standard deviation over seeds" if several else "one seed each"
     bold = "; bold: the best federated method" if len(panel.ranked) > 1 else ""
     return table(f"Final figures on the {SPLIT_WORDS[split]}: {told}{bold}.", heads, rows)
-
-
-def _by_type(panel: Panel, split: str) -> Html | None:
-    """The figures of each type by itself, where a task has such, folded."""
-    told = [name.partition("/") for name in panel.by_type if split_of(name) == split]
-    figures, kinds = dict.fromkeys(name for name, _, _ in told), dict.fromkeys(kind for _, _, kind in told)
-    if not told:
-        return None
-    rows = [
-        [group.label, kind, *(plus_minus(group.final(f"{name}/{kind}")) for name in figures)]
-        for group in panel.groups
-        for kind in kinds
-    ]
-    caption = f"Final figures of each type on the {SPLIT_WORDS[split]}."
-    whole = table(caption, ["method", "type", *map(named, figures)], rows, words=2)
-    return tag("details", tag("summary", f"By type ({len(kinds)})"), whole)
 
 
 def _best(panel: Panel, metric: str) -> Group | None:

@@ -1,0 +1,77 @@
+"""`clinic` as pairs: generated notes read as the 2010 i2b2/VA challenge is, one document per pair of a line.
+
+    [corpus]
+    name = "clinic-pairs"
+    hospitals = 20
+    notes = 50             # for training, per hospital
+    none = ""              # leaves out the pairs without a relation
+
+A stand-in for that challenge, whose notes need an agreement: the same eight relations between treatments, tests and
+problems, the same candidates, the same label `none`. The settings are those of `clinic` with `kind = "notes"`; each
+hospital is a source.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import ClassVar
+
+from wardround.corpora.clinic import RELATIONS, Clinic
+from wardround.corpora.clinic.words import Language
+from wardround.corpora.document import Document
+from wardround.corpora.pairs import Placed, pairs, read_pairs
+from wardround.corpora.reading import Problems
+
+__all__ = ["ClinicPairs"]
+
+TYPES = frozenset({("treatment", "problem"), ("test", "problem"), ("problem", "problem")})
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClinicPairs:
+    """Settings of the hospitals, and the pairs in their notes."""
+
+    splits: ClassVar[tuple[str, ...]] = ("train", "test")
+
+    hospitals: int = 5
+    notes: int = 200
+    """Training notes per hospital."""
+    test_notes: int = 50
+    language: Language = "en"
+    heterogeneity: float = 0.5
+    noise: float = 0.1
+    none: str = "none"
+    """The label of pairs without a relation; if empty, these are left out."""
+    dedupe: bool = False
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        _ = self._clinic  # whose checks are ours
+
+    @cached_property
+    def _clinic(self) -> Clinic:
+        return Clinic(
+            hospitals=self.hospitals, documents=self.notes, test_documents=self.test_notes,
+            language=self.language, heterogeneity=self.heterogeneity, noise=self.noise, seed=self.seed,
+        )  # fmt: skip
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The relations, with `none` unless those pairs are left out."""
+        return tuple(label for label in (*RELATIONS[:-1], self.none) if label)
+
+    @property
+    def negative(self) -> str:
+        """The label of unrelated pairs."""
+        return self.none
+
+    def documents(self, split: str, problems: Problems | None = None) -> Iterator[Document]:
+        """The pairs of one split."""
+        return read_pairs(self._rows, split, self.splits, problems, drop=self.dedupe)
+
+    def _rows(self, split: str, problems: Problems) -> Iterator[Placed]:
+        for hospital in self._clinic.names():
+            for note in self._clinic.stream(hospital, split):
+                placed = Placed(replace(note, source=hospital), Path(note.id), 0)
+                yield from pairs(placed, TYPES, self.none, scope="line", both_ways=False, problems=problems)

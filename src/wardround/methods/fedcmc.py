@@ -1,0 +1,144 @@
+"""FedCMC: sites contrast their features with the best classifier vector that any site has for each class.
+
+Du, He and Jin, "Contrast with Major Classifier Vectors for Federated Medical Relation Extraction with Heterogeneous
+Label Distribution".
+
+    site:   CE + μ · mean_i CE(h_i · majorᵀ, y_i)                                   (eqs. 14–15)
+    server: θ as FedAvg;  d_{k,c} = mean_{i≠c} cos(Θ_{k,c}, Θ_{k,i})                (eq. 10)
+            major_c = Θ_{k,c} of the site k with the smallest d_{k,c}               (eq. 12)
+
+A class that a site has many examples of is little alike the site's other classes, so a small d tells who knows the
+class best. Majors stand still during the local work; at first they are the shared classifier. Weights are totalled.
+The classifier vectors are asked for one by one, in a second exchange: which is largest cannot be told from a sum, so
+FedCMC does not run under secure aggregation, unless with `contrast = "none"`, which is FedAvg. The ablations take
+the vector with the largest similarity (`minor`, eq. 18) or of any site (`random`).
+
+With two classes d_{k,1} = d_{k,2}, so both majors come from one site. The similarities of every round, by site and
+class, are in the run's journal (figure 1).
+
+Departures: eq. 10 prints Θ_{k,c} twice; eq. 14 sums over examples, and here it is the mean, as the cross-entropy of
+eq. 3 is; eq. 11 is not needed. The paper's classifier has no bias; where a task has one, the contrast leaves it out.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal, cast
+
+import torch
+from annotated_types import Ge
+from torch import Tensor, nn
+from torch.nn import functional
+
+from wardround.core.cohort import Cohort
+from wardround.core.method import Method, on_site
+from wardround.core.record import Message, Private, reveals
+from wardround.core.site import Batch, ClassTask, Site, Task
+from wardround.core.training import LocalTraining, Loss
+from wardround.core.weights import Weights
+from wardround.methods.fedavg import Update
+
+__all__ = ["FedCMC", "Guided", "OwnVectors", "Vectors", "Wanted", "similarity"]
+
+
+class Guided(Message):
+    """The shared model and the vectors to contrast with; also the state."""
+
+    weights: Weights = reveals("nothing about the receiver; what all sites together have taught the model")
+    majors: Tensor | None = reveals(
+        "for each class, the classifier vector of one site, which is not named: not an average over sites",
+        shape=("classes", "features"),
+    )
+
+
+class Wanted(Message):
+    """That the classifier vectors of the site's own model are wanted."""
+
+
+class Vectors(Message):
+    """The classifier vectors of one site's own model, which the coordinator sees by themselves."""
+
+    vectors: Tensor = reveals(
+        "which classes the site has many or few examples of: by how alike its vectors are",
+        shape=("classes", "features"),
+    )
+
+
+class OwnVectors(Private):
+    """The classifier vectors that a site's training ended in, until they are asked for."""
+
+    vectors: Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedCMC(LocalTraining, Method[Guided]):
+    """FedAvg whose sites contrast their features with the best classifier vectors of all sites."""
+
+    classifier: ClassVar[bool] = True
+
+    mu: Annotated[float, Ge(0)] = 1.0
+    contrast: Literal["major", "minor", "random", "none"] = "major"
+    """Whose vectors to contrast with: per class the least or most similar, any site's, or without contrast."""
+
+    def start(self, weights: Weights, cohort: Cohort) -> Guided:
+        """The initial model and its own classifier."""
+        classifier = cast("ClassTask", cohort.hub.task).classifier
+        return Guided(weights, None if self.contrast == "none" else weights[classifier].clone())
+
+    def round(self, state: Guided, cohort: Cohort) -> Guided:
+        """θ + Σ n_k Δ_k / Σ n_k, then per class the chosen site's vector."""
+        total = cohort.total(self.fit, state)
+        weights = state.weights + total.change / total.weight if total.weight else state.weights
+        if self.contrast == "none":
+            return Guided(weights, None)
+        replies = cohort.ask(self.show, Wanted())
+        vectors = torch.stack([reply.vectors for reply in replies.values()])  # (sites, classes, features)
+        found = similarity(vectors)  # (sites, classes)
+        labels = cast("ClassTask", cohort.hub.task).labels
+        cohort.noted["similarity"] = {
+            name: dict(zip(labels, row, strict=True)) for name, row in zip(replies, found.tolist(), strict=True)
+        }
+        chosen = self.chosen(found, cohort.hub.rng)  # (classes,)
+        return Guided(weights, vectors[chosen, torch.arange(len(labels))])
+
+    def chosen(self, similarity: Tensor, rng: torch.Generator) -> Tensor:
+        """For each class, the row of the site whose vector is taken (classes,); of equals, the first."""
+        if self.contrast == "random":
+            return torch.randint(len(similarity), similarity.shape[1:], generator=rng)
+        return similarity.argmax(0) if self.contrast == "minor" else similarity.argmin(0)
+
+    @on_site
+    def fit(self, model: Guided, site: Site) -> Update:
+        """Train on the site's own examples, in contrast with the majors."""
+        weight = len(site.data.train)
+        loss = site.task.loss if model.majors is None else self.loss(cast("ClassTask", site.task), model.majors)
+        trained = self.train(site, model.weights, loss=loss).weights
+        if model.majors is not None:
+            site.keep(OwnVectors(trained[cast("ClassTask", site.task).classifier]))
+        return Update((trained - model.weights) * weight, weight)
+
+    @on_site
+    def show(self, wanted: Wanted, site: Site) -> Vectors:  # noqa: ARG002
+        """The vectors that the site's training has just ended in."""
+        return Vectors(site.recall(OwnVectors).vectors)
+
+    def loss(self, task: ClassTask, majors: Tensor) -> Loss:
+        """Cross-entropy by the site's own classifier, and μ times that by the majors."""
+
+        def contrasted(model: nn.Module, batch: Batch) -> Tensor:
+            features, targets = task.features(model, batch), task.targets(batch)  # (B, features), (B,)
+            entropy = functional.cross_entropy(task.scores(model, features), targets)
+            return entropy + self.mu * functional.cross_entropy(features @ majors.T, targets)  # eq. 15
+
+        return contrasted
+
+    def sizes(self, task: Task, weights: Weights) -> Mapping[str, int]:
+        """The length of a classifier vector."""
+        return {"features": weights[cast("ClassTask", task).classifier].shape[1]}
+
+
+def similarity(vectors: Tensor) -> Tensor:
+    """For each site and class, the mean cosine of its vector with the site's other vectors (sites, classes)."""
+    directions = functional.normalize(vectors, dim=-1)  # (sites, classes, features)
+    cosines = directions @ directions.transpose(1, 2)  # (sites, classes, classes)
+    others = cosines.masked_fill(torch.eye(vectors.shape[1], dtype=torch.bool), 0)  # (sites, classes, classes)
+    return others.sum(-1) / (vectors.shape[1] - 1)  # eq. 10

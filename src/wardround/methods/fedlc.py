@@ -1,0 +1,53 @@
+"""FedLC: rare classes get a larger margin in a site's softmax.
+
+Zhang et al., "Federated Learning with Label Distribution Skew via Logits Calibration", ICML 2022.
+
+    local loss CE(scores − τ n_c^(−1/4), y),   n_c how many examples of class c the site has
+
+Absent classes count as 1e-8 examples, which takes them out of the softmax. The count of labels stays at the site,
+and evaluation is by the plain scores.
+
+Departure: the printed loss leaves the example's own class out of the denominator, and then has no lower bound;
+this is the cross-entropy over all classes that public code trains with.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, cast
+
+from annotated_types import Ge
+from torch import Tensor, nn
+from torch.nn import functional
+
+from wardround.core.site import Batch, ClassTask, Site
+from wardround.core.training import Loss
+from wardround.core.weights import Weights
+from wardround.methods.fedavg import FedAvg
+
+__all__ = ["FedLC"]
+
+ABSENT = 1e-8
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedLC(FedAvg):
+    """FedAvg whose sites lower each class's score by a margin, the larger the rarer it is."""
+
+    classifier: ClassVar[bool] = True
+
+    tau: Annotated[float, Ge(0)] = 1.0
+
+    def loss(self, site: Site, weights: Weights) -> Loss:
+        """Cross-entropy of the calibrated scores."""
+        task = cast("ClassTask", site.task)
+        margin = self.margin(task.tally(site.data.train).to(weights.flat.dtype))
+
+        def calibrated(model: nn.Module, batch: Batch) -> Tensor:
+            scores = task.scores(model, task.features(model, batch))  # (B, classes)
+            return functional.cross_entropy(scores - margin, task.targets(batch))
+
+        return calibrated
+
+    def margin(self, tally: Tensor) -> Tensor:
+        """What each class's score is lowered by (classes,)."""
+        margin: Tensor = self.tau * tally.clamp(min=ABSENT) ** -0.25
+        return margin

