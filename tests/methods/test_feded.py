@@ -16,6 +16,7 @@ from oracle import same
 from quadratic import Trial
 from study_files import small_study
 from wardround.build import build
+from wardround.core.cohort import Fault
 from wardround.core.method import Counts, Global
 from wardround.core.training import Bench, LocalTraining
 from wardround.core.weights import Weights
@@ -235,6 +236,33 @@ def test_the_coordinator_passes_over_the_public_examples_as_often_as_told(passes
     student = LocalTraining(lr=0.2, batch=4, epochs=passes)
     loss = distilled(DoubleFeatures(4, 3), method.taught(total.votes, 2))
     assert student.train(hub, before, loss=loss).weights == after
+
+
+class Answers:
+    """An engine whose sites answer what they are told to."""
+
+    def __init__(self, replies: dict[str, Vote | Fault]) -> None:
+        self.replies = replies
+
+    def deliver(self, *_: Any) -> list[tuple[str, Any]]:
+        return list(self.replies.items())
+
+
+def test_the_teacher_is_the_mean_of_those_who_voted(tmp_path: Path) -> None:
+    """A site that fails, or whose vote does not fit, counts neither in the sum nor in what it is divided by."""
+    method = FedED(lr=0.2, batch=4)
+    good = Vote(torch.randint(-90, 90, (10, 2), generator=torch.Generator().manual_seed(3)).to(torch.int8))
+    short = Vote(torch.zeros(9, 2, dtype=torch.int8))
+    alone: dict[str, Vote | Fault] = {"site-0": good}
+    states = []
+    for replies in (alone, {**alone, "site-1": Fault("failed", "x"), "site-2": short}):
+        begun = trial(method, tmp_path, public=10, classes=3, sites=3)
+        cohort = begun.cohort(replies)
+        cohort.engine = Answers(replies)
+        states.append(method.round(begun.state, cohort))
+        assert set(replies) - {"site-0"} == set(cohort.left_out)
+        assert ("site-0",) == cohort.present
+    assert states[0] == states[1]
 
 
 def test_the_coordinator_alone_asks_no_site_for_anything(tmp_path: Path) -> None:
