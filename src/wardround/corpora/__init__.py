@@ -2,19 +2,26 @@
 
 from typing import Any
 
+from wardround.corpora.bag_files import BagsJSONL, NotesBags, PubTatorBags
+from wardround.corpora.bc5cdr_bags import BC5CDRBags
 from wardround.corpora.brat import BRAT
 from wardround.corpora.chemprot import ChemProt
 from wardround.corpora.clinic import Clinic
+from wardround.corpora.clinic_bags import ClinicBags
 from wardround.corpora.cmdd import CMDD
 from wardround.corpora.cmedtc import CMedTC
 from wardround.corpora.ddi2013 import DDI2013
+from wardround.corpora.dti_bags import DTIBags
 from wardround.corpora.federation import ByDirichlet, ByLabel, BySource, Evenly
 from wardround.corpora.gad import EUADR, GAD
 from wardround.corpora.i2b2 import I2B2
 from wardround.corpora.imcs21 import IMCS21
+from wardround.corpora.mirgene_bags import MIRGENEBags
 from wardround.corpora.opennre import OpenNRE
+from wardround.corpora.opennre_bags import OpenNREBags
 from wardround.corpora.pairs_jsonl import PairsJSONL
 from wardround.corpora.pgr import PGR
+from wardround.corpora.pgr_bags import PGRBags
 from wardround.corpora.psytar_labels import PsyTARLabels
 from wardround.corpora.synthetic import Synthetic
 from wardround.corpora.texts import Files
@@ -43,6 +50,16 @@ CORPORA: dict[str, Any] = {
     "pgr": PGR,
     "psytar-labels": PsyTARLabels,
     "toyhom": Toyhom,
+    # bags for distant supervision: generated, of one's own files, public
+    "clinic-bags": ClinicBags,
+    "bags": BagsJSONL,
+    "mirgene-bags": MIRGENEBags,
+    "notes-bags": NotesBags,
+    "opennre-bags": OpenNREBags,
+    "pubtator-bags": PubTatorBags,
+    "bc5cdr-bags": BC5CDRBags,
+    "dti-bags": DTIBags,
+    "pgr-bags": PGRBags,
 }
 
 PARTITIONS: dict[str, Any] = {"dirichlet": ByDirichlet, "iid": Evenly, "label": ByLabel, "source": BySource}
