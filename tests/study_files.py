@@ -76,20 +76,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from wardround.methods.feddyn import FedDyn
 from wardround.methods.fedpa import FedPA
+from wardround.methods.lazy_mil import LazyMIL
 from wardround.methods.references import Local
 from wardround.methods.scaffold import Scaffold
 
 ARMED = Path(__file__).parent / "armed"
 
 class Pausing:
-    def train(self, site, weights, terms=()):
+    def train(self, site, weights, terms=(), **more):
         mark = ARMED / f"{site.exchange.round}-{site.name}"
         if mark.exists():
             mark.write_text(str(os.getpid()))
             mark.rename(mark.with_suffix(".reached"))
             time.sleep(600)
-        return super().train(site, weights, terms)
+        return super().train(site, weights, terms, **more)
 
+@dataclass(frozen=True, kw_only=True)
+class PausingLazy(Pausing, LazyMIL): "Lazy MIL that stops at will, between its two exchanges."
 @dataclass(frozen=True, kw_only=True)
 class PausingScaffold(Pausing, Scaffold): "Scaffold that stops at will."
 @dataclass(frozen=True, kw_only=True)

@@ -70,7 +70,10 @@ def build(study: Study, out: Path) -> Built:
     torch.default_generator.manual_seed(seeded(study.seed, "weights"))
     weights = Weights.of_model(task.model())
     layouts = {"model": weights.layout, "counts": task.counts()}
-    sizes = {**task.sizes(), **study.method.sizes(task, weights)}
+    try:
+        sizes = {**task.sizes(), **study.method.sizes(task, weights)}
+    except ValueError as error:  # the method asks more of the task than it has
+        raise StudyError(study.name, [str(error)]) from None
     host = Host(study.method, task, sites, out / "memory")
     return Built(study, task, sites, host, weights, Manifest(layouts, sizes, weights.flat.dtype), raw)
 

@@ -23,8 +23,8 @@ VARIANTS: dict[str, list[Method[Any]]] = {
 }
 """Settings under which a method may use steps that it does not use otherwise, or ask where it only totals."""
 
-ASKING: set[str] = set()
-"""The methods that must see each site's reply, and so cannot run under secure aggregation. None so far."""
+ASKING: set[str] = {"lazy-mil"}
+"""The methods that must see each site's reply, and so cannot run under secure aggregation."""
 
 KINDS = sorted({named.kind for named in METHODS.values()}, key=lambda kind: kind.__name__)
 

@@ -2,8 +2,8 @@
 
 Starting workers costs seconds, so the pool runs only the methods that differ in what it has to carry: site memory
 beside a message as state (scaffold) and beside a state that is no message (feddyn), no memory but tensors beside the
-weights (fedpap), an evaluation that recalls (local), and a user's own module. The others differ from these only in
-arithmetic, which serial against strict covers.
+weights (fedpap), an evaluation that recalls (local), two exchanges with a message for each site (lazy-mil), and a
+user's own module. The others differ from these only in arithmetic, which serial against strict covers.
 """
 
 import hashlib
@@ -17,6 +17,7 @@ import pytest
 
 from wardround.layers.ledger import verify
 from wardround.methods import METHODS
+from wardround.protocol import REHEARSALS
 from wardround.run import run
 from wardround.study import cells
 
@@ -65,7 +66,7 @@ class MyMethod(LocalTraining, Method[Global]):
         return Signs(Weights.of_flat(change.flat.sign(), change.layout), count)
 '''
 MINE = "my_module:MyMethod"
-POOLED = {"scaffold", "feddyn", "fedpap", "local", MINE}
+POOLED = {"scaffold", "feddyn", "fedpap", "local", "lazy-mil", MINE}
 
 
 @pytest.fixture(scope="module")
@@ -79,14 +80,18 @@ def beside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     sys.modules.pop("my_module", None)
 
 
-def outcome(method: str, out: Path, beside: Path, **engine: Any) -> dict[str, Any]:
+TASKS = {(method, METHODS[method].kind.rehearsal if method in METHODS else "features") for method in (*METHODS, MINE)}
+TASKS |= {("fedavg", "bags"), ("scaffold", "bags"), ("local", "bags"), ("centralised", "bags")}
+
+
+def outcome(method: str, task: str, out: Path, beside: Path, **engine: Any) -> dict[str, Any]:
     """Everything that a run leaves behind, but for the time it took."""
     tables = {
         "name": "matrix",
         "rounds": 2,
         "method": {"name": method},
-        "task": {"name": "features"},
-        "corpus": {"name": "synthetic", "sites": 3, "largest": 40},
+        "task": {"name": task},
+        **REHEARSALS[task],
         "evaluation": {"each": True, "splits": ["test", "train"]},
     }
     study = cells(tables, folder=beside)[0].study
@@ -119,17 +124,19 @@ def ledger(folder: Path) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("method", [*METHODS, MINE])
-def test_engines_agree(method: str, beside: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("method", "task"), sorted(TASKS))
+def test_engines_agree(method: str, task: str, beside: Path, tmp_path: Path) -> None:
     """Final weights, site memory, checkpoints, journal and ledger are the same, whatever carried the messages."""
-    serial = outcome(method, tmp_path / "serial", beside)
-    assert serial == outcome(method, tmp_path / "strict", beside, strict=True)
-    if method in POOLED:
-        assert serial == outcome(method, tmp_path / "pool", beside, workers=2)
+    serial = outcome(method, task, tmp_path / "serial", beside)
+    assert serial == outcome(method, task, tmp_path / "strict", beside, strict=True)
+    if method in POOLED and (method == "lazy-mil" or task == "features"):
+        assert serial == outcome(method, task, tmp_path / "pool", beside, workers=2)
 
     shares = method != "local"
     assert shares == ("model/weights.safetensors" in serial["files"])
     assert [1, 2] == [line["round"] for line in serial["journal"]]
-    assert (["pooled"] if method == "centralised" else ["site-00", "site-01", "site-02"]) == list(serial["ledger"])
+    width = 2 if task == "features" else 1
+    sites = [f"site-{index:0{width}}" for index in range(3)]
+    assert (["pooled"] if method == "centralised" else sites) == list(serial["ledger"])
     before, after = (line["metrics"]["train_loss"] for line in serial["journal"])
     assert before > after

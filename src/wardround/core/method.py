@@ -133,6 +133,8 @@ class Method(Generic[S]):
     """Whether the method needs all examples in one place, which only a simulation can offer."""
     shares: ClassVar[bool] = True
     """Whether there is a shared model in the end."""
+    rehearsal: ClassVar[str] = "features"
+    """The task that the method is rehearsed on; most run on any."""
 
     @abstractmethod
     def start(self, weights: Weights, cohort: "Cohort") -> S:

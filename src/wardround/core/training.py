@@ -16,7 +16,7 @@ import torch
 from annotated_types import Ge, Gt, Le
 from torch import Tensor, nn
 
-from wardround.core.site import Batch, Site, Task
+from wardround.core.site import Batch, Examples, Site, Task
 from wardround.core.weights import Layout, Weights
 
 __all__ = ["Bench", "LocalTraining", "Pull", "Term", "Tilt", "Trained"]
@@ -148,14 +148,16 @@ class LocalTraining:
     betas: tuple[float, float] = (0.9, 0.999)
     eps: Annotated[float, Gt(0)] = 1e-8
 
-    def train(self, site: Site, weights: Weights, terms: Sequence[Term] = ()) -> Trained:
-        """The weights after the site's local work, from `weights` on; unchanged if it has no examples."""
+    def train(
+        self, site: Site, weights: Weights, terms: Sequence[Term] = (), *, examples: Examples | None = None
+    ) -> Trained:
+        """The weights after the site's work on its examples, or on these, from `weights` on; unchanged without any."""
         bench = Bench.of(site.task)
         model = bench.load(weights).train()
         lr = self.lr * self.decay ** (site.exchange.round - 1)
         optimizer = self._optimizer(lr, bench.flat)
         steps = 0
-        for batch in self._work(site):
+        for batch in self._work(site, site.data.train if examples is None else examples):
             bench.gradient.zero_()
             self.loss(site, model, batch).backward()  # type: ignore[no-untyped-call]  # torch's own gap
             for term in terms:
@@ -178,9 +180,8 @@ class LocalTraining:
             (self.loss(site, model, batch) * (len(batch) / count)).backward()  # type: ignore[no-untyped-call]
         return Weights.of_flat(bench.gradient.clone(), bench.layout)
 
-    def _work(self, site: Site) -> Iterator[Batch]:
+    def _work(self, site: Site, train: Examples) -> Iterator[Batch]:
         """The batches of one round."""
-        train = site.data.train
         if not len(train):
             return
         left = self.steps or -1

@@ -11,6 +11,7 @@ from wardround.methods.feddyn import FedDyn
 from wardround.methods.fedpa import FedPA
 from wardround.methods.fedprox import FedProx
 from wardround.methods.fedsgd import FedSGD
+from wardround.methods.lazy_mil import LazyMIL
 from wardround.methods.references import Centralised, Local
 from wardround.methods.scaffold import Scaffold
 
@@ -44,6 +45,7 @@ METHODS: dict[str, Named] = {
     "fedpa": Named(FedPA),
     "scaffold": Named(Scaffold),
     "feddyn": Named(FedDyn),
+    "lazy-mil": Named(LazyMIL),
     "fedavgs": Named(FedAvg, ADAM),
     "fedavgt": Named(FedAvg, {**ADAM, "eps": TENSORFLOW_EPS}),
     "fedproxp": Named(FedProx, ADAM),
