@@ -13,11 +13,19 @@ __all__ = ["NAMES", "REFERENCES", "SEEN", "SPLIT_WORDS", "definition_of", "metho
 
 NAMES = {
     "accuracy": "accuracy",
+    "expressed": "share that truly says its fact",
     "exact": "exact-match rate",
     "f1": "F1",
     "loss": "loss",
     "macro_f1": "macro-F1",
+    "max_f1": "largest F1",
     "micro_f1": "micro-F1",
+    "p_100": "P@100",
+    "p_200": "P@200",
+    "p_300": "P@300",
+    "p_mean": "mean of P@100, 200, 300",
+    "pr_auc": "PR-AUC",
+    "pr_auc_2000": "PR-AUC, first 2000",
     "precision": "precision",
     "recall": "recall",
 }
