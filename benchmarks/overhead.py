@@ -119,23 +119,23 @@ def _case(name: str, repeats: int, *, quick: bool) -> dict[str, Any]:
             serial = Serial(built.host, None, built.manifest)
             contestants: dict[str, Run] = {
                 "bare": lambda _: bare(work),
-                "serial": lambda out: _engine(built, serial, out),
-                "two workers": lambda out: _engine(built, pool, out),
+                "serial": lambda out: engine_run(built, serial, out),
+                "two workers": lambda out: engine_run(built, pool, out),
             }
             if peers.installed("pfl"):
                 simulated = peers.pfl(work)
                 contestants["pfl"], results["pfl"] = lambda _: simulated(), Timed()
-            _same({who: run(Path(folder) / who) for who, run in contestants.items()})
+            same_weights({who: run(Path(folder) / who) for who, run in contestants.items()})
             for _ in range(repeats):
                 for who, run in contestants.items():
-                    results[who].mine.append(_timed(run))
+                    results[who].mine.append(timed(run))
                     results[who].bare.append(results["bare"].mine[-1])
         if peers.installed("flwr"):
-            alone = functools.partial(_timed, contestants["bare"])
+            alone = functools.partial(timed, contestants["bare"])
             pairs, weights = peers.flower(name, work, lambda: alone().wall, max(repeats // 4, 1), quick=quick)
-            _same({"bare": bare(work), "Flower": weights})
+            same_weights({"bare": bare(work), "Flower": weights})
             results["Flower"] = Timed([Time(its, 0) for _, its in pairs], [Time(alone, 0) for alone, _ in pairs])
-    told = {who: _told(name, who, timed, turns) for who, timed in results.items()}
+    told = {who: _told(name, who, mine, turns) for who, mine in results.items()}
     _missing()
     return told
 
@@ -150,7 +150,7 @@ def _pool(built: Built, out: Path) -> Iterator[Pool]:
         pool.close()
 
 
-def _engine(built: Built, engine: Serial | Pool, out: Path) -> StateDict:
+def engine_run(built: Built, engine: Serial | Pool, out: Path) -> StateDict:
     """All rounds through an engine, with ledger and checkpoints as in a run; nothing is evaluated."""
     study, names = built.study, built.sites.names
     engine.ledger = ledger = Ledger(out / "ledger")
@@ -164,7 +164,8 @@ def _engine(built: Built, engine: Serial | Pool, out: Path) -> StateDict:
     return dict(state.weights)
 
 
-def _timed(run: Run) -> Time:
+def timed(run: Run) -> Time:
+    """One run in a folder of its own."""
     with tempfile.TemporaryDirectory() as folder:
         gc.collect()  # nobody pays for another's rubbish
         wall, cpu = time.perf_counter(), time.process_time()
@@ -172,7 +173,7 @@ def _timed(run: Run) -> Time:
         return Time(time.perf_counter() - wall, time.process_time() - cpu)
 
 
-def _same(weights: dict[str, StateDict]) -> None:
+def same_weights(weights: dict[str, StateDict]) -> None:
     """Stop unless everyone has arrived at the same weights: then it was the same work."""
     for who, theirs in weights.items():
         for name, tensor in weights["bare"].items():

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parents[1] / "benchmarks" / "overhead.py"
+FOLDER = Path(__file__).parents[1] / "benchmarks"
 
 
 def ratios(text: str) -> dict[str, list[str]]:
@@ -22,9 +22,9 @@ def ratios(text: str) -> dict[str, list[str]]:
     return found
 
 
-def benchmark(*options: str) -> subprocess.CompletedProcess[str]:
+def benchmark(*options: str, script: str = "overhead.py") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, str(SCRIPT), *options], capture_output=True, text=True, check=False, timeout=600
+        [sys.executable, str(FOLDER / script), *options], capture_output=True, text=True, check=False, timeout=600
     )
 
 
@@ -48,3 +48,10 @@ def test_overhead_prints_the_ratios_of_both_cases_and_writes_them_down(tmp_path:
 def test_overhead_says_what_is_wrong_with_an_option(options: tuple[str, ...], said: str) -> None:
     ended = benchmark(*options)
     assert (2, True) == (ended.returncode, said in ended.stderr)
+
+
+def test_lazy_mil_and_a_bare_loop_end_with_the_same_weights_and_there_is_a_ratio() -> None:
+    """The script stops if they do not."""
+    ended = benchmark("--quick", script="lazy_mil.py")
+    assert (0, "") == (ended.returncode, ended.stderr if ended.returncode else "")
+    assert re.search(r"serial [\d,]+ ms a round   \d+\.\d\d × bare  \[", ended.stdout)
