@@ -129,6 +129,16 @@ def test_a_site_with_nothing_chosen_changes_nothing_and_counts_in_the_mean(tmp_p
     assert not both.replies["b"].change.flat.any()
 
 
+def test_while_warming_up_each_site_keeps_its_own_surest_sentences(tmp_path: Path) -> None:
+    task = BagsTask(SMALL, ("NA", "r1"))
+    one = task.examples(Texts((said(Fact("h", "r1", "t")),)))
+    trial = Trial(LazyMIL(**LANDS, warm=1), task, {"a": one, "b": one}, Weights.of_model(task.model()), tmp_path)
+    trial.round()
+    trial.round()
+    messages = [seen.message for seen in trial.seen if isinstance(seen.message, Chosen)]
+    assert [1, 1, 1, 0] == [len(message.rows) for message in messages]
+
+
 def test_sites_without_any_sentence_take_part_without_harm(tmp_path: Path) -> None:
     task = BagsTask(SMALL, ("NA", "r1"))
     sites = {"a": task.examples(Texts(())), "b": task.examples(Texts(()))}

@@ -70,6 +70,18 @@ def test_the_places_of_head_and_tail_are_those_of_their_tokens() -> None:
     assert ([0, 3], [3, 0]) == (site.numbers.heads.tolist(), site.numbers.tails.tolist())
 
 
+def test_blind_to_names_two_pairs_of_the_same_types_read_alike() -> None:
+    one, other = (
+        sentence("s", text, Entity("D1", "drug", 0, 7), Entity("D9", "problem", 13, 13 + len(text) - 13), "causes")
+        for text in ("Aspirin gave rash", "Codeine gave nausea")
+    )
+    for blind in (False, True):
+        site = task(blind=blind, buckets=2**20).examples(Texts((one, other)))
+        rows = site.numbers.tokens.padded(torch.arange(2)).tolist()
+        assert blind == (rows[0] == rows[1])
+        assert (rows[0][1], [0, 0], [2, 2]) == (rows[1][1], site.numbers.heads.tolist(), site.numbers.tails.tolist())
+
+
 @pytest.mark.parametrize(("before", "between", "after"), [(50, 3, 50), (0, 3, 90), (90, 3, 0), (5, 60, 5), (0, 0, 0)])
 def test_a_long_sentence_is_cut_around_its_entities(before: int, between: int, after: int) -> None:
     text = "a " * before + "X " + "b " * between + "Y" + " c" * after

@@ -12,14 +12,16 @@ and still counts in the mean. NA is a relation like any other here, and left out
 
 Departures. The paper broadcasts to all which sites were chosen; here each site is told of its own sentences only.
 The authors' published code lets all platforms share one list of chosen sentences; here sites are kept apart. The model
-goes to each site a second time with what was chosen, so that a site needs to remember nothing in between.
+goes to each site a second time with what was chosen, so that a site needs to remember nothing in between. `warm` is
+ours too, and off by default.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import Annotated, ClassVar, cast
 
 import torch
+from annotated_types import Ge
 from torch import Tensor
 
 from wardround.core.cohort import Cohort
@@ -99,6 +101,10 @@ class LazyMIL(LocalTraining, Method[Global]):
 
     rehearsal: ClassVar[str] = "bags"
 
+    warm: Annotated[int, Ge(0)] = 0
+    """Rounds at the beginning in which each site keeps its own surest sentences, whatever others have. Not the paper's:
+    what an untrained model is surest of is chance, and what was once trained on stays the surest."""
+
     def start(self, weights: Weights, cohort: Cohort) -> Global:  # noqa: ARG002
         """The initial model."""
         return Global(weights)
@@ -106,7 +112,8 @@ class LazyMIL(LocalTraining, Method[Global]):
     def round(self, state: Global, cohort: Cohort) -> Global:
         """Score, choose, train: θ + mean Δ."""
         scores = cohort.ask(self.score, state)
-        told = {name: Chosen(state.weights, rows) for name, rows in chosen(scores).items()}
+        kept = chosen(scores) if cohort.round > self.warm else {name: told.rows for name, told in scores.items()}
+        told = {name: Chosen(state.weights, rows) for name, rows in kept.items()}
         total = cohort.total(self.fit_chosen, told)
         return Global(state.weights + total.change / total.weight)
 

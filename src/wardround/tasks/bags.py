@@ -17,7 +17,6 @@ file stay as they are unless `train_vectors` says so: trained ones travel, and t
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import Annotated, Any, Literal, cast
 
 import torch
@@ -57,6 +56,8 @@ class Bags:
     position: Annotated[int, Ge(1)] = 5
     filters: Annotated[int, Ge(1)] = 230
     dropout: Annotated[float, Ge(0), Lt(1)] = 0.0
+    blind: bool = False
+    """Whether the names of head and tail are replaced by their types, so that nothing is learnt by heart of a pair."""
     longest: Annotated[int, Ge(3)] = 100
     """Tokens read of a sentence, around its entities; the rest is left out, and counted."""
     folder: str = ""
@@ -206,20 +207,26 @@ class BagsTask:
     def _read(self, row: Sentence) -> tuple[list[int], int, int, bool]:
         """Token numbers, the places of head and tail, and whether the sentence had to be shortened."""
         head, tail = row.entities
-        cuts = sorted({0, head.start, tail.start, len(row.text)})  # a token never spans an entity's beginning
         ids: list[int] = []
         begins: dict[int, int] = {}
-        for start, end in pairwise(cuts):
-            begins[start] = len(ids)
-            ids += [self._vocabulary(token) for token in self._segmenter(row.text[start:end])]
+        last = 0
+        for entity in sorted(row.entities, key=lambda entity: entity.start):  # a token never spans an entity's edge
+            ids += self._tokens(row.text[last : entity.start])
+            begins[entity.start] = len(ids)
+            ids += self._tokens(entity.type if self.settings.blind else row.text[entity.start : entity.end])
+            last = entity.end
+        ids += self._tokens(row.text[last:])
         most = self.settings.longest
-        last = max(len(ids) - 1, 0)
-        first, second = sorted((min(begins[head.start], last), min(begins[tail.start], last)))
+        end = max(len(ids) - 1, 0)
+        first, second = sorted((min(begins[head.start], end), min(begins[tail.start], end)))
         # Entities in the middle of what is kept; if they are too far apart, the first decides.
         start = max(0, min(first - (most - (second - first)) // 2, len(ids) - most, first))
         kept = ids[start : start + most]
-        places = [min(begins[end.start] - start, max(len(kept) - 1, 0)) for end in (head, tail)]
+        places = [min(begins[entity.start] - start, max(len(kept) - 1, 0)) for entity in (head, tail)]
         return kept, places[0], places[1], len(kept) < len(ids)
+
+    def _tokens(self, text: str) -> list[int]:
+        return [self._vocabulary(token) for token in self._segmenter(text)]
 
     # numbers → model → score
 
