@@ -38,8 +38,8 @@ def test_seeds_are_averaged_at_equal_recall_as_far_as_all_reach(tmp_path: Path) 
     ]
     assert "means over seeds at equal recall" in page(read_runs(runs))
     mean = _mean([CURVE, [(0.0, 0.8), (1.0, 0.2)]])
-    assert (0.1, pytest.approx((1.0 + 0.74) / 2)) == mean[0][:2]
-    assert (pytest.approx(0.6), pytest.approx((0.5 + 0.44) / 2)) == mean[-1][:2]
+    assert [0.1, (1.0 + 0.74) / 2] == pytest.approx(list(mean[0][:2]))
+    assert [0.6, (0.5 + 0.44) / 2] == pytest.approx(list(mean[-1][:2]))
 
 
 @pytest.mark.parametrize(("recall", "precision"), [(0.1, 1.0), (0.15, 0.95), (0.4, 0.65), (0.6, 0.5), (0.7, 0.425)])
