@@ -135,7 +135,7 @@ def _case(name: str, repeats: int, *, quick: bool) -> dict[str, Any]:
             pairs, weights = peers.flower(name, work, lambda: alone().wall, max(repeats // 4, 1), quick=quick)
             agree({"bare": bare(work), "Flower": weights})
             results["Flower"] = Timed([Time(its, 0) for _, its in pairs], [Time(alone, 0) for alone, _ in pairs])
-    told = {who: _told(name, who, timed, turns) for who, timed in results.items()}
+    told = {who: _told(name, who, mine, turns) for who, mine in results.items()}
     _missing()
     return told
 

@@ -78,6 +78,7 @@ from wardround.methods.fedcmc import FedCMC
 from wardround.methods.feddyn import FedDyn
 from wardround.methods.feded import FedED
 from wardround.methods.fedpa import FedPA
+from wardround.methods.lazy_mil import LazyMIL
 from wardround.methods.moon import MOON
 from wardround.methods.references import Local
 from wardround.methods.scaffold import Scaffold
@@ -85,14 +86,16 @@ from wardround.methods.scaffold import Scaffold
 ARMED = Path(__file__).parent / "armed"
 
 class Pausing:
-    def train(self, site, weights, terms=(), loss=None):
+    def train(self, site, weights, terms=(), loss=None, **more):
         mark = ARMED / f"{site.exchange.round}-{site.name}"
         if mark.exists():
             mark.write_text(str(os.getpid()))
             mark.rename(mark.with_suffix(".reached"))
             time.sleep(600)
-        return super().train(site, weights, terms, loss)
+        return super().train(site, weights, terms, loss, **more)
 
+@dataclass(frozen=True, kw_only=True)
+class PausingLazy(Pausing, LazyMIL): "Lazy MIL that stops at will, between its two exchanges."
 @dataclass(frozen=True, kw_only=True)
 class PausingScaffold(Pausing, Scaffold): "Scaffold that stops at will."
 @dataclass(frozen=True, kw_only=True)

@@ -73,3 +73,10 @@ def test_the_taggers_benchmarks_agree_on_the_work_and_print_their_ratios(
     ended = benchmark(*options, script=script)
     assert (0, "") == (ended.returncode, ended.stderr if ended.returncode else "")
     assert {"exchanges.py": 2, "crf.py": 6}[script] == len(re.findall(said, ended.stdout))
+
+
+def test_lazy_mil_and_a_bare_loop_end_with_the_same_weights_and_there_is_a_ratio() -> None:
+    """The script stops if they do not."""
+    ended = benchmark("--quick", script="lazy_mil.py")
+    assert (0, "") == (ended.returncode, ended.stderr if ended.returncode else "")
+    assert re.search(r"serial [\d,]+ ms a round   \d+\.\d\d × bare  \[", ended.stdout)

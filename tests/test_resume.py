@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,8 +27,12 @@ from study_files import (
     write_module,
 )
 from wardround.layers.ledger import verify
+from wardround.protocol import REHEARSALS
 
-WITH_MEMORY = ["PausingScaffold", "PausingDyn", "PausingLocal", "PausingPA", "PausingCMC", "PausingED", "PausingMOON"]
+WITH_MEMORY = [
+    "PausingScaffold", "PausingDyn", "PausingLocal", "PausingPA", "PausingCMC", "PausingED", "PausingMOON",
+    "PausingLazy",
+]  # fmt: skip
 EAGER = ("--checkpoint-seconds", 0)  # a checkpoint after each round
 LAZY = ("--checkpoint-seconds", 3600)  # one before the first round and one after the last
 SERIAL = ("--workers", 1, "--quiet")
@@ -76,10 +81,10 @@ class Killed(FedNER):
 
 def pausing_study(folder: Path, method: str, rounds: int = 4) -> Path:
     write_module(folder, PAUSING)
-    public = {"fraction": 0.2} if method == "PausingED" else None
-    return small_study(
-        folder, method={"name": f"mine:{method}"}, rounds=rounds, sites={"fraction": 0.67}, public=public
-    )
+    changes: dict[str, Any] = {"public": {"fraction": 0.2}} if method == "PausingED" else {}
+    if method == "PausingLazy":
+        changes = REHEARSALS["bags"] | {"evaluation": {"splits": ["test", "train"]}}
+    return small_study(folder, method={"name": f"mine:{method}"}, rounds=rounds, sites={"fraction": 0.67}, **changes)
 
 
 def uninterrupted(folder: Path, study: Path) -> dict[str, object]:
@@ -97,7 +102,7 @@ def cohort_moments(run: Path) -> list[tuple[int, str]]:
     """The first training of each round and, in each round but the first, the last one."""
     moments = []
     for line in (run / "ledger" / "coordinator.jsonl").read_text().splitlines():
-        if ('"step":"fit"' in line or '"step":"teach"' in line) and '"to":' in line:
+        if ('"step":"fit' in line or '"step":"teach"' in line) and '"to":' in line:
             names = line.partition('"to":["')[2].partition('"]')[0].split('","')
             round_ = int(line.partition('"round":')[2].partition(",")[0])
             moments += [(round_, name) for name in {names[0], names[-1]}]

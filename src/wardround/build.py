@@ -79,7 +79,10 @@ def build(study: Study, out: Path) -> Built:
         raise StudyError(study.name, [f"sites.private names {unknown[0]!r}, which is no part of the model; {said}"])
     weights = Weights({name: w for name, w in Weights.of_model(model).items() if not belongs(name, private)})
     layouts = {"model": weights.layout, "counts": task.counts()}
-    sizes = {**task.sizes(), **study.method.sizes(task, weights)}
+    try:
+        sizes = {**task.sizes(), **study.method.sizes(task, weights)}
+    except ValueError as error:  # the method asks more of the task than it has
+        raise StudyError(study.name, [str(error)]) from None
     if shared is not None:
         sizes["public"] = len(shared)
     host = Host(study.method, task, sites, out / "memory", private=private)

@@ -5,6 +5,7 @@ wardround report RUN…           one page about one run or many
 wardround methods               what there is
 wardround protocol METHOD       what would leave a hospital
 wardround clinic write DIR      generated hospitals as files
+wardround align                 notes and public facts to bags
 """
 
 import json
@@ -19,6 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from wardround.checkpoint import CheckpointError
+from wardround.cli_align import align_command
 from wardround.cli_clinic import clinic
 from wardround.core.cohort import BelowQuorum
 from wardround.engines.inline import SiteFailed
@@ -35,6 +37,7 @@ __all__ = ["app", "main"]
 
 app = typer.Typer(help="Federated learning on medical text.", no_args_is_help=True, add_completion=False)
 app.add_typer(clinic, name="clinic")
+app.command("align")(align_command)
 literal = partial(Console, markup=False, emoji=False, highlight=False)  # a file's name may look like markup
 out_console, error_console = literal(), literal(stderr=True, soft_wrap=True)
 

@@ -10,27 +10,37 @@ the sum, and what its author says that it reveals.
 import tempfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from wardround.build import build, drawn
 from wardround.core.cohort import EVALUATION, Seen
 from wardround.core.method import Exam
 from wardround.corpora.public import Public
 from wardround.engines.inline import Serial
+from wardround.methods import METHODS
 from wardround.run import one_thread
 from wardround.study import Study, cells
 
-__all__ = ["rehearsed", "toy"]
+__all__ = ["REHEARSALS", "rehearsed", "toy"]
+
+
+REHEARSALS: dict[str, dict[str, Any]] = {
+    "features": {"corpus": {"name": "synthetic", "sites": 3, "features": 60, "classes": 10, "largest": 40}},
+    "bags": {
+        "task": {"name": "bags", "buckets": 256, "embedding": 8, "filters": 12},
+        "corpus": {"name": "clinic-bags", "hospitals": 3, "sentences": 40, "test_sentences": 20},
+        "partition": {"name": "iid", "sites": 3},
+    },
+}
+"""By task, data small enough to rehearse a method on."""
 
 
 def toy(method: str) -> Study:
     """A study small enough to rehearse any method on."""
+    task = METHODS[method].kind.rehearsal if method in METHODS else "features"
     tables = {
-        "name": "rehearsal",
-        "rounds": 2,
-        "method": {"name": method},
-        "task": {"name": "features"},
-        "corpus": {"name": "synthetic", "sites": 3, "features": 60, "classes": 10, "largest": 40},
-    }
+        "name": "rehearsal", "rounds": 2, "method": {"name": method}, "task": {"name": task}, **REHEARSALS[task]
+    }  # fmt: skip
     study = cells(tables, where=f"method {method}", folder=Path.cwd())[0].study
     return replace(study, public=Public(0.2)) if study.method.public else study
 

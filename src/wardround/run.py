@@ -4,7 +4,7 @@
 
 A run folder holds `study.toml` (resolved), `journal.jsonl` (one line per round), `ledger/`, `checkpoints/`,
 `memory/` (what simulated sites keep), `data.json` (sizes and labels by site), `wire.json` (what crossed the wire, in
-words), `model/` and, once finished, `metrics.json`.
+words), `curve.json` (precision over recall, where the task has such), `model/` and, once finished, `metrics.json`.
 
 Rules of this file:
 1. A round is a function of state, seed, round and site memory: run again, it gives the same bits.
@@ -325,6 +325,9 @@ class _Loop:
             else:
                 numbers = cohort.total(self.method.evaluate, exam).numbers
             metrics |= {f"{start}{key}": value for key, value in self.built.task.metrics(numbers).items()}
+            if split == "test" and hasattr(self.built.task, "curve"):
+                points = self.built.task.curve(numbers)
+                write_json(self.out / "curve.json", {"round": line.round, "points": points})
         left_out = {**line.left_out, **cohort.left_out}
         traffic = {"evaluation_up": cohort.traffic.up, "evaluation_down": cohort.traffic.down}
         return Line(**{**line.__dict__, "metrics": metrics, "per_site": per_site, "left_out": left_out, **traffic})

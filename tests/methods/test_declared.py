@@ -36,8 +36,8 @@ VARIANTS: dict[str, list[Method[Any]]] = {
 }
 """Settings under which a method may use steps that it does not use otherwise, or ask where it only totals."""
 
-ASKING = {"fedcmc", "fedner"}
-"""The methods that see a site's reply: FedCMC its classifier's vectors, FedNER its number of examples, once."""
+ASKING = {"fedcmc", "fedner", "lazy-mil"}
+"""The methods that see a site's reply: classifier vectors, the number of examples (once), sentences' scores."""
 
 KINDS = sorted({named.kind for named in METHODS.values()}, key=lambda kind: kind.__name__)
 

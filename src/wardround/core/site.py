@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol, TypeVar, cast, runtime_checkable
+from typing import NamedTuple, Protocol, TypeVar, cast, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -24,7 +24,10 @@ from wardround.core.files import seal, unseal, write
 from wardround.core.record import Message, Private, decode
 from wardround.core.weights import Layout
 
-__all__ = ["HUB", "Batch", "ClassTask", "Examples", "Exchange", "Held", "Memory", "Site", "SiteData", "Task", "seeded"]
+__all__ = [
+    "HUB", "BagTask", "Batch", "ClassTask", "Examples", "Exchange", "Held", "Memory", "Site", "SiteData", "Surest",
+    "Task", "seeded",
+]  # fmt: skip
 
 HUB = "coordinator"
 """The name of the coordinator's desk."""
@@ -112,6 +115,27 @@ class ClassTask(Task, Protocol):
 
     def tally(self, examples: Examples) -> Tensor:
         """How many examples of each class there are (classes,)."""
+
+
+class Surest(NamedTuple):
+    """For each fact of a site: its public number, the largest probability of a sentence, and that sentence's row."""
+
+    facts: Tensor
+    scores: Tensor
+    rows: Tensor
+
+
+class BagTask(Task, Protocol):
+    """A task whose sentences claim public facts, and mostly wrongly: what methods that choose among them look into."""
+
+    def surest(self, model: nn.Module, examples: Examples) -> Surest:
+        """For each fact of the site, its surest sentence and how sure the model is of it."""
+
+    def only(self, examples: Examples, rows: Tensor) -> Examples:
+        """These sentences alone, each an example of its own."""
+
+    def said(self, examples: Examples, rows: Tensor) -> tuple[float, float]:
+        """Of these sentences, how many claim a fact of which the truth is known, and how many of those truly say it."""
 
 
 @dataclass(frozen=True)

@@ -220,15 +220,23 @@ class LocalTraining:
     betas: tuple[float, float] = (0.9, 0.999)
     eps: Annotated[float, Gt(0)] = 1e-8
 
-    def train(self, site: Site, weights: Weights, terms: Sequence[Term] = (), loss: Loss | None = None) -> Trained:
-        """The weights after the site's local work, from `weights` on; unchanged if it has no examples."""
+    def train(
+        self,
+        site: Site,
+        weights: Weights,
+        terms: Sequence[Term] = (),
+        loss: Loss | None = None,
+        *,
+        examples: Examples | None = None,
+    ) -> Trained:
+        """The weights after the site's work on its examples, or on these, from `weights` on; unchanged without any."""
         loss = loss or site.task.loss
         bench = Bench.at(site, weights)
         model = bench.model.train()
         lr = self.lr * self.decay ** (site.exchange.round - 1)
         optimizer = self._optimizer(lr, bench.flat)
         steps = 0
-        for batch in self._work(site):
+        for batch in self._work(site, site.data.train if examples is None else examples):
             bench.gradient.zero_()
             loss(model, batch).backward()  # type: ignore[no-untyped-call]  # torch's own gap
             for term in terms:
@@ -252,9 +260,8 @@ class LocalTraining:
             site.keep(bench.own_part())
         return Weights.of_flat(bench.shared_gradient.clone(), bench.layout)
 
-    def _work(self, site: Site) -> Iterator[Batch]:
+    def _work(self, site: Site, train: Examples) -> Iterator[Batch]:
         """The batches of one round."""
-        train = site.data.train
         if not len(train):
             return
         left = self.steps or -1

@@ -3,24 +3,31 @@
 from typing import Any
 
 from wardround.corpora.ade import ADE
+from wardround.corpora.bag_files import BagsJSONL, NotesBags, PubTatorBags
+from wardround.corpora.bc5cdr_bags import BC5CDRBags
 from wardround.corpora.brat import BRAT
 from wardround.corpora.cadec import CADEC
 from wardround.corpora.chemprot import ChemProt
 from wardround.corpora.clinic import Clinic
+from wardround.corpora.clinic_bags import ClinicBags
 from wardround.corpora.clinic_pairs import ClinicPairs
 from wardround.corpora.cmdd import CMDD
 from wardround.corpora.cmedtc import CMedTC
 from wardround.corpora.conll import CoNLL
 from wardround.corpora.ddi2013 import DDI2013
+from wardround.corpora.dti_bags import DTIBags
 from wardround.corpora.entities_jsonl import EntitiesJSONL
 from wardround.corpora.federation import ByDirichlet, ByLabel, BySource, Evenly
 from wardround.corpora.gad import EUADR, GAD
 from wardround.corpora.i2b2 import I2B2
 from wardround.corpora.imcs21 import IMCS21
+from wardround.corpora.mirgene_bags import MIRGENEBags
 from wardround.corpora.notes import BRATNotes, I2B2Notes
 from wardround.corpora.opennre import OpenNRE
+from wardround.corpora.opennre_bags import OpenNREBags
 from wardround.corpora.pairs_jsonl import PairsJSONL
 from wardround.corpora.pgr import PGR
+from wardround.corpora.pgr_bags import PGRBags
 from wardround.corpora.platforms import Platforms
 from wardround.corpora.psytar_labels import PsyTARLabels
 from wardround.corpora.smm4h import SMM4H
@@ -65,6 +72,16 @@ CORPORA: dict[str, Any] = {
     "psytar-labels": PsyTARLabels,
     "smm4h": SMM4H,
     "toyhom": Toyhom,
+    # bags for distant supervision: generated, of one's own files, public
+    "clinic-bags": ClinicBags,
+    "bags": BagsJSONL,
+    "mirgene-bags": MIRGENEBags,
+    "notes-bags": NotesBags,
+    "opennre-bags": OpenNREBags,
+    "pubtator-bags": PubTatorBags,
+    "bc5cdr-bags": BC5CDRBags,
+    "dti-bags": DTIBags,
+    "pgr-bags": PGRBags,
 }
 
 PARTITIONS: dict[str, Any] = {"dirichlet": ByDirichlet, "iid": Evenly, "label": ByLabel, "source": BySource}

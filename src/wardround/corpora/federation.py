@@ -161,8 +161,16 @@ class _Cut:
     def _tests(self, test: Raw, names: list[str], rng: np.random.Generator) -> dict[str, IntArray]:
         """Each site's test rows: its own sources' or labels' where those make the sites, otherwise dealt evenly.
 
-        Sums over sites are sums over the whole test set either way.
+        Sums over sites are sums over the whole test set either way. Bags are figured by the pair, so each pair's
+        sentences are dealt together, whatever makes the sites.
         """
+        if (wholes := getattr(test, "wholes", None)) is not None:
+            groups = list(by_source(wholes).values())
+            dealt = iid(len(groups), len(names), rng)
+            return {
+                name: np.sort(np.concatenate([np.empty(0, np.int64), *(groups[group] for group in mine)]))
+                for name, mine in zip(names, dealt, strict=True)
+            }
         if not isinstance(self.partition, BySource | ByLabel):
             return dict(zip(names, iid(len(test), len(names), rng), strict=True))
         try:

@@ -32,6 +32,10 @@ class OpenNRE(PairFiles):
     fix_offsets: bool = False
 
     def _rows(self, split: str, problems: Problems) -> Iterator[Placed]:
+        return (made for made, _ in self.rows(split, problems))
+
+    def rows(self, split: str, problems: Problems) -> Iterator[tuple[Placed, Mapping[str, object]]]:
+        """The pairs of one file, each with the object that it comes from."""
         path = self.path(split)
         for line, row in json_lines(path, self.encoding, problems, SHAPE):
             if not isinstance(row.get("h"), dict) and not isinstance(row.get("t"), dict):
@@ -45,7 +49,7 @@ class OpenNRE(PairFiles):
             name = str(row.get("id") or f"{path.name}:{line}")
             source = str(row.get("source") or "")
             made = pair(name, text, head, tail, label, source=source, language=self.language)
-            yield Placed(made, path, line)
+            yield Placed(made, path, line), row
 
     def _span(
         self, row: Mapping[str, object], end: str, text: str, starts: list[int] | None, ends: list[int] | None,

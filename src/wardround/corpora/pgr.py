@@ -73,6 +73,10 @@ class PGR:
         return resplit(_once(rows, found), split, self.seed)
 
     def _file(self, split: str, problems: Problems) -> Iterator[Placed]:
+        return (made for made, _ in self.rows(split, problems))
+
+    def rows(self, split: str, problems: Problems) -> Iterator[tuple[Placed, Row]]:
+        """The pairs of one file, each with the row that it comes from."""
         path = data_file(FILES[split], ORIGIN)
         for line, row in _table(path, problems):
             if split == "test" and self.gold == "confirmation":
@@ -96,7 +100,7 @@ class PGR:
             else:
                 name = f"pgr-{split}-{line}"
                 made = pair(name, text, gene, phenotype, label, source=row["FILE_ID"], language="en")
-                yield Placed(made, path, line)
+                yield Placed(made, path, line), row
 
 
 def _table(path: Path, problems: Problems) -> Iterator[tuple[int, Row]]:

@@ -89,6 +89,13 @@ class Problems:
         if len(places) < PLACES:
             places.append(place)
 
+    def include(self, other: "Problems") -> None:
+        """The findings of another reading as well."""
+        self.counts.update(other.counts)
+        for kind, places in other.places.items():
+            mine = self.places.setdefault(kind, [])
+            mine += places[: PLACES - len(mine)]
+
     def __str__(self) -> str:
         return "\n".join(f"{kind}: {n} ({', '.join(self.places[kind])})" for kind, n in self.counts.items())
 

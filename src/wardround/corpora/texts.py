@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from wardround.corpora.document import Document
+from wardround.corpora.facts import Sentence
 from wardround.corpora.partition import IntArray
 from wardround.corpora.reading import DataError, Problems, digest
 from wardround.corpora.tables import Column, Table
@@ -38,6 +39,14 @@ class Texts:
     def sources(self) -> Sequence[str]:
         """Where each document comes from."""
         return [document.source for document in self.documents]
+
+    @property
+    def wholes(self) -> Sequence[str] | None:
+        """What a test split must not tear apart: the pair of each sentence of a bag; None if documents stand alone."""
+        bags = [document for document in self.documents if isinstance(document, Sentence)]
+        if not bags:
+            return None
+        return ["\t".join(entity.id for entity in document.entities) for document in bags]
 
     def take(self, rows: IntArray) -> "Texts":
         """The documents of these rows."""

@@ -16,6 +16,7 @@ from wardround.methods.fedpa import FedPA
 from wardround.methods.fedprox import FedProx
 from wardround.methods.fedrs import FedRS
 from wardround.methods.fedsgd import FedSGD
+from wardround.methods.lazy_mil import LazyMIL
 from wardround.methods.moon import MOON
 from wardround.methods.references import Centralised, Local, PublicOnly
 from wardround.methods.scaffold import Scaffold
@@ -56,6 +57,7 @@ METHODS: dict[str, Named] = {
     "fedcmc": Named(FedCMC),
     "feded": Named(FedED),
     "fedner": Named(FedNER),
+    "lazy-mil": Named(LazyMIL),
     "fedavgs": Named(FedAvg, ADAM),
     "fedavgt": Named(FedAvg, {**ADAM, "eps": TENSORFLOW_EPS}),
     "fedproxp": Named(FedProx, ADAM),

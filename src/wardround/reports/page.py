@@ -34,7 +34,8 @@ def write_report(runs: Sequence[Path], out: Path) -> Path:
 def page(runs: tuple[RunRecord, ...]) -> str:
     """The whole page."""
     report = Report(runs)
-    told = [(at, title, section(report)) for at, (title, section) in SECTIONS.items()]
+    whole = [(at, title, section(report)) for at, (title, section) in SECTIONS.items()]
+    told = [(at, title, content) for at, title, content in whole if content]  # what has nothing to say is left out
     names = list(dict.fromkeys(str(run.study.get("name", run.origin)) for run in runs))
     title = ", ".join(names)
     body = [

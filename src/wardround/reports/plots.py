@@ -34,11 +34,12 @@ SHAPES: tuple[tuple[tuple[float, float], ...], ...] = (
 
 @dataclass(frozen=True)
 class Axis:
-    """What an axis shows; `target` draws a line across."""
+    """What an axis shows; `target` draws a line across, and `share` is of what runs from 0 to 1."""
 
     title: str
     log: bool = False
     bytes: bool = False
+    share: bool = False
     target: float | None = None
 
 
@@ -111,9 +112,10 @@ def _axis_up(y: Scale, up: Axis) -> list[object]:
 def _axis_across(x: Scale, across: Axis) -> list[object]:
     floor = HIGH - BOTTOM
     parts: list[object] = [stroke(LEFT, floor, WIDE - RIGHT, floor, "axis")]
-    for value in x.ticks(6 if across.bytes else 9):
-        if across.bytes or value.is_integer():
-            label = _size(value) if across.bytes else count(value)
+    ticks = x.ticks(6 if across.bytes else 9)
+    for value in ticks:
+        if across.bytes or across.share or value.is_integer():
+            label = _size(value) if across.bytes else figure(value, decimals(ticks)) if across.share else count(value)
             parts.append(stroke(x(value), floor, x(value), floor + 4, "axis"))
             parts.append(text(x(value), floor + 17, label, "middle"))
     title = f"{across.title}, logarithmic" if across.log else across.title

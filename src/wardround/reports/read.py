@@ -104,6 +104,8 @@ class RunRecord:
     data: Data | None
     wire: tuple[WireRow, ...]
     fingerprint: str
+    pr: tuple[tuple[float, float], ...] = ()
+    """Recall and precision along the curve of the last evaluation, if the task has one."""
 
     @property
     def seed(self) -> int:
@@ -233,7 +235,7 @@ def _read(folder: Path, origin: str) -> RunRecord:
     name = folder.resolve().name
     return RunRecord(
         name, origin, name, "", {}, study, toml, lines, told, _data(folder / "data.json"), _wire(folder / "wire.json"),
-        _text(mark).strip() if mark.exists() else "",
+        _text(mark).strip() if mark.exists() else "", _pr(folder / "curve.json"),
     )  # fmt: skip
 
 
@@ -315,6 +317,15 @@ def _wire(path: Path) -> tuple[WireRow, ...]:
         return tuple(WireRow(**{**row, "bytes": int(str(row["bytes"]).replace(",", ""))}) for row in told)
     except (KeyError, TypeError, ValueError) as error:
         what = f"does not hold rows of a manifest ({type(error).__name__}: {error})"
+        raise ReportError(path, what, "restore it") from None
+
+
+def _pr(path: Path) -> tuple[tuple[float, float], ...]:
+    told = _json(path, dict) or {"points": []}
+    try:
+        return tuple((float(recall), float(precision)) for recall, precision in told["points"])
+    except (KeyError, TypeError, ValueError) as error:
+        what = f"does not hold points of recall and precision ({type(error).__name__}: {error})"
         raise ReportError(path, what, "restore it") from None
 
 

@@ -19,10 +19,10 @@ from wardround.corpora.clinic.hospital import REGISTERS, Hospital
 from wardround.corpora.clinic.notes import VAGUE, mention
 from wardround.corpora.clinic.words import DEPARTMENTS, SHARED, Concept, Fact, Language, table
 from wardround.corpora.document import Document, Entity, Relation
+from wardround.corpora.facts import UNRELATED
 
 __all__ = ["UNRELATED", "Expressed", "distant"]
 
-UNRELATED = "NA"
 UNRELATED_SHARE = 0.3
 
 # The slots of head and tail; clauses that state the fact; clauses that name both and state something else.

@@ -20,6 +20,8 @@ from itertools import product
 from string import ascii_lowercase, ascii_uppercase
 from typing import Literal
 
+from wardround.corpora.facts import Fact
+
 __all__ = ["DEPARTMENTS", "SHARED", "Concept", "Fact", "Language", "Words", "table", "words"]
 
 Language = Literal["en", "zh"]
@@ -40,15 +42,6 @@ class Concept:
     short: tuple[str, ...]
     """Abbreviations, brand names, what people say: often shorter, sometimes ambiguous."""
     drug: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Fact:
-    """A public statement about two concepts, by their ids."""
-
-    head: str
-    relation: str
-    tail: str
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from wardround.reports.html import Html
 from wardround.reports.sections.communication import communication
 from wardround.reports.sections.curves import learning
 from wardround.reports.sections.definitions import definitions
+from wardround.reports.sections.recall import precision_recall
 from wardround.reports.sections.results import results
 from wardround.reports.sections.settings import all_settings
 from wardround.reports.sections.sites import sites
@@ -20,6 +21,7 @@ SECTIONS: dict[str, tuple[str, Callable[[Report], Html]]] = {
     "summary": ("Summary", summary),
     "results": ("Results", results),
     "curves": ("Curves", learning),
+    "precision-recall": ("Precision and recall", precision_recall),
     "communication": ("Communication", communication),
     "sites": ("Sites and labels", sites),
     "wire": ("What crossed the wire", wire),

@@ -1,0 +1,88 @@
+"""`wardround align`: a site's own notes and public facts become bags, in a file that studies read as `bags`."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from wardround.core.files import write
+from wardround.corpora.align import align, related_types
+from wardround.corpora.bag_files import notes_jsonl, write_bags
+from wardround.corpora.facts import UNRELATED, Sentence, read_facts
+from wardround.corpora.pairs import Placed
+from wardround.corpora.pubtator import pubtator
+from wardround.corpora.reading import DataError, Problems
+from wardround.corpora.sentences import Scope
+from wardround.study import StudyError
+
+__all__ = ["align_command"]
+
+READERS = {"jsonl": notes_jsonl, "pubtator": pubtator}
+
+
+def align_command(
+    kb: Annotated[Path, typer.Option(help="The public facts: head, relation and tail between tabs.")],
+    texts: Annotated[list[Path], typer.Option(help="Notes with entities; may be repeated.")],
+    out: Annotated[Path, typer.Option(help="Where the bags go.")] = Path("bags.jsonl"),
+    format: Annotated[str, typer.Option(help="jsonl or pubtator; default: by the file's name.")] = "",  # noqa: A002
+    pair: Annotated[
+        list[str] | None, typer.Option(help="Types that may be related, as Chemical:Disease; default: the facts' own.")
+    ] = None,
+    relation: Annotated[
+        list[str] | None, typer.Option(help="Keep only facts of this relation; may be repeated.")
+    ] = None,
+    scope: Annotated[
+        str, typer.Option(help="sentence, line or note: within what two entities make a pair.")
+    ] = "sentence",
+) -> None:
+    """Align notes with public facts: one bag per pair and relation, NA for pairs without a fact."""
+    problems = Problems()
+    try:
+        chosen = _scope(scope)
+        known = read_facts(kb, relation or (), problems)
+        notes = [note for path in texts for note in _notes(path, format, problems)]
+        types = frozenset(map(_types, pair)) if pair else _found(kb, related_types(notes, known))
+        rows = list(align(notes, known, types, scope=chosen, problems=problems))
+        write(out, "".join(f"{line}\n" for line in write_bags(rows)).encode())
+    except (ValueError, OSError) as error:
+        raise StudyError("align", [str(error)]) from None
+    console = Console(markup=False, highlight=False, soft_wrap=True)
+    console.print(f"{out}: {_told(rows)}")
+    for line in str(problems).splitlines():
+        console.print(f"in the data: {line}")
+
+
+def _notes(path: Path, format: str, problems: Problems) -> list[Placed]:  # noqa: A002
+    chosen = format or ("pubtator" if "pubtator" in path.name.casefold() else "jsonl")
+    if chosen not in READERS:
+        raise ValueError(f"--format {format}: use {' or '.join(READERS)}")
+    return list(READERS[chosen](path, None, problems))
+
+
+def _scope(told: str) -> Scope:
+    scopes: dict[str, Scope] = {"sentence": "sentence", "line": "line", "note": "note"}
+    if told not in scopes:
+        raise ValueError(f"--scope {told}: use {', '.join(scopes)}")
+    return scopes[told]
+
+
+def _found(kb: Path, types: frozenset[tuple[str, str]]) -> frozenset[tuple[str, str]]:
+    if not types:
+        raise DataError(kb, None, "no note names both ends of a fact", "are these the same ids? Else set --pair")
+    return types
+
+
+def _types(told: str) -> tuple[str, str]:
+    head, colon, tail = told.partition(":")
+    if not (head and colon and tail):
+        raise ValueError(f"--pair {told}: write the types of head and tail as Chemical:Disease")
+    return head, tail
+
+
+def _told(rows: list[Sentence]) -> str:
+    bags = Counter(row.fact for row in rows)
+    related = [size for fact, size in bags.items() if fact.relation != UNRELATED]
+    mean = f", {sum(related) / len(related):.1f} sentences each" if related else ""
+    return f"{len(rows):,} sentences in {len(bags):,} bags; {len(related):,} of known facts{mean}"

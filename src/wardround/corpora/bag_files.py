@@ -1,0 +1,262 @@
+"""What readers of bags share, and the two readers of a user's own notes: PubTator and JSONL, aligned with facts.
+
+    [corpus]
+    name = "pubtator-bags"          # or "notes-bags" for documents in our JSONL
+    train = "train.pubtator"
+    test = "test.pubtator"
+    kb = "facts.tsv"                # for PubTator also the files' own relations, if it is left out
+    pairs = [["Chemical", "Disease"]]
+
+`bags` reads what `wardround align` writes: a bag per line, as `{"head", "relation", "tail", "sentences": [{"text",
+"head": [0, 7], "tail": [19, 23], "source", …}]}`; types are optional.
+
+`unseen` leaves out of the test split the pairs that also occur in training: figures are then of facts that no
+training sentence was labelled with.
+"""
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import ClassVar
+
+from wardround.corpora.align import align, related_types
+from wardround.corpora.document import Document, Entity
+from wardround.corpora.facts import UNRELATED, Fact, Facts, Sentence, read_facts, sentence
+from wardround.corpora.pair_files import json_lines, string
+from wardround.corpora.pairs import Placed
+from wardround.corpora.pubtator import pubtator
+from wardround.corpora.reading import DataError, Problems, one_of
+from wardround.corpora.sentences import Scope
+from wardround.corpora.texts import found_path
+
+__all__ = ["BagFiles", "BagReader", "BagsJSONL", "NotesBags", "PubTatorBags", "notes_jsonl", "told_facts", "write_bags"]
+
+SHAPE = (
+    '{"head": "D1", "relation": "causes", "tail": "D2", "sentences": [{"text": …, "head": [0, 7], "tail": [9, 12]}]}'
+)
+NOTE = '{"text": …, "entities": [{"id": …, "type": …, "start": 0, "end": 7}]}'
+
+
+@dataclass(frozen=True, kw_only=True)
+class BagReader(ABC):
+    """A corpus of bags: sentences by split, and the relations that occur in training."""
+
+    relations_told: ClassVar[tuple[str, ...]] = ()
+    """The relations of a named corpus, which then need not be looked for."""
+
+    unseen: bool = False
+    """Whether test pairs that training has too are left out."""
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """Train and test."""
+        return ("train", "test")
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """`NA` and the relations, of a named corpus or of the training split."""
+        if self.relations_told:
+            return (UNRELATED, *self.relations_told)
+        told = {row.labels[0] for row in self._training[0]}
+        return (UNRELATED, *sorted(told - {UNRELATED}))
+
+    @cached_property
+    def _training(self) -> tuple[tuple[Sentence, ...], Problems]:
+        """The training split, read once for labels, pairs and sentences, and what was odd in it."""
+        found = Problems()
+        return tuple(self._rows("train", found)), found
+
+    def documents(self, split: str, problems: Problems | None = None) -> Iterator[Document]:
+        """The sentences of one split."""
+        found = Problems() if problems is None else problems
+        if one_of(split, self.splits) == "test":
+            return self._tested(found)
+        rows, odd = self._training
+        found.include(odd)
+        return iter(rows)
+
+    def _tested(self, problems: Problems) -> Iterator[Sentence]:
+        seen = {_pair(row) for row in self._training[0]} if self.unseen else set()
+        for at, row in enumerate(self._rows("test", problems), 1):
+            if row.labels[0] not in self.labels:
+                problems.note("test sentence of a relation that training lacks, left out", "test", at)
+            elif _pair(row) in seen:
+                problems.note("test sentence whose pair training has too, left out", "test", at)
+            else:
+                yield row
+
+    @abstractmethod
+    def _rows(self, split: str, problems: Problems) -> Iterable[Sentence]: ...
+
+
+def _pair(row: Sentence) -> tuple[str, str]:
+    return row.entities[0].id, row.entities[1].id
+
+
+@dataclass(frozen=True, kw_only=True)
+class BagFiles(BagReader):
+    """Files of one's own, one per split."""
+
+    train: str
+    test: str
+    language: str = ""
+    encoding: str | None = None
+    folder: str = ""
+    """Where relative paths start; a study fills in its own folder."""
+
+    def path(self, split: str) -> Path:
+        """The file of a split."""
+        return found_path(getattr(self, one_of(split, self.splits)), self.folder)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BagsJSONL(BagFiles):
+    """What `wardround align` writes."""
+
+    def _rows(self, split: str, problems: Problems) -> Iterator[Sentence]:
+        path = self.path(split)
+        for line, row in json_lines(path, self.encoding, problems, SHAPE):
+            head, relation, tail = (
+                string(row.get(key), key, path, line, problems) for key in ("head", "relation", "tail")
+            )
+            told = row.get("sentences")
+            if not isinstance(told, list):
+                raise DataError(path, line, 'no list "sentences"', SHAPE)
+            kinds = [str(row.get(key) or "ENTITY") for key in ("head_type", "tail_type")]
+            for at, item in enumerate(told, 1):
+                if not isinstance(item, dict):
+                    raise DataError(path, line, f"sentence {at} is a {type(item).__name__}", SHAPE)
+                text = string(item.get("text"), "text", path, line, problems)
+                spans = _place(item.get("head"), text), _place(item.get("tail"), text)
+                if spans[0] is None or spans[1] is None:
+                    problems.note("mention outside the text, sentence left out", path, line)
+                    continue
+                ends = (Entity(head, kinds[0], *spans[0]), Entity(tail, kinds[1], *spans[1]))
+                said = item.get("expressed")
+                yield sentence(
+                    str(item.get("id") or f"{path.name}:{line}:{at}"), text, *ends, relation,
+                    source=str(item.get("source") or ""), language=str(item.get("language") or self.language),
+                    expressed=said if isinstance(said, bool) else None,
+                )  # fmt: skip
+
+
+def _place(told: object, text: str) -> tuple[int, int] | None:
+    if not isinstance(told, list) or len(told) != 2 or not all(type(edge) is int for edge in told):
+        return None
+    start, end = told
+    return (start, end) if 0 <= start < end <= len(text) else None
+
+
+def write_bags(rows: Iterable[Sentence]) -> Iterator[str]:
+    """The lines of a file of bags, in the order in which the bags first appear."""
+    bags: dict[tuple[str, str, str], list[Sentence]] = {}
+    for row in rows:
+        fact = row.fact
+        bags.setdefault((fact.head, fact.relation, fact.tail), []).append(row)
+    for (head, relation, tail), mine in bags.items():
+        kinds = [entity.type for entity in mine[0].entities]
+        told = [
+            {
+                "id": row.id,
+                "text": row.text,
+                "head": [row.entities[0].start, row.entities[0].end],
+                "tail": [row.entities[1].start, row.entities[1].end],
+                "source": row.source,
+                "language": row.language,
+            }
+            for row in mine
+        ]
+        whole = {"head": head, "relation": relation, "tail": tail, "head_type": kinds[0], "tail_type": kinds[1]}
+        yield json.dumps({**whole, "sentences": told}, ensure_ascii=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlignedFiles(BagFiles):
+    """Notes with entities, aligned with public facts when they are read."""
+
+    kb: str | None = None
+    relations: tuple[str, ...] = ()
+    """If given, facts of other relations are left out, and counted."""
+    pairs: tuple[tuple[str, str], ...] = ()
+    """The types of head and tail that may be related; without it, those of the facts in training."""
+    scope: Scope = "sentence"
+
+    def _rows(self, split: str, problems: Problems) -> Iterator[Sentence]:
+        facts = self._facts(split, problems)
+        return align(self._notes(split, problems), facts, self._types, scope=self.scope, problems=problems)
+
+    def _facts(self, split: str, problems: Problems) -> Facts:  # noqa: ARG002 -- for files with facts of their own
+        if self.kb is None:
+            raise DataError(self.path("train"), None, "no public facts to align with", 'set kb = "facts.tsv"')
+        return read_facts(found_path(self.kb, self.folder), self.relations, problems)
+
+    @cached_property
+    def _types(self) -> frozenset[tuple[str, str]]:
+        if self.pairs:
+            return frozenset(self.pairs)
+        found = related_types(self._notes("train", Problems()), self._facts("train", Problems()))
+        if not found:
+            remedy = 'are these the same ids? Else name the types: pairs = [["Chemical", "Disease"]]'
+            raise DataError(self.path("train"), None, "no note names both ends of a fact", remedy)
+        return found
+
+    @abstractmethod
+    def _notes(self, split: str, problems: Problems) -> Iterator[Placed]: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class NotesBags(AlignedFiles):
+    """Documents in our JSONL; an entity's `concept`, or else its `id`, is its public id."""
+
+    def _notes(self, split: str, problems: Problems) -> Iterator[Placed]:
+        return notes_jsonl(self.path(split), self.encoding, problems)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PubTatorBags(AlignedFiles):
+    """PubTator files; without `kb`, the relations that they list are the facts, each split with its own."""
+
+    def _notes(self, split: str, problems: Problems) -> Iterator[Placed]:
+        return pubtator(self.path(split), self.encoding, problems)
+
+    def _facts(self, split: str, problems: Problems) -> Facts:
+        if self.kb is not None:
+            return super()._facts(split, problems)
+        return told_facts(self._notes(split, Problems()))
+
+
+def told_facts(notes: Iterable[Placed]) -> Facts:
+    """The relations that notes list, as facts."""
+    return Facts(Fact(told.head, told.type, told.tail) for note in notes for told in note.document.relations)
+
+
+def notes_jsonl(path: Path, encoding: str | None, problems: Problems) -> Iterator[Placed]:
+    """Documents with entities, one per line; what is no entity is counted and left out."""
+    for line, row in json_lines(path, encoding, problems, NOTE):
+        text = string(row.get("text"), "text", path, line, problems)
+        told = row.get("entities")
+        if not isinstance(told, list):
+            raise DataError(path, line, 'no list "entities"', NOTE)
+        entities = []
+        for item in told:
+            entity = _entity(item)
+            if entity is None:
+                problems.note("entity without type, start or end, left out", path, line)
+            else:
+                entities.append(entity)
+        name = str(row.get("id") or f"{path.name}:{line}")
+        source = str(row.get("source") or "")
+        yield Placed(Document(name, text, (), tuple(entities), (), source, str(row.get("language") or "")), path, line)
+
+
+def _entity(item: object) -> Entity | None:
+    if not isinstance(item, Mapping):
+        return None
+    name, kind = item.get("concept", item.get("id", "")), item.get("type")
+    start, end = item.get("start"), item.get("end")
+    if not isinstance(name, str) or not isinstance(kind, str) or type(start) is not int or type(end) is not int:
+        return None
+    return Entity(name, kind, start, end)

@@ -1,0 +1,43 @@
+"""BC5CDR as bags: chemicals and diseases in one sentence, labelled by whether the one is known to induce the other.
+
+    for row in BC5CDRBags().documents("train"): ...
+
+Li et al., "BioCreative V CDR task corpus", Database 2016; public domain. Entities are MeSH ids. The facts are the
+chemical-induced diseases (`CID`) that curators listed per abstract, whatever a single sentence says: those of the
+training and development abstracts label the training split, those of the test abstracts the test split. Test pairs
+that training sentences have too are left out (`unseen`), for their answer was given.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from wardround.corpora.align import align
+from wardround.corpora.bag_files import BagReader, told_facts
+from wardround.corpora.facts import Sentence
+from wardround.corpora.pairs import Placed
+from wardround.corpora.pubtator import pubtator
+from wardround.corpora.reading import Problems, data_file
+
+__all__ = ["BC5CDRBags"]
+
+ORIGIN = "github.com/patverga/bran, data/cdr"
+FILES = {"train": ("Training", "Development"), "test": ("Test",)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class BC5CDRBags(BagReader):
+    """The official cut; training and development abstracts train."""
+
+    relations_told: ClassVar[tuple[str, ...]] = ("CID",)
+
+    unseen: bool = True
+
+    def _rows(self, split: str, problems: Problems) -> Iterator[Sentence]:
+        facts = told_facts(_notes(split, Problems()))
+        return align(_notes(split, problems), facts, {("Chemical", "Disease")}, problems=problems)
+
+
+def _notes(split: str, problems: Problems) -> Iterator[Placed]:
+    for part in FILES[split]:
+        yield from pubtator(data_file(f"bc5cdr_re/CDR_{part}Set.PubTator.txt.gz", ORIGIN), None, problems)

@@ -1,0 +1,139 @@
+"""Public facts, and sentences that name both ends of one: what distant supervision starts from.
+
+    known = read_facts(Path("facts.tsv"))
+    known.relations("D009270", "D007022")          # ("CID",), or ("NA",) if nothing is known of the pair
+
+A file of facts has the columns `head`, `relation` and `tail`, or just these three without names, between tabs.
+What is odd in it is counted: repeated facts, a pair that is both related and `NA` (it counts as related), relations
+that the study does not have (left out).
+
+A fact's number is a hash of its three parts, the same at all sites without a list that they would have to agree on.
+It hides nothing: whoever has the public ids can work it out.
+"""
+
+import hashlib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from wardround.corpora.document import Document, Entity
+from wardround.corpora.reading import DataError, Problems, open_text
+
+__all__ = ["UNRELATED", "Fact", "Facts", "Sentence", "number", "read_facts", "sentence"]
+
+UNRELATED = "NA"
+"""The relation of pairs of which the knowledge base knows nothing."""
+COLUMNS = ("head", "relation", "tail")
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A public statement about two concepts, by their ids."""
+
+    head: str
+    relation: str
+    tail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence(Document):
+    """A document of a bag: its entities are head and tail under their public ids, its label is the claimed relation."""
+
+    expressed: bool | None = None
+    """Whether it truly says so; known of generated sentences only."""
+
+    @property
+    def fact(self) -> Fact:
+        """What the knowledge base claims of its pair."""
+        return Fact(self.entities[0].id, self.labels[0], self.entities[1].id)
+
+
+def sentence(
+    name: str,
+    text: str,
+    head: Entity,
+    tail: Entity,
+    relation: str,
+    *,
+    source: str = "",
+    language: str = "",
+    expressed: bool | None = None,
+) -> Sentence:
+    """The sentence of one claimed relation."""
+    return Sentence(name, text, (relation,), (head, tail), (), source, language, expressed)
+
+
+def number(fact: Fact) -> int:
+    """The fact's public number, below 2**63."""
+    text = f"{fact.head}\t{fact.relation}\t{fact.tail}".encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little") >> 1
+
+
+class Facts:
+    """The public knowledge base."""
+
+    def __init__(self, facts: Iterable[Fact]) -> None:
+        self._known: dict[tuple[str, str], dict[str, None]] = {}
+        for fact in facts:
+            if fact.relation != UNRELATED:
+                self._known.setdefault((fact.head, fact.tail), {})[fact.relation] = None
+
+    def __len__(self) -> int:
+        return sum(map(len, self._known.values()))
+
+    def relations(self, head: str, tail: str) -> Sequence[str]:
+        """What is known of a pair: its relations, or `NA`."""
+        return tuple(self._known.get((head, tail), (UNRELATED,)))
+
+    @property
+    def pairs(self) -> Mapping[tuple[str, str], Collection[str]]:
+        """The related pairs with their relations."""
+        return self._known
+
+    @cached_property
+    def ids(self) -> frozenset[str]:
+        """Every id of which something is known."""
+        return frozenset(end for pair in self._known for end in pair)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """`NA` and the relations, sorted."""
+        return (UNRELATED, *sorted({relation for told in self._known.values() for relation in told}))
+
+
+def read_facts(path: Path, relations: Collection[str] = (), problems: Problems | None = None) -> Facts:
+    """The facts of a file; with `relations`, those of others are left out."""
+    found = Problems() if problems is None else problems
+    kept: dict[Fact, int] = {}
+    for line, fact in _rows(path, found):
+        if relations and fact.relation not in (*relations, UNRELATED):
+            found.note("fact of a relation that is not in the study, left out", path, line)
+        elif fact in kept:
+            found.note("repeated fact", path, line)
+        else:
+            kept[fact] = line
+    if not kept:
+        raise DataError(path, None, "no facts", "write head, relation and tail between tabs, one fact per line")
+    related = {(fact.head, fact.tail) for fact in kept if fact.relation != UNRELATED}
+    for fact, line in kept.items():
+        if fact.relation == UNRELATED and (fact.head, fact.tail) in related:
+            found.note("pair both related and NA, taken as related", path, line)
+    return Facts(kept)
+
+
+def _rows(path: Path, problems: Problems) -> Iterator[tuple[int, Fact]]:
+    names: Sequence[str] = ()
+    for line, text in enumerate(open_text(path, problems=problems), 1):
+        cells = [cell.strip() for cell in text.split("\t")]
+        if not names:
+            folded = [cell.casefold() for cell in cells]
+            names = folded if set(COLUMNS) <= set(folded) else COLUMNS
+            if names is folded:
+                continue
+        row = dict(zip(names, cells, strict=False))
+        if all(row.get(name) for name in COLUMNS):
+            yield line, Fact(row["head"], row["relation"], row["tail"])
+        elif text.strip():
+            what = f"{len(cells)} cells, of which head, relation or tail is missing or empty"
+            raise DataError(path, line, what, "write head, relation and tail between tabs")

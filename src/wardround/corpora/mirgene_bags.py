@@ -1,0 +1,75 @@
+"""MIRGENE as published: microRNAs and genes in one sentence, labelled by TarBase and miRTarBase.
+
+    R_MIRTAR 22391563 4 miR-223|FOXO1 feature feature …<tab><e1>miR-223</e1> regulates <e2>FOXO1</e2> expression.
+
+Li, Wu and Vijay-Shanker, "Noise Reduction Methods for Distantly Supervised Biomedical Relation Extraction", BioNLP
+2017 (github.com/leebird/bionlp17: `data/train/mirgene.txt`, `data/test/mirgene.txt`). A line has the relations
+(joined by `|`, or NONE), the document, the number of the sentence, the id of the pair and features, between blanks;
+then, after a tab, the sentence with head and tail marked. Their loader fixes all but the marks, so `tags` names them;
+a file that has others is told which. The pair's id stands for both ends.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from wardround.corpora.bag_files import BagFiles
+from wardround.corpora.document import Entity
+from wardround.corpora.facts import UNRELATED, Sentence, sentence
+from wardround.corpora.reading import DataError, Problems, open_text, shown
+
+__all__ = ["MIRGENEBags"]
+
+MARK = re.compile(r"<(/?)([\w-]+)>")
+NONE = "NONE"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MIRGENEBags(BagFiles):
+    """One file per split."""
+
+    tags: tuple[str, str] = ("e1", "e2")
+    """What marks head and tail in the sentences."""
+
+    def _rows(self, split: str, problems: Problems) -> Iterator[Sentence]:
+        path = self.path(split)
+        for line, row in enumerate(open_text(path, self.encoding, problems=problems), 1):
+            if not row.strip():
+                continue
+            info, tab, tagged = row.partition("\t")
+            meta = info.split(" ")
+            if not tab or len(meta) < 4:
+                raise DataError(path, line, "no relation, document, sentence and pair before a tab", "is it MIRGENE?")
+            said, document, number, pair = meta[:4]
+            text, spans = _untagged(tagged, self.tags, path, line)
+            ends = Entity(pair, "miRNA", *spans[self.tags[0]]), Entity(pair, "gene", *spans[self.tags[1]])
+            if ends[0].start < ends[1].end and ends[1].start < ends[0].end:
+                problems.note("entities overlap, pair skipped", path, line)
+                continue
+            for relation in said.split("|"):
+                told = UNRELATED if relation == NONE else relation
+                yield sentence(f"{document}:{number}:{line}", text, *ends, told, source=document, language="en")
+
+
+def _untagged(tagged: str, tags: tuple[str, str], path: Path, line: int) -> tuple[str, dict[str, tuple[int, int]]]:
+    """The sentence without marks, and where its two marked entities stand; other marks are left as they are."""
+    text, last = "", 0
+    starts: dict[str, int] = {}
+    spans: dict[str, tuple[int, int]] = {}
+    for mark in MARK.finditer(tagged):
+        if mark[2] not in tags:
+            continue
+        text += tagged[last : mark.start()]
+        last = mark.end()
+        if not mark[1]:
+            starts.setdefault(mark[2], len(text))
+        elif mark[2] in starts:
+            spans.setdefault(mark[2], (starts[mark[2]], len(text)))
+    text += tagged[last:]
+    for tag in tags:
+        if tag not in spans or spans[tag][0] >= spans[tag][1]:
+            others = sorted({found[2] for found in MARK.finditer(tagged)} - set(tags))
+            remedy = f"it has {', '.join(map(shown, others[:4]))}; set tags" if others else "mark both, or set tags"
+            raise DataError(path, line, f"nothing is marked {shown(tag)}", remedy)
+    return text, spans

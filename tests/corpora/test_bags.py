@@ -1,0 +1,331 @@
+"""From notes and public facts to bags: what is a bag, what is NA, and what is odd is counted and named."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from data import needs_data
+from wardround.cli import main
+from wardround.corpora import CORPORA
+from wardround.corpora.align import align, related_types
+from wardround.corpora.bag_files import BagsJSONL, NotesBags, PubTatorBags, write_bags
+from wardround.corpora.clinic_bags import ClinicBags
+from wardround.corpora.document import Document, Entity
+from wardround.corpora.facts import UNRELATED, Fact, Facts, Sentence, number, read_facts
+from wardround.corpora.federation import BySource, Evenly, federate, opened
+from wardround.corpora.mirgene_bags import MIRGENEBags
+from wardround.corpora.opennre_bags import OpenNREBags
+from wardround.corpora.pairs import Placed
+from wardround.corpora.pubtator import pubtator
+from wardround.corpora.reading import DataError, Problems
+
+TEXT = "Aspirin gave her a rash. Ibuprofen did not; aspirin again."
+CAUSES = Facts([Fact("D1", "causes", "D9")])
+PAIRS = {("drug", "problem")}
+
+
+def note(*entities: tuple[str, str, int, int], text: str = TEXT) -> Placed:
+    return Placed(Document("n", text, (), tuple(Entity(*told) for told in entities)), Path("n.txt"), 1)
+
+
+def told(rows: list[Sentence]) -> list[tuple[str, str, str, str]]:
+    """Head, relation and tail of each sentence, and what stands at the place of its head."""
+    return [
+        (row.fact.head, row.fact.relation, row.fact.tail, row.text[row.entities[0].start : row.entities[0].end])
+        for row in rows
+    ]
+
+
+ASPIRIN, RASH, IBUPROFEN = ("D1", "drug", 0, 7), ("D9", "problem", 19, 23), ("D2", "drug", 25, 34)
+
+
+def test_a_pair_with_a_fact_has_its_relation_and_one_without_is_na() -> None:
+    found = note(ASPIRIN, RASH, IBUPROFEN, ("D8", "problem", 52, 57))
+    rows = list(align([found], CAUSES, PAIRS))
+    assert [("D1", "causes", "D9", "Aspirin"), ("D2", UNRELATED, "D8", "Ibuprofen")] == told(rows)
+    assert "Aspirin gave her a rash." == rows[0].text
+    assert [rows[0].fact, rows[1].fact] == list(Counter(row.fact for row in rows))
+
+
+def test_a_pair_with_two_relations_is_in_two_bags() -> None:
+    both = Facts([Fact("D1", "causes", "D9"), Fact("D1", "worsens", "D9")])
+    assert ["causes", "worsens"] == [row.labels[0] for row in align([note(ASPIRIN, RASH)], both, PAIRS)]
+
+
+def test_of_several_mentions_the_nearest_two_stand_for_the_pair() -> None:
+    text = "Aspirin, yes aspirin, gave her a rash."
+    found = note(("D1", "drug", 0, 7), ("D1", "drug", 13, 20), ("D9", "problem", 33, 37), text=text)
+    assert [("D1", "causes", "D9", "aspirin")] == told(list(align([found], CAUSES, PAIRS)))
+
+
+def test_where_both_orders_are_allowed_the_facts_decide_or_else_the_text() -> None:
+    pairs = {("problem", "problem")}
+    text = "Rash, fever and cough."
+    found = note(("P1", "problem", 0, 4), ("P2", "problem", 6, 11), ("P3", "problem", 16, 21), text=text)
+    known = Facts([Fact("P2", "presents_with", "P1")])
+    facts = {(row.fact.head, row.fact.relation, row.fact.tail) for row in align([found], known, pairs)}
+    assert {("P2", "presents_with", "P1"), ("P1", UNRELATED, "P3"), ("P2", UNRELATED, "P3")} == facts
+
+
+def test_what_is_odd_in_notes_is_counted_and_the_rest_is_aligned() -> None:
+    problems = Problems()
+    odd = [("D3", "drug", 50, 99), ("-1", "drug", 25, 34), ("D4|D1", "drug", 0, 7), RASH, ("D9", "problem", 3, 1)]
+    rows = list(align([note(*odd)], CAUSES, PAIRS, problems=problems))
+    assert [("D4", UNRELATED, "D9", "Aspirin"), ("D1", "causes", "D9", "Aspirin")] == told(rows)
+    assert {
+        "mention outside the text, left out": 2,
+        "mention without an id, left out": 1,
+        "id that is not in the knowledge base, its pairs are NA": 1,
+    } == dict(problems.counts)
+
+
+def test_a_pair_whose_mentions_only_overlap_is_counted() -> None:
+    problems = Problems()
+    rows = list(align([note(("D1", "drug", 0, 12), ("D9", "problem", 8, 12))], CAUSES, PAIRS, problems=problems))
+    assert ([], {"entities overlap, pair skipped": 1}) == (rows, dict(problems.counts))
+
+
+def test_types_that_may_be_related_are_those_of_facts_that_occur() -> None:
+    assert {("drug", "problem")} == related_types([note(ASPIRIN, RASH, IBUPROFEN)], CAUSES)
+
+
+# facts
+
+
+def test_facts_are_read_with_or_without_names_of_columns(tmp_path: Path) -> None:
+    (tmp_path / "named.tsv").write_text("tail\tnote\thead\trelation\nD9\tx\tD1\tcauses\n")
+    (tmp_path / "bare.tsv").write_text("D1\tcauses\tD9\n\n")
+    for name in ("named.tsv", "bare.tsv"):
+        assert ("causes",) == read_facts(tmp_path / name).relations("D1", "D9")
+
+
+def test_what_is_odd_in_facts_is_counted(tmp_path: Path) -> None:
+    path = tmp_path / "facts.tsv"
+    path.write_text("D1\tcauses\tD9\nD1\tcauses\tD9\nD1\tNA\tD9\nD2\tcures\tD9\nD2\tNA\tD8\n")
+    problems = Problems()
+    known = read_facts(path, ["causes"], problems)
+    assert (1, ("causes",), (UNRELATED,)) == (len(known), known.relations("D1", "D9"), known.relations("D2", "D9"))
+    assert {
+        "repeated fact": 1,
+        "pair both related and NA, taken as related": 1,
+        "fact of a relation that is not in the study, left out": 1,
+    } == dict(problems.counts)
+
+
+@pytest.mark.parametrize(("text", "said"), [("", "no facts"), ("D1\tcauses\n", ":1: 2 cells"), ("D1\t\tD9\n", ":1: 3")])
+def test_facts_that_are_none_are_an_error_with_its_line(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "facts.tsv").write_text(text)
+    with pytest.raises(DataError, match=said):
+        read_facts(tmp_path / "facts.tsv")
+
+
+def test_a_facts_number_is_the_same_everywhere_and_depends_on_all_three_parts() -> None:
+    assert 4312934274707610180 == number(Fact("D1", "causes", "D9"))
+    others = {number(Fact(*parts)) for parts in (("D1", "causes", "D8"), ("D9", "causes", "D1"), ("D1", "NA", "D9"))}
+    assert 3 == len(others - {number(Fact("D1", "causes", "D9"))})
+
+
+# files
+
+PUBTATOR = """\
+7|t|Aspirin rash.
+7|a|It was aspirin.
+7\t0\t7\tAspirin\tChemical\tD1
+7\t8\t12\trash\tDisease\tD9|D8\trash|itch
+7\t21\t28\taspirin\tChemical\tD1
+7\tCID\tD1\tD9
+
+8|t|Nothing.
+8|a|
+"""
+
+
+def test_pubtator_files_are_their_own_facts_and_name_concepts(tmp_path: Path) -> None:
+    for split in ("train", "test"):
+        (tmp_path / f"{split}.txt").write_text(PUBTATOR)
+    reader = PubTatorBags(train="train.txt", test="test.txt", folder=str(tmp_path))
+    problems = Problems()
+    rows: list[Any] = list(reader.documents("train", problems))
+    assert [("D1", "CID", "D9", "Aspirin"), ("D1", UNRELATED, "D8", "Aspirin")] == told(rows)
+    assert ((UNRELATED, "CID"), "7") == (reader.labels, rows[0].source)
+    unseen = PubTatorBags(train="train.txt", test="test.txt", folder=str(tmp_path), unseen=True)
+    assert [] == list(unseen.documents("test", problems))
+    assert 2 == problems.counts["test sentence whose pair training has too, left out"]
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ("7\t0\tx\tAspirin\tChemical\tD1", "no whole number"),
+        ("9\t0\t7\tAspirin\tChemical\tD1", "another document"),
+        ("7\t0", "2 cells"),
+    ],
+)
+def test_a_broken_pubtator_line_is_an_error_with_its_place(tmp_path: Path, row: str, said: str) -> None:
+    (tmp_path / "x.txt").write_text(f"7|t|Aspirin rash.\n7|a|\n{row}\n")
+    with pytest.raises(DataError, match=rf"x\.txt:3: .*{said}"):
+        list(pubtator(tmp_path / "x.txt"))
+
+
+def test_mentions_that_stand_elsewhere_are_moved_and_counted(tmp_path: Path) -> None:
+    (tmp_path / "x.txt").write_text("7|t|The aspirin rash.\n7|a|\n7\t3\t10\taspirin\tChemical\tD1\n")
+    problems = Problems()
+    (placed,) = pubtator(tmp_path / "x.txt", None, problems)
+    assert (4, 11) == (placed.document.entities[0].start, placed.document.entities[0].end)
+    assert {"mention whose words stand elsewhere, moved": 1} == dict(problems.counts)
+
+
+def test_bags_come_back_as_they_were_written(tmp_path: Path) -> None:
+    rows = list(align([note(ASPIRIN, RASH, IBUPROFEN, ("D8", "problem", 52, 57))], CAUSES, PAIRS))
+    (tmp_path / "bags.jsonl").write_text("".join(f"{line}\n" for line in write_bags(rows)))
+    reader = BagsJSONL(train="bags.jsonl", test="bags.jsonl", folder=str(tmp_path))
+    assert rows == list(reader.documents("train"))
+
+
+def test_a_sentence_whose_mention_lies_outside_is_left_out_of_its_bag(tmp_path: Path) -> None:
+    told = [{"text": "ab", "head": [0, 1], "tail": [1, 3]}, {"text": "ab", "head": [0, 1], "tail": [1, 2]}]
+    line = json.dumps({"head": "D1", "relation": "causes", "tail": "D9", "sentences": told})
+    (tmp_path / "bags.jsonl").write_text(line)
+    problems = Problems()
+    reader = BagsJSONL(train="bags.jsonl", test="bags.jsonl", folder=str(tmp_path))
+    assert 1 == len(list(reader.documents("train", problems)))
+    assert {"mention outside the text, sentence left out": 1} == dict(problems.counts)
+
+
+def test_opennre_files_keep_the_ids_of_the_knowledge_base(tmp_path: Path) -> None:
+    lines = [
+        {"text": "Aspirin gave her a rash .", "h": {"id": "/m/1", "pos": [0, 7]}, "t": {"id": "/m/9", "pos": [19, 23]}},
+        {"token": ["Aspirin", "rash"], "h": {"pos": [0, 1]}, "t": {"pos": [1, 2]}, "entity_pair": "a|r"},
+        {"token": ["Aspirin", "rash"], "h": {"pos": [0, 1]}, "t": {"pos": [1, 2]}},
+    ]
+    labels = ["causes", "none", "causes"]
+    text = "\n".join(json.dumps({**line, "relation": label}) for line, label in zip(lines, labels, strict=True))
+    (tmp_path / "x.txt").write_text(text)
+    problems = Problems()
+    reader = OpenNREBags(train="x.txt", test="x.txt", folder=str(tmp_path), unrelated="none")
+    rows: list[Any] = list(reader.documents("train", problems))
+    facts = [("/m/1", "causes", "/m/9"), ("a|r", UNRELATED, "a|r"), ("aspirin", "causes", "rash")]
+    assert facts == [(row.fact.head, row.fact.relation, row.fact.tail) for row in rows]
+    assert {"entity without an id, its name stands for it": 2} == dict(problems.counts)
+
+
+def test_mirgene_lines_give_a_sentence_per_relation_and_none_is_na(tmp_path: Path) -> None:
+    """A generated file in the layout that the published loader reads."""
+    lines = ["R_MIRTAR 22391563 4 miR-223|FOXO1 dep:a b\t<e1>miR-223</e1> regulates <e2>FOXO1</e2> .",
+             "NONE 7 1 miR-1|TP53 dep:a\tNo <e2>TP53</e2> with <e1>miR-1</e1> at p <0.05> ."]  # fmt: skip
+    for split in ("train", "test"):
+        (tmp_path / split).write_text("\n".join(lines))
+    rows: list[Any] = list(MIRGENEBags(train="train", test="test", folder=str(tmp_path)).documents("train"))
+    expected = [("miR-223|FOXO1", "R_MIRTAR", "miR-223|FOXO1", "miR-223"), ("miR-1|TP53", "NA", "miR-1|TP53", "miR-1")]
+    assert expected == told(rows)
+    assert ["miR-223 regulates FOXO1 .", "No TP53 with miR-1 at p <0.05> ."] == [row.text for row in rows]
+    with pytest.raises(DataError, match='nothing is marked "MIR" — it has "e1", "e2"; set tags'):
+        list(MIRGENEBags(train="train", test="test", folder=str(tmp_path), tags=("MIR", "GENE")).documents("train"))
+
+
+def test_align_writes_bags_of_the_clinics_own_files_and_tells_what_is_odd(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["clinic", "write", str(tmp_path / "c"), "--kind", "distant", "--hospitals", "1", "--documents", "40"]
+    for command in (
+        [*arguments, "--quiet"],
+        ["align", "--kb", str(tmp_path / "c" / "facts.tsv"), "--texts",
+         str(tmp_path / "c" / "hospital-0" / "train" / "documents.jsonl"), "--out", str(tmp_path / "bags.jsonl")],
+    ):  # fmt: skip
+        with pytest.raises(SystemExit) as end:
+            main(command)
+        assert 0 == (end.value.code or 0)
+    assert "40 sentences in" in capsys.readouterr().out
+    again = NotesBags(
+        train="c/hospital-0/train/documents.jsonl", test="c/hospital-0/test/documents.jsonl",
+        kb="c/facts.tsv", folder=str(tmp_path),
+    )  # fmt: skip
+    aligned = BagsJSONL(train="bags.jsonl", test="bags.jsonl", folder=str(tmp_path))
+    facts = [Counter(row.fact for row in reader.documents("train")) for reader in (again, aligned)]  # type: ignore[attr-defined]
+    truth = Counter(row.fact for row in ClinicBags(hospitals=1, sentences=40)._rows("train", Problems()))
+    assert [truth, truth] == facts
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("--pair", "drug"), "--pair drug: write the types"),
+        (("--scope", "page"), "--scope page: use"),
+        (("--format", "xml"), "--format xml: use jsonl or pubtator"),
+        (("--kb", "none.tsv"), "no such file"),
+    ],
+)
+def test_align_says_what_is_wrong(
+    tmp_path: Path, change: tuple[str, str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "facts.tsv").write_text("D1\tcauses\tD9\n")
+    (tmp_path / "n.jsonl").write_text('{"text": "x", "entities": []}\n')
+    options = ["--kb", str(tmp_path / "facts.tsv"), "--texts", str(tmp_path / "n.jsonl"), "--out", str(tmp_path / "o")]
+    with pytest.raises(SystemExit) as end:
+        main(["align", *options, *change])
+    assert 2 == end.value.code
+    assert said in capsys.readouterr().err
+
+
+# sites
+
+
+@pytest.mark.parametrize("partition", [Evenly(sites=4), BySource(sites=2), BySource()])
+def test_training_sentences_scatter_and_test_pairs_stay_whole(partition: Any) -> None:
+    reader = ClinicBags(hospitals=3, sentences=60, test_sentences=40)
+    sites: Any = federate(opened(reader), partition, 0)
+    whole = list(reader.documents("test"))
+    held = [{(row.fact.head, row.fact.tail) for row in sites.raw(name)[1].documents} for name in sites.names]
+    assert len(whole) == sum(len(sites.raw(name)[1]) for name in sites.names)
+    assert {(row.fact.head, row.fact.tail) for row in whole} == set().union(*held)  # type: ignore[attr-defined]
+    assert sum(map(len, held)) == len(set().union(*held))
+    trained = Counter(row.fact for name in sites.names for row in set(sites.raw(name)[0].documents))
+    assert 180 == trained.total()
+
+
+def test_by_document_a_note_is_never_split() -> None:
+    sites = federate(opened(ClinicBags(hospitals=3, sentences=20, test_sentences=5)), BySource(), 0)
+    assert [{name} for name in sites.names] == [set(sites.raw(name)[0].sources) for name in sites.names]
+
+
+def test_the_clinic_says_which_sentences_express_their_fact() -> None:
+    rows = list(ClinicBags(hospitals=2, sentences=300, expression=0.3)._rows("train", Problems()))
+    said = [row.expressed for row in rows if row.fact.relation != UNRELATED]
+    assert 0.3 == pytest.approx(np.mean([bool(one) for one in said]), abs=0.06)
+    assert {False} == {row.expressed for row in rows if row.fact.relation == UNRELATED}
+
+
+@needs_data
+@pytest.mark.parametrize(
+    ("name", "sizes", "related"),
+    [
+        ("bc5cdr-bags", (7826, 2700), (1253, 479)),
+        ("dti-bags", (6084, 6253), (83, 83)),
+        ("pgr-bags", (3495, 219), (740, 116)),
+    ],
+)
+def test_public_corpora_have_as_many_bags_as_they_are_known_to_have(
+    name: str, sizes: tuple[int, int], related: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from data import DATA  # noqa: PLC0415 -- only where there are data
+
+    monkeypatch.setenv("WARDROUND_DATA", str(DATA))
+    reader = CORPORA[name]()
+    rows = [list(reader.documents(split)) for split in ("train", "test")]
+    assert sizes == tuple(map(len, rows))
+    bags = [{row.fact for row in split if row.fact.relation != UNRELATED} for split in rows]
+    assert related == tuple(map(len, bags))
+    assert set(reader.labels) == {row.labels[0] for row in rows[0]}
+
+
+@needs_data
+def test_one_sentence_per_test_bag_takes_the_size_away_from_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    from data import DATA  # noqa: PLC0415 -- only where there are data
+
+    monkeypatch.setenv("WARDROUND_DATA", str(DATA))
+    rows = list(CORPORA["dti-bags"](most=1).documents("test"))
+    assert {1} == set(Counter((row.fact.head, row.fact.tail) for row in rows).values())

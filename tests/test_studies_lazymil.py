@@ -1,0 +1,76 @@
+"""Lazy MIL's studies run on files in the layouts of NYT10 and MIRGENE, here generated ones."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wardround.corpora.clinic_bags import ClinicBags
+from wardround.corpora.facts import Sentence
+from wardround.run import run
+from wardround.study import load_study
+
+FOLDER = Path(__file__).parents[1] / "studies" / "lazymil"
+CHANGES = ("rounds=1", "partition.sites=3", "task.filters=4", "method.epochs=1")
+
+
+def nyt10(row: Any) -> str:
+    """A line as OpenNRE has it."""
+    head, tail = row.entities
+    ends = {
+        key: {"id": f"/m/{end.id}", "name": row.text[end.start : end.end], "pos": [end.start, end.end]}
+        for key, end in (("h", head), ("t", tail))
+    }
+    return json.dumps({"text": row.text, "relation": row.labels[0], **ends})
+
+
+def mirgene(row: Any) -> str:
+    """A line as MIRGENE's authors have it."""
+    (first, one), (second, other) = sorted(
+        ((end.start, end.end), tag) for end, tag in zip(row.entities, ("e1", "e2"), strict=True)
+    )
+    text = row.text
+    tagged = (
+        f"{text[: first[0]]}<{one}>{text[first[0] : first[1]]}</{one}>{text[first[1] : second[0]]}"
+        f"<{other}>{text[second[0] : second[1]]}</{other}>{text[second[1] :]}"
+    )
+    said = "NONE" if row.labels[0] == "NA" else "R_MIRTAR"
+    return f"{said} {row.id} 1 {'|'.join(end.id for end in row.entities)} dep:x\t{tagged}"
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The files that a user would have, where the studies look for them."""
+    for folder, layout, names in (
+        ("nyt10", nyt10, ("nyt10_train.txt", "nyt10_test.txt")),
+        ("mirgene", mirgene, ("train/mirgene.txt", "test/mirgene.txt")),
+    ):
+        corpus = ClinicBags(hospitals=1, sentences=60, test_sentences=30)
+        for split, name in zip(("train", "test"), names, strict=True):
+            path = tmp_path / folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            rows = [row for row in corpus.documents(split) if isinstance(row, Sentence)]
+            path.write_text("".join(layout(row) + "\n" for row in rows), encoding="utf-8")
+    for name, size in (("nyt10/glove.6B.50d.txt", 50), ("mirgene/vectors-200d.txt", 200)):
+        (tmp_path / name).write_text(f"the{' 0.1' * size}\n", encoding="utf-8")
+    monkeypatch.setenv("NYT10", str(tmp_path / "nyt10"))
+    monkeypatch.setenv("MIRGENE", str(tmp_path / "mirgene"))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [("table2", 4), ("table2-baselines", 20), ("table4", 4), ("table4-baselines", 20), ("figure5", 9)],
+)
+def test_a_study_of_the_paper_runs_on_a_users_files(name: str, count: int, files: Path) -> None:
+    cells = load_study(FOLDER / f"{name}.toml", CHANGES[: 3 if name == "figure5" else 4])
+    assert count == len(cells)
+    result = run(cells[-1].study, files / "run")
+    assert {"pr_auc", "loss"} <= set(result.metrics)
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.toml")), ids=lambda path: path.stem)
+def test_every_study_is_valid(path: Path) -> None:
+    cells = load_study(path)
+    assert path.stem in cells[0].study.name.removeprefix("lazymil-")
