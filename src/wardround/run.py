@@ -130,6 +130,8 @@ def run(
             raise
         finally:
             engine.close()
+            with contextlib.suppress(OSError):  # a full disk has been told of already
+                ledger.flush()  # what was exchanged was exchanged, however the run ends
 
 
 @contextlib.contextmanager

@@ -1,5 +1,6 @@
 """FedNER: the oracle's numbers, whose parts go where, and what survives a crash."""
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,12 +12,15 @@ from torch import Tensor, nn
 
 import oracle
 from quadratic import Quadratic, Trial, bowl, weights
-from wardround.core.cohort import Layer
+from wardround.core.cohort import BelowQuorum, Layer
 from wardround.core.site import Batch, Examples
 from wardround.core.training import OwnPart
 from wardround.core.weights import Layout, Weights
 from wardround.engines.inline import SiteFailed
+from wardround.layers.ledger import verify
 from wardround.methods.fedner import FedNER, Progress, largest_remainder
+from wardround.run import run
+from wardround.study import cells
 
 TOLERANCE = 1e-9
 
@@ -223,6 +227,24 @@ def test_a_process_that_lost_what_it_held_says_so(tmp_path: Path) -> None:
     with pytest.raises(SiteFailed) as failed:
         trial.round()
     assert "--resume" in str(failed.value.__cause__)
+
+
+def test_a_run_that_stops_has_every_exchange_in_its_ledgers(tmp_path: Path) -> None:
+    """Lines are written together, at a checkpoint; what was exchanged since then is written when the run ends."""
+    tables = {
+        "name": "stops",
+        "rounds": 1,
+        "method": {"name": "fedner", "steps": 40, "lr": 3e38, "server": "sgd", "optimizer": "sgd"},
+        "task": {"name": "features"},
+        "corpus": {"name": "synthetic", "sites": 2, "largest": 40},
+    }
+    with pytest.raises(BelowQuorum):  # gradients that are no numbers any more
+        run(cells(tables)[0].study, tmp_path / "run", checkpoint_seconds=3600)
+    folder = tmp_path / "run" / "ledger"
+    lines = [json.loads(line) for line in (folder / "coordinator.jsonl").read_text().splitlines()]
+    last = max(line["exchange"] for line in lines if line["round"] == 1)
+    assert 1 < last < 40
+    assert 1 + last == verify(folder / "sites" / "site-00.jsonl")  # and its size, before the first round
 
 
 def test_sites_may_round_their_own_shares_so_that_only_sums_are_seen(tmp_path: Path) -> None:
