@@ -113,7 +113,7 @@ def convert_command(
     if not done.written:
         errors.print("nothing was written; --lossy writes the rest, --to jsonl holds everything that was read")
         raise SystemExit(1)
-    literal().print(f"{done.documents:,} documents in {target}")
+    literal().print(f"documents in {target}: {done.documents:,}")
 
 
 @contextmanager
@@ -173,7 +173,7 @@ def _tell(survey: Survey) -> None:
     if (missing := survey.findings.total - len(survey.findings.listed)) > 0:
         console.print(f"and {missing:,} more problems")
     lost = survey.findings.lost
-    console.print(f"{lost:,} problems by which something is lost" if lost else "nothing would be lost")
+    console.print(f"problems by which something would be lost: {lost:,}" if lost else "nothing would be lost")
 
 
 def _balance(console: Console, name: str, counts: dict[str, int], without: int) -> None:

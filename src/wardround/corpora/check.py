@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from wardround.corpora.conll import TOKEN
+from wardround.corpora.doccano import NO_ENTITY, NO_RELATION
 from wardround.corpora.document import Document
 from wardround.corpora.formats import recognised
 from wardround.corpora.language import language
@@ -35,11 +36,18 @@ REMEDIES = {
     "note without .ann, skipped": "copy its .ann beside it; an empty one says that there is nothing to mark",
     "row without text, skipped": "remove the row, or name the right column",
     "discontinuous entity, taken from first to last character": "there is no place for gaps; shorten or split it",
+    "relation across sentences, left out": 'candidates are pairs within a sentence; scope = "note" takes all',
+    "relation of concepts, given to their nearest mentions": "look whether these are the ones that are related",
+    "relation of an entity that is left out, left out": "mend the entity first",
+    "comment, ignored": "nothing, unless it holds what should be learnt",
+    "key that is not ours, ignored": "name it with --label-column or --source-column if it is one of these",
     "event, ignored": "there are only entities and relations; make it one of these if it matters",
     "attribute, ignored": "there is no place for attributes; put what matters into the type",
     "normalisation, ignored": "there is no place for concept ids here",
     "half a character, replaced by U+FFFD": "the text was cut within a character; cut it elsewhere",
     "tags break their scheme, repaired": "look whether B- and I- are as meant",
+    NO_ENTITY: "doccano's relation export can come out empty (doccano#1795); export again with its newest version",
+    NO_RELATION: "doccano's relation export can come out empty (doccano#1795); export again if relations were drawn",
     "offsets repaired": "convert to jsonl with --fix-offsets to keep the repaired ones",
     "second annotation of a task, left out": "mark the one that counts as ground truth",
     "repeated text": "remove one, lest it stand in training and test",

@@ -23,10 +23,12 @@ from wardround.corpora.pairs import Placed
 from wardround.corpora.reading import DataError, Problems, shown
 from wardround.corpora.writing import Sink, text_file
 
-__all__ = ["is_doccano", "read_doccano", "write_doccano"]
+__all__ = ["NO_ENTITY", "NO_RELATION", "is_doccano", "read_doccano", "write_doccano"]
 
 SHAPE = '{"text": …, "entities": […], "relations": […]} or {"text": …, "label": […]}'
 ENTITY = '{"id": 1, "label": "drug", "start_offset": 0, "end_offset": 7}'
+NO_ENTITY = "no entity in the whole file, so all may be left out"
+NO_RELATION = "no relation in the whole file"
 KNOWN = frozenset({"id", "text", "data", "entities", "relations", "label", "labels", "source", "language", "Comments"})
 
 
@@ -51,12 +53,10 @@ def read_doccano(path: Path, problems: Problems, options: Options) -> Iterator[P
             entities += len(document.entities)
             relations += len(document.relations)
             yield Placed(document, path, line)
-    remedy = "doccano's relation export can come out empty (its #1795): export again with its newest version"
     if seen and not entities:
-        problems.refuse(DataError(path, None, f"no entity in any of {seen} documents", remedy))
+        problems.note(NO_ENTITY, path, 1)
     elif with_relations and not relations:
-        what = f"no relation in any of {with_relations} documents"
-        problems.refuse(DataError(path, None, what, f"{remedy}, or ignore this if nobody drew relations"))
+        problems.note(NO_RELATION, path, 1)
 
 
 def _document(row: Mapping[str, object], path: Path, line: int, problems: Problems, options: Options) -> Document:

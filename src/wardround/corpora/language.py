@@ -10,7 +10,7 @@ from collections import Counter
 
 __all__ = ["language"]
 
-SAMPLE = 4000  # characters that are looked at
+SAMPLE = 1000  # characters that are looked at
 SCRIPTS = {
     "ja": "\u3040-\u30ff",
     "zh": "\u3400-\u4dbf\u4e00-\u9fff",
@@ -40,7 +40,7 @@ def language(text: str) -> str:
     letters = sum(map(str.isalpha, sample))
     if not letters:
         return ""
-    for name, script in SCRIPTS.items():
+    for name, script in () if sample.isascii() else SCRIPTS.items():
         # A Chinese note is full of Latin drug names and units; Japanese is told by its own letters among Chinese ones.
         if len(re.findall(f"[{script}]", sample)) > letters * (0.1 if name == "ja" else 0.2):
             return name

@@ -58,6 +58,8 @@ class Offsets:
 
     def counted(self, said: Sequence[Said], unit: str) -> Sequence[Said]:
         """The entities of a file that is known to count in this unit, unless its words say that it does not."""
+        if self._table(unit)[-1] == len(self.text):
+            return said
         converted = [self._converted(entity, unit) for entity in said]
         return converted if sum(map(self._fits, converted)) >= sum(map(self._fits, said)) else said
 
@@ -119,14 +121,21 @@ class Offsets:
         return said.words is None or found == said.words or _squeezed(found) == _squeezed(said.words)
 
     @cached_property
-    def _tables(self) -> dict[str, list[int]]:
-        return {unit: [0, *accumulate(map(width, self.text))] for unit, width in UNITS.items()}
+    def _tables(self) -> dict[str, Sequence[int]]:
+        return {}
+
+    def _table(self, unit: str) -> Sequence[int]:
+        """How many units stand before each character, and in all."""
+        if unit not in self._tables:
+            plain = unit != "no carriage returns" and self.text.isascii()
+            widths = accumulate(map(UNITS[unit], self.text))
+            self._tables[unit] = range(len(self.text) + 1) if plain else [0, *widths]
+        return self._tables[unit]
 
     def _converted(self, said: Said, unit: str) -> Said:
-        table = self._tables[unit]
-        return replace(
-            said, parts=tuple((bisect_left(table, start), bisect_left(table, end)) for start, end in said.parts)
-        )
+        table = self._table(unit)
+        parts = ((bisect_left(table, start), bisect_left(table, end)) for start, end in said.parts)
+        return replace(said, parts=tuple(parts))
 
 
 def _squeezed(text: str) -> str:
