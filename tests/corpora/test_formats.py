@@ -4,7 +4,7 @@ import gzip
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -136,7 +136,7 @@ def link(one: str, other: str, *labels: str, direction: str = "right") -> dict[s
 REGIONS = [region("T1", 0, 7, "Aspirin", "drug"), region("T2", 19, 23, "rash", "effect")]
 
 
-def task(*results: dict[str, object], text: str = TEXT, **more: object) -> dict[str, object]:
+def task(*results: Mapping[str, object], text: str = TEXT, **more: object) -> dict[str, object]:
     return {"id": 17, "data": {"text": text}, "annotations": [{"result": list(results)}], **more}
 
 

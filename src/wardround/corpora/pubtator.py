@@ -181,13 +181,13 @@ def write_pubtator(path: Path, losses: Problems, _options: Options) -> Iterator[
             stop = re.search(r"[.!?。！？] (?=.)", text)
             title, rest = (text[: stop.end() - 1], text[stop.end() :]) if stop else (text, "")
             write(f"{name}|t|{title}\n{name}|a|{rest}\n")
-            for entity in document.entities:
-                words = text[entity.start : entity.end]
-                cells = (name, str(entity.start), str(entity.end), words, entity.type, entity.id)
-                write("\t".join(flat(cell, placed, losses) for cell in cells) + "\n")
-            for relation in document.relations:
-                cells = (name, relation.type, relation.head, relation.tail)
-                write("\t".join(flat(cell, placed, losses) for cell in cells) + "\n")
+            rows = [
+                [name, str(one.start), str(one.end), text[one.start : one.end], one.type, one.id]
+                for one in document.entities
+            ]
+            rows += [[name, one.type, one.head, one.tail] for one in document.relations]
+            for row in rows:
+                write("\t".join(flat(cell, placed, losses) for cell in row) + "\n")
             write("\n")
 
         yield sink
