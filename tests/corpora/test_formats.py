@@ -43,6 +43,26 @@ def read(path: Path, **options: Any) -> tuple[list[Document], list[str]]:
     return documents, [f"{one.line}: {one.what}" for one in findings.listed]
 
 
+# our own
+
+
+def test_the_documented_line_is_read_and_its_formats_are_ours(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "formats.md").read_text(encoding="utf-8")
+    line = page.split("```json\n")[1].split("```")[0]
+    expected = Document("17", TEXT, ("allergy",), (DRUG, RASH), (CAUSES,), "ward b", "en")
+    assert ([expected], []) == read(written(tmp_path, line))
+    rows = page.split("## What each format holds")[1].split("\n\n")[1].splitlines()[2:]
+    assert set(FORMATS) == {row.split("`")[1] for row in rows}
+
+
+def test_words_that_an_entity_repeats_are_checked(tmp_path: Path) -> None:
+    entity = {"id": "T1", "type": "drug", "start": 1, "end": 8, "text": "Aspirin", "concept": "D1"}
+    path = written(tmp_path, {**ROW, "entities": [entity]})
+    found = ["1: key of an entity that is not ours, ignored", "1: T1 says 7 characters, text[1:8] differs"]
+    assert found == read(path)[1]
+    assert (DRUG,) == read(path, fix_offsets=True)[0][0].entities
+
+
 # recognition
 
 ROW = {"id": 1, "text": TEXT}
@@ -316,14 +336,18 @@ def test_a_cut_bioc_file_is_no_xml(cut: int, tmp_path: Path) -> None:
     assert "spirin" not in str(refused.value)
 
 
-def test_bioc_loads_nothing_from_outside(tmp_path: Path) -> None:
+@pytest.mark.parametrize("entity", ['SYSTEM "file://{}"', '"{}"'])
+def test_bioc_loads_nothing_from_outside_and_expands_nothing(entity: str, tmp_path: Path) -> None:
     secret = written(tmp_path, "secret", "secret.txt")
-    evil = BIOC.replace('SYSTEM "BioC.dtd"', f'[<!ENTITY x SYSTEM "file://{secret}">]').replace("gave", "&x;")
-    try:
-        documents, _ = read(written(tmp_path, evil))
-    except DataError:
-        documents = []
-    assert not any("secret" in document.text for document in documents)
+    evil = BIOC.replace('SYSTEM "BioC.dtd"', f"[<!ENTITY x {entity.format(secret)}>]").replace("gave", "&x;")
+    assert ([], ["7: a reference to an XML entity"]) == read(written(tmp_path, evil))
+
+
+def test_bioc_comments_are_no_text(tmp_path: Path) -> None:
+    assert ([], TEXT) == (
+        (found := read(written(tmp_path, BIOC.replace("gave", "ga<!-- x -->ve"))))[1],
+        found[0][0].text.replace("\n", " "),
+    )
 
 
 PUBTATOR = """17|t|Aspirin gave her a rash.

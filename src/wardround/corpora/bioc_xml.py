@@ -42,7 +42,15 @@ def read_bioc(path: Path, problems: Problems, options: Options) -> Iterator[Plac
     """The documents of a collection."""
     with open_bytes(path) as stream:
         # No entities, no DTD, no network: what a file refers to stays where it is.
-        found = etree.iterparse(stream, tag="document", resolve_entities=False, load_dtd=False, no_network=True)
+        found = etree.iterparse(
+            stream,
+            tag="document",
+            resolve_entities=False,
+            load_dtd=False,
+            no_network=True,
+            remove_comments=True,
+            remove_pis=True,
+        )
         try:
             for number, (_, element) in enumerate(found, 1):
                 with problems.refusing():
@@ -58,6 +66,8 @@ def read_bioc(path: Path, problems: Problems, options: Options) -> Iterator[Plac
 
 
 def _document(element: Any, number: int, path: Path, problems: Problems, options: Options) -> Document:
+    for reference in element.iter(etree.Entity):
+        raise DataError(path, reference.sourceline, "a reference to an XML entity", "write out what it stands for")
     infons = _infons(element)
     text = _text(element, path)
     said: dict[str, Said] = {}

@@ -7,7 +7,8 @@
 
 Only `text` must be there (options may name another key), or `tokens` and `tags`, which become a text with blanks
 between the tokens. Offsets count characters (code points) from 0, the end excluded. Ids of entities differ within a
-document; they may be left out where no relation names them. A string or list `label` is read like `labels`. Other keys
+document; they may be left out where no relation names them. An entity may repeat its words as `text`, which are then
+checked. A string or list `label` is read like `labels`. Other keys
 are ignored and counted.
 """
 
@@ -19,6 +20,7 @@ from pathlib import Path
 
 from wardround.corpora.document import Document, Entity, Relation
 from wardround.corpora.entity_files import joined
+from wardround.corpora.offsets import Offsets, Said
 from wardround.corpora.options import Options
 from wardround.corpora.pair_files import json_lines, string
 from wardround.corpora.pairs import Placed
@@ -31,6 +33,7 @@ __all__ = ["read_jsonl", "write_jsonl"]
 SHAPE = '{"text": …, "entities": […], "relations": […]} or {"tokens": […], "tags": […]}'
 ENTITY = '{"id": "T1", "type": …, "start": 0, "end": 7}'
 RELATION = '{"type": …, "head": "T1", "tail": "T2"}'
+ENTITY_KEYS = frozenset({"id", "type", "start", "end", "text"})
 KEYS = frozenset({"id", "text", "labels", "entities", "relations", "source", "language", "tokens", "tags", "label"})
 
 
@@ -63,7 +66,8 @@ def _document(
         if missing := [name for name in needs if name not in row]:
             what = f'no "{missing[0]}"'
             raise DataError(path, line, what, f"write {SHAPE}; an empty list if there are none")
-        entities = _entities(row, text, path, line, problems)
+        offsets = Offsets(text, path, problems, options.fix_offsets, options.show_text)
+        entities = _entities(row, offsets, line)
     return Document(
         id=_word(row, options.id or "id", path, line, problems) or f"{path.name}:{line}",
         text=text,
@@ -75,11 +79,12 @@ def _document(
     )
 
 
-def _entities(row: Mapping[str, object], text: str, path: Path, line: int, problems: Problems) -> dict[str, Entity]:
+def _entities(row: Mapping[str, object], offsets: Offsets, line: int) -> dict[str, Entity]:
     found: dict[str, Entity] = {}
+    path, problems = offsets.path, offsets.problems
     for number, item in enumerate(_list(row, "entities", path, line), 1):
         with problems.refusing():
-            entity = _entity(item, number, text, path, line, problems)
+            entity = _entity(item, number, offsets, line)
             if entity.id in found:
                 raise DataError(path, line, f"two entities {shown(entity.id)}", "ids must differ within a document")
             found[entity.id] = entity
@@ -111,21 +116,27 @@ def _relations(
                 problems.note("relation of an entity that is left out, left out", path, line)
 
 
-def _entity(item: object, number: int, text: str, path: Path, line: int, problems: Problems) -> Entity:
+def _entity(item: object, number: int, offsets: Offsets, line: int) -> Entity:
+    path, problems = offsets.path, offsets.problems
     if not isinstance(item, dict):
         raise DataError(path, line, f'"entities" holds a {type(item).__name__}', f"write {ENTITY}")
     name = string(item["id"], "entities.id", path, line, problems) if "id" in item else f"T{number}"
     kind = string(item.get("type"), "entities.type", path, line, problems)
     if not kind.strip():
         raise DataError(path, line, "an entity without a type", "name its type")
-    start, end = item.get("start"), item.get("end")
+    start, end, length = item.get("start"), item.get("end"), len(offsets.text)
     if type(start) is not int or type(end) is not int:
         raise DataError(path, line, f"start or end of entity {shown(name)} is no whole number", ENTITY)
+    for _ in item.keys() - ENTITY_KEYS:
+        problems.note("key of an entity that is not ours, ignored", path, line)
+    if item.get("text"):
+        words = string(item["text"], "entities.text", path, line, problems)
+        return offsets.entity(Said(name, kind, ((start, end),), words, line))
     if not 0 <= start < end:
         what = f"entity {shown(name)} goes from {start} to {end}"
         raise DataError(path, line, what, "0 ≤ start < end; the end is excluded")
-    if end > len(text):
-        what = f"entity {shown(name)} ends at {end}, the text has {len(text)} characters"
+    if end > length:
+        what = f"entity {shown(name)} ends at {end}, the text has {length} characters"
         raise DataError(path, line, what, "offsets count characters, not bytes")
     return Entity(name, kind, start, end)
 

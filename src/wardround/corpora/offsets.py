@@ -54,7 +54,7 @@ class Offsets:
         """The entities that stand where they are said to, or are brought there; the others are refused."""
         for entity in self._counted(said):
             with self.problems.refusing():
-                yield self._entity(entity)
+                yield self.entity(entity)
 
     def counted(self, said: Sequence[Said], unit: str) -> Sequence[Said]:
         """The entities of a file that is known to count in this unit, unless its words say that it does not."""
@@ -75,7 +75,8 @@ class Offsets:
         self.problems.note(f"offsets count {unit}, converted", self.path, said[0].line)
         return converted
 
-    def _entity(self, said: Said) -> Entity:
+    def entity(self, said: Said) -> Entity:
+        """One entity, checked and if so wished moved, or an error."""
         name = shown(said.id).strip('"')
         for start, end in said.parts:
             if not 0 <= start < end:
