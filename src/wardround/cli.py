@@ -6,6 +6,8 @@ wardround methods               what there is
 wardround protocol METHOD       what would leave a hospital
 wardround clinic write DIR      generated hospitals as files
 wardround align                 notes and public facts to bags
+wardround data check PATH       what is in your files, and every problem
+wardround data convert IN OUT   from one format to another
 """
 
 import json
@@ -22,6 +24,7 @@ from rich.table import Table
 from wardround.checkpoint import CheckpointError
 from wardround.cli_align import align_command
 from wardround.cli_clinic import clinic
+from wardround.cli_data import data
 from wardround.core.cohort import BelowQuorum
 from wardround.engines.inline import SiteFailed
 from wardround.methods import METHODS
@@ -38,6 +41,7 @@ __all__ = ["app", "main"]
 app = typer.Typer(help="Federated learning on medical text.", no_args_is_help=True, add_completion=False)
 app.add_typer(clinic, name="clinic")
 app.command("align")(align_command)
+app.add_typer(data, name="data")
 literal = partial(Console, markup=False, emoji=False, highlight=False)  # a file's name may look like markup
 out_console, error_console = literal(), literal(stderr=True, soft_wrap=True)
 

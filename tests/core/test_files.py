@@ -6,6 +6,8 @@ import pickle
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from stat import S_ISDIR
 
@@ -13,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wardround.core.files import MAGIC, SealError, file_name, seal, unseal, write
+from wardround.core.files import MAGIC, SealError, file_name, fresh, fresh_folder, seal, unseal, write
 
 FULL = """
 import resource, signal, sys
@@ -152,3 +154,19 @@ def test_two_names_are_two_files() -> None:
 @given(st.lists(st.text(st.characters(codec=None) | st.sampled_from("%./!2"), max_size=5), min_size=2, unique=True))
 def test_any_two_names_are_two_files(names: list[str]) -> None:
     assert len(names) == len({file_name(name) for name in names})
+
+
+def test_a_fresh_folder_takes_its_name_when_all_is_well(tmp_path: Path) -> None:
+    with fresh_folder(tmp_path / "new") as folder:
+        (folder / "a").write_text("a")
+        assert not (tmp_path / "new").exists()
+    assert "a" == (tmp_path / "new" / "a").read_text()
+
+
+@pytest.mark.parametrize("opened", [fresh, fresh_folder])
+def test_what_fails_on_the_way_leaves_nothing(
+    opened: Callable[[Path], AbstractContextManager[object]], tmp_path: Path
+) -> None:
+    with pytest.raises(OSError, match="full"), opened(tmp_path / "new"):
+        raise OSError("full")
+    assert [] == list(tmp_path.iterdir())

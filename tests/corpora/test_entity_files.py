@@ -133,7 +133,7 @@ def test_jsonl_takes_spans_or_tags(tmp_path: Path) -> None:
         ({"tokens": ["a", "b"], "tags": ["O"]}, "2 tokens, but 1 tags"),
         ({"tokens": ["a"], "tags": ["B"]}, '"B" is no tag'),
         ({"tokens": ["a"]}, 'no "tags"'),
-        ({"text": "rash", "entities": [{"type": "e", "start": 2, "end": 9}]}, "entity 1 goes from 2 to 9"),
+        ({"text": "rash", "entities": [{"type": "e", "start": 2, "end": 9}]}, 'entity "T1" ends at 9, the text has 4'),
         ({"text": "rash", "entities": [{"type": "", "start": 0, "end": 1}]}, "an entity without a type"),
         ({"text": "rash"}, 'no "entities"'),
         ([], "a JSON list"),

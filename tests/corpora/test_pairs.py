@@ -330,7 +330,7 @@ def test_a_type_in_other_capitals_is_an_error_not_an_empty_corpus(tmp_path: Path
         ({"entities": [{"id": "T1", "type": "drug", "start": 5, "end": 5}]}, 'entity "T1" goes from 5 to 5'),
         ({"entities": [{"id": "T1", "type": "drug", "start": -1, "end": 5}]}, 'entity "T1" goes from -1 to 5'),
         ({"entities": [{"id": "T1", "type": "drug", "start": 0, "end": 99}]}, "ends at 99, the text has 52 characters"),
-        ({"entities": [{"type": "drug", "start": 0, "end": 9}]}, 'no "entities.id"'),
+        ({"entities": [{"id": 1, "type": "drug", "start": 0, "end": 9}]}, '"entities.id" is a int'),
         ({"entities": [asdict(DRUGS[0]), asdict(DRUGS[0])]}, 'two entities "T1"'),
         ({"relations": [{"type": "causes", "head": "T1", "tail": "T9"}]}, 'names "T9", which is no entity here'),
         ({"relations": [{"type": "causes", "head": "T1"}]}, 'no "relations.tail"'),

@@ -9,9 +9,13 @@ A crash or a full disk at any moment leaves either the old file or the new one, 
 import hashlib
 import os
 import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
-__all__ = ["SealError", "file_name", "seal", "sync_folder", "unseal", "write"]
+__all__ = ["SealError", "file_name", "fresh", "fresh_folder", "seal", "sync_folder", "unseal", "write"]
 
 MAGIC = b"wardround 1\n"
 
@@ -22,16 +26,39 @@ class SealError(ValueError):
 
 def write(path: Path, data: bytes) -> None:
     """Put `data` at `path` in one step that cannot be seen half done."""
+    with fresh(path) as file:
+        file.write(data)
+
+
+@contextmanager
+def fresh(path: Path) -> Iterator[BinaryIO]:
+    """A file to write piece by piece that takes its name only when all is well."""
     path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
         with new.open("wb") as file:
-            file.write(data)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         new.replace(path)
     except BaseException:
         new.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+@contextmanager
+def fresh_folder(path: Path) -> Iterator[Path]:
+    """The same for a folder, which must be new or empty."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_name(f".{path.name}.{os.getpid()}.new")
+    try:
+        new.mkdir()
+        yield new
+        os.sync()  # a folder of notes has thousands of files: one wait, not one for each
+        new.replace(path)
+    except BaseException:
+        shutil.rmtree(new, ignore_errors=True)
         raise
     sync_folder(path.parent)
 

@@ -9,21 +9,32 @@ The token stands in the first column and the tag in the last, unless `token` and
 from the end: −1). Tags are BIO or BIOES; a bare B, I or O has the type `bare`. A `-DOCSTART-` line begins a document,
 which is a source that sites can be cut along. Blank lines too many are counted; a line with one column, a tag that is
 none, or a type that was not declared are errors with file and line.
+
+What is written has tokens of words and single marks (Chinese characters stand alone), cut at the edges of entities, and
+BIO tags. A text that has one blank between its tokens is one sentence and comes back as it was.
 """
 
+import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
-from wardround.corpora.document import Document
+from wardround.corpora.document import Document, Entity
 from wardround.corpora.entity_files import EntityFiles, joined
+from wardround.corpora.options import Options
+from wardround.corpora.pairs import Placed, overlap
 from wardround.corpora.reading import DataError, Problems, open_text, shown
+from wardround.corpora.sentences import sentences
 from wardround.corpora.tags import Scheme, split_tag
+from wardround.corpora.writing import Sink, lost, lost_fields, text_file
 
-__all__ = ["CoNLL", "Sentence", "read_columns"]
+__all__ = ["CoNLL", "Sentence", "read_columns", "read_conll", "write_conll"]
 
 NEW_DOCUMENT = "-DOCSTART-"
+TOKEN = re.compile(r"[\u3400-\u9fff]|[^\W\u3400-\u9fff]+|[^\w\s]")
 
 
 @dataclass(slots=True)
@@ -52,7 +63,11 @@ def read_columns(
             blank = not columns
             sentence = Sentence(number + 1, sentence.document + bool(columns))
             continue
-        word, said = _cells(columns, token, tag, path, number)
+        try:
+            word, said = _cells(columns, token, tag, path, number)
+        except DataError as error:
+            problems.refuse(error)
+            continue
         if width and width != len(columns):
             problems.note("line with another number of columns", path, number)
         width, blank = width or len(columns), False
@@ -108,3 +123,67 @@ class CoNLL(EntityFiles):
                     name, document.text, entities=document.entities, source=f"{path.stem}-{sentence.document}"
                 )
             yield document
+
+
+def read_conll(path: Path, problems: Problems, options: Options) -> Iterator[Placed]:
+    """The sentences of a file, each a document."""
+    for sentence in read_columns(path, problems, encoding=options.encoding):
+        place = (path, sentence.line)
+        made = joined(f"{path.name}:{sentence.line}", sentence.tokens, sentence.tags, problems, place)
+        source = f"{path.stem}-{sentence.document}" if sentence.document else ""
+        yield Placed(Document(made.id, made.text, (), made.entities, (), source, options.language), *place)
+
+
+@contextmanager
+def write_conll(path: Path, losses: Problems, _options: Options) -> Iterator[Sink]:
+    """A `-DOCSTART-` line and sentences per document."""
+    with text_file(path) as write:
+
+        def sink(placed: Placed) -> None:
+            document = placed.document
+            lost_fields(placed, losses, "id", "labels", "relations", "source", "language")
+            entities = _apart(placed, losses)
+            tokens = _tokens(document.text, entities)
+            whole = " ".join(document.text[start:end] for start, end, _ in tokens) == document.text
+            if not tokens:
+                lost(placed, losses, "text without a token")
+            elif not whole:
+                lost(placed, losses, "text as it stands: blanks, line breaks, sentences that belong together")
+            ends = [len(document.text)] if whole else [end for _, end in sentences(document.text, whole=entities)]
+            write(f"{NEW_DOCUMENT}\tO\n\n")
+            for end in ends:
+                rows = "".join(f"{document.text[a:b]}\t{tag}\n" for a, b, tag in tokens if a < end)
+                tokens = [token for token in tokens if token[0] >= end]
+                write(f"{rows}\n" if rows else "")
+
+        yield sink
+
+
+def _apart(placed: Placed, losses: Problems) -> list[Entity]:
+    """The entities that tags can hold: of overlapping ones the longest."""
+    kept: list[Entity] = []
+    for entity in sorted(placed.document.entities, key=lambda entity: (entity.start - entity.end, entity.start)):
+        words = placed.document.text[entity.start : entity.end]
+        if not words.strip():
+            lost(placed, losses, "entity without a token")
+        elif any(overlap(entity, other) for other in kept):
+            lost(placed, losses, "entity that overlaps a longer one")
+        else:
+            if entity.type.strip() != entity.type or re.search(r"[\t\r\n]", entity.type):
+                lost(placed, losses, "blanks around or line breaks in the name of a type")
+            kept.append(entity)
+    return sorted(kept, key=lambda entity: entity.start)
+
+
+def _tokens(text: str, entities: list[Entity]) -> list[tuple[int, int, str]]:
+    """Start, end and tag of each token; none reaches over an entity's edge."""
+    found = []
+    edges = [0, *(edge for entity in entities for edge in (entity.start, entity.end)), len(text)]
+    for number, (start, end) in enumerate(pairwise(edges)):
+        inside = entities[number // 2] if number % 2 else None
+        mark = "B"
+        for match in TOKEN.finditer(text, start, end):
+            kind = re.sub(r"\s+", " ", inside.type).strip() if inside else ""
+            found.append((*match.span(), f"{mark}-{kind}" if inside else "O"))
+            mark = "I"
+    return found

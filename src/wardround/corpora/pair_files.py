@@ -131,10 +131,11 @@ def json_lines(
     for line, text in enumerate(open_text(path, encoding, problems=problems), 1):
         if not text.strip():
             continue
-        value = parse_json(text, path, line)
-        if not isinstance(value, dict):
-            raise DataError(path, line, f"a JSON {type(value).__name__}", f"write one object per line: {wanted}")
-        yield line, value
+        with problems.refusing():
+            value = parse_json(text, path, line)
+            if not isinstance(value, dict):
+                raise DataError(path, line, f"a JSON {type(value).__name__}", f"write one object per line: {wanted}")
+            yield line, value
 
 
 def string(value: object, name: str, path: Path, line: int, problems: Problems) -> str:

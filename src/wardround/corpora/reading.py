@@ -41,6 +41,7 @@ __all__ = [
     "open_text",
     "parse_json",
     "shown",
+    "text_blocks",
 ]
 
 LONGEST_LINE = 16 * 2**20
@@ -98,6 +99,18 @@ class Problems:
 
     def __str__(self) -> str:
         return "\n".join(f"{kind}: {n} ({', '.join(self.places[kind])})" for kind, n in self.counts.items())
+
+    def refuse(self, error: DataError) -> None:
+        """What a reader cannot take: here the end of reading; whoever wants all errors collects them instead."""
+        raise error
+
+    @contextmanager
+    def refusing(self) -> Iterator[None]:
+        """A piece of reading of which any error is for `refuse` to deal with."""
+        try:
+            yield
+        except DataError as error:
+            self.refuse(error)
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
@@ -199,6 +212,24 @@ def lines_with_ends(path: Path, encoding: str | None = None, *, problems: Proble
             problems.note("NUL character", path, number)
         offset += len(raw)
         yield line.removeprefix("\ufeff") if number == 1 else line
+
+
+def text_blocks(path: Path, encoding: str | None = None) -> Iterator[str]:
+    """The same text in pieces of any size, for formats that are not made of lines."""
+    blocks = _blocks(path)
+    head = next(blocks, b"")
+    codec, skipped = _codec(path, head, encoding)
+    decoder = codecs.getincrementaldecoder(codec)()
+    line, offset = 1, skipped
+    for block in chain([head[skipped:]], blocks, [b""]):
+        held = len(decoder.getstate()[0])
+        try:
+            text = decoder.decode(block, final=not block)
+        except UnicodeDecodeError as error:
+            raise _undecodable(path, line, offset - held, error.object, error) from None
+        line += text.count("\n")
+        offset += len(block)
+        yield text
 
 
 @contextmanager

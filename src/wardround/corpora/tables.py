@@ -6,17 +6,22 @@
 A column is a name from the header (JSONL: a key), or a number counted from 1. Several labels per text come
 as a list (JSONL), as one cell with a `separator`, or as `flags`: columns of 0 and 1 that name the label.
 Rows without text are skipped and counted; repeated texts and ids are counted and kept.
+A column `source` or `language` is used if there is one.
 """
 
 import csv
+import io
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Literal
 
 from wardround.corpora.document import Document
+from wardround.corpora.options import Options
+from wardround.corpora.pairs import Placed
 from wardround.corpora.reading import (
     LONGEST_LINE,
     DataError,
@@ -29,13 +34,20 @@ from wardround.corpora.reading import (
     parse_json,
     shown,
 )
+from wardround.corpora.writing import Sink, flat, lost, lost_fields, text_file
 
-__all__ = ["Column", "Table"]
+__all__ = ["Column", "Table", "read_csv", "read_tsv", "write_csv", "write_tsv"]
 
 Column = str | int
 Row = Mapping[str, object]
 DELIMITERS = {"csv": ",", "tsv": "\t"}
 FLAGS: dict[object, bool] = {"0": False, "1": True, 0: False, 1: True}
+HEADER = ("id", "text", "label", "source", "language")
+USUAL = {
+    "text": ("text", "note_text", "note", "sentence", "content", "document", "report"),
+    "label": ("label", "labels", "class", "category"),
+}
+"""Names under which columns are found if nobody names them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,26 +80,43 @@ class Table:
 
     def documents(self, split: str, problems: Problems | None = None) -> Iterator[Document]:
         """The texts of one file, in its order."""
+        return (row.document for row in self.placed(split, problems))
+
+    def placed(self, split: str, problems: Problems | None = None) -> Iterator[Placed]:
+        """The same texts with the lines where they stand."""
         found = Problems() if problems is None else problems
         path = self.files[one_of(split, self.splits)]
         texts, ids = set[bytes](), set[bytes]()
         for line, row in self._rows(path, found):
-            text = self._text(row, path, line, found)
+            try:
+                document = self._document(row, path, line, found)
+            except DataError as error:
+                found.refuse(error)
+                continue
+            text = document.text
             if not text.strip():
                 found.note("row without text, skipped", path, line)
                 continue
-            document = Document(
-                id=self._optional(row, self.id, "id", path, line) or f"{path.name}:{line}",
-                text=text,
-                labels=self._labels(row, path, line),
-                source=self._optional(row, self.source, "source", path, line),
-                language=self.language,
-            )
             for kind, value, known in (("repeated text", text, texts), ("repeated id", document.id, ids)):
                 if (mark := digest(value)) in known:
                     found.note(kind, path, line)
                 known.add(mark)
-            yield document
+            yield Placed(document, path, line)
+
+    def _document(self, row: Row, path: Path, line: int, problems: Problems) -> Document:
+        text = self._text(row, path, line, problems)
+        return Document(
+            id=self._optional(row, self.id, "id", path, line) or f"{path.name}:{line}",
+            text=text,
+            labels=self._labels(row, path, line) if text.strip() else (),
+            source=self._optional(row, self.source, "source", path, line),
+            language=self._optional(row, None, "language", path, line) or self.language,
+        )
+
+    def columns(self, split: str) -> list[str]:
+        """The names in the first row."""
+        path = self.files[one_of(split, self.splits)]
+        return [name.strip() for name in next(self._cells(path, Problems()), (1, []))[1]]
 
     def _rows(self, path: Path, problems: Problems) -> Iterator[tuple[int, Row]]:
         if self.format == "jsonl":
@@ -108,7 +137,8 @@ class Table:
         for line, row in cells if self.header else chain([first], cells):
             if len(row) != len(names):
                 what = f"{len(row)} cells where the first row has {len(names)}"
-                raise DataError(path, line, what, "look for a stray delimiter, quote or line break")
+                problems.refuse(DataError(path, line, what, "look for a stray delimiter, quote or line break"))
+                continue
             yield line, dict(zip(names, row, strict=True)) | {n: row[at] for n, at in numbered.items()}
 
     def _columns(self) -> tuple[Column | None, ...]:
@@ -206,3 +236,77 @@ class Table:
             remedy = f'did you mean "{close}"?' if close else f"known are {len(self.labels)} others; add or map it"
             raise DataError(path, line, f"unknown label {shown(label)}", remedy)
         return label
+
+
+def read_csv(path: Path, problems: Problems, options: Options) -> Iterator[Placed]:
+    """The rows of a CSV file, its columns as named or by their usual names."""
+    return _read(path, problems, options, "csv")
+
+
+def read_tsv(path: Path, problems: Problems, options: Options) -> Iterator[Placed]:
+    """The same with tabs."""
+    return _read(path, problems, options, "tsv")
+
+
+def _read(path: Path, problems: Problems, options: Options, form: Literal["csv", "tsv"]) -> Iterator[Placed]:
+    names = Table(files={"all": path}, format=form, encoding=options.encoding).columns("all")
+    folded = {name.casefold(): name for name in reversed(names)}
+    text, label = (
+        getattr(options, column) or next((folded[usual] for usual in USUAL[column] if usual in folded), "")
+        for column in ("text", "label")
+    )
+    table = Table(
+        files={"all": path},
+        format=form,
+        text=text or "text",
+        label=label or None,
+        separator=options.separator,
+        id=options.id or folded.get("id"),
+        source=options.source or folded.get("source"),
+        encoding=options.encoding,
+        language=options.language,
+    )
+    return table.placed("all", problems)
+
+
+@contextmanager
+def write_csv(path: Path, losses: Problems, options: Options) -> Iterator[Sink]:
+    """A row per document, quoted as RFC 4180 has it."""
+    with text_file(path) as write:
+
+        def row(*cells: str) -> None:
+            line = io.StringIO(newline="")
+            csv.writer(line, lineterminator="\r\n").writerow(cells)
+            write(line.getvalue())
+
+        def sink(placed: Placed) -> None:
+            row(*_cells(placed, losses, options))
+
+        row(*HEADER)
+        yield sink
+
+
+@contextmanager
+def write_tsv(path: Path, losses: Problems, options: Options) -> Iterator[Sink]:
+    """A line per document, without quotes, so that no cell can hold a tab or a line break."""
+    with text_file(path) as write:
+
+        def sink(placed: Placed) -> None:
+            cells = (flat(cell, placed, losses) for cell in _cells(placed, losses, options))
+            write("\t".join(cells) + "\n")
+
+        write("\t".join(HEADER) + "\n")
+        yield sink
+
+
+def _cells(placed: Placed, losses: Problems, options: Options) -> tuple[str, ...]:
+    document = placed.document
+    lost_fields(placed, losses, "entities", "relations")
+    labels = document.labels
+    if options.separator:
+        lost(placed, losses, "label that holds the separator", sum(options.separator in label for label in labels))
+    elif len(labels) > 1:
+        lost(placed, losses, "second and further labels: give a separator", len(labels) - 1)
+        labels = labels[:1]
+    lost(placed, losses, "text without a letter", int(not document.text.strip()))
+    return document.id, document.text, options.separator.join(labels), document.source, document.language

@@ -1,0 +1,206 @@
+"""`wardround data check PATH` and `wardround data convert SOURCE TARGET --to FORMAT`: a user's own files.
+
+Exit codes: 0 all is well, 1 something would be lost, 2 the command or the input is wrong. Note text is printed only
+with `--show-text`.
+"""
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from wardround.corpora.check import TASKS, Finding, Survey, check
+from wardround.corpora.convert import convert
+from wardround.corpora.formats import FORMATS, TARGETS
+from wardround.corpora.options import Options
+from wardround.corpora.reading import DataError, nearest
+from wardround.run import NO_ROOM
+
+__all__ = ["data"]
+
+data = typer.Typer(help="Your own files: check and convert.", no_args_is_help=True)
+literal = partial(Console, markup=False, emoji=False, highlight=False, soft_wrap=True)
+
+PLACES = 20  # of one kind that are printed; --json has them all
+CLASSES = 30
+
+Encoding = Annotated[str | None, typer.Option(help="The files' encoding, if it is not UTF-8.")]
+Language = Annotated[str, typer.Option(help="The texts' language, e.g. en.")]
+From = Annotated[str, typer.Option("--from", help=f"The format, if it is not recognised: {', '.join(FORMATS)}.")]
+TextColumn = Annotated[str, typer.Option(help="The column or key that holds the text.")]
+LabelColumn = Annotated[str, typer.Option(help="The column or key that holds the label.")]
+IdColumn = Annotated[str, typer.Option(help="The column or key that holds the id.")]
+SourceColumn = Annotated[str, typer.Option(help="The column or key that tells hospital, ward or another source.")]
+Separator = Annotated[str, typer.Option(help="What stands between several labels of one cell.")]
+FixOffsets = Annotated[bool, typer.Option("--fix-offsets", help="Repair offsets that are shifted or count bytes.")]
+ShowText = Annotated[bool, typer.Option("--show-text", help="Quote the notes in messages.")]
+
+
+@data.command("check")
+def check_command(
+    path: Annotated[Path, typer.Argument(help="A file or a folder.")],
+    task: Annotated[str, typer.Option(help=f"Check for a task: {', '.join(TASKS)}.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    form: From = "",
+    encoding: Encoding = None,
+    language: Language = "",
+    text_column: TextColumn = "",
+    label_column: LabelColumn = "",
+    id_column: IdColumn = "",
+    source_column: SourceColumn = "",
+    separator: Separator = "",
+    fix_offsets: FixOffsets = False,
+    show_text: ShowText = False,
+) -> None:
+    """Tell what is in a file or folder, and every problem; nothing is changed."""
+    _one_of(form, FORMATS, "--from")
+    _one_of(task, TASKS, "--task")
+    options = Options(
+        encoding=encoding, language=language, text=text_column, label=label_column, id=id_column, source=source_column,
+        separator=separator, fix_offsets=fix_offsets, show_text=show_text,
+    )  # fmt: skip
+    survey = check(path, options, task=task or None, form=form)  # type: ignore[arg-type]  # looked at above
+    if as_json:
+        print(json.dumps(_plain(survey), ensure_ascii=False, indent=2))  # noqa: T201 -- for a pipe
+    else:
+        _tell(survey)
+    if survey.unreadable or not survey.documents:
+        raise SystemExit(2)
+    raise SystemExit(1 if survey.findings.lost else 0)
+
+
+@data.command("convert")
+def convert_command(
+    source: Annotated[Path, typer.Argument(help="A file or a folder.")],
+    target: Annotated[Path, typer.Argument(help="A new file; for brat a new folder.")],
+    to: Annotated[str, typer.Option(help=f"The new format: {', '.join(TARGETS)}.")],
+    lossy: Annotated[bool, typer.Option("--lossy", help="Write what the format can hold, without the rest.")] = False,
+    form: From = "",
+    encoding: Encoding = None,
+    language: Language = "",
+    text_column: TextColumn = "",
+    label_column: LabelColumn = "",
+    id_column: IdColumn = "",
+    source_column: SourceColumn = "",
+    separator: Separator = "",
+    fix_offsets: FixOffsets = False,
+    show_text: ShowText = False,
+) -> None:
+    """Write a file or folder in another format; what it cannot hold is listed, and refused without --lossy."""
+    _one_of(form, FORMATS, "--from")
+    if to == "omop":
+        _fail("--to omop: a NOTE row needs a person and a date, which documents do not have; use csv")
+    _one_of(to or "?", TARGETS, "--to")
+    options = Options(
+        encoding=encoding, language=language, text=text_column, label=label_column, id=id_column, source=source_column,
+        separator=separator, fix_offsets=fix_offsets, show_text=show_text,
+    )  # fmt: skip
+    with _refusals(target):
+        done = convert(source, target, to, options, form=form, lossy=lossy)
+    errors = literal(stderr=True)
+    _list(errors, done.findings)
+    for kind, count in done.losses.counts.items():
+        errors.print(f"{to} has no place for: {kind}: {count:,} ({', '.join(done.losses.places[kind])})")
+    if not done.written:
+        errors.print("nothing was written; --lossy writes the rest, --to jsonl holds everything that was read")
+        raise SystemExit(1)
+    literal().print(f"documents in {target}: {done.documents:,}")
+
+
+@contextmanager
+def _refusals(target: Path) -> Iterator[None]:
+    try:
+        yield
+    except DataError as error:
+        _fail(_in_options(str(error)))
+    except OSError as error:
+        if error.errno in NO_ROOM:
+            _fail(f"no room left to write {target}; nothing was written: make room and try again", 1)
+        _fail(f"{error.filename or target}: {error.strerror or 'cannot be written'}; nothing was written")
+
+
+def _one_of(value: str, known: Iterable[str], option: str) -> None:
+    names = list(known)
+    if value and value not in names:
+        close = nearest(value, names)
+        _fail(f"{option} {value}: " + (f"did you mean {close}?" if close else f"use one of {', '.join(names)}"))
+
+
+def _fail(message: str, code: int = 2) -> NoReturn:
+    literal(stderr=True).print(message)
+    raise SystemExit(code)
+
+
+def _in_options(text: str) -> str:
+    """Readers speak of a study's settings; here these are options."""
+    text = re.sub(r'set encoding = "([\w-]+)"', r"give --encoding \1", text)
+    text = text.replace("fix_offsets = true", "--fix-offsets").replace("a separator", "a --separator")
+    text = text.replace("name the key that holds the text", "name it with --text-column")
+    return text.replace("name the column in [corpus], or set header = false", "name it with --text-column")
+
+
+def _plain(survey: Survey) -> dict[str, Any]:
+    findings = survey.findings
+    listed = [{**asdict(one), "remedy": _in_options(one.remedy)} for one in findings.listed]
+    counts = {**survey.counts(), "unreadable": _in_options(survey.unreadable)}
+    return {**counts, "lost": findings.lost, "problems": listed, "problems_not_listed": findings.total - len(listed)}
+
+
+def _tell(survey: Survey) -> None:
+    console, counts = literal(), survey.counts()
+    table = Table(box=None, show_header=False)
+    forms = ", ".join(
+        f"{FORMATS[name].about}" + (f" ({n} files)" if n > 1 else "") for name, n in survey.formats.items()
+    )
+    table.add_row("format", forms or "not recognised")
+    for name in ("documents", "sentences", "tokens", "sources"):
+        table.add_row(name, f"{counts[name]:,}")
+    table.add_row("duplicates", f"{survey.duplicates:,}" + (" (same text)" if survey.duplicates else ""))
+    table.add_row("languages", ", ".join(f"{name} {n:,}" for name, n in counts["languages"].items()))
+    console.print(table)
+    for name in ("labels", "entities", "relations"):
+        _balance(console, name, counts[name], survey.unlabelled if name == "labels" else 0)
+    _list(console, survey.findings.listed)
+    if (missing := survey.findings.total - len(survey.findings.listed)) > 0:
+        console.print(f"and {missing:,} more problems")
+    lost = survey.findings.lost
+    console.print(f"problems by which something would be lost: {lost:,}" if lost else "nothing would be lost")
+
+
+def _balance(console: Console, name: str, counts: dict[str, int], without: int) -> None:
+    """Each class with its share, the largest first."""
+    total = sum(counts.values())
+    console.print(f"{name}: {total:,} of {len(counts)} kinds" if total else f"{name}: none")
+    table = Table(box=None, show_header=False, pad_edge=True)
+    for kind, count in list(counts.items())[:CLASSES]:
+        table.add_row("", kind, f"{count:,}", f"{count / total:.1%}", "█" * round(20 * count / total))
+    if total:
+        console.print(table)
+    if len(counts) > CLASSES:
+        console.print(f"  and {len(counts) - CLASSES} more")
+    if total and without:
+        console.print(f"  without any: {without:,} documents")
+
+
+def _list(console: Console, findings: Iterable[Finding]) -> None:
+    """Problems in the order they were met; those that only differ by their place together."""
+    groups: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    for one in findings:
+        place = one.file if one.line is None else f"{one.file}:{one.line}"
+        groups[one.what, one.remedy].append(place)
+    for (what, remedy), places in groups.items():
+        end = f" — {_in_options(remedy)}" if remedy else ""
+        if len(places) == 1:
+            console.print(f"{places[0]}: {what}{end}")
+            continue
+        more = f" and {len(places) - PLACES:,} more (--json lists them)" if len(places) > PLACES else ""
+        console.print(f"{what}: {len(places):,}{end}\n  at {', '.join(places[:PLACES])}{more}")

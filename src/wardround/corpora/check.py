@@ -1,0 +1,223 @@
+"""A look at annotated texts before anything is trained on them: what is there, and every problem.
+
+    survey = check(Path("export.json"), Options(), task="relation")
+    survey.counts()          # for machines; no note text, and labels only where they look like labels
+
+Readers that would stop at the first error are given `Findings` instead, which collects all of them; what a reader
+leaves out is *lost*, what it repairs or only finds odd is not.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from wardround.corpora.conll import TOKEN
+from wardround.corpora.doccano import NO_ENTITY, NO_RELATION
+from wardround.corpora.document import Document
+from wardround.corpora.formats import recognised
+from wardround.corpora.language import language
+from wardround.corpora.options import Options
+from wardround.corpora.pairs import Placed, pairs
+from wardround.corpora.reading import DataError, Problems, digest, shown
+from wardround.corpora.sentences import sentences
+
+__all__ = ["TASKS", "Finding", "Findings", "Survey", "check"]
+
+Task = Literal["bags", "classification", "relation", "tagging"]
+TASKS: tuple[Task, ...] = ("bags", "classification", "relation", "tagging")
+
+MOST = 10_000  # findings of which the places are kept
+LOSES = re.compile(r"left out|skipped|dropped|ignored|taken from first to last|replaced by")
+HARMLESS = frozenset({"empty sentence, left out", "empty token, left out"})
+REMEDIES = {
+    "note without .ann, skipped": "copy its .ann beside it; an empty one says that there is nothing to mark",
+    "row without text, skipped": "remove the row, or name the right column",
+    "discontinuous entity, taken from first to last character": "there is no place for gaps; shorten or split it",
+    "relation across sentences, left out": 'candidates are pairs within a sentence; scope = "note" takes all',
+    "relation of concepts, given to their nearest mentions": "look whether these are the ones that are related",
+    "relation of an entity that is left out, left out": "mend the entity first",
+    "comment, ignored": "nothing, unless it holds what should be learnt",
+    "key that is not ours, ignored": "name it with --label-column or --source-column if it is one of these",
+    "event, ignored": "there are only entities and relations; make it one of these if it matters",
+    "attribute, ignored": "there is no place for attributes; put what matters into the type",
+    "normalisation, ignored": "there is no place for concept ids here",
+    "half a character, replaced by U+FFFD": "the text was cut within a character; cut it elsewhere",
+    "tags break their scheme, repaired": "look whether B- and I- are as meant",
+    NO_ENTITY: "doccano's relation export can come out empty (doccano#1795); export again with its newest version",
+    NO_RELATION: "doccano's relation export can come out empty (doccano#1795); export again if relations were drawn",
+    "offsets repaired": "convert to jsonl with --fix-offsets to keep the repaired ones",
+    "second annotation of a task, left out": "mark the one that counts as ground truth",
+    "repeated text": "remove one, lest it stand in training and test",
+    "repeated id": "give each document an id of its own",
+    "same text with other annotations": "decide which is right",
+    "document without a label, left out": "label or remove it",
+    "overlapping entity, left out": "tags cannot overlap; keep one of the two",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One problem: where, what, what to do, and whether something would be lost."""
+
+    file: str
+    line: int | None
+    what: str
+    remedy: str
+    lost: bool
+
+
+class Findings(Problems):
+    """Problems of every kind, with all their places."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.listed: list[Finding] = []
+        self.lost = self.total = 0
+
+    def note(self, kind: str, path: Path | str, line: int) -> None:
+        """One more of this kind."""
+        super().note(kind, path, line)
+        lost = bool(LOSES.search(kind)) and kind not in HARMLESS
+        self._add(Finding(str(path), line, kind, REMEDIES.get(kind, ""), lost))
+
+    def refuse(self, error: DataError) -> None:
+        """What a reader cannot take is lost, and reading goes on."""
+        self._add(Finding(str(error.path), error.line, error.what, error.remedy, lost=True))
+
+    def _add(self, finding: Finding) -> None:
+        self.lost += finding.lost
+        self.total += 1
+        if len(self.listed) < MOST:
+            self.listed.append(finding)
+
+
+@dataclass
+class Survey:
+    """What was counted, and what was found."""
+
+    formats: Counter[str] = field(default_factory=Counter)
+    documents: int = 0
+    characters: int = 0
+    sentences: int = 0
+    tokens: int = 0
+    unlabelled: int = 0
+    duplicates: int = 0
+    labels: Counter[str] = field(default_factory=Counter)
+    entities: Counter[str] = field(default_factory=Counter)
+    relations: Counter[str] = field(default_factory=Counter)
+    languages: Counter[str] = field(default_factory=Counter)
+    sources: set[bytes] = field(default_factory=set)
+    findings: Findings = field(default_factory=Findings)
+    unreadable: str = ""
+    """Why reading ended before the end, if it did."""
+
+    def counts(self) -> dict[str, Any]:
+        """All of it as plain values."""
+        return {
+            "formats": dict(self.formats),
+            "documents": self.documents,
+            "characters": self.characters,
+            "sentences": self.sentences,
+            "tokens": self.tokens,
+            "sources": len(self.sources),
+            "duplicates": self.duplicates,
+            "unlabelled": self.unlabelled,
+            **{name: named(getattr(self, name)) for name in ("labels", "entities", "relations", "languages")},
+            "unreadable": self.unreadable,
+        }
+
+
+def named(counts: Counter[str]) -> dict[str, int]:
+    """Counts by name, the largest first; a name that might be a note shows only its length."""
+    found: Counter[str] = Counter()
+    for name, count in counts.items():
+        found[shown(name).strip('"')] += count
+    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+
+
+def check(path: Path, options: Options, *, task: Task | None = None, form: str = "") -> Survey:
+    """Read everything under a path and count it."""
+    survey, seen = Survey(), dict[bytes, bytes]()
+    findings = survey.findings
+    try:
+        files = recognised(path, form, options.encoding, findings)
+        for file, format_ in files:
+            survey.formats[format_.name] += 1
+            for placed in format_.read(file, findings, options):
+                _count(survey, placed, seen)
+                _suits(placed, task, findings)
+    except DataError as error:
+        survey.unreadable = str(error)
+        findings.refuse(error)
+    else:
+        for what, remedy in _wanting(survey, task):
+            findings.refuse(DataError(path, None, what, remedy))
+    return survey
+
+
+def _count(survey: Survey, placed: Placed, seen: dict[bytes, bytes]) -> None:
+    document = placed.document
+    survey.documents += 1
+    survey.characters += len(document.text)
+    survey.sentences += len(sentences(document.text, whole=document.entities))
+    survey.tokens += sum(1 for _ in TOKEN.finditer(document.text))
+    survey.unlabelled += not document.labels
+    survey.labels.update(document.labels)
+    survey.entities.update(entity.type for entity in document.entities)
+    survey.relations.update(relation.type for relation in document.relations)
+    survey.languages[document.language or language(document.text) or "unknown"] += 1
+    if document.source:
+        survey.sources.add(digest(document.source))
+    text, said = digest(document.text), digest(repr(_annotations(document)))
+    if text in seen:
+        survey.duplicates += 1
+        kind = "repeated text" if seen[text] == said else "same text with other annotations"
+        if not _just_noted(survey.findings, kind, placed):
+            survey.findings.note(kind, placed.path, placed.line or 1)
+    else:
+        seen[text] = said
+
+
+def _just_noted(findings: Findings, kind: str, placed: Placed) -> bool:
+    """Whether the reader itself has told of this repetition."""
+    last = findings.listed[-2:]
+    return any((one.what, one.file, one.line) == (kind, str(placed.path), placed.line) for one in last)
+
+
+def _annotations(document: Document) -> object:
+    spans = {entity.id: (entity.type, entity.start, entity.end) for entity in document.entities}
+    links = [(relation.type, spans[relation.head], spans[relation.tail]) for relation in document.relations]
+    return sorted(document.labels), sorted(spans.values()), sorted(links)
+
+
+def _suits(placed: Placed, task: Task | None, findings: Findings) -> None:
+    """What this task would leave out of a document."""
+    document = placed.document
+    if task == "classification" and not document.labels:
+        findings.note("document without a label, left out", placed.path, placed.line or 1)
+    elif task == "tagging":
+        reach = 0
+        for entity in sorted(document.entities, key=lambda entity: (entity.start, -entity.end)):
+            if entity.start < reach:
+                findings.note("overlapping entity, left out", placed.path, placed.line_at(entity.start))
+            reach = max(reach, entity.end)
+    elif task == "relation":
+        types = {entity.id: entity.type for entity in document.entities}
+        allowed = {(types[relation.head], types[relation.tail]) for relation in document.relations}
+        for _ in pairs(placed, allowed, "", problems=findings):
+            pass
+
+
+def _wanting(survey: Survey, task: Task | None) -> Iterator[tuple[str, str]]:
+    """What the whole lacks for the task."""
+    if not survey.documents:
+        yield "no document", "name the file or folder that holds the notes, or its format with --from"
+    elif task == "classification" and len(survey.labels) < 2:
+        yield f"{len(survey.labels)} labels, where a classifier needs two", "name the column with --label-column"
+    elif task in ("tagging", "bags") and not survey.entities:
+        yield "no entity in any document", "was the export made without them?"
+    elif task == "relation" and not survey.relations:
+        yield "no relation in any document", "was the export made without them?"

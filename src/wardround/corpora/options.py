@@ -1,0 +1,22 @@
+"""What a file may not say itself, and how its reader should behave; everything may be left out."""
+
+from dataclasses import dataclass
+
+__all__ = ["Options"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Options:
+    """How to read, or write, a user's file."""
+
+    encoding: str | None = None
+    language: str = ""
+    text: str = ""
+    """The column or key of the text; likewise the next three."""
+    label: str = ""
+    id: str = ""
+    source: str = ""
+    separator: str = ""
+    """What stands between the labels of one cell."""
+    fix_offsets: bool = False
+    show_text: bool = False
