@@ -5,7 +5,7 @@ The coordinator's desk is a site too (`cohort.hub`): it has data, a generator an
 Rules of this file:
 1. Chance at a site comes from (seed, round, site, step) alone: the order in which sites work cannot matter.
 2. What a site keeps is a `Private` on its own disk, one version per exchange: a round that is run again after
-   a crash recalls what it recalled the first time.
+   a crash recalls what it recalled the first time, also at a site that missed the repetition.
 3. Nothing that a step returns leaves unless it is the `Message` that the step declares.
 """
 
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -26,6 +26,8 @@ from wardround.core.weights import Layout
 __all__ = ["Batch", "ClassTask", "Examples", "Exchange", "Memory", "Site", "SiteData", "Task", "seeded"]
 
 P = TypeVar("P", bound=Private)
+Version = tuple[int, int, int]
+"""When a record was kept: round, number of the exchange, attempt of the run."""
 
 
 class Batch(Protocol):
@@ -114,6 +116,16 @@ class Exchange:
     settled: int
     """The last round that the coordinator cannot have to repeat."""
     seed: int
+    resumed: tuple[int, ...] = ()
+    """The rounds after which the run was taken up again, in order: what sites did after them did not count."""
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> "Exchange":
+        """The exchange that another process wrote down as plain values; a `ValueError` if that is none."""
+        whole = [told.get(name) for name in ("round", "number", "settled", "seed")] + list(told.get("resumed") or ())
+        if not isinstance(told.get("step"), str) or not all(type(number) is int for number in whole):
+            raise ValueError("this is not an exchange")
+        return cls(told["step"], whole[0], whole[1], whole[2], whole[3], tuple(whole[4:]))
 
 
 def seeded(*parts: object) -> int:
@@ -130,27 +142,38 @@ class Memory:
 
     def keep(self, record: Private, exchange: Exchange) -> None:
         """Store the record as of this exchange; forget versions that no resumed round can ask for."""
-        versions = self._versions(type(record))
-        now = (exchange.round, exchange.number)
-        write(self._path(type(record), now), seal(record.encode()))
-        needed = max((v for v in versions if v[0] <= exchange.settled), default=None)
+        kind, now = type(record), (exchange.round, exchange.number, len(exchange.resumed))
+        versions = self._versions(kind)
+        write(self._path(kind, now), seal(record.encode()))
+        valid = [version for version in versions if _counts(version, exchange) and version[:2] <= now[:2]]
+        needed = max((version for version in valid if version[0] <= exchange.settled), default=None)
         for version in versions:
-            if version > now or (needed is not None and version < needed):
-                self._path(type(record), version).unlink(missing_ok=True)
+            if version != now and (version not in valid or (needed is not None and version < needed)):
+                self._path(kind, version).unlink(missing_ok=True)
 
     def recall(self, kind: type[P], exchange: Exchange) -> P | None:
-        """The newest record of this kind from before this exchange."""
+        """The newest record of this kind from before this exchange, kept in a round that counts."""
         now = (exchange.round, exchange.number)
-        version = max((v for v in self._versions(kind) if v < now), default=None)
+        version = max((v for v in self._versions(kind) if v[:2] < now and _counts(v, exchange)), default=None)
         return None if version is None else decode(kind, unseal(self._path(kind, version)))
 
-    def _versions(self, kind: type[Private]) -> list[tuple[int, int]]:
+    def _versions(self, kind: type[Private]) -> list[Version]:
         names = [path.name for path in self.folder.iterdir()] if self.folder.is_dir() else []
         parts = [name.removesuffix(".kept").split("-") for name in names if name.endswith(".kept")]
-        return [(int(round_), int(number)) for name, round_, number in parts if name == kind.__name__]
+        return [
+            (int(round_), int(number), int(attempt[0]) if attempt else 0)
+            for name, round_, number, *attempt in parts
+            if name == kind.__name__
+        ]
 
-    def _path(self, kind: type[Private], version: tuple[int, int]) -> Path:
-        return self.folder / f"{kind.__name__}-{version[0]}-{version[1]}.kept"
+    def _path(self, kind: type[Private], version: Version) -> Path:
+        round_, number, attempt = version
+        return self.folder / f"{kind.__name__}-{round_}-{number}{f'-{attempt}' if attempt else ''}.kept"
+
+
+def _counts(version: Version, exchange: Exchange) -> bool:
+    """Whether the run has not since gone back behind the round in which a version was kept."""
+    return all(version[0] <= round_ for round_ in exchange.resumed[version[2] :])
 
 
 class Site:
