@@ -2,7 +2,7 @@
 
 built = build(study, Path("runs/x"))               # all sites in one place: a simulation
 built = build_apart(study, Path("runs/x"), names)   # the coordinator of real sites, which sees no data
-built = build_at_site(study, folder, name, raw)     # one of them, which sees its own
+built = build_at_site(study, folder, [name], raw)   # one of them, which sees its own
 cohort = built.cohort(round_, drawn(study, built.sites.names, round_), engine)
 """
 
@@ -92,10 +92,10 @@ def build_apart(study: Study, out: Path, names: Sequence[str]) -> Built:
     return _assembled(study, task, prepared(Sites(names, closed), task), None, out / "memory")
 
 
-def build_at_site(study: Study, memory: Path, name: str, raw: tuple[Raw, Raw]) -> Built:
-    """What one real site has: itself."""
+def build_at_site(study: Study, memory: Path, names: Sequence[str], raw: tuple[Raw, Raw]) -> Built:
+    """What one real site has: its own examples, under its name (or under several, to rehearse)."""
     task = bound(study)
-    sites = Sites([name], lambda _: raw)
+    sites = Sites(names, lambda _: raw)
     return _assembled(study, task, prepared(sites, task), sites, memory)
 
 

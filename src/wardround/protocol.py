@@ -10,14 +10,14 @@ the sum, and what its author says that it reveals.
 import tempfile
 from pathlib import Path
 
-from wardround.build import build, drawn
+from wardround.build import Built, build, drawn
 from wardround.core.cohort import Seen
 from wardround.core.method import Exam
 from wardround.engines.inline import Serial
 from wardround.run import one_thread
 from wardround.study import Study, cells
 
-__all__ = ["rehearsed", "toy"]
+__all__ = ["exchanged", "rehearsed", "toy"]
 
 
 def toy(method: str) -> Study:
@@ -34,9 +34,15 @@ def toy(method: str) -> Study:
 
 def rehearsed(study: Study, rounds: int = 2) -> list[Seen]:
     """Every exchange of the first rounds and of an evaluation."""
+    with tempfile.TemporaryDirectory() as folder:
+        return exchanged(build(study, Path(folder)), rounds)
+
+
+def exchanged(built: Built, rounds: int = 2) -> list[Seen]:
+    """The same, of a study that is built already."""
     seen: list[Seen] = []
-    with one_thread(), tempfile.TemporaryDirectory() as folder:
-        built = build(study, Path(folder))
+    study = built.study
+    with one_thread():
         engine = Serial(built.host, None, built.manifest, strict=True)
         state = study.method.start(built.weights, built.cohort(0, built.sites.names, engine, watch=seen))
         for round_ in range(1, rounds + 1):

@@ -180,7 +180,7 @@ class SiteProcess:
         if study_hash(told) != study:  # a module of the study's was changed since
             raise Refused("study")
         try:
-            built = build_at_site(told, self.folder, self.settings.name, self.settings.examples(told))
+            built = build_at_site(told, self.folder, [self.settings.name], self.settings.examples(told))
             if not len(built.sites.open(self.settings.name).train):
                 raise Refused("data")
         except (ValueError, LookupError, OSError) as error:

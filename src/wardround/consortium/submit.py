@@ -4,6 +4,7 @@ over = Consortium(folder)
 result = submit(study, out, over, wait=600.0, say=print)
 """
 
+import fcntl
 import json
 import secrets
 import time
@@ -23,7 +24,7 @@ from wardround.run import Progress, Result, run
 from wardround.run_folder import RunError
 from wardround.study import Study
 
-__all__ = ["Consortium", "asked", "submit"]
+__all__ = ["Consortium", "asked", "consortium_at", "gone", "submit"]
 
 Say = Callable[[str], None]
 
@@ -38,10 +39,7 @@ class Consortium:
     names: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        path = self.folder / "consortium.json"
-        if not path.exists():
-            raise RunError(f"{self.folder} holds no consortium; make one with: wardround consortium new")
-        self.names = tuple(sorted(json.loads(path.read_text(encoding="utf-8"))["sites"]))
+        self.names = tuple(sorted(consortium_at(self.folder)["sites"]))
 
     def build(self, study: Study, out: Path) -> Built:
         """What the coordinator has of the study: no data."""
@@ -61,6 +59,15 @@ class Consortium:
         run_id = mark.read_text(encoding="ascii")
         door = door_of(self.folder)
         return Remote(door, study_hash(study), run_id, deadline=self.deadline, patience=self.patience, **options)
+
+
+def consortium_at(folder: Path) -> dict[str, Any]:
+    """What a consortium's folder says of it."""
+    path = folder / "consortium.json"
+    if not path.exists():
+        raise RunError(f"{folder} holds no consortium; make one with: wardround consortium new")
+    told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return told
 
 
 def submit(
@@ -140,3 +147,18 @@ def asked(folder: Path, what: str) -> dict[str, Any]:
             f"the coordinator of {folder} is not running; start it with: wardround coordinator start {folder}"
         )
     return said[0]
+
+
+def gone(folder: Path, seconds: float) -> bool:
+    """Whether the coordinator's process has ended, or does within these seconds."""
+    end = time.monotonic() + seconds
+    with (folder / ".lock").open("a") as file:
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > end:
+                    return False
+                time.sleep(0.1)
+            else:
+                return True
