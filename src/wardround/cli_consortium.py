@@ -9,6 +9,7 @@ wardround consortium rehearse STUDY.toml                           all of it on 
 """
 
 import os
+import shlex
 import socket
 import sys
 import tempfile
@@ -21,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from wardround.progress import Single
-from wardround.run_folder import Result, RunError
+from wardround.run_folder import NO_ROOM, Result, RunError
 from wardround.study import Study, StudyError, load_study
 
 __all__ = ["consortium", "coordinator", "submit_commands"]
@@ -120,6 +121,7 @@ def submit_command(
 
     told = _single(study, changes)
     folder = out or Path("runs") / told.name
+    again = shlex.join(["wardround", "submit", str(study), "--to", str(to), "--out", str(folder), "--resume"])
     over = Consortium(to, deadline=deadline)
     asked(to, "status")
     say = (lambda _: None) if quiet else errors.print
@@ -127,9 +129,14 @@ def submit_command(
         with Single(told, quiet=quiet) as progress:
             result = submit(told, folder, over, wait=wait, resume=resume, progress=progress.line, say=say)
     except KeyboardInterrupt:
-        where = f" --out {out}" if out else ""
-        errors.print(f"stopped; nothing is lost, go on with: wardround submit {study} --to {to}{where} --resume")
+        errors.print(f"stopped; nothing is lost, go on with: {again}")
         raise SystemExit(130) from None
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+        errors.print(f"no room left to write {error.filename or folder}; nothing written before is lost: make room, "
+                     f"then go on with: {again}")  # fmt: skip
+        raise SystemExit(1) from None
     except StudyError as error:
         raise StudyError(str(study), error.problems) from None
     _tell(told, folder, result)

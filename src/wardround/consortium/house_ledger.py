@@ -54,6 +54,11 @@ class HouseLedger:
         self.told.add((study, kind))
         return self.chain.head
 
+    def farewell(self, head: Mapping[str, Any]) -> None:
+        """Write down the last head of the coordinator's ledger: the run has ended or stopped."""
+        told = {"study": str(head["study"])[:16], "run": str(head["run"])[:16], "ended": True}
+        self._append({**told, "theirs": str(head.get("ledger", ""))[:64]})
+
     def refusal(self, head: Mapping[str, Any], code: str) -> None:
         """Write down that an ask was refused."""
         told = head.get("exchange")

@@ -118,7 +118,7 @@ def read_site(folder: Path) -> SiteSettings:
         raise StudyError(str(path), [f"cannot be read: {error}"]) from None
     problems = [*_unknown("", told, KNOWN), *_unknown("consent.", _table(told, "consent"), CONSENT)]
     problems += [
-        f"{key} should be a table" for key in ("data", "labels", "consent") if key in told and not _table(told, key)
+        f"{key} should be a table" for key in ("data", "labels", "consent") if not isinstance(told.get(key, {}), dict)
     ]
     name, workers, labels, consent = (
         told.get("name"),

@@ -114,10 +114,13 @@ class SiteProcess:
         run = self._run(str(head.get("study")), str(head.get("run")))
         if "hello" in head:
             return {"ready": True}, b""
+        if "bye" in head:
+            self.ledger.farewell(head)
+            return {}, b""
         try:
             exchange = Exchange.of(head["exchange"])
             step = step_of(run.built.study.method, exchange.step)
-        except (KeyError, ValueError, TypeError, LookupError):
+        except (AttributeError, LookupError, TypeError, ValueError):
             raise Refused("message") from None
         if exchange.seed != run.built.study.seed:
             raise Refused("message")

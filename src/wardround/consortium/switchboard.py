@@ -41,6 +41,8 @@ class Switchboard:
         """The job of each site's pipe, and when it was submitted."""
         self.offered: dict[str, str] = {}
         """The job whose pipe was last offered, by site."""
+        self.over: set[str] = set()
+        """Sites whose pipe is known to be broken, whatever NVFlare says of its job."""
         self.connected: set[str] = set()
         self.desk: Desk | None = None
         self.stop = threading.Event()
@@ -105,14 +107,18 @@ class Switchboard:
         assert self.desk is not None  # noqa: S101 -- the caller has it
         job, since = self.jobs.get(site, ("", 0.0))
         age = time.monotonic() - since
+        with self.lock:
+            broken = site in self.over and site not in self.idle
+            self.over.discard(site)
         over = job not in known or known[job].startswith("FINISHED")
         stuck = self.offered.get(site) != job and age > JOB_SECONDS
-        if job and not over and not stuck:
+        if job and not over and not stuck and not broken:
             return
         if job and age < 2.0:  # not in a hurry with one that fails at once
             return
         if job and not over:
-            self.desk.end(job)
+            with contextlib.suppress(Exception):  # it may have ended by now
+                self.desk.end(job)
         self.jobs[site] = (self.desk.start(site), time.monotonic())
 
     # the door
@@ -140,7 +146,10 @@ class Switchboard:
                 old.close()
             return
         with line, contextlib.suppress(OSError):
-            if "want" in head:
+            if "over" in head:  # whoever held its pipe found it broken
+                with self.lock:
+                    self.over.add(str(head["over"]))
+            elif "want" in head:
                 self._lend(line, str(head["want"]))
             elif "status" in head:
                 line.send(self._status())

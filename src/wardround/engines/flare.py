@@ -66,9 +66,12 @@ class Pipe(Controller):  # type: ignore[misc]  # NVFlare has no types
             try:
                 with dial(Path(os.environ[DOOR])) as line:
                     line.send({"pipe": self.site})
-                    if not self._serve(line, abort_signal, fl_ctx):
-                        return
+                    there = self._serve(line, abort_signal, fl_ctx)
                     seen = time.monotonic()
+                if not there:
+                    with dial(Path(os.environ[DOOR])) as line:
+                        line.send({"over": self.site})
+                    return
             except OSError:  # the switchboard is being started again
                 time.sleep(0.2)
 
@@ -101,7 +104,7 @@ class Pipe(Controller):  # type: ignore[misc]  # NVFlare has no types
                             return
 
                     threading.Thread(target=carry, args=frame, daemon=True).start()
-                if time.monotonic() - pinged > PING_SECONDS:
+                if time.monotonic() - pinged > (PING_SECONDS if missed == 0 else 0.4):
                     there = "fault" not in self._ask({"ping": True, "seconds": PING_SECONDS}, b"", fl_ctx)[0]
                     missed, pinged = 0 if there else missed + 1, time.monotonic()
                     if missed == MISSED_PINGS:
@@ -111,13 +114,13 @@ class Pipe(Controller):  # type: ignore[misc]  # NVFlare has no types
     def _ask(self, head: dict[str, Any], data: bytes, fl_ctx: FLContext) -> tuple[dict[str, Any], bytes]:
         request = Shareable()
         request["head"], request["data"] = head, data
-        timeout = float(head["seconds"])
+        timeout, began = float(head["seconds"]), time.monotonic()
         replies = fl_ctx.get_engine().send_aux_request([self.site], TOPIC, request, timeout, fl_ctx, optional=True)
         reply = (replies or {}).get(self.site)
         code = ReturnCode.COMMUNICATION_ERROR if reply is None else reply.get_return_code()
         if code == ReturnCode.OK:
             return dict(reply["head"]), bytes(reply["data"])
-        late = code == ReturnCode.TIMEOUT
+        late = code == ReturnCode.TIMEOUT and time.monotonic() - began > 0.9 * timeout  # NVFlare says it too early, too
         return {"fault": "late" if late else "lost", "ask": head.get("ask")}, b""
 
 
@@ -148,7 +151,9 @@ class Door(Executor):  # type: ignore[misc]  # NVFlare has no types
                     answer = line.receive()
                     tries += 1
             except OSError:  # it is being started again
-                time.sleep(0.2)
+                pass
+            if answer is None:
+                time.sleep(0.3)  # a dying process may still accept a call for a moment
         return _reply(*(answer or ({"fault": "died", "ask": head.get("ask")}, b"")))
 
 

@@ -33,7 +33,7 @@ __all__ = ["CODES", "Remote"]
 R = TypeVar("R", bound=Message)
 Code = Literal["failed", "refused", "invalid", "late", "lost"]
 
-PATIENCE = 30.0  # what a new job needs, and a client that is started again
+PATIENCE = 60.0  # what a new job needs, and a client that is started again
 SLACK = 2.0
 
 CODES: dict[str, tuple[Code, str]] = {
@@ -125,11 +125,12 @@ class Remote:
         end = time.monotonic() + seconds
         wait = self.patience if patience is None else patience
         until = time.monotonic() + (0.0 if name in self.away else wait)
+        broken = False
         while True:
             line = self._line(name, min(until, end))
             if line is None:
                 self.away.add(name)
-                return {"fault": "absent"}, b""
+                return {"fault": "lost" if broken else "absent"}, b""
             left = end - time.monotonic()
             try:
                 line.socket.settimeout(max(left, 0.0) + SLACK)
@@ -142,9 +143,12 @@ class Remote:
                 frame = None
             if frame is None or frame[0].get("fault") == "lost":
                 self._drop(name)
-                until = max(until, time.monotonic() + wait)
-                if time.monotonic() > end:
-                    return {"fault": "late" if frame is None else "lost"}, b""
+                with suppress(OSError), dial(self.door, timeout=5.0) as desk:
+                    desk.send({"over": name})
+                if not broken:
+                    broken, until = True, time.monotonic() + wait
+                if time.monotonic() > min(until, end):
+                    return {"fault": "lost"}, b""
                 time.sleep(0.1)
                 continue
             self.away.discard(name)
@@ -172,8 +176,13 @@ class Remote:
             line.close()
 
     def close(self) -> None:
-        """Hang up everywhere."""
-        for name in list(self.lines):
+        """Tell the sites the last head of our ledger, as far as they listen, and hang up."""
+        for name, line in list(self.lines.items()):
+            if self.ledger is not None:
+                with suppress(OSError):
+                    line.socket.settimeout(SLACK)
+                    line.send({**self.told, "bye": True, "ledger": self.ledger.head, "ask": "bye", "seconds": SLACK})
+                    line.receive()
             self._drop(name)
 
 
