@@ -15,7 +15,8 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from types import ModuleType
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -176,13 +177,13 @@ def _single(study: Path, changes: list[str] | None) -> Study:
     return found[0].study
 
 
-def _told(folder: Path) -> dict[str, object]:
+def _told(folder: Path) -> dict[str, Any]:
     from wardround.consortium.submit import consortium_at  # noqa: PLC0415 -- beside its extra
 
     return consortium_at(folder)
 
 
-def _needs_flare():  # noqa: ANN202 -- a module
+def _needs_flare() -> ModuleType:
     try:
         from wardround.consortium import kits  # noqa: PLC0415 -- an extra
         from wardround.engines import flare  # noqa: F401, PLC0415

@@ -22,6 +22,7 @@ from wardround.core.method import Exam, Global
 from wardround.core.record import Message, decode
 from wardround.core.weights import Weights
 from wardround.engines.frames import AccessError, Line, dial, listen
+from wardround.engines.host import Host
 from wardround.engines.remote import CODES
 from wardround.layers.ledger import LedgerError, verify
 from wardround.methods.fedavg import Update
@@ -70,7 +71,8 @@ def test_a_site_answers_what_it_has_approved_and_refuses_the_rest(tmp_path: Path
     assert __version__ == site.answer(*asks["version"])[0]["version"]
     for step in ("nothing", "round", "start", "__class__"):
         assert "message" == site.answer(*ask(study, model, round=2, step=step))[0]["fault"]
-    for exchange in (None, {}, [], {"step": "fit", "round": "1"}):
+    wrong: tuple[Any, ...] = (None, {}, [], {"step": "fit", "round": "1"})
+    for exchange in wrong:
         assert "message" == site.answer(*ask(study, model, exchange=exchange))[0]["fault"]
     for name in ("", "../../x", "a" * 64):
         assert "study" == site.answer(*ask(study, model, study=name))[0]["fault"]
@@ -142,7 +144,9 @@ def test_no_label_count_below_ten_leaves(tmp_path: Path) -> None:
     assert "ledger" in told
     counts = decode(study.method.evaluate.reply, data).numbers
     open_ = SiteProcess(site_folder(tmp_path / "x", "site-0", study))
-    whole = decode(study.method.evaluate.reply, open_.answer(*ask(study, exam, step="evaluate", number=1001))[1]).numbers
+    whole = decode(
+        study.method.evaluate.reply, open_.answer(*ask(study, exam, step="evaluate", number=1001))[1]
+    ).numbers
     examples, all_ = (found["hits"] + found["misses"] for found in (counts, whole))
     assert bool((all_ < 10).any()) and bool((all_ >= 10).any())  # noqa: PT018 -- both, or it shows nothing
     assert torch.equal(torch.where(all_ >= 10, all_, 0.0), examples)
@@ -160,7 +164,7 @@ def test_a_full_disk_and_an_error_become_codes(tmp_path: Path, monkeypatch: pyte
     assert ({"fault": "disk", "ask": "1"}, b"") == site.answer(*ask(study, model))
     monkeypatch.undo()
     assert "ledger" in site.answer(*ask(study, model))[0]  # with room again
-    monkeypatch.setattr(site_process.Host, "serve", full)
+    monkeypatch.setattr(Host, "serve", full)
     assert ({"fault": "disk", "ask": "1"}, b"") == site.answer(*ask(study, model, round=2))
     assert "Miller" not in (tmp_path / "site-0" / "log.txt").read_text()
     assert 0 < verify(tmp_path / "site-0" / "ledger" / "site.jsonl")
@@ -226,6 +230,54 @@ def test_without_nvflare_in_between_the_bits_are_the_same(tmp_path: Path) -> Non
     assert (tmp_path / "inline" / model).read_bytes() == (tmp_path / "run" / model).read_bytes()
 
 
+def test_a_site_whose_reply_was_lost_was_not_in_that_round(tmp_path: Path) -> None:
+    """SCAFFOLD's sites remember: a reply that does not arrive must leave no more behind than no question."""
+    study = study_of(method={"name": "scaffold"}, sites={"quorum": 2})
+    models = []
+    for case in ("lost", "absent"):
+
+        def twisted(name: str, head: dict[str, Any], answer: Any) -> Any:
+            told = head.get("exchange") or {}
+            gone = (name, told.get("step"), told.get("round")) == ("site-1", "fit", 2)
+            return None if gone else answer
+
+        def unasked(name: str, head: dict[str, Any]) -> bool:
+            told = head.get("exchange") or {}
+            return (name, told.get("step"), told.get("round")) == ("site-1", "fit", 2)
+
+        lines: list[Round] = []
+        with Exchange(tmp_path / case, study, SITES) as exchange:
+            exchange.twist = twisted
+            exchange.unasked = unasked if case == "absent" else exchange.unasked
+            submit(study, tmp_path / f"run-{case}", exchange.over, progress=lines.append)
+        assert [[], ["site-1"], []] == [list(line.left_out) for line in lines]
+        models.append((tmp_path / f"run-{case}" / "model" / "weights.safetensors").read_bytes())
+    assert models[0] == models[1]
+
+
+def test_a_round_that_is_run_again_after_a_lost_quorum_gives_the_same_bits(tmp_path: Path) -> None:
+    study = study_of(method={"name": "scaffold"}, sites={"quorum": 3})
+    run(study, tmp_path / "inline")
+    said: list[str] = []
+    with Exchange(tmp_path / "x", study, SITES) as exchange:
+        told: set[int] = set()
+
+        def twisted(name: str, head: dict[str, Any], answer: Any) -> Any:
+            exchange_ = head.get("exchange") or {"round": 0}
+            if name == "site-2" and exchange_["round"] == 2 and not exchange_["resumed"]:
+                told.add(2)
+                return None
+            return answer
+
+        exchange.twist = twisted
+        submit(study, tmp_path / "run", exchange.over, say=said.append)
+    assert {2} == told
+    assert any("2 of 3 sites gave a usable reply, the quorum is 3" in text for text in said)
+    assert [1] == json.loads((tmp_path / "run" / "attempts.json").read_text())
+    model = "model/weights.safetensors"
+    assert (tmp_path / "inline" / model).read_bytes() == (tmp_path / "run" / model).read_bytes()
+
+
 # ledgers
 
 
@@ -233,7 +285,10 @@ def test_a_tail_that_is_cut_off_shows_in_the_other_sides_ledger(tmp_path: Path) 
     study = study_of()
     with Exchange(tmp_path / "x", study, SITES) as exchange:
         submit(study, tmp_path / "run", exchange.over)
-    own, central = tmp_path / "x" / "site-0" / "ledger" / "site.jsonl", tmp_path / "run" / "ledger" / "coordinator.jsonl"
+    own, central = (
+        tmp_path / "x" / "site-0" / "ledger" / "site.jsonl",
+        tmp_path / "run" / "ledger" / "coordinator.jsonl",
+    )
     assert 6 == compared(own, central)  # three rounds, a fit and an evaluation in each
     assert 7 == compared(central, own)  # and a last word
     found = summed(own)

@@ -32,7 +32,7 @@ class HouseLedger:
     def note(self, head: Mapping[str, Any], exchange: Exchange, name: str, received: Message, sent: Message) -> str:
         """Write down an exchange, for good; the ledger's new head."""
         study, kind = str(head["study"])[:16], type(sent).__name__
-        lines = []
+        lines: list[Mapping[str, Any]] = []
         if (study, kind) not in self.told:
             words = {field: reveal.what for field, reveal in reveals_of(type(sent)).items()}
             about = " ".join((type(sent).__doc__ or "").split())

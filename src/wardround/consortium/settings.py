@@ -84,8 +84,8 @@ class SiteSettings:
 class _Renamed:
     """A reader whose labels, entity types and relation types are the study's words for the site's."""
 
-    def __init__(self, reader: Any, names: Mapping[str, str]) -> None:
-        self.reader, self.names = reader, names
+    def __init__(self, reader: Any, words: Mapping[str, str]) -> None:
+        self.reader, self.words = reader, words
 
     @property
     def splits(self) -> Sequence[str]:
@@ -93,16 +93,16 @@ class _Renamed:
 
     @property
     def labels(self) -> Sequence[str]:
-        return [self.names.get(label, label) for label in self.reader.labels]
+        return [self.words.get(label, label) for label in self.reader.labels]
 
     def documents(self, split: str, problems: Problems | None = None) -> Iterator[Document]:
         for document in self.reader.documents(split, problems):
             yield dataclasses.replace(
                 document,
-                labels=tuple(self.names.get(label, label) for label in document.labels),
-                entities=tuple(dataclasses.replace(e, type=self.names.get(e.type, e.type)) for e in document.entities),
+                labels=tuple(self.words.get(label, label) for label in document.labels),
+                entities=tuple(dataclasses.replace(e, type=self.words.get(e.type, e.type)) for e in document.entities),
                 relations=tuple(
-                    dataclasses.replace(r, type=self.names.get(r.type, r.type)) for r in document.relations
+                    dataclasses.replace(r, type=self.words.get(r.type, r.type)) for r in document.relations
                 ),
             )
 

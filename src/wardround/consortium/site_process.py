@@ -127,9 +127,21 @@ class SiteProcess:
         if not self.settings.consent.allows(step.name, step.reply.__name__):
             raise Refused("consent")
         message = self._decoded(run, step, data)
+        for told in head.get("void") or ():
+            run.host.undo(self.settings.name, Exchange.of(told))
         again = run.admit(exchange, hashlib.sha256(data).hexdigest())
         if again is not None:
             return again
+        try:
+            reply = self._served(run, step, exchange, message)
+            noted = self.ledger.note(head, exchange, run.built.study.name, message, reply)
+        except (Refused, OSError):
+            run.host.undo(self.settings.name, exchange)  # as if it had not been asked
+            raise
+        run.reply = {"ledger": noted}, reply.encode()
+        return run.reply
+
+    def _served(self, run: _Run, step: Step[Any, Any], exchange: Exchange, message: Message) -> Message:
         reply = run.host.serve(self.settings.name, exchange, message)
         if isinstance(reply, Fault):
             error = run.host.error
@@ -140,9 +152,7 @@ class SiteProcess:
         if run.built.manifest.refusal(step.reply, reply):
             self._log(f"the result of {step.name} in round {exchange.round} does not fit the study; it was not sent")
             raise Refused("result")
-        told = self.ledger.note(head, exchange, run.built.study.name, message, reply)
-        run.reply = {"ledger": told}, reply.encode()
-        return run.reply
+        return reply
 
     def _decoded(self, run: _Run, step: Step[Any, Any], data: bytes) -> Message:
         manifest = run.built.manifest

@@ -122,7 +122,8 @@ class Exchange:
     @classmethod
     def of(cls, told: Mapping[str, Any]) -> "Exchange":
         """The exchange that another process wrote down as plain values; a `ValueError` if that is none."""
-        whole = [told.get(name) for name in ("round", "number", "settled", "seed")] + list(told.get("resumed") or ())
+        whole: list[Any] = [told.get(name) for name in ("round", "number", "settled", "seed")]
+        whole += told.get("resumed") or ()
         if not isinstance(told.get("step"), str) or not all(type(number) is int for number in whole):
             raise ValueError("this is not an exchange")
         return cls(told["step"], whole[0], whole[1], whole[2], whole[3], tuple(whole[4:]))
@@ -156,6 +157,11 @@ class Memory:
         now = (exchange.round, exchange.number)
         version = max((v for v in self._versions(kind) if v[:2] < now and _counts(v, exchange)), default=None)
         return None if version is None else decode(kind, unseal(self._path(kind, version)))
+
+    def undo(self, round_: int, number: int, attempt: int) -> None:
+        """Forget what was kept in an exchange that came to nothing."""
+        for path in self.folder.glob(f"*-{round_}-{number}{f'-{attempt}' if attempt else ''}.kept"):
+            path.unlink(missing_ok=True)
 
     def _versions(self, kind: type[Private]) -> list[Version]:
         names = [path.name for path in self.folder.iterdir()] if self.folder.is_dir() else []

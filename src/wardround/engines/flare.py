@@ -118,7 +118,7 @@ class Pipe(Controller):  # type: ignore[misc]  # NVFlare has no types
         replies = fl_ctx.get_engine().send_aux_request([self.site], TOPIC, request, timeout, fl_ctx, optional=True)
         reply = (replies or {}).get(self.site)
         code = ReturnCode.COMMUNICATION_ERROR if reply is None else reply.get_return_code()
-        if code == ReturnCode.OK:
+        if reply is not None and code == ReturnCode.OK:
             return dict(reply["head"]), bytes(reply["data"])
         late = code == ReturnCode.TIMEOUT and time.monotonic() - began > 0.9 * timeout  # NVFlare says it too early, too
         return {"fault": "late" if late else "lost", "ask": head.get("ask")}, b""

@@ -54,6 +54,10 @@ class Host:
         memory = Memory(self.memory / file_name(name))
         return Site(name, self.task, lambda: self.opened(name), memory, exchange, received)
 
+    def undo(self, name: str, exchange: Exchange) -> None:
+        """Have the site forget what it kept in this exchange, whose reply did not count."""
+        Memory(self.memory / file_name(name)).undo(exchange.round, exchange.number, len(exchange.resumed))
+
     def serve(self, name: str, exchange: Exchange, message: Message) -> Message | Fault:
         """The site's reply, or the fault in its place."""
         try:

@@ -5,7 +5,8 @@ Rules of this file:
 2. A pipe that breaks is asked for again, and the same ask sent again: a site answers the same ask with the same
    reply. So a killed process in between costs seconds, and no site its place in the round.
 3. What a site may say besides its message is one of the codes below; the words for it are ours.
-4. Nothing waits without end: an exchange has a deadline, and a site that is away has less than that.
+4. A site hears which of its replies did not arrive, and forgets what it kept then: it was not in that round.
+5. Nothing waits without end: an exchange has a deadline, and a site that is away has less than that.
 """
 
 import queue
@@ -34,6 +35,7 @@ R = TypeVar("R", bound=Message)
 Code = Literal["failed", "refused", "invalid", "late", "lost"]
 
 PATIENCE = 60.0  # what a new job needs, and a client that is started again
+AWAY = 1.0  # what a site gets that was away the last time
 SLACK = 2.0
 
 CODES: dict[str, tuple[Code, str]] = {
@@ -74,22 +76,27 @@ class Remote:
         self.told = {"version": __version__, "study": study, "run": run}
         self.lines: dict[str, Line] = {}
         self.away: set[str] = set()
+        self.void: dict[str, list[dict[str, Any]]] = {}
+        """Exchanges of which each site's reply did not arrive: what it kept in them does not count."""
 
     def deliver(
         self, exchange: Exchange, step: Step[Any, R], messages: Mapping[str, Message]
     ) -> Iterable[tuple[str, R | Fault]]:
         """Each site's reply as it comes in; what is not there at the deadline is a fault."""
         encoded = {id(message): message.encode() for message in {id(m): m for m in messages.values()}.values()}
-        head = {"exchange": asdict(exchange), "ledger": self.ledger.head if self.ledger else ""}
+        head: dict[str, Any] = {"exchange": asdict(exchange), "ledger": self.ledger.head if self.ledger else ""}
         replies: queue.Queue[tuple[str, dict[str, Any], bytes]] = queue.Queue()
 
         def one(name: str, data: bytes) -> None:
-            replies.put((name, *self._ask(name, head, data, self.deadline)))
+            told = {**head, "void": self.void.get(name, [])}
+            replies.put((name, *self._ask(name, told, data, self.deadline)))
 
         for name, message in messages.items():
             threading.Thread(target=one, args=(name, encoded[id(message)]), daemon=True).start()
         for _ in messages:
             name, said, data = replies.get()
+            if said.get("fault") in ("late", "lost", "absent"):
+                self.void.setdefault(name, []).append(head["exchange"])
             yield name, self._reply(step, name, said, data)
 
     def _reply(self, step: Step[Any, R], name: str, said: Mapping[str, Any], data: bytes) -> R | Fault:
@@ -124,7 +131,7 @@ class Remote:
         number = secrets.token_hex(8)
         end = time.monotonic() + seconds
         wait = self.patience if patience is None else patience
-        until = time.monotonic() + (0.0 if name in self.away else wait)
+        until = time.monotonic() + (min(wait, AWAY) if name in self.away else wait)
         broken = False
         while True:
             line = self._line(name, min(until, end))

@@ -47,6 +47,7 @@ class Exchange:
         self.over = Consortium(centre, deadline=20.0, patience=0.5)
         self.door = door_of(centre)
         self.twist: Twist = lambda _name, _head, answer: answer
+        self.unasked: Callable[[str, dict[str, Any]], bool] = lambda _name, _head: False
         self.lock = threading.Lock()  # one process has one generator for dropout
 
     def __enter__(self) -> Self:
@@ -80,6 +81,8 @@ class Exchange:
     def _serve(self, name: str, line: Line) -> None:
         with line, suppress(OSError):
             while (frame := line.receive()) is not None:
+                if self.unasked(name, frame[0]):
+                    return
                 with self.lock:
                     answer = self.sites[name].answer(*frame)
                 twisted = self.twist(name, frame[0], answer)
