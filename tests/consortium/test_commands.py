@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from exchange import Exchange
+from fault_table import fault
 from federation import free_port
 from wardround.cli import main
 from wardround.consortium.submit import submit
@@ -235,6 +236,7 @@ TABLES = {
 }  # fmt: skip
 
 
+@fault("versions")
 def test_mixed_versions_are_refused_with_both_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wardround.consortium.site_process.__version__", "9.9.9")
     study = cells(TABLES)[0].study

@@ -4,7 +4,6 @@ One federation serves the module. Each test leaves it whole, or waits until it i
 """
 
 import json
-import os
 import resource
 import sys
 import threading
@@ -16,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from fault_table import fault
 from federation import Federation, wait_until
 from study_files import cli, start
 from wardround.cli import main
@@ -26,7 +26,6 @@ from wardround.study import Study, cells
 pytest.importorskip("nvflare")
 
 SITES = ("site-0", "site-1", "site-2")
-ROOT = Path(__file__).parents[2]
 
 SHAKY = '''
 """SCAFFOLD, whose sites remember something, with sites that do what a file beside this one says."""
@@ -60,29 +59,6 @@ class Shaky(Scaffold):
             trained.weights.flat.fill_(float("nan"))
         return trained
 '''
-
-
-@dataclass
-class Fault:
-    """A row of the table."""
-
-    what: str
-    sees: str
-    kept: str
-    test: str = ""
-
-
-TABLE: list[Fault] = []
-
-
-def fault(what: str, sees: str, kept: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Put a test's fault into the table: what happens, what the user sees, what is kept."""
-
-    def noted(test: Callable[..., None]) -> Callable[..., None]:
-        TABLE.append(Fault(what, sees, kept, test.__name__))
-        return test
-
-    return noted
 
 
 @dataclass
@@ -166,11 +142,7 @@ def _fresh(request: pytest.FixtureRequest) -> None:
 # processes that are killed
 
 
-@fault(
-    "`kill -9` of a site's own process, of NVFlare's job process at a site, or of its NVFlare client, within a round",
-    "a pause of seconds; nobody is left out",
-    "the process is started again, the job submitted anew, the same message asked again: the same bits",
-)
+@fault("killed at a site")
 def test_a_killed_process_at_a_site_costs_seconds_and_nothing_else(scene: Scene, tmp_path: Path) -> None:
     own = "wardround.consortium.site_process"
     parts = {2: (own,), 3: ("worker_process", own), 4: ("client_train", own)}  # the last to end the pause as well
@@ -190,11 +162,7 @@ def test_a_killed_process_at_a_site_costs_seconds_and_nothing_else(scene: Scene,
     assert scene.expected == outcome(tmp_path / "run")
 
 
-@fault(
-    "`kill -9` of the coordinator and of the process that runs the study, within a round",
-    "both are gone; after `coordinator start`, `submit … --resume` goes on after the last whole round",
-    "checkpoints after every round, site memory by attempt: the same bits as without the crash",
-)
+@fault("killed coordinator")
 def test_a_killed_coordinator_goes_on_where_it_was(scene: Scene, tmp_path: Path) -> None:
     federation, out = scene.federation, tmp_path / "run"
     reached = scene.arm(3, "site-1", "pause")
@@ -217,27 +185,15 @@ def test_a_killed_coordinator_goes_on_where_it_was(scene: Scene, tmp_path: Path)
 # sites that are slow, away, or of another mind
 
 
-@fault(
-    "a straggler beyond the deadline",
-    "`round 2: site-1 left out (fit: late: no reply within the deadline)`",
-    "the round goes on with the quorum; the site is asked again in the next round",
-)
+@fault("straggler")
 def test_a_straggler_is_left_out_by_name_and_taken_back(scene: Scene, tmp_path: Path) -> None:
     scene.arm(2, "site-1", "sleep")
     lines = scene.submit(tmp_path / "run", over=scene.federation.over(deadline=3.5))
     assert [{}, {"site-1": "fit: late: no reply within the deadline"}, {}, {}, {}] == [x.left_out for x in lines]
 
 
-@fault(
-    "a site that is away for two rounds and comes back",
-    "`round 2: site-1 left out (fit: lost: it is not connected)`, likewise in round 3, then no more",
-    "the others go on; it is in the next round with what it remembered",
-)
-@fault(
-    "the quorum is lost, and regained",
-    "`round 4, fit: 1 of 3 sites gave a usable reply, the quorum is 2 (…); waiting for sites to come back`",
-    "after `--wait` seconds it would stop; the round is run again with those who are back, and gives the same bits",
-)
+@fault("away")
+@fault("quorum")
 def test_sites_that_were_away_are_taken_back_and_a_lost_quorum_is_waited_for(scene: Scene, tmp_path: Path) -> None:
     federation = scene.federation
     lines: list[Line] = []
@@ -269,11 +225,7 @@ def test_below_the_quorum_for_too_long_a_run_stops_clearly(scene: Scene, tmp_pat
         scene.federation.submit(other, tmp_path / "run", wait=0.5)
 
 
-@fault(
-    "a site has not approved this study, or another version of it",
-    "`2 of 3 sites ready … (site-2: refused: it has not approved this study; there: wardround site approve)`",
-    "the run goes on with the quorum; the refusal is in the site's ledger; nothing left the site",
-)
+@fault("not approved")
 def test_a_site_that_approved_another_study_refuses(scene: Scene, tmp_path: Path) -> None:
     federation = scene.federation
     other = cells({**scene.study.resolved, "seed": 5, "rounds": 2}, folder=scene.beside)[0].study
@@ -291,11 +243,7 @@ def test_a_site_that_approved_another_study_refuses(scene: Scene, tmp_path: Path
     ("nan", "fit: invalid: its result does not fit the study (NaN, shape or count), and it sent nothing"),
     ("raise", "fit: failed: an error in the step; its own log says where"),
 ])  # fmt: skip
-@fault(
-    "a step at a site ends in NaN, a wrong shape, a huge count, or an error",
-    "`round 2: site-1 left out (fit: invalid: its result does not fit the study …)`, or `failed`",
-    "the site checks its own result before it leaves; the coordinator checks again; no text of an error travels",
-)
+@fault("faulty result")
 def test_a_faulty_result_does_not_leave_the_site(scene: Scene, tmp_path: Path, what: str, why: str) -> None:
     scene.arm(2, "site-1", what)
     lines = scene.submit(tmp_path / "run")
@@ -310,11 +258,7 @@ def test_a_faulty_result_does_not_leave_the_site(scene: Scene, tmp_path: Path, w
 # disks
 
 
-@fault(
-    "a full disk at a site",
-    "`round 2: site-1 left out (fit: failed: it has no room left on its disk, and sent nothing)`",
-    "what cannot be written to the site's ledger does not leave; with room again, the site is back",
-)
+@fault("disk at a site")
 def test_a_site_with_a_full_disk_sends_nothing(scene: Scene, tmp_path: Path) -> None:
     pid = scene.federation.pid("site-1", "wardround.consortium.site_process")
     before = resource.prlimit(pid, resource.RLIMIT_FSIZE)
@@ -329,11 +273,7 @@ def test_a_site_with_a_full_disk_sends_nothing(scene: Scene, tmp_path: Path) -> 
     assert "no room left on its disk, and sent nothing" in lines[1].left_out["site-1"]
 
 
-@fault(
-    "a full disk at the coordinator",
-    "`no room left to write …; nothing written before is lost: make room, then go on with: … --resume`, exit code 1",
-    "checkpoints are written anew, synced and renamed: with room again the run goes on to the same bits",
-)
+@fault("disk at the coordinator")
 def test_a_coordinator_with_a_full_disk_goes_on_when_there_is_room(scene: Scene, tmp_path: Path) -> None:
     order = ["submit", scene.told(), "--to", scene.federation.centre, "--out", tmp_path / "run", "--quiet"]
     ended = cli(*order, cwd=scene.beside, file_limit=4500)
@@ -355,11 +295,7 @@ def called(*arguments: object, capsys: pytest.CaptureFixture[str]) -> tuple[int,
     return int(str(ended.value.code)), capsys.readouterr().err
 
 
-@fault(
-    "an expired certificate",
-    "`certificate expired 3 days ago (client.crt, …); ask the coordinator for a new kit`, exit code 2",
-    "nothing is started; the coordinator's server refuses the certificate, too",
-)
+@fault("expired")
 def test_an_expired_certificate_is_refused_at_both_ends(
     scene: Scene, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -372,11 +308,7 @@ def test_an_expired_certificate_is_refused_at_both_ends(
     assert reach(scene.federation.site("site-0") / "kit" / "startup", host, port) is None
 
 
-@fault(
-    "a kit of another consortium",
-    "`… is not this consortium's coordinator: its certificate is signed by another root`, exit code 2",
-    "nothing is started; no message is sent",
-)
+@fault("other consortium")
 def test_a_kit_of_another_consortium_is_refused(
     scene: Scene, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -418,20 +350,3 @@ def expire(root: Path, startup: Path, days: int) -> None:
         .sign(authority, hashes.SHA256())  # type: ignore[arg-type]
     )
     (startup / "client.crt").write_bytes(made.public_bytes(serialization.Encoding.PEM))
-
-
-# the table
-
-
-def test_the_table_in_the_docs_is_this_one() -> None:
-    rows = [f"| {fault.what} | {fault.sees} | {fault.kept} |" for fault in TABLE]
-    text = "\n".join([
-        "# What can go wrong, and what happens then", "",
-        "Made from `tests/consortium/test_faults.py` and `test_hostile.py`, which do all of this to real processes or",
-        "bytes (`WARDROUND_UPDATE_GOLDEN=1` rewrites this page).", "",
-        "| what happens | what you see | what is kept |", "|---|---|---|", *rows, "",
-    ])  # fmt: skip
-    path = ROOT / "docs" / "faults.md"
-    if os.environ.get("WARDROUND_UPDATE_GOLDEN"):
-        path.write_text(text, encoding="utf-8")
-    assert text == path.read_text(encoding="utf-8")

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from exchange import Exchange, site_folder
+from fault_table import fault
 from wardround import __version__
 from wardround.build import build_apart
 from wardround.consortium import site_process
@@ -98,6 +99,7 @@ def test_a_site_refuses_a_message_that_does_not_match_the_manifest(tmp_path: Pat
     assert ({"fault": "message", "ask": "1"}, b"") == site.answer(head, data)
 
 
+@fault("replayed ask")
 def test_the_same_ask_gets_the_same_reply_and_another_in_its_place_none(tmp_path: Path) -> None:
     study = study_of(method={"name": "scaffold"})
     site = SiteProcess(site_folder(tmp_path, "site-0", study))
@@ -179,6 +181,8 @@ def test_every_code_of_a_site_has_words() -> None:
 # at the coordinator
 
 
+@fault("hostile reply")
+@fault("replayed")
 @pytest.mark.parametrize(("twist", "why"), [
     ("nan", "fit: invalid: Update.change holds NaN or infinity"),
     ("shape", "fit: invalid: Update.change does not fit: it has a tensor that is not part of the model"),
@@ -281,6 +285,7 @@ def test_a_round_that_is_run_again_after_a_lost_quorum_gives_the_same_bits(tmp_p
 # ledgers
 
 
+@fault("cut ledger")
 def test_a_tail_that_is_cut_off_shows_in_the_other_sides_ledger(tmp_path: Path) -> None:
     study = study_of()
     with Exchange(tmp_path / "x", study, SITES) as exchange:

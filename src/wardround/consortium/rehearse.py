@@ -46,7 +46,7 @@ class Rehearsal:
         board = {"coordinator": [sys.executable, "-m", "wardround.consortium.switchboard", str(centre)]}
         self.programs = [Programs(board, {}, folder / "printed.txt")]
         for name, kit in zip(names, kits, strict=True):
-            place = folder / name
+            place = folder / "sites" / name
             init_site(kit, place)
             # Generated notes have no patients whose counts would have to stay small.
             told = f'name = "{name}"\n[data]\nshare = true\n[consent]\nsmallest_count = 0\n'
