@@ -143,7 +143,7 @@ def kept(run: Path) -> dict[str, bytes]:
     """What each site kept last, of each kind."""
     newest: dict[str, tuple[tuple[int, int], bytes]] = {}
     for path in (run / "memory").glob("*/*.kept"):
-        kind, round_, number = path.stem.split("-")
+        kind, round_, number, *_ = path.stem.split("-")
         key, version = f"{path.parent.name}/{kind}", (int(round_), int(number))
         if key not in newest or version > newest[key][0]:
             newest[key] = (version, path.read_bytes())

@@ -23,6 +23,7 @@ ALLOWED = {
     "methods": {"core"},
     "tasks": {"core", "models", "corpora", "metrics"},
     "engines": {"core", "layers"},
+    "consortium": {"core", "corpora", "engines", "layers", "build", "run", "run_folder", "study", "protocol", "wire"},
     "reports": {"core", "metrics"},
 }
 

@@ -224,12 +224,12 @@ def test_killed_at_each_of_its_writes_a_run_ends_with_the_same_bits(tmp_path: Pa
 
 @pytest.mark.parametrize("moment", ["torn", "after"])
 def test_killed_again_and_again_a_run_ends_with_the_same_bits(tmp_path: Path, moment: str) -> None:
-    path = small_study(tmp_path, method={"name": "scaffold"}, rounds=4)
+    path = small_study(tmp_path, method={"name": "scaffold"}, rounds=6)
     expected = uninterrupted(tmp_path, path)
     kills = 0
     ended = Ended(1, "", "")
     while ended.code:
-        ended = cli("run", path, "--out", "run", *SERIAL, *EAGER, "--resume", cwd=tmp_path, kill_at=(17, moment))
+        ended = cli("run", path, "--out", "run", *SERIAL, *EAGER, "--resume", cwd=tmp_path, kill_at=(26, moment))
         kills += ended.code != 0
         assert ended.code in (0, -signal.SIGKILL), ended
     assert 3 < kills

@@ -310,6 +310,7 @@ def test_sites_without_examples_or_with_one_class_do_no_harm(tmp_path: Path, met
     study = study_of(path)
     if not study.method.pooled:
         built = build(study, tmp_path / "unused")
+        assert built.raw is not None
         held = {name: built.raw.raw(name)[0] for name in built.sites.names}
         kinds = {min(len(set(map(int, rows.classes))), 2) for rows in held.values()}
         assert {0, 1} <= kinds

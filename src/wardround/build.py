@@ -1,10 +1,12 @@
 """From a study to everything it describes: the task, the sites, the host and the manifest.
 
-built = build(study, Path("runs/x"))
+built = build(study, Path("runs/x"))               # all sites in one place: a simulation
+built = build_apart(study, Path("runs/x"), names)   # the coordinator of real sites, which sees no data
+built = build_at_site(study, folder, [name], raw)   # one of them, which sees its own
 cohort = built.cohort(round_, drawn(study, built.sites.names, round_), engine)
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,12 +18,13 @@ from wardround.core.manifest import Manifest
 from wardround.core.site import HUB, ClassTask, Exchange, Task, seeded
 from wardround.core.training import belongs
 from wardround.core.weights import Weights
-from wardround.corpora.federation import Prepared, Sites, federate, opened, pooled, prepared, thinned
+from wardround.corpora.federation import Prepared, Raw, Sites, federate, opened, pooled, prepared, thinned
 from wardround.corpora.reading import nearest
+from wardround.corpora.texts import AsCorpus
 from wardround.engines.host import Host
 from wardround.study import Study, StudyError
 
-__all__ = ["Built", "build", "drawn", "prefix", "taking_part"]
+__all__ = ["Built", "bound", "build", "build_apart", "build_at_site", "drawn", "prefix", "taking_part"]
 
 
 @dataclass
@@ -34,7 +37,8 @@ class Built:
     host: Host
     weights: Weights
     manifest: Manifest
-    raw: Sites
+    raw: Sites | None
+    """The sites' examples, where one process may see them all."""
 
     def cohort(
         self,
@@ -44,13 +48,14 @@ class Built:
         layers: tuple[Layer, ...] = (),
         settled: int = 0,
         watch: list[Seen] | None = None,
+        resumed: tuple[int, ...] = (),
     ) -> Cohort:
         """These sites, for this round."""
         seed = self.study.seed
-        hub = self.host.site(HUB, Exchange("hub", round_, 0, settled, seed))
+        hub = self.host.site(HUB, Exchange("hub", round_, 0, settled, seed, resumed))
         quorum = min(self.study.sites.quorum, len(names))
         count = len(self.sites.names)
-        return Cohort(names, count, round_, seed, engine, self.manifest, hub, layers, quorum, settled, watch)
+        return Cohort(names, count, round_, seed, engine, self.manifest, hub, layers, quorum, settled, resumed, watch)
 
 
 def build(study: Study, out: Path) -> Built:
@@ -61,15 +66,68 @@ def build(study: Study, out: Path) -> Built:
         raw = federate(corpus, study.partition, study.seed, study.public)
         raw = thinned(raw, study.sites.share, study.seed) if study.sites.share < 1 else raw
         sites = prepared(pooled(raw) if study.method.pooled else raw, task, private, public=study.method.public)
-        shared = sites.public  # read now, since its labels may not be the corpus's
+        _ = sites.public  # read now, since its labels may not be the corpus's
         sites.task(sites.names[0])  # likewise, since a tag set of its own may not fit the study
     except ValueError as error:
         raise StudyError(study.name, [str(error)]) from None
-    problems = [*_fitting(study, task), *_enough(study, len(sites.names)), *_measurable(study, task, sites)]
+    problems = [*_fitting(study, task), *_enough(study, len(sites.names)), *_measurable(study, task)]
+    if "valid" in study.evaluation.splits and sites.open(sites.names[0]).valid is None:
+        problems.append("evaluation.splits has 'valid', but the sites have only 'test' and 'train'; leave it out")
     if HUB in sites.names:
         problems.append(f"a site is called {HUB!r}, which is the coordinator's own name; rename that source")
     if problems:
         raise StudyError(study.name, problems)
+    return _assembled(study, task, sites, raw, out / "memory")
+
+
+def build_apart(study: Study, out: Path, names: Sequence[str]) -> Built:
+    """What the coordinator of real sites has: their names and the task, and no example of theirs."""
+
+    def closed(name: str) -> tuple[Raw, Raw]:
+        raise LookupError(f"the data of {name} are at {name}")
+
+    task = bound(study)
+    problems = [*_fitting(study, task), *_enough(study, len(names)), *_measurable(study, task)]
+    if study.method.pooled:
+        problems.append(f"{study.resolved['method']['name']} pools all sites' notes; only a simulation can do that")
+    if problems:
+        raise StudyError(study.name, problems)
+    sites = Sites(names, closed, public=_public(study))
+    return _assembled(study, task, _ready(study, task, sites), None, out / "memory")
+
+
+def build_at_site(study: Study, memory: Path, names: Sequence[str], raw: tuple[Raw, Raw]) -> Built:
+    """What one real site has: its own examples, under its name (or under several, to rehearse)."""
+    task = bound(study)
+    sites = thinned(Sites(names, lambda _: raw, public=_public(study)), study.sites.share, study.seed)
+    return _assembled(study, task, _ready(study, task, sites), sites, memory)
+
+
+def _public(study: Study) -> Callable[[], Raw] | None:
+    """The public examples, which every party reads by itself; a fraction of the notes is none in real sites."""
+    return federate(opened(study.corpus), None, study.seed, study.public).public if study.public else None
+
+
+def _ready(study: Study, task: Task, sites: Sites) -> Prepared:
+    return prepared(sites, task, study.sites.private, public=study.method.public)
+
+
+def bound(study: Study) -> Task:
+    """The task as the study alone describes it, the same wherever it is read."""
+    corpus = opened(study.corpus)
+    if isinstance(corpus, AsCorpus) and not corpus.reader.labels:
+        wanted = 'corpus.labels is missing: real sites cannot look into each other\'s notes; add labels = ["…", "…"]'
+        raise StudyError(study.name, [wanted])
+    try:
+        task: Task = study.task.bind(corpus)
+    except ValueError as error:
+        raise StudyError(study.name, [str(error)]) from None
+    return task
+
+
+def _assembled(study: Study, task: Task, sites: Prepared, raw: Sites | None, memory: Path) -> Built:
+    """The initial weights, and all that follows from them."""
+    private = study.sites.private
     torch.default_generator.manual_seed(seeded(study.seed, "weights"))
     model = task.model()
     parts = [name for name, _ in model.named_children()]
@@ -83,9 +141,9 @@ def build(study: Study, out: Path) -> Built:
         sizes = {**task.sizes(), **study.method.sizes(task, weights)}
     except ValueError as error:  # the method asks more of the task than it has
         raise StudyError(study.name, [str(error)]) from None
-    if shared is not None:
-        sizes["public"] = len(shared)
-    host = Host(study.method, task, sites, out / "memory", private=private)
+    if sites.public is not None:
+        sizes["public"] = len(sites.public)
+    host = Host(study.method, task, sites, memory, private=private)
     manifest = Manifest(layouts, sizes, weights.flat.dtype, study.method.dtypes())
     return Built(study, task, sites, host, weights, manifest, raw)
 
@@ -116,11 +174,9 @@ def _enough(study: Study, count: int) -> Iterator[str]:
         yield f"sites.quorum = {quorum}, but {part} of {count} sites take part in a round; lower it"
 
 
-def _measurable(study: Study, task: Task, sites: Prepared) -> Iterator[str]:
+def _measurable(study: Study, task: Task) -> Iterator[str]:
     """Why the study's evaluation cannot be done: found out before the work, not after the first round of it."""
     splits = study.evaluation.splits
-    if "valid" in splits and sites.open(sites.names[0]).valid is None:
-        yield "evaluation.splits has 'valid', but the sites have only 'test' and 'train'; leave it out"
     if study.stop is not None:
         ones = {name: torch.ones(shape, dtype=torch.float64) for name, shape in task.counts().shapes.items()}
         known = [prefix(split) + name for split in splits for name in task.metrics(ones)]

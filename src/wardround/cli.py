@@ -8,6 +8,10 @@ wardround clinic write DIR      generated hospitals as files
 wardround align                 notes and public facts to bags
 wardround data check PATH       what is in your files, and every problem
 wardround data convert IN OUT   from one format to another
+wardround consortium …          real hospitals: certificates and kits, or a rehearsal on this machine
+wardround coordinator …         start; also submit, status, stop
+wardround site …                a hospital's commands: init, check, approve, start
+wardround ledger …              show and verify what crossed the wire
 """
 
 import json
@@ -24,15 +28,17 @@ from rich.table import Table
 from wardround.checkpoint import CheckpointError
 from wardround.cli_align import align_command
 from wardround.cli_clinic import clinic
+from wardround.cli_consortium import consortium, coordinator, submit_commands
 from wardround.cli_data import data
+from wardround.cli_site import ledger, site
 from wardround.core.cohort import BelowQuorum
 from wardround.engines.inline import SiteFailed
 from wardround.methods import METHODS
 from wardround.progress import Grid, Single
 from wardround.protocol import rehearsed, toy
 from wardround.reports.read import ReportError
-from wardround.run import CHECKPOINT_SECONDS, NO_ROOM, RunError, run
-from wardround.study import StudyError, load_study
+from wardround.run import CHECKPOINT_SECONDS, NO_ROOM, Result, RunError, run
+from wardround.study import Study, StudyError, load_study
 from wardround.sweep import CellState, summary, sweep
 from wardround.wire import rows
 
@@ -42,6 +48,11 @@ app = typer.Typer(help="Federated learning on medical text.", no_args_is_help=Tr
 app.add_typer(clinic, name="clinic")
 app.command("align")(align_command)
 app.add_typer(data, name="data")
+app.add_typer(consortium, name="consortium")
+app.add_typer(coordinator, name="coordinator")
+app.add_typer(submit_commands)
+app.add_typer(site, name="site")
+app.add_typer(ledger, name="ledger")
 literal = partial(Console, markup=False, emoji=False, highlight=False)  # a file's name may look like markup
 out_console, error_console = literal(), literal(stderr=True, soft_wrap=True)
 
@@ -82,13 +93,7 @@ def run_command(
                 )  # fmt: skip
             if not quiet:
                 _odd(folder)
-            _say(f"{result.stopped}: {_figures(result.metrics)}")
-            model = (
-                f", the model in {folder / 'model'}" if cells[0].study.method.shares else "; sites keep their models"
-            )
-            if not no_report:
-                _report(folder)
-            _say(f"the run is in {folder}{model}")
+            tell_result(cells[0].study, folder, result, report=not no_report)
             return
         options = ["--no-report"] + ["--strict"] * strict + ["--traceback"] * traceback
         options += ["--checkpoint-seconds", str(checkpoint_seconds)]
@@ -109,6 +114,15 @@ def run_command(
     if not quiet:
         _odd(states[0].folder)
     _tell(states, again, None if no_report else folder)
+
+
+def tell_result(study: Study, folder: Path, result: Result, *, report: bool = True) -> None:
+    """How a run ended, where it is, and its report."""
+    _say(f"{result.stopped}: {_figures(result.metrics)}")
+    if report:
+        _report(folder)
+    model = f", the model in {folder / 'model'}" if study.method.shares else "; sites keep their models"
+    _say(f"the run is in {folder}{model}")
 
 
 def _tell(states: list[CellState], again: str, reported: Path | None) -> None:

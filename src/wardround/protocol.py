@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from wardround.build import build, drawn
+from wardround.build import Built, build, drawn
 from wardround.core.cohort import EVALUATION, Seen
 from wardround.core.method import Exam
 from wardround.corpora.public import Public
@@ -21,7 +21,7 @@ from wardround.methods import METHODS
 from wardround.run import one_thread
 from wardround.study import Study, cells
 
-__all__ = ["REHEARSALS", "rehearsed", "toy"]
+__all__ = ["REHEARSALS", "exchanged", "rehearsed", "toy"]
 
 
 REHEARSALS: dict[str, dict[str, Any]] = {
@@ -47,9 +47,15 @@ def toy(method: str) -> Study:
 
 def rehearsed(study: Study, rounds: int = 2) -> list[Seen]:
     """Every exchange of the first rounds and of an evaluation."""
+    with tempfile.TemporaryDirectory() as folder:
+        return exchanged(build(study, Path(folder)), rounds)
+
+
+def exchanged(built: Built, rounds: int = 2) -> list[Seen]:
+    """The same, of a study that is built already."""
     seen: list[Seen] = []
-    with one_thread(), tempfile.TemporaryDirectory() as folder:
-        built = build(study, Path(folder))
+    study = built.study
+    with one_thread():
         engine = Serial(built.host, None, built.manifest, strict=True)
         state = study.method.start(built.weights, built.cohort(0, built.sites.names, engine, watch=seen))
         for round_ in range(1, rounds + 1):

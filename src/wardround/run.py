@@ -3,8 +3,9 @@
     result = run(study, Path("runs/x"), workers=2, resume=True)
 
 A run folder holds `study.toml` (resolved), `journal.jsonl` (one line per round), `ledger/`, `checkpoints/`,
-`memory/` (what simulated sites keep), `data.json` (sizes and labels by site), `wire.json` (what crossed the wire, in
-words), `curve.json` (precision over recall, where the task has such), `model/` and, once finished, `metrics.json`.
+`memory/` (what simulated sites keep), `attempts.json` (after which rounds it was taken up again), `data.json` (sizes
+and labels by site), `wire.json` (what crossed the wire, in words), `curve.json` (precision over recall, where the task
+has such), `model/` and, once finished, `metrics.json`.
 
 Rules of this file:
 1. A round is a function of state, seed, round and site memory: run again, it gives the same bits.
@@ -15,8 +16,6 @@ Rules of this file:
 """
 
 import contextlib
-import errno
-import fcntl
 import json
 import math
 import os
@@ -26,7 +25,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 import torch
@@ -34,7 +33,7 @@ from safetensors.torch import save as save_tensors
 
 from wardround import __version__
 from wardround.build import Built, build, drawn, prefix
-from wardround.checkpoint import Checkpoint, load_newest, oldest_round, save
+from wardround.checkpoint import Checkpoint, oldest_round, save
 from wardround.core.cohort import EVALUATION, Cohort, Seen
 from wardround.core.files import write
 from wardround.core.method import Counts, Exam
@@ -42,8 +41,20 @@ from wardround.core.record import Record
 from wardround.core.weights import Weights
 from wardround.corpora.describe import describe
 from wardround.engines.inline import Pool, Serial
+from wardround.engines.remote import Remote
 from wardround.layers.ledger import Ledger
-from wardround.study import Study, StudyError
+from wardround.run_folder import (
+    NO_ROOM,
+    Result,
+    RunError,
+    attempts,
+    claim,
+    finished,
+    locked,
+    make_folder,
+    refuse_other,
+)
+from wardround.study import Study
 from wardround.wire import rows
 
 __all__ = [
@@ -52,13 +63,7 @@ __all__ = [
 ]  # fmt: skip
 
 CHECKPOINT_SECONDS = 5.0
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-LOCK = ".lock"
 PRIVATE = "Not here: {}. Each site keeps its own; in a simulation, as memory/<site>/OwnPart-*.kept in the run folder.\n"
-
-
-class RunError(RuntimeError):
-    """A run cannot start or go on; the message says what to do."""
 
 
 @dataclass(frozen=True)
@@ -81,15 +86,14 @@ class Line:
 Progress = Callable[[Line], None]
 
 
-@dataclass(frozen=True)
-class Result:
-    """How a run ended."""
+class Apart(Protocol):
+    """Real sites: how to build a study for them, and what carries its messages."""
 
-    folder: Path
-    rounds: int
-    metrics: dict[str, float]
-    rounds_to_target: int | None
-    stopped: str
+    def build(self, study: Study, out: Path) -> Built:
+        """What the coordinator has of the study."""
+
+    def engine(self, built: Built, ledger: Ledger, out: Path) -> "Serial | Pool | Remote":
+        """What carries messages to the sites."""
 
 
 def run(
@@ -103,11 +107,12 @@ def run(
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     folder: Path | None = None,
     show_errors: bool = False,
+    apart: Apart | None = None,
 ) -> Result:
     """Run a study to its end, or go on where a killed run left off."""
-    with one_thread(), _locked(out):
-        built = build(study, out)
-        checkpoint = _claim(study, out, resume=resume)
+    with one_thread(), locked(out):
+        built = apart.build(study, out) if apart else build(study, out)
+        checkpoint = claim(study, out, resume=resume)
         if checkpoint is not None and (result := finished(study, out, checkpoint.round)):
             return result
         ledger = Ledger(out / "ledger")
@@ -118,7 +123,9 @@ def run(
             "traceback": show_errors,
         }
         engine = (
-            Pool(spec, min(workers, len(built.sites.names)), built.host, ledger)
+            apart.engine(built, ledger, out)
+            if apart
+            else Pool(spec, min(workers, len(built.sites.names)), built.host, ledger)
             if workers > 1 and len(built.sites.names) > 1
             else Serial(built.host, ledger, built.manifest, strict=strict)
         )
@@ -132,47 +139,6 @@ def run(
             engine.close()
             with contextlib.suppress(OSError):  # a full disk has been told of already
                 ledger.flush()  # what was exchanged was exchanged, however the run ends
-
-
-@contextlib.contextmanager
-def _locked(out: Path) -> Iterator[None]:
-    """The run folder, ours alone; the lock goes with the process, however it ends."""
-    new = make_folder(out)
-    if not (out / "study.toml").exists() and not all(_leftover(path) for path in out.iterdir()):
-        raise RunError(f"{out} is not empty and holds no run; choose another --out")
-    with (out / LOCK).open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise RunError(f"{out} is being worked in by another process; wait for it or stop it") from None
-        try:
-            yield
-        except StudyError:
-            if new:  # a study that cannot even be built leaves nothing behind
-                (out / LOCK).unlink(missing_ok=True)
-                with contextlib.suppress(OSError):
-                    for made in new:
-                        made.rmdir()
-            raise
-
-
-def make_folder(out: Path) -> list[Path]:
-    """Make a run's folder, or see that it is one; the folders that are new, the innermost first."""
-    if out.exists() and not out.is_dir():
-        raise RunError(f"{out} is a file, not a folder; choose another --out")
-    try:
-        new = [path for path in (out, *out.parents) if not path.exists()]
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        if error.errno in NO_ROOM:
-            raise
-        raise RunError(f"{out} cannot be made: {error.strerror}; choose another --out") from None
-    return new
-
-
-def _leftover(path: Path) -> bool:
-    """Whether this can be left from a run that was killed before it was one."""
-    return path.name == LOCK or (path.name.startswith(".") and path.name.endswith(".new"))
 
 
 @contextlib.contextmanager
@@ -191,46 +157,6 @@ def show_traceback(error: BaseException) -> None:
     traceback.print_exception(error)
 
 
-def _claim(study: Study, out: Path, *, resume: bool) -> Checkpoint | None:
-    """Make the run folder ours: a new one, or one of the same study to go on with."""
-    told = out / "study.toml"
-    if told.exists() and not resume:
-        raise RunError(f"{out} holds a run already; go on with --resume, or choose another --out")
-    found = None
-    if told.exists():
-        refuse_other(study, out)
-        found = load_newest(out / "checkpoints", study.fingerprint, type(study.method).state_kind())
-        if found is not None and found.round > study.rounds:
-            raise RunError(
-                f"{told}: rounds = {study.rounds}, but {found.round} are done already; raise it or choose another --out"
-            )
-    for path, text in ((told, study.toml()), (out / "fingerprint", study.fingerprint + "\n")):  # in this order
-        if not path.exists() or path.read_text(encoding="utf-8") != text:
-            write(path, text.encode())
-    for stale in (*out.glob(".*.new"), *out.glob("checkpoints/.*.new")):  # half written when a run was killed
-        stale.unlink()
-    return found
-
-
-def refuse_other(study: Study, out: Path) -> None:
-    """Raise an error if the run in this folder is of another study."""
-    mark = out / "fingerprint"
-    if mark.exists() and mark.read_text(encoding="utf-8").strip() != study.fingerprint:
-        raise RunError(f"{out / 'study.toml'}: the run there has other settings than this study; choose another --out")
-
-
-def finished(study: Study, out: Path, done: int) -> Result | None:
-    """The result of a run that has nothing left to do, after `done` rounds."""
-    path = out / "metrics.json"
-    told = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    if told.get("rounds") != done:  # of before the rounds were raised
-        return None
-    early = study.stop is not None and study.stop.early and told["rounds_to_target"] is not None
-    if done < study.rounds and not early:
-        return None
-    return Result(out, done, told["final"], told["rounds_to_target"], told["stopped"])
-
-
 class _Kinds(list[Seen]):
     """The first exchange of each step: a whole round's would hold every site's reply."""
 
@@ -247,7 +173,7 @@ class _Loop:
         self,
         built: Built,
         out: Path,
-        engine: Serial | Pool,
+        engine: Serial | Pool | Remote,
         ledger: Ledger,
         progress: Progress | None,
         checkpoint_seconds: float,
@@ -255,6 +181,7 @@ class _Loop:
         self.built, self.out, self.engine, self.ledger = built, out, engine, ledger
         self.progress, self.pause = progress, checkpoint_seconds
         self.study, self.method = built.study, built.study.method
+        self.resumed: tuple[int, ...] = ()
         self.seen: list[Seen] | None = _Kinds()
         self.lines: list[str] = []
         self.history: list[Line] = []
@@ -265,8 +192,11 @@ class _Loop:
         self.settled = oldest_round(self.out / "checkpoints")
         round_ = checkpoint.round if checkpoint else 0
         self._journal_back_to(checkpoint)
+        self.resumed = attempts(self.out, checkpoint)
         if checkpoint is None:
-            write_json(self.out / "data.json", describe(self.built.raw, self.built.task))
+            raw, count = self.built.raw, len(names)
+            nothing = {"count": count, "sites": {}, "fingerprint": None, "problems": []}
+            write_json(self.out / "data.json", describe(raw, self.built.task) if raw else nothing)
             state: Any = self.method.start(self.built.weights, self._cohort(0, names))
             self._settle(0, state)
         else:
@@ -291,7 +221,7 @@ class _Loop:
         return self.study.stop is not None and self.study.stop.early
 
     def _cohort(self, round_: int, names: tuple[str, ...]) -> Cohort:
-        return self.built.cohort(round_, names, self.engine, (self.ledger,), self.settled, self.seen)
+        return self.built.cohort(round_, names, self.engine, (self.ledger,), self.settled, self.seen, self.resumed)
 
     def _round(self, round_: int, state: Any) -> Any:
         began = time.perf_counter()

@@ -16,7 +16,7 @@ from wardround.core.cohort import Fault
 from wardround.core.record import Message, decode
 from wardround.core.serve import step_of
 from wardround.core.site import Exchange
-from wardround.engines.inline import read_frame, write_frame
+from wardround.engines.frames import read_frame, write_frame
 from wardround.run import show_traceback
 from wardround.study import cells
 
@@ -37,7 +37,7 @@ def main() -> None:
     message: Message | None = None
     while (frame := read_frame(requests)) is not None:
         head, data = frame
-        exchange = Exchange(**head["exchange"])
+        exchange = Exchange.of(head["exchange"])
         if not head["again"]:
             message = decode(step_of(host.method, exchange.step).message, data)
         reply = host.serve(head["site"], exchange, cast("Message", message))

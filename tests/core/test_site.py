@@ -1,6 +1,8 @@
 """What a site keeps, recalls and draws depends on the exchange and on nothing else."""
 
+import json
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import cast
 
@@ -34,10 +36,18 @@ NOTHING = SiteData(train=(), test=())
 
 
 def at(
-    folder: Path, round_: int, number: int = 1, *, settled: int = 0, name: str = "a", step: str = "fit", seed: int = 0
+    folder: Path,
+    round_: int,
+    number: int = 1,
+    *,
+    settled: int = 0,
+    name: str = "a",
+    step: str = "fit",
+    seed: int = 0,
+    resumed: tuple[int, ...] = (),
 ) -> Site:
     """The site at an exchange, as a new process would find it."""
-    exchange = Exchange(step, round_, number, settled, seed)
+    exchange = Exchange(step, round_, number, settled, seed, resumed)
     return Site(name, cast("Task", None), lambda: NOTHING, Memory(folder), exchange)
 
 
@@ -103,6 +113,35 @@ def test_versions_of_a_future_that_is_run_again_are_deleted(tmp_path: Path) -> N
         at(tmp_path, round_).keep(Diary(round_))
     at(tmp_path, 2).keep(Diary(20))
     assert 20 == entry(at(tmp_path, 9))
+
+
+def test_a_site_that_misses_the_repetition_of_a_round_forgets_its_part_in_the_first_try(tmp_path: Path) -> None:
+    for round_ in (3, 4, 5):
+        at(tmp_path, round_, settled=2).keep(Diary(round_))
+    # The coordinator crashed and went on after round 4; the site was away in the new round 5.
+    assert 4 == entry(at(tmp_path, 6, settled=3, resumed=(4,)))
+    at(tmp_path, 6, settled=3, resumed=(4,)).keep(Diary(60))
+    assert 60 == entry(at(tmp_path, 7, settled=3, resumed=(4,)))
+
+
+def test_a_site_that_was_away_during_several_attempts_goes_back_as_far_as_any_of_them(tmp_path: Path) -> None:
+    for round_ in (1, 2, 3):
+        at(tmp_path, round_).keep(Diary(round_))
+    assert 1 == entry(at(tmp_path, 9, resumed=(1, 5)))
+
+
+def test_a_site_that_first_keeps_something_in_a_later_attempt_does_not_lose_it(tmp_path: Path) -> None:
+    at(tmp_path / "new", 1, resumed=(0,)).keep(Diary(1))
+    assert 1 == entry(at(tmp_path / "new", 2, resumed=(0,)))
+    assert -1 == entry(at(tmp_path / "new", 1, number=2, resumed=(0, -1)))
+
+
+def test_an_exchange_survives_being_written_down() -> None:
+    told = Exchange("fit", 3, 1, 2, 7, (0, 2))
+    assert told == Exchange.of(json.loads(json.dumps(asdict(told))))
+    for wrong in ({}, {"step": "fit"}, {**asdict(told), "round": "3"}, {**asdict(told), "resumed": [1.5]}):
+        with pytest.raises(ValueError, match="not an exchange"):
+            Exchange.of(wrong)
 
 
 def test_what_is_kept_can_be_recalled_at_once(tmp_path: Path) -> None:

@@ -157,7 +157,8 @@ def test_a_run_with_public_examples_is_another_run(tmp_path: Path) -> None:
         again.write_text(study.toml(), encoding="utf-8")
         assert (study.fingerprint, study.public) == ((known := load_study(again)[0].study).fingerprint, known.public)
     assert 7 == own.public.corpus.seed  # type: ignore[union-attr]
-    sizes = [sum(len(b.raw.raw(n)[0]) for n in b.sites.names) for b in (build(plain, tmp_path), build(drawn, tmp_path))]
+    raws = [build(study, tmp_path).raw for study in (plain, drawn)]
+    sizes = [sum(len(raw.raw(name)[0]) for name in raw.names) for raw in raws if raw is not None]
     assert sizes[0] - round(0.2 * sizes[0]) == sizes[1]
     run(drawn, tmp_path / "run")
 

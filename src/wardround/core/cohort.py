@@ -113,6 +113,7 @@ class Cohort:
     layers: tuple[Layer, ...] = ()
     quorum: int = 1
     settled: int = 0
+    resumed: tuple[int, ...] = ()
     watch: list[Seen] | None = None
     """Where to note each exchange, if anyone wants to know (`wardround protocol` does)."""
     left_out: dict[str, str] = field(default_factory=dict)
@@ -163,7 +164,7 @@ class Cohort:
     ) -> Iterator[tuple[str, R]]:
         """Checked replies in the order of names, each as soon as it and those before it are there."""
         self.exchanges += 1
-        exchange = Exchange(step.name, self.round, self.exchanges, self.settled, self.seed)
+        exchange = Exchange(step.name, self.round, self.exchanges, self.settled, self.seed, self.resumed)
         messages: Mapping[str, Message] = (
             dict.fromkeys(self.present, message)
             if isinstance(message, Message)

@@ -5,8 +5,9 @@ The coordinator's desk is a site too (`cohort.hub`): it has data, a generator an
 Rules of this file:
 1. Chance at a site comes from (seed, round, site, step) alone: the order in which sites work cannot matter.
 2. What a site keeps is a `Private` on its own disk, one version per exchange: a round that is run again after
-   a crash recalls what it recalled the first time. What it only holds is gone with the process: a method that
-   exchanges many times in a round keeps at its end, for the round is run again from its start.
+   a crash recalls what it recalled the first time, also at a site that missed the repetition. What it only holds is
+   gone with the process: a method that exchanges many times in a round keeps at its end, for the round is run again
+   from its start.
 3. Nothing that a step returns leaves unless it is the `Message` that the step declares.
 """
 
@@ -15,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeVar, cast, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeVar, cast, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -33,6 +34,8 @@ HUB = "coordinator"
 """The name of the coordinator's desk."""
 
 P = TypeVar("P", bound=Private)
+Version = tuple[int, int, int]
+"""When a record was kept: round, number of the exchange, attempt of the run."""
 
 
 class Batch(Protocol):
@@ -149,6 +152,17 @@ class Exchange:
     settled: int
     """The last round that the coordinator cannot have to repeat."""
     seed: int
+    resumed: tuple[int, ...] = ()
+    """The rounds after which the run was taken up again, in order: what sites did after them did not count."""
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> "Exchange":
+        """The exchange that another process wrote down as plain values; a `ValueError` if that is none."""
+        whole: list[Any] = [told.get(name) for name in ("round", "number", "settled", "seed")]
+        whole += told.get("resumed") or ()
+        if not isinstance(told.get("step"), str) or not all(type(number) is int for number in whole):
+            raise ValueError("this is not an exchange")
+        return cls(told["step"], whole[0], whole[1], whole[2], whole[3], tuple(whole[4:]))
 
 
 def seeded(*parts: object) -> int:
@@ -157,7 +171,7 @@ def seeded(*parts: object) -> int:
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little") >> 1
 
 
-Held = dict[type[Private], list[tuple[tuple[int, int], Private]]]
+Held = dict[type[Private], list[tuple[Version, Private]]]
 """Records that a process has at hand, by kind, each with the exchange it is of; the newest last."""
 
 
@@ -171,45 +185,72 @@ class Memory:
     def hold(self, record: Private, exchange: Exchange) -> None:
         """Remember the record until the round is over or the process ends; the one before it too, for a repeat."""
         versions = self.held.setdefault(type(record), [])
-        versions[:] = [*versions, ((exchange.round, exchange.number), record)][-2:]
+        now = (exchange.round, exchange.number, len(exchange.resumed))
+        versions[:] = [*versions, (now, record)][-2:]
 
     def keep(self, record: Private, exchange: Exchange) -> None:
         """Store the record as of this exchange; forget versions that no resumed round can ask for."""
         self.held.pop(type(record), None)
-        versions = self._versions(type(record))
-        now = (exchange.round, exchange.number)
-        write(self._path(type(record), now), seal(record.encode()))
-        needed = max((v for v in versions if v[0] <= exchange.settled), default=None)
+        kind, now = type(record), (exchange.round, exchange.number, len(exchange.resumed))
+        versions = self._versions(kind)
+        write(self._path(kind, now), seal(record.encode()))
+        valid = [version for version in versions if _counts(version, exchange) and version[:2] <= now[:2]]
+        needed = max((version for version in valid if version[0] <= exchange.settled), default=None)
         for version in versions:
-            if version > now or (needed is not None and version < needed):
-                self._path(type(record), version).unlink(missing_ok=True)
+            if version != now and (version not in valid or (needed is not None and version < needed)):
+                self._path(kind, version).unlink(missing_ok=True)
 
     def recall(self, kind: type[P], exchange: Exchange) -> P | None:
-        """The newest record of this kind from before this exchange."""
+        """The newest record of this kind from before this exchange, kept in a round that counts."""
         now = (exchange.round, exchange.number)
-        for held, record in reversed(self.held.get(kind, [])):
-            if held[0] == now[0] and held < now:
-                return cast("P", record)
-        version = max((v for v in self._versions(kind) if v < now), default=None)
+        held = [record for version, record in self.held.get(kind, []) if _of_round(version, exchange)]
+        if held:
+            return cast("P", held[-1])
+        version = max((v for v in self._versions(kind) if v[:2] < now and _counts(v, exchange)), default=None)
         return None if version is None else decode(kind, unseal(self._path(kind, version)))
 
     def holds(self, kind: type[Private], exchange: Exchange) -> bool:
         """Whether a record of this kind is held from an earlier exchange of this round."""
-        now = (exchange.round, exchange.number)
-        return any(version[0] == now[0] and version < now for version, _ in self.held.get(kind, []))
+        return any(_of_round(version, exchange) for version, _ in self.held.get(kind, []))
 
     def knows(self, kind: type[Private], exchange: Exchange) -> bool:
         """Whether there is a record of this kind from before this exchange."""
         now = (exchange.round, exchange.number)
-        return self.holds(kind, exchange) or any(version < now for version in self._versions(kind))
+        return self.holds(kind, exchange) or any(
+            version[:2] < now and _counts(version, exchange) for version in self._versions(kind)
+        )
 
-    def _versions(self, kind: type[Private]) -> list[tuple[int, int]]:
+    def undo(self, exchange: Exchange) -> None:
+        """Forget what was kept or held in an exchange that came to nothing."""
+        now = (exchange.round, exchange.number, len(exchange.resumed))
+        for versions in self.held.values():
+            versions[:] = [(version, record) for version, record in versions if version != now]
+        round_, number, attempt = now
+        for path in self.folder.glob(f"*-{round_}-{number}{f'-{attempt}' if attempt else ''}.kept"):
+            path.unlink(missing_ok=True)
+
+    def _versions(self, kind: type[Private]) -> list[Version]:
         names = [path.name for path in self.folder.iterdir()] if self.folder.is_dir() else []
         parts = [name.removesuffix(".kept").split("-") for name in names if name.endswith(".kept")]
-        return [(int(round_), int(number)) for name, round_, number in parts if name == kind.__name__]
+        return [
+            (int(round_), int(number), int(attempt[0]) if attempt else 0)
+            for name, round_, number, *attempt in parts
+            if name == kind.__name__
+        ]
 
-    def _path(self, kind: type[Private], version: tuple[int, int]) -> Path:
-        return self.folder / f"{kind.__name__}-{version[0]}-{version[1]}.kept"
+    def _path(self, kind: type[Private], version: Version) -> Path:
+        round_, number, attempt = version
+        return self.folder / f"{kind.__name__}-{round_}-{number}{f'-{attempt}' if attempt else ''}.kept"
+
+
+def _of_round(version: Version, exchange: Exchange) -> bool:
+    """Whether a version is of an earlier exchange of this very round, and not of a repetition of it."""
+    return (version[0], version[2]) == (exchange.round, len(exchange.resumed)) and version[1] < exchange.number
+
+
+def _counts(version: Version, exchange: Exchange) -> bool:
+    """Whether the run has not since gone back behind the round in which a version was kept."""
+    return all(version[0] <= round_ for round_ in exchange.resumed[version[2] :])
 
 
 class Site:

@@ -61,6 +61,10 @@ class Host:
         task = self.task_at(name) or self.task
         return Site(name, task, lambda: self.opened(name), memory, exchange, received, self.private)
 
+    def undo(self, name: str, exchange: Exchange) -> None:
+        """Have the site forget what it kept in this exchange, whose reply did not count."""
+        Memory(self.memory / file_name(name), self.held.setdefault(name, {})).undo(exchange)
+
     def serve(self, name: str, exchange: Exchange, message: Message) -> Message | Fault:
         """The site's reply, or the fault in its place."""
         try:

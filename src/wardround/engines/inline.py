@@ -10,10 +10,8 @@ pipes, in our own encoding: no pickle. A worker that dies is replaced and its si
 worker dies twice is at fault.
 """
 
-import json
 import os
 import selectors
-import struct
 import subprocess
 import sys
 from collections import deque
@@ -27,10 +25,11 @@ from wardround.core.manifest import Manifest
 from wardround.core.method import Step
 from wardround.core.record import DecodeError, Message, decode
 from wardround.core.site import Exchange
+from wardround.engines.frames import read_frame, write_frame
 from wardround.engines.host import Host
 from wardround.layers.ledger import Ledger
 
-__all__ = ["Pool", "Serial", "SiteFailed", "read_frame", "write_frame"]
+__all__ = ["Pool", "Serial", "SiteFailed"]
 
 R = TypeVar("R", bound=Message)
 
@@ -212,21 +211,3 @@ class _Worker:
         except subprocess.TimeoutExpired:
             self.process.kill()
             return self.process.wait()
-
-
-def write_frame(pipe: IO[bytes], head: Mapping[str, Any], data: bytes = b"") -> None:
-    """Two lengths, a JSON head, and data."""
-    raw = json.dumps(head).encode()
-    pipe.write(struct.pack("<QQ", len(raw), len(data)) + raw)
-    pipe.write(data)
-    pipe.flush()
-
-
-def read_frame(pipe: IO[bytes]) -> tuple[dict[str, Any], bytes] | None:
-    """The next frame, or None if the other end is gone."""
-    lengths = pipe.read(16)
-    if len(lengths) < 16:
-        return None
-    first, second = struct.unpack("<QQ", lengths)
-    raw, data = pipe.read(first), pipe.read(second)
-    return (json.loads(raw), data) if len(raw) == first and len(data) == second else None

@@ -103,8 +103,17 @@ class Ledger(Layer):
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.run = ""
+        """The run's own mark, where sites keep ledgers of many runs."""
         self._own: Chain | None = None
         self._sites: dict[str, Chain] = {}
+        self.theirs: dict[str, str] = {}
+        """The head of each real site's own chain, as its last reply told it."""
+
+    @property
+    def head(self) -> str:
+        """The head of the coordinator's chain; sites note it, so that its tail cannot be cut off unseen."""
+        return self._coordinator.head
 
     @property
     def _coordinator(self) -> Chain:
@@ -124,7 +133,8 @@ class Ledger(Layer):
 
     def arrive(self, reply: Message, name: str, exchange: Exchange) -> Message:
         """Note what came in."""
-        self._coordinator.append(_line(exchange) | {"from": name, "message": _said(reply)})
+        told = {"run": self.run, "theirs": self.theirs[name]} if name in self.theirs else {}
+        self._coordinator.append(_line(exchange) | {"from": name, "message": _said(reply)} | told)
         return reply
 
     def leave(self, reply: Message, site: Site) -> Message:
@@ -143,8 +153,9 @@ class Ledger(Layer):
 
 
 def _line(exchange: Exchange) -> dict[str, Any]:
-    time = datetime.now(UTC).isoformat(timespec="seconds")
-    return {"time": time, "round": exchange.round, "exchange": exchange.number, "step": exchange.step}
+    again = {"attempt": len(exchange.resumed)} if exchange.resumed else {}
+    told = {"round": exchange.round, "exchange": exchange.number, "step": exchange.step}
+    return {"time": datetime.now(UTC).isoformat(timespec="seconds"), **again, **told}
 
 
 def _said(message: Message) -> dict[str, Any]:

@@ -1,0 +1,160 @@
+"""A hospital's commands: unpack a kit, check everything, see and approve what would leave, join; read the ledger.
+
+wardround site init KIT.zip hospital/          writes hospital/site.toml: where the data are, labels, consent
+wardround site check hospital/ --study S.toml  what is wrong, and what would leave
+wardround site approve hospital/ S.toml        take part in this study, and in no other
+wardround site start hospital/                 joins and stays
+wardround ledger show hospital/                what left, by day
+wardround ledger verify FILE --against OTHER   that nobody changed it
+"""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from wardround.consortium.house_ledger import compared, summed
+from wardround.layers.ledger import LedgerError, verify
+from wardround.run_folder import RunError
+from wardround.study import Study, StudyError, load_study
+from wardround.wire import rows
+
+__all__ = ["ledger", "site"]
+
+site = typer.Typer(help="A hospital's own commands.", no_args_is_help=True)
+ledger = typer.Typer(help="What crossed the wire.", no_args_is_help=True)
+console = Console(markup=False, emoji=False, highlight=False, soft_wrap=True)
+
+Folder = Annotated[Path, typer.Argument(help="The site's folder.", metavar="SITE")]
+NEVER = "never leaves: text, tokens, entity strings, document ids, private records, label counts below {}"
+
+
+@site.command("init")
+def init_command(
+    kit: Annotated[Path, typer.Argument(help="The file that the coordinator sent.", metavar="KIT")],
+    folder: Annotated[Path | None, typer.Argument(help="A new folder; default: the site's name.")] = None,
+) -> None:
+    """Unpack a start-up kit and write site.toml."""
+    from wardround.consortium.kits import init_site  # noqa: PLC0415 -- an extra
+
+    place = folder or Path(kit.stem)
+    name = init_site(kit, place)
+    console.print(f"{place / 'site.toml'}: say there where the notes of {name} are, then: wardround site check {place}")
+
+
+@site.command("check")
+def check_command(
+    folder: Folder = Path(),
+    study: Annotated[Path | None, typer.Option(help="Check against this study, too.")] = None,
+    offline: Annotated[bool, typer.Option("--offline", help="Do not knock at the coordinator's address.")] = False,
+) -> None:
+    """Test everything that can be wrong, and print what a study would make leave this site."""
+    from wardround.consortium.check import checked  # noqa: PLC0415 -- an extra
+
+    told = _study(folder, study) if study else None
+    bad = 0
+    for finding in checked(folder, told, online=not offline):
+        console.print(f"{'ok ' if finding.good else 'BAD'} {finding.what}: {finding.said}")
+        bad += not finding.good
+    if bad:
+        raise RunError(f"{bad} thing{'s' * (bad > 1)} to put right")
+    if told is not None:
+        _show_leaving(folder, told)
+
+
+@site.command("approve")
+def approve_command(
+    folder: Folder, study: Annotated[Path, typer.Argument(help="The study file that the coordinator sent.")]
+) -> None:
+    """Take part in a study: this one, with exactly these settings."""
+    from wardround.consortium.check import checked  # noqa: PLC0415 -- an extra
+    from wardround.consortium.kits import approve  # noqa: PLC0415
+
+    told = _study(folder, study)
+    problems = [f"{found.what}: {found.said}" for found in checked(folder, told, online=False) if not found.good]
+    if problems:
+        raise RunError("\n".join(["not approved:", *problems]))
+    _show_leaving(folder, told)
+    mark = approve(folder, told)
+    console.print(f"approved {told.name} ({mark[:16]}…); take it back by deleting {folder / 'approved' / mark}.toml")
+
+
+@site.command("start")
+def start_command(folder: Folder = Path()) -> None:
+    """Join the consortium, and stay."""
+    from wardround.consortium.check import checked  # noqa: PLC0415 -- an extra
+    from wardround.consortium.settings import read_site  # noqa: PLC0415
+
+    name = read_site(folder).name
+    problems = [f"{found.what}: {found.said}" for found in checked(folder, None) if not found.good]
+    if problems:
+        raise RunError("\n".join(problems))
+    module = "wardround.consortium.site_start"
+    os.execv(sys.executable, [sys.executable, "-m", module, str(folder), name])  # noqa: S606
+
+
+def _study(folder: Path, path: Path) -> Study:
+    """The study as this site reads it: what it names is looked for in the site's folder."""
+    found = load_study(path, beside=folder)
+    if len(found) > 1:
+        raise StudyError(str(path), [f"is a grid of {len(found)} runs; ask the coordinator for one study at a time"])
+    return found[0].study
+
+
+def _show_leaving(folder: Path, study: Study) -> None:
+    from wardround.consortium.check import leaving  # noqa: PLC0415 -- an extra
+    from wardround.consortium.settings import read_site  # noqa: PLC0415
+
+    settings = read_site(folder)
+    seen = leaving(folder, settings, study)
+    table = Table("step", "message", "field", "shape", "bytes", "seen", "reveals", box=None)
+    for row in rows(seen):
+        if row.direction == "from site":
+            table.add_row(row.step, row.message, row.field, row.shape, row.bytes, row.seen, row.reveals)
+    Console(width=200, markup=False, highlight=False).print(table)
+    each = {found.step: found.reply.nbytes for found in seen}
+    tested = each.pop("evaluate", 0)
+    console.print(
+        f"per round: {sum(each.values()):,} bytes leave this site, and {tested:,} when the model is tried;\n"
+        + NEVER.format(settings.consent.smallest_count)
+    )
+
+
+@ledger.command("show")
+def show_command(
+    path: Annotated[Path, typer.Argument(help="A site's folder, or a ledger file.", metavar="SITE|FILE")],
+) -> None:
+    """Show what left, by day, study and message."""
+    table = Table("day", "study", "message", "times", "bytes", "reveals", box=None)
+    for (day, study, kind), sent in summed(_ledger(path)).items():
+        words = "; ".join(f"{name}: {what}" for name, what in sent.reveals.items())
+        table.add_row(day, study, kind, f"{sent.times:,}", f"{sent.bytes:,}", words)
+    Console(width=200, markup=False, highlight=False).print(table)
+
+
+@ledger.command("verify")
+def verify_command(
+    path: Annotated[Path, typer.Argument(help="A site's folder, or a ledger file.", metavar="SITE|FILE")],
+    against: Annotated[Path | None, typer.Option(help="The other side's ledger: a cut tail shows only there.")] = None,
+) -> None:
+    """Verify that no line was changed, put in or taken out."""
+    file = _ledger(path)
+    try:
+        console.print(f"{file}: {verify(file):,} lines, the chain is intact")
+        if against is not None:
+            other = _ledger(against)
+            console.print(f"{other} has noted the head of it {compared(file, other):,} times, and each is there")
+    except LedgerError as error:
+        raise RunError(str(error)) from None
+
+
+def _ledger(path: Path) -> Path:
+    places = (path, path / "ledger" / "site.jsonl", path / "ledger" / "coordinator.jsonl")
+    found = next((place for place in places if place.is_file()), None)
+    if found is None:
+        raise RunError(f"{path}: there is no ledger; name a site's folder, a run folder or a file")
+    return found

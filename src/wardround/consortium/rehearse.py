@@ -1,0 +1,67 @@
+"""A consortium on one machine: coordinator and sites as local processes, over real mutual TLS, gone afterwards.
+
+with Rehearsal(folder, study) as rehearsal:
+    submit(study, out, rehearsal.over)
+"""
+
+import socket
+import sys
+from pathlib import Path
+from typing import Any, Self
+
+from wardround.build import build
+from wardround.consortium.kits import approve, init_site, new_consortium
+from wardround.consortium.site_start import commands
+from wardround.consortium.submit import Consortium
+from wardround.engines.frames import DOOR, door_of
+from wardround.engines.processes import Programs
+from wardround.study import Study, cells
+
+__all__ = ["Rehearsal", "generated"]
+
+CLINIC = {"name": "clinic", "hospitals": 3, "documents": 60, "test_documents": 30}
+MADE = ("clinic", "synthetic")  # corpora that are generated anyway
+
+
+def generated(study: Study, folder: Path) -> Study:
+    """The study on generated notes; its own corpus is kept if that is generated already."""
+    if study.resolved["corpus"]["name"] in MADE:
+        return study
+    tables: dict[str, Any] = {**study.resolved, "corpus": dict(CLINIC)}
+    tables.pop("partition", None)
+    return cells(tables, where=study.name, folder=folder)[0].study
+
+
+class Rehearsal:
+    """All processes of a consortium, each site with its share of the study's generated notes."""
+
+    def __init__(self, folder: Path, study: Study, beside: Path) -> None:
+        names = build(study, folder / "names").sites.names
+        with socket.socket() as found:
+            found.bind(("127.0.0.1", 0))
+            port = found.getsockname()[1]
+        centre = folder / "consortium"
+        kits = new_consortium(centre, "rehearsal", names, "127.0.0.1", port)
+        self.over = Consortium(centre)
+        board = {"coordinator": [sys.executable, "-m", "wardround.consortium.switchboard", str(centre)]}
+        self.programs = [Programs(board, {}, folder / "printed.txt")]
+        for name, kit in zip(names, kits, strict=True):
+            place = folder / "sites" / name
+            init_site(kit, place)
+            # Generated notes have no patients whose counts would have to stay small.
+            told = f'name = "{name}"\n[data]\nshare = true\n[consent]\nsmallest_count = 0\n'
+            (place / "site.toml").write_text(told, encoding="utf-8")
+            for module in beside.glob("*.py"):
+                (place / module.name).write_bytes(module.read_bytes())
+            approve(place, study)
+            door = {DOOR: str(door_of(place))}
+            self.programs.append(Programs(commands(place, name), door, folder / "printed.txt"))
+
+    def __enter__(self) -> Self:
+        for programs in self.programs:
+            programs.look()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for programs in reversed(self.programs):
+            programs.stop()

@@ -1,0 +1,170 @@
+"""A site's own settings, `site.toml`: where its data are, what its labels mean, and what it consents to.
+
+    name = "a"
+    workers = 1                     # threads for training; results are equal bit for bit with equal numbers
+
+    [data]                          # as [corpus] in a study; paths start at this file
+    format = "csv"
+    train = "train.csv"
+    test = "test.csv"
+
+    [labels]                        # the site's word = the study's
+    Medication = "DRUG"
+
+    [consent]
+    steps = "any"                   # or a list: ["fit", "evaluate"]
+    messages = "any"                # or a list of what may leave: ["Update", "Counts"]
+    smallest_count = 10             # labels with fewer examples are left out of what is told
+
+In a rehearsal `[data]` may say `share = true`: the site takes its part of the study's own corpus.
+"""
+
+import dataclasses
+import difflib
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from wardround.corpora.document import Document
+from wardround.corpora.federation import Raw, Sites, federate, opened, pooled
+from wardround.corpora.reading import Problems
+from wardround.study import Study, StudyError, cells
+
+__all__ = ["Consent", "SiteSettings", "read_site", "site_study"]
+
+KNOWN = {"name", "workers", "data", "labels", "consent"}
+CONSENT = {"steps", "messages", "smallest_count"}
+
+
+@dataclass(frozen=True)
+class Consent:
+    """What a site takes part in, and what may leave it, whatever has been approved."""
+
+    steps: tuple[str, ...] | Literal["any"] = "any"
+    messages: tuple[str, ...] | Literal["any"] = "any"
+    smallest_count: int = 10
+
+    def allows(self, step: str, reply: str) -> bool:
+        """Whether this step may be taken and this kind of message may leave."""
+        return (self.steps == "any" or step in self.steps) and (self.messages == "any" or reply in self.messages)
+
+
+@dataclass(frozen=True)
+class SiteSettings:
+    """`site.toml`, checked."""
+
+    folder: Path
+    name: str
+    workers: int = 1
+    data: Mapping[str, Any] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    consent: Consent = Consent()
+
+    def examples(self, study: Study) -> tuple[Raw, Raw]:
+        """The site's training and test examples as this study's task takes them."""
+        if self.data.get("share"):
+            sites = federate(opened(study.corpus), study.partition, study.seed, study.public)
+            if self.name not in sites.names:
+                known = ", ".join(sites.names[:10])
+                raise ValueError(f"data.share: the study's corpus has no site {self.name!r}; it has {known}")
+            return sites.raw(self.name)
+        tables = {**study.resolved, "corpus": dict(self.data)}
+        tables.pop("partition", None)
+        reader = cells(tables, where=str(self.folder / "site.toml"), folder=self.folder)[0].study.corpus
+        if self.labels:
+            if not hasattr(reader, "documents"):
+                raise ValueError("labels cannot be renamed in a corpus that has no documents; take out [labels]")
+            reader = _Renamed(reader, self.labels)
+        corpus = opened(reader)
+        return pooled(Sites(corpus.names(), corpus.open)).raw("pooled")
+
+
+class _Renamed:
+    """A reader whose labels, entity types and relation types are the study's words for the site's."""
+
+    def __init__(self, reader: Any, words: Mapping[str, str]) -> None:
+        self.reader, self.words = reader, words
+
+    @property
+    def splits(self) -> Sequence[str]:
+        return tuple(self.reader.splits)
+
+    @property
+    def labels(self) -> Sequence[str]:
+        return [self.words.get(label, label) for label in self.reader.labels]
+
+    def documents(self, split: str, problems: Problems | None = None) -> Iterator[Document]:
+        for document in self.reader.documents(split, problems):
+            yield dataclasses.replace(
+                document,
+                labels=tuple(self.words.get(label, label) for label in document.labels),
+                entities=tuple(dataclasses.replace(e, type=self.words.get(e.type, e.type)) for e in document.entities),
+                relations=tuple(
+                    dataclasses.replace(r, type=self.words.get(r.type, r.type)) for r in document.relations
+                ),
+            )
+
+
+def read_site(folder: Path) -> SiteSettings:
+    """The settings in this folder, or all that is wrong with them."""
+    path = folder / "site.toml"
+    try:
+        told = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except FileNotFoundError:
+        raise StudyError(str(path), ["there is no such file; make it with: wardround site init KIT"]) from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise StudyError(str(path), [f"cannot be read: {error}"]) from None
+    problems = [*_unknown("", told, KNOWN), *_unknown("consent.", _table(told, "consent"), CONSENT)]
+    problems += [
+        f"{key} should be a table" for key in ("data", "labels", "consent") if not isinstance(told.get(key, {}), dict)
+    ]
+    name, workers, labels, consent = (
+        told.get("name"),
+        told.get("workers", 1),
+        _table(told, "labels"),
+        _table(told, "consent"),
+    )
+    if not isinstance(name, str):
+        problems.append("name is missing: the site's name in the consortium")
+    if type(workers) is not int or workers < 1:
+        problems.append(f"workers = {workers!r}: should be 1 or more")
+    if not _table(told, "data"):
+        problems.append('[data] is missing: say where the notes are, e.g. format = "csv", train = "…", test = "…"')
+    problems += [
+        f"labels.{key} = {value!r}: should be the study's label"
+        for key, value in labels.items()
+        if not isinstance(value, str)
+    ]
+    smallest = consent.get("smallest_count", 10)
+    if type(smallest) is not int or smallest < 0:
+        problems.append(f"consent.smallest_count = {smallest!r}: should be a whole number")
+    for key in ("steps", "messages"):
+        value = consent.get(key, "any")
+        if value != "any" and not (isinstance(value, list) and all(isinstance(item, str) for item in value)):
+            problems.append(f'consent.{key} = {value!r}: should be "any" or a list of names')
+    if problems:
+        raise StudyError(str(path), problems)
+    chosen = {
+        key: value if value == "any" else tuple(value) for key, value in consent.items() if key != "smallest_count"
+    }
+    return SiteSettings(folder, str(name), workers, told["data"], labels, Consent(**chosen, smallest_count=smallest))
+
+
+def _table(told: Mapping[str, Any], key: str) -> dict[str, Any]:
+    found = told.get(key)
+    return found if isinstance(found, dict) else {}
+
+
+def _unknown(prefix: str, told: Mapping[str, Any], known: set[str]) -> Iterator[str]:
+    for key in told:
+        if key not in known:
+            near = difflib.get_close_matches(key, known, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(sorted(known))}"
+            yield f"{prefix}{key} is unknown; {hint}"
+
+
+def site_study(folder: Path, text: str, where: str) -> Study:
+    """A study as this site reads it: files and modules that it names are looked for in the site's folder."""
+    return cells(tomllib.loads(text), where=where, folder=folder)[0].study

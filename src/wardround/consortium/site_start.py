@@ -1,0 +1,60 @@
+"""What `wardround site start` becomes: it keeps the site process and NVFlare's client running, and ends both.
+
+python -m wardround.consortium.site_start FOLDER
+"""
+
+import fcntl
+import signal
+import sys
+import threading
+from pathlib import Path
+
+from wardround.consortium.switchboard import say
+from wardround.engines.frames import DOOR, door_of
+from wardround.engines.processes import Programs
+
+__all__ = ["main"]
+
+NAMES = {"process": "the site process", "client": "NVFlare's client"}
+
+
+def commands(folder: Path, name: str) -> dict[str, list[str]]:
+    """The two programs of a site."""
+    kit = folder / "kit"
+    settings = ["--set", "secure_train=true", f"uid={name}", "org=wardround", "config_folder=config"]
+    program = "nvflare.private.fed.app.client.client_train"
+    client = [sys.executable, "-m", "wardround.engines.flare", program, "-m", str(kit), "-s", "fed_client.json"]
+    return {
+        "process": [sys.executable, "-m", "wardround.consortium.site_process", str(folder)],
+        "client": [*client, *settings],
+    }
+
+
+def main() -> None:
+    """Run a site until interrupted."""
+    folder, name = Path(sys.argv[1]).resolve(), sys.argv[2]
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    with (folder / ".lock").open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            sys.exit(f"{folder}: this site is running already")
+
+        def died(program: str, code: int) -> None:
+            say(f"{NAMES[program]} ended (code {code}); it is being started again")
+
+        door = door_of(folder)
+        with Programs(commands(folder, name), {DOOR: str(door)}, folder / "printed.txt", died) as programs:
+            say(f"{name}: joining; what leaves is written to {folder / 'ledger' / 'site.jsonl'}")
+            while True:
+                programs.look()
+                if stop.wait(0.2):
+                    break
+            say("stopping")
+        door.unlink(missing_ok=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,164 @@
+"""Running a study over real sites: wait for them, run, wait again when too few are left, go on.
+
+over = Consortium(folder)
+result = submit(study, out, over, wait=600.0, say=print)
+"""
+
+import fcntl
+import json
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from wardround.build import Built, build_apart
+from wardround.consortium.deployed import study_hash
+from wardround.core.cohort import BelowQuorum
+from wardround.core.files import write
+from wardround.engines.frames import dial, door_of
+from wardround.engines.remote import PATIENCE, Remote
+from wardround.layers.ledger import Ledger
+from wardround.run import Progress, Result, run
+from wardround.run_folder import RunError
+from wardround.study import Study
+
+__all__ = ["Consortium", "asked", "consortium_at", "gone", "submit"]
+
+Say = Callable[[str], None]
+
+
+@dataclass
+class Consortium:
+    """The sites of a consortium, as `run` takes them."""
+
+    folder: Path
+    deadline: float = 3600.0
+    patience: float = PATIENCE
+    names: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.names = tuple(sorted(consortium_at(self.folder)["sites"]))
+
+    def build(self, study: Study, out: Path) -> Built:
+        """What the coordinator has of the study: no data."""
+        return build_apart(study, out, self.names)
+
+    def engine(self, built: Built, ledger: Ledger, out: Path) -> Remote:
+        """The lines to the sites."""
+        remote = self.remote(built.study, out, manifest=built.manifest, ledger=ledger)
+        ledger.run = remote.told["run"]
+        return remote
+
+    def remote(self, study: Study, out: Path, **options: Any) -> Remote:
+        """The lines to the sites, for this run and no other: sites keep apart what they keep for each."""
+        mark = out / "run.id"
+        if not mark.exists():
+            write(mark, secrets.token_hex(8).encode())
+        run_id = mark.read_text(encoding="ascii")
+        door = door_of(self.folder)
+        return Remote(door, study_hash(study), run_id, deadline=self.deadline, patience=self.patience, **options)
+
+
+def consortium_at(folder: Path) -> dict[str, Any]:
+    """What a consortium's folder says of it."""
+    path = folder / "consortium.json"
+    if not path.exists():
+        raise RunError(f"{folder} holds no consortium; make one with: wardround consortium new")
+    told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return told
+
+
+def submit(
+    study: Study,
+    out: Path,
+    over: Consortium,
+    *,
+    wait: float = 600.0,
+    resume: bool = False,
+    progress: Progress | None = None,
+    say: Say = lambda _: None,
+) -> Result:
+    """Run a study over the consortium's sites; below the quorum, wait for them to come back, but not for ever."""
+    over.build(study, out)  # its mistakes come before any waiting
+    began = (out / "study.toml").exists()
+    if began and not resume:
+        raise RunError(f"{out} holds a run already; go on with --resume, or choose another --out")
+    while True:
+        try:
+            if not (began and _done(study, out)):
+                wait_for_sites(study, out, over, wait, say)
+            return run(study, out, resume=resume, progress=progress, checkpoint_seconds=0.0, apart=over)
+        except BelowQuorum as error:
+            say(f"{error}; waiting for sites to come back")
+            resume = True
+
+
+def _done(study: Study, out: Path) -> bool:
+    path = out / "metrics.json"
+    return path.exists() and json.loads(path.read_text(encoding="utf-8"))["rounds"] >= study.rounds
+
+
+def wait_for_sites(study: Study, out: Path, over: Consortium, wait: float, say: Say) -> None:
+    """Wait until all sites are ready, or until the time is up and the quorum is."""
+    out.mkdir(parents=True, exist_ok=True)
+    remote = over.remote(study, out)
+    end = time.monotonic() + wait
+    until = time.strftime("%H:%M", time.localtime(time.time() + wait))
+    last = ""
+    try:
+        while True:
+            found = remote.ready(over.names)
+            missing = {name: why for name, why in found.items() if why is not None}
+            ready = len(found) - len(missing)
+            if not missing:
+                say(f"all {ready} sites are ready")
+                return
+            reasons = "; ".join(f"{name}: {why}" for name, why in missing.items())
+            refused = [name for name, why in missing.items() if why and why.code == "refused"]
+            if (said := f"{ready} of {len(found)} sites ready, waiting until {until} ({reasons})") != last:
+                say(said)
+                last = said
+            # Who refuses will not change his mind by being waited for, unless he is needed.
+            if ready >= study.sites.quorum and (time.monotonic() >= end or len(refused) == len(missing)):
+                say(f"going on with {ready} of {len(found)} sites, the quorum is {study.sites.quorum}")
+                return
+            if time.monotonic() >= end:
+                raise RunError(
+                    f"{ready} of {len(found)} sites are ready, the quorum is {study.sites.quorum}: {reasons}; "
+                    f"nothing was started, or nothing is lost: try again later with --resume"
+                )
+            time.sleep(0.5)
+    finally:
+        remote.close()
+
+
+def asked(folder: Path, what: str) -> dict[str, Any]:
+    """What the coordinator's process says to a question of one word."""
+    try:
+        with dial(door_of(folder), timeout=10.0) as line:
+            line.send({what: True})
+            said = line.receive()
+    except OSError:
+        said = None
+    if said is None:
+        raise RunError(
+            f"the coordinator of {folder} is not running; start it with: wardround coordinator start {folder}"
+        )
+    return said[0]
+
+
+def gone(folder: Path, seconds: float) -> bool:
+    """Whether the coordinator's process has ended, or does within these seconds."""
+    end = time.monotonic() + seconds
+    with (folder / ".lock").open("a") as file:
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > end:
+                    return False
+                time.sleep(0.1)
+            else:
+                return True

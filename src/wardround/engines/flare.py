@@ -1,0 +1,175 @@
+"""NVFlare as the wire: a pipe at the coordinator, a door at each site, and nothing of ours in between.
+
+    study ── run loop ── Pipe (NVFlare's server job) ══ mutual TLS ══ Door (NVFlare's client job) ── site process
+
+Rules of this file:
+1. A pipe and a door carry frames and do not look into them. Models, data and memory live in our own processes, on
+   whose local sockets (`WARDROUND_DOOR`) both ends knock: what befalls an NVFlare process loses nothing.
+2. One job per site: a killed job process fails its whole job, so a job is as small as it can be, and is submitted
+   anew by the switchboard. A job carries configuration, never code.
+3. Messages are pushed (auxiliary requests), not fetched by polling: an exchange takes as long as its bytes.
+4. A door answers with the site process's frame or with one of our codes: no exception text travels.
+5. No torch here: NVFlare's processes stay small.
+"""
+
+import os
+import runpy
+import selectors
+import socket
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from nvflare.apis.event_type import EventType
+from nvflare.apis.executor import Executor
+from nvflare.apis.fl_constant import ReturnCode
+from nvflare.apis.fl_context import FLContext
+from nvflare.apis.impl.controller import Controller
+from nvflare.apis.shareable import Shareable, make_reply
+from nvflare.apis.signal import Signal
+
+from wardround.engines.frames import DOOR, Line, dial
+from wardround.engines.processes import end_with_parent
+
+__all__ = ["Door", "Pipe"]
+
+TOPIC = "wardround"
+PING_SECONDS = 3.0
+MISSED_PINGS = 3  # then the site is gone, and the job with it: a new one begins when it is back
+GONE_SECONDS = 30.0  # a switchboard that is away for longer will start new jobs when it is back
+TRIES = 2  # as often as the pool asks a worker that dies
+
+
+class Pipe(Controller):  # type: ignore[misc]  # NVFlare has no types
+    """The coordinator's end of the line to one site: frames from our socket to the site's door and back."""
+
+    def __init__(self, site: str) -> None:
+        super().__init__()
+        self.site = site
+
+    def start_controller(self, fl_ctx: FLContext) -> None:
+        """Nothing to prepare."""
+
+    def stop_controller(self, fl_ctx: FLContext) -> None:
+        """Nothing to tidy up."""
+
+    def control_flow(self, abort_signal: Signal, fl_ctx: FLContext) -> None:
+        """Offer the line to the switchboard, again and again, until the job is to end."""
+        seen = time.monotonic()
+        while not abort_signal.triggered and self._ask({"ping": True, "seconds": 2.0}, b"", fl_ctx)[0].get("fault"):
+            if time.monotonic() - seen > GONE_SECONDS:
+                return
+            time.sleep(0.05)  # until the site's job process is up
+        while not abort_signal.triggered and time.monotonic() - seen < GONE_SECONDS:
+            try:
+                with dial(Path(os.environ[DOOR])) as line:
+                    line.send({"pipe": self.site})
+                    there = self._serve(line, abort_signal, fl_ctx)
+                    seen = time.monotonic()
+                if not there:
+                    with dial(Path(os.environ[DOOR])) as line:
+                        line.send({"over": self.site})
+                    return
+            except OSError:  # the switchboard is being started again
+                time.sleep(0.2)
+
+    def _serve(self, line: Line, abort_signal: Signal, fl_ctx: FLContext) -> bool:
+        """Carry frames until whoever holds the other end hangs up (True) or the site is gone (False).
+
+        An answer that nobody waits for any more is dropped.
+        """
+        missed, pinged = 0, time.monotonic()
+        wake, woken = socket.socketpair()
+        answers: list[tuple[dict[str, Any], bytes]] = []
+        with selectors.DefaultSelector() as selector, wake, woken:
+            selector.register(line, selectors.EVENT_READ)
+            selector.register(woken, selectors.EVENT_READ)
+            while not abort_signal.triggered:
+                for key, _ in selector.select(0.5):
+                    if key.fileobj is woken:
+                        woken.recv(1)
+                        line.send(*answers.pop(0))
+                        continue
+                    frame = line.receive()
+                    if frame is None:
+                        return True
+
+                    def carry(head: dict[str, Any], data: bytes) -> None:
+                        answers.append(self._ask(head, data, fl_ctx))
+                        try:
+                            wake.send(b"!")
+                        except OSError:  # hung up
+                            return
+
+                    threading.Thread(target=carry, args=frame, daemon=True).start()
+                if time.monotonic() - pinged > (PING_SECONDS if missed == 0 else 0.4):
+                    there = "fault" not in self._ask({"ping": True, "seconds": PING_SECONDS}, b"", fl_ctx)[0]
+                    missed, pinged = 0 if there else missed + 1, time.monotonic()
+                    if missed == MISSED_PINGS:
+                        return False
+        return False
+
+    def _ask(self, head: dict[str, Any], data: bytes, fl_ctx: FLContext) -> tuple[dict[str, Any], bytes]:
+        request = Shareable()
+        request["head"], request["data"] = head, data
+        timeout, began = float(head["seconds"]), time.monotonic()
+        replies = fl_ctx.get_engine().send_aux_request([self.site], TOPIC, request, timeout, fl_ctx, optional=True)
+        reply = (replies or {}).get(self.site)
+        code = ReturnCode.COMMUNICATION_ERROR if reply is None else reply.get_return_code()
+        if reply is not None and code == ReturnCode.OK:
+            return dict(reply["head"]), bytes(reply["data"])
+        late = code == ReturnCode.TIMEOUT and time.monotonic() - began > 0.9 * timeout  # NVFlare says it too early, too
+        return {"fault": "late" if late else "lost", "ask": head.get("ask")}, b""
+
+
+class Door(Executor):  # type: ignore[misc]  # NVFlare has no types
+    """The site's end: frames from the coordinator to the hospital's own site process, and its answers back."""
+
+    def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
+        """Open when the job starts."""
+        if event_type == EventType.START_RUN:
+            fl_ctx.get_engine().register_aux_message_handler(TOPIC, self.answer)
+
+    def execute(self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal) -> Shareable:  # noqa: ARG002
+        """Tasks are not how we speak."""
+        return make_reply(ReturnCode.TASK_UNKNOWN)
+
+    def answer(self, topic: str, request: Shareable, fl_ctx: FLContext) -> Shareable:  # noqa: ARG002
+        """The site process's answer, or a code; a process that dies over a message is asked once more."""
+        head, data = dict(request["head"]), bytes(request["data"])
+        if "ping" in head:
+            return _reply({}, b"")
+        end = time.monotonic() + float(head["seconds"])
+        tries = 0
+        answer: tuple[dict[str, Any], bytes] | None = None
+        while answer is None and tries < TRIES and time.monotonic() < end:
+            try:
+                with dial(Path(os.environ[DOOR])) as line:
+                    line.send(head, data)
+                    answer = line.receive()
+                    tries += 1
+            except OSError:  # it is being started again
+                pass
+            if answer is None:
+                time.sleep(0.3)  # a dying process may still accept a call for a moment
+        return _reply(*(answer or ({"fault": "died", "ask": head.get("ask")}, b"")))
+
+
+def _reply(head: dict[str, Any], data: bytes) -> Shareable:
+    reply = make_reply(ReturnCode.OK)
+    reply["head"], reply["data"] = head, data
+    return reply
+
+
+def main() -> None:
+    """Run one of NVFlare's own programs: it ends with the process that started it."""
+    program, *arguments = sys.argv[1:]
+    end_with_parent()
+    sys.argv = [program, *arguments]
+    runpy.run_module(program, run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    main()

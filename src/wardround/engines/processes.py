@@ -1,0 +1,124 @@
+"""Processes of ours and of NVFlare's: started together, restarted when they die, and none left behind.
+
+with Programs({"client": [...]}, environment) as programs:
+    while not stop.wait(0.2):
+        programs.look()              # starts again what has died
+"""
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Self
+
+__all__ = ["Programs", "descendants", "end_with_parent"]
+
+PATIENCE = 8.0  # what NVFlare needs to end in good order
+PAUSES = (0.2, 1.0, 5.0, 15.0, 30.0)  # before a program that keeps dying is started again
+STEADY = 60.0  # seconds after which a program counts as one that does not
+
+
+def end_with_parent() -> None:
+    """Ask the kernel to end this process when its parent ends, however that ends."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
+def descendants(pid: int) -> list[int]:
+    """All processes that this one started, and those that they started."""
+    children: dict[int, list[int]] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError, ValueError):
+            fields = (folder / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+            children.setdefault(int(fields[1]), []).append(int(folder.name))
+    found, waiting = [], [pid]
+    while waiting:
+        for child in children.get(waiting.pop(), []):
+            found.append(child)
+            waiting.append(child)
+    return found
+
+
+class Programs:
+    """Some programs that are kept running."""
+
+    def __init__(
+        self,
+        commands: Mapping[str, Sequence[str]],
+        environment: Mapping[str, str],
+        log: Path,
+        told: Callable[[str, int], None] = lambda _name, _code: None,
+    ) -> None:
+        self.commands, self.environment, self.log, self.told = commands, environment, log, told
+        self.running: dict[str, subprocess.Popen[bytes]] = {}
+        self.began: dict[str, float] = {}
+        self.deaths: dict[str, int] = dict.fromkeys(commands, 0)
+        self.due: dict[str, float] = dict.fromkeys(commands, 0.0)
+
+    def look(self) -> None:
+        """Start what is not running; one that keeps dying after a longer and longer pause."""
+        now = time.monotonic()
+        for name in self.commands:
+            process = self.running.get(name)
+            if process is not None and (code := process.poll()) is not None:
+                del self.running[name]
+                steady = now - self.began[name] > STEADY
+                self.deaths[name] = 0 if steady else self.deaths[name] + 1
+                self.due[name] = now + PAUSES[min(self.deaths[name], len(PAUSES) - 1)]
+                self.told(name, code)
+            if name not in self.running and now >= self.due[name]:
+                self.began[name] = now
+                self.running[name] = self._start(name)
+
+    def _start(self, name: str) -> "subprocess.Popen[bytes]":
+        with self._said() as said:
+            return subprocess.Popen(
+                self.commands[name], env={**os.environ, **self.environment}, stdin=subprocess.DEVNULL, stdout=said,
+                stderr=said, start_new_session=True,
+            )  # fmt: skip
+
+    def _said(self) -> IO[bytes]:
+        """Where NVFlare and Python may print what our users need not read."""
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        return self.log.open("ab")
+
+    def stop(self) -> None:
+        """End all programs and whatever they started: politely, then for certain."""
+        pids = {process.pid for process in self.running.values()}
+        pids |= {child for pid in pids for child in descendants(pid)}
+        for pid in pids:
+            _signal(pid, signal.SIGTERM)
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end and any(map(_alive, pids)):
+            for process in self.running.values():
+                process.poll()
+            time.sleep(0.05)
+        for pid in pids:
+            _signal(pid, signal.SIGKILL)
+        for process in self.running.values():
+            process.wait()
+        self.running.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+def _signal(pid: int, number: int) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True

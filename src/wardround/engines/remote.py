@@ -1,0 +1,213 @@
+"""The engine of real sites: frames to a switchboard's pipes, whatever lies behind them.
+
+Rules of this file:
+1. An ask has a number drawn at random, and only a reply that repeats it counts: an old reply is not looked at.
+2. A pipe that breaks is asked for again, and the same ask sent again: a site answers the same ask with the same
+   reply. So a killed process in between costs seconds, and no site its place in the round.
+3. What a site may say besides its message is one of the codes below; the words for it are ours.
+4. A site hears which of its replies did not arrive, and forgets what it kept then: it was not in that round.
+5. Nothing waits without end: an exchange has a deadline, and a site that is away has less than that.
+"""
+
+import queue
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from wardround import __version__
+from wardround.core.cohort import Fault
+from wardround.core.manifest import Manifest
+from wardround.core.method import Step
+from wardround.core.record import DecodeError, Message, decode
+from wardround.core.site import Exchange
+from wardround.engines.frames import Line, dial
+from wardround.layers.ledger import Ledger
+
+__all__ = ["CODES", "Remote"]
+
+R = TypeVar("R", bound=Message)
+Code = Literal["failed", "refused", "invalid", "late", "lost"]
+
+PATIENCE = 60.0  # what a new job needs, and a client that is started again
+AWAY = 1.0  # what a site gets that was away the last time
+SLACK = 2.0
+
+CODES: dict[str, tuple[Code, str]] = {
+    "absent": ("lost", "it is not connected"),
+    "consent": ("refused", "its consent does not allow this"),
+    "data": ("refused", "it has no usable data for this task; there: wardround site check"),
+    "died": ("lost", "its site process died twice over this message; out of memory?"),
+    "disk": ("failed", "it has no room left on its disk, and sent nothing"),
+    "failed": ("failed", "an error in the step; its own log says where"),
+    "late": ("late", "no reply within the deadline"),
+    "lost": ("lost", "the connection to it broke"),
+    "message": ("invalid", "the message that it received does not fit the study"),
+    "result": ("invalid", "its result does not fit the study (NaN, shape or count), and it sent nothing"),
+    "replayed": ("invalid", "it answered another message than the one it was sent"),
+    "stale": ("refused", "the message is of an exchange that is over"),
+    "study": ("refused", "it has not approved this study; there: wardround site approve"),
+    "version": ("refused", "it runs another version of wardround"),
+}
+"""All that a site or the way to it can say instead of a message, and what it means."""
+
+
+class Remote:
+    """Carries messages to real sites through the switchboard at `door`."""
+
+    def __init__(
+        self,
+        door: Path,
+        study: str,
+        run: str,
+        *,
+        manifest: Manifest | None = None,
+        ledger: Ledger | None = None,
+        deadline: float = 3600.0,
+        patience: float = PATIENCE,
+    ) -> None:
+        self.door, self.manifest, self.ledger = door, manifest, ledger
+        self.deadline, self.patience = deadline, patience
+        self.told = {"version": __version__, "study": study, "run": run}
+        self.lines: dict[str, Line] = {}
+        self.away: set[str] = set()
+        self.void: dict[str, list[dict[str, Any]]] = {}
+        """Exchanges of which each site's reply did not arrive: what it kept in them does not count."""
+
+    def deliver(
+        self, exchange: Exchange, step: Step[Any, R], messages: Mapping[str, Message]
+    ) -> Iterable[tuple[str, R | Fault]]:
+        """Each site's reply as it comes in; what is not there at the deadline is a fault."""
+        encoded = {id(message): message.encode() for message in {id(m): m for m in messages.values()}.values()}
+        head: dict[str, Any] = {"exchange": asdict(exchange), "ledger": self.ledger.head if self.ledger else ""}
+        replies: queue.Queue[tuple[str, dict[str, Any], bytes]] = queue.Queue()
+
+        def one(name: str, data: bytes) -> None:
+            told = {**head, "void": self.void.get(name, [])}
+            replies.put((name, *self._ask(name, told, data, self.deadline)))
+
+        for name, message in messages.items():
+            threading.Thread(target=one, args=(name, encoded[id(message)]), daemon=True).start()
+        for _ in messages:
+            name, said, data = replies.get()
+            if said.get("fault") in ("late", "lost", "absent"):
+                self.void.setdefault(name, []).append(head["exchange"])
+            yield name, self._reply(step, name, said, data)
+
+    def _reply(self, step: Step[Any, R], name: str, said: Mapping[str, Any], data: bytes) -> R | Fault:
+        if "fault" in said:
+            return fault(said)
+        if self.ledger is not None:
+            self.ledger.theirs[name] = str(said.get("ledger", ""))[:100]
+        try:
+            return decode(step.reply, data, limit=self.manifest.limit(step.reply) if self.manifest else None)
+        except DecodeError as error:
+            return Fault("invalid", str(error))
+
+    def ready(self, names: Iterable[str], seconds: float = 20.0) -> dict[str, Fault | None]:
+        """Whether each site would take part now: None, or why not."""
+        found: dict[str, Fault | None] = {}
+
+        def one(name: str) -> None:
+            said, _ = self._ask(name, {"hello": True}, b"", seconds, patience=0.0)
+            found[name] = fault(said) if "fault" in said else None
+
+        threads = [threading.Thread(target=one, args=(name,), daemon=True) for name in names]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return dict(sorted(found.items()))
+
+    def _ask(
+        self, name: str, head: Mapping[str, Any], data: bytes, seconds: float, patience: float | None = None
+    ) -> tuple[dict[str, Any], bytes]:
+        """The site's answer, or a fault code in its place."""
+        number = secrets.token_hex(8)
+        end = time.monotonic() + seconds
+        wait = self.patience if patience is None else patience
+        until = time.monotonic() + (min(wait, AWAY) if name in self.away else wait)
+        broken = False
+        while True:
+            line = self._line(name, min(until, end))
+            if line is None:
+                self.away.add(name)
+                return {"fault": "lost" if broken else "absent"}, b""
+            left = end - time.monotonic()
+            try:
+                line.socket.settimeout(max(left, 0.0) + SLACK)
+                line.send({**self.told, **head, "ask": number, "seconds": max(left, 0.1)}, data)
+                frame = line.receive()
+            except TimeoutError:
+                self._drop(name)
+                return {"fault": "late"}, b""
+            except OSError:
+                frame = None
+            if frame is None or frame[0].get("fault") == "lost":
+                self._drop(name)
+                with suppress(OSError), dial(self.door, timeout=5.0) as desk:
+                    desk.send({"over": name})
+                if not broken:
+                    broken, until = True, time.monotonic() + wait
+                if time.monotonic() > min(until, end):
+                    return {"fault": "lost"}, b""
+                time.sleep(0.1)
+                continue
+            self.away.discard(name)
+            if frame[0].get("ask") != number:
+                self._drop(name)
+                return {"fault": "replayed"}, b""
+            if frame[0].get("fault") == "late":
+                self._drop(name)
+            return frame
+
+    def _line(self, name: str, until: float) -> Line | None:
+        """The line to a site: the one at hand, or a new one as soon as there is one."""
+        while name not in self.lines:
+            with suppress(OSError):
+                if found := borrowed(self.door, name):
+                    self.lines[name] = found
+                    break
+            if time.monotonic() >= until:
+                return None
+            time.sleep(0.2)
+        return self.lines[name]
+
+    def _drop(self, name: str) -> None:
+        if line := self.lines.pop(name, None):
+            line.close()
+
+    def close(self) -> None:
+        """Tell the sites the last head of our ledger, as far as they listen, and hang up."""
+        for name, line in list(self.lines.items()):
+            if self.ledger is not None:
+                with suppress(OSError):
+                    line.socket.settimeout(SLACK)
+                    line.send({**self.told, "bye": True, "ledger": self.ledger.head, "ask": "bye", "seconds": SLACK})
+                    line.receive()
+            self._drop(name)
+
+
+def fault(said: Mapping[str, Any]) -> Fault:
+    """A code in our own words; what is no code of ours is not repeated."""
+    code, words = CODES.get(str(said["fault"]), ("invalid", "it said something that is no code"))
+    version = str(said.get("version", ""))
+    if said["fault"] == "version" and version.replace(".", "").isalnum() and len(version) < 40:
+        words = f"it runs wardround {version}, the coordinator {__version__}; install the same"
+    return Fault(code, words)
+
+
+def borrowed(door: Path, name: str) -> Line | None:
+    """The pipe to a site, if the switchboard has it at hand."""
+    with dial(door, timeout=5.0) as desk:
+        desk.send({"want": name})
+        said = desk.receive()
+        if said is None or not said[0].get("lent"):
+            return None
+        _, handles, _, _ = socket.recv_fds(desk.socket, 1, 1)
+    return Line(socket.socket(fileno=handles[0])) if handles else None

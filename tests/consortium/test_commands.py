@@ -1,0 +1,269 @@
+"""Commands of coordinators and hospitals: mistakes are answered with a remedy and exit code 2, and start nothing."""
+
+import json
+import shutil
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from exchange_cases import Exchange
+from fault_table import fault
+from federation import free_port
+from wardround.cli import main
+from wardround.consortium.submit import submit
+from wardround.run_folder import RunError
+from wardround.study import cells
+
+pytest.importorskip("nvflare")
+
+STUDY = """
+name = "departments"
+rounds = 1
+[corpus]
+format = "csv"
+train = "train.csv"
+test = "test.csv"
+labels = ["DRUG", "DISEASE"]
+[task]
+name = "classification"
+buckets = 64
+[method]
+name = "fedavg"
+"""
+ROWS = "text,label\n" + "".join(f"note {n} on aspirin,Medication\nnote {n} on fever,DISEASE\n" for n in range(15))
+
+
+@pytest.fixture(scope="module")
+def north(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A consortium of two sites, nothing of it running."""
+    folder = tmp_path_factory.mktemp("n")
+    main_ok("consortium", "new", "north", "a", "b", "--address", f"127.0.0.1:{free_port()}", "--out", folder / "north")
+    return folder / "north"
+
+
+def main_ok(*arguments: object) -> None:
+    """A command that ends well."""
+    with pytest.raises(SystemExit) as ended:
+        main([str(argument) for argument in arguments])
+    assert ended.value.code in (0, None)
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    """What a command that ends with exit code 2 says."""
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as ended:
+        main([str(argument) for argument in arguments])
+    assert 2 == ended.value.code
+    return capsys.readouterr().err
+
+
+@pytest.fixture
+def site(north: Path, tmp_path: Path) -> Path:
+    """A hospital that has unpacked its kit and put its notes beside it."""
+    main_ok("site", "init", north / "kits" / "a.zip", tmp_path / "a")
+    for split in ("train", "test"):
+        (tmp_path / "a" / f"{split}.csv").write_text(ROWS, encoding="utf-8")
+    (tmp_path / "study.toml").write_text(STUDY, encoding="utf-8")
+    return tmp_path / "a"
+
+
+def mapped(site: Path) -> None:
+    told = (site / "site.toml").read_text().replace("# Medication", "Medication")
+    (site / "site.toml").write_text(told)
+
+
+# consortia
+
+
+def test_names_that_cannot_be_are_all_answered_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = refused(
+        capsys, "consortium", "new", "x", "a", "a", "../b", "server", "--address", "h", "--out", tmp_path / "x"
+    )
+    assert "two sites are called 'a'" in said
+    assert "'../b' cannot be a name" in said
+    assert "'server' is taken" in said
+    assert not (tmp_path / "x").exists()
+    assert "is no port" in refused(capsys, "consortium", "new", "x", "a", "--address", "host:http")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").touch()
+    assert "not empty" in refused(capsys, "consortium", "new", "x", "a", "--address", "h", "--out", tmp_path / "full")
+
+
+def test_kits_are_hardened_and_for_their_site_alone(north: Path, site: Path) -> None:
+    resources = json.loads((site / "kit" / "local" / "resources.json").read_text())
+    rights = json.loads((site / "kit" / "local" / "authorization.json").read_text())
+    assert ["wardround.engines.flare."] == resources["class_allow_list"]
+    assert resources["allow_log_streaming"] is False
+    assert "site_log_streamer" not in [component["id"] for component in resources["components"]]
+    assert {"none"} == {
+        role["byoc"] for role in rights["permissions"].values() if isinstance(role, dict) and "byoc" in role
+    } - {"any"}
+    assert "none" == rights["permissions"]["project_admin"]["byoc"]
+    server = (north / "server" / "local" / "resources.json").read_text()
+    assert "/tmp/nvflare" not in server  # noqa: S108 -- NVFlare's default
+    assert str(north / "server" / "store") in server
+    assert [0o600, 0o600] == [path.stat().st_mode & 0o777 for path in sorted((north / "kits").glob("*.zip"))]
+    assert 0o600 == (site / "kit" / "startup" / "client.key").stat().st_mode & 0o777
+    assert not list((north / "sites").glob("*/startup/*.key"))
+
+
+def test_a_port_in_use_is_named(north: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    port = json.loads((north / "consortium.json").read_text())["port"]
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", port))
+        taken.listen()
+        assert f"port {port} cannot be used (Address already in use)" in refused(capsys, "coordinator", "start", north)
+
+
+def test_what_is_not_running_is_said_to_be(north: Path, site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    study = site.parent / "study.toml"
+    for command in (["status", north], ["stop", north], ["submit", study, "--to", north]):
+        assert f"start it with: wardround coordinator start {north}" in refused(capsys, *command)
+    assert "holds no consortium" in refused(capsys, "submit", study, "--to", site)
+
+
+def test_a_grid_is_not_submitted(north: Path, site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    study = site.parent / "study.toml"
+    study.write_text(STUDY + '[grid]\n"method.lr" = [0.1, 0.2]\n')
+    assert "is a grid of 2 runs" in refused(capsys, "submit", study, "--to", north)
+
+
+def test_without_nvflare_the_message_says_what_to_install(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "wardround.engines.flare", None)  # as if NVFlare's import failed in there
+    monkeypatch.delattr("wardround.engines.flare", raising=False)
+    said = refused(capsys, "consortium", "new", "x", "a", "--address", "h", "--out", tmp_path / "x")
+    assert "pip install 'wardround[flare]'" in said
+
+
+# hospitals
+
+
+def test_a_site_is_checked_and_told_what_would_leave_before_it_approves(
+    site: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mapped(site)
+    study = site.parent / "study.toml"
+    main_ok("site", "check", site, "--study", study, "--offline")
+    said = capsys.readouterr().out
+    assert "ok  data: 30 training and 30 test examples" in said
+    assert "ok  disk:" in said
+    assert "how the site's notes move the model" in said
+    assert "bytes leave this site" in said
+    assert "never leaves: text, tokens, entity strings, document ids, private records, label counts below 10" in said
+    main_ok("site", "approve", site, study)
+    assert 1 == len(list((site / "approved").glob("*.toml")))
+
+
+def test_a_label_that_the_study_does_not_know_is_answered_with_the_nearest(
+    site: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study = site.parent / "study.toml"
+    told = (site / "train.csv").read_text().replace("Medication", "Disease")
+    (site / "train.csv").write_text(told)
+    capsys.readouterr()
+    with pytest.raises(SystemExit):
+        main(["site", "check", str(site), "--study", str(study), "--offline"])
+    said = capsys.readouterr().out
+    assert 'label "Disease" is not in the study; map it under [labels] in site.toml: Disease = "DISEASE"' in said
+    assert 'label "Medication" is not in the study; map it under [labels] in site.toml: Medication = "' in said
+    assert "not approved:" in refused(capsys, "site", "approve", site, study)
+    assert not (site / "approved").exists()
+
+
+def test_keys_and_addresses_that_are_wrong_start_nothing(
+    north: Path, site: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    host = "127.0.0.1"
+    assert f"{host}:" in (said := refused(capsys, "site", "start", site))
+    assert "cannot be reached (Connection refused)" in said
+    key = site / "kit" / "startup" / "client.key"
+    key.chmod(0o644)
+    assert f"can be read by others; make it yours alone: chmod 600 {key}" in refused(capsys, "site", "start", site)
+    key.chmod(0o600)
+    main_ok("site", "init", north / "kits" / "b.zip", tmp_path / "b")
+    shutil.copy(tmp_path / "b" / "kit" / "startup" / "client.key", key)
+    assert "client.key does not belong to client.crt" in refused(capsys, "site", "start", site)
+    told = json.loads((tmp_path / "b" / "kit" / "startup" / "fed_client.json").read_text())
+    told["servers"][0]["service"]["target"] = "nowhere.invalid:8002"
+    (tmp_path / "b" / "kit" / "startup" / "fed_client.json").write_text(json.dumps(told))
+    assert "nowhere.invalid:8002 is no address that can be found" in refused(capsys, "site", "start", tmp_path / "b")
+
+
+def test_kits_that_are_none_and_folders_that_are_taken(
+    site: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "x.zip").write_bytes(b"no zip")
+    assert "is not a start-up kit" in refused(capsys, "site", "init", tmp_path / "x.zip", tmp_path / "new")
+    assert "there is no such file" in refused(capsys, "site", "init", tmp_path / "y.zip", tmp_path / "new")
+    assert "is not empty" in refused(capsys, "site", "init", tmp_path / "x.zip", site)
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(("text", "said"), [
+    ("nam = 'a'\n[data]\nformat='csv'", "nam is unknown; did you mean 'name'?"),
+    ("name = 'a'", "[data] is missing"),
+    ("name = 'a'\nworkers = 0\n[data]\nshare=true", "workers = 0: should be 1 or more"),
+    ("name = 'a'\n[data]\nshare=true\n[consent]\nstep = 'any'", "consent.step is unknown; did you mean 'steps'?"),
+    ("name = 'a'\n[data]\nshare=true\n[consent]\nsteps = 'some'", 'should be "any" or a list of names'),
+    ("name = [", "cannot be read"),
+])  # fmt: skip
+def test_mistakes_in_a_sites_settings_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, said: str
+) -> None:
+    (tmp_path / "site.toml").write_text(text)
+    assert said in refused(capsys, "site", "start", tmp_path)
+
+
+def test_a_site_without_data_for_the_task_says_so(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    mapped(site)
+    (site / "train.csv").write_text("text,label\n")
+    capsys.readouterr()
+    with pytest.raises(SystemExit):
+        main(["site", "check", str(site), "--study", str(site.parent / "study.toml"), "--offline"])
+    assert "BAD data: " in capsys.readouterr().out
+
+
+# at the handshake
+
+
+TABLES = {
+    "name": "handshake", "rounds": 1, "method": {"name": "fedavg"}, "task": {"name": "features"},
+    "corpus": {"name": "synthetic", "sites": 2, "largest": 40}, "partition": {"name": "iid", "sites": 2},
+}  # fmt: skip
+
+
+@fault("versions")
+def test_mixed_versions_are_refused_with_both_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wardround.consortium.site_process.__version__", "9.9.9")
+    study = cells(TABLES)[0].study
+    with (
+        Exchange(tmp_path / "x", study, ["site-0", "site-1"]) as exchange,
+        pytest.raises(
+            RunError, match=r"site-0: refused: it runs wardround 9\.9\.9, the coordinator \d.*install the same"
+        ),
+    ):
+        submit(study, tmp_path / "run", exchange.over, wait=0.1)
+
+
+def test_the_ledger_can_be_read_and_verified(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    study = cells(TABLES)[0].study
+    with Exchange(tmp_path / "x", study, ["site-0", "site-1"]) as exchange:
+        submit(study, tmp_path / "run", exchange.over)
+    capsys.readouterr()
+    main_ok("ledger", "show", tmp_path / "x" / "site-0")
+    said = capsys.readouterr().out
+    assert "Update" in said
+    assert "how the site's notes move the model" in said
+    main_ok("ledger", "verify", tmp_path / "x" / "site-0", "--against", tmp_path / "run")
+    assert "the chain is intact" in capsys.readouterr().out
+    path = tmp_path / "x" / "site-0" / "ledger" / "site.jsonl"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:-2]))
+    said = refused(capsys, "ledger", "verify", tmp_path / "x" / "site-0", "--against", tmp_path / "run")
+    assert "lines were cut off or replaced" in said
+    path.write_text(path.read_text().replace("Update", "update"))
+    assert "the chain is broken here" in refused(capsys, "ledger", "verify", tmp_path / "x" / "site-0")
+    assert "there is no ledger" in refused(capsys, "ledger", "show", tmp_path)

@@ -1,0 +1,121 @@
+"""Every method, over real NVFlare processes and mutual TLS, gives the same bits as in one process."""
+
+import hashlib
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from federation import Federation
+from wardround.consortium.house_ledger import compared
+from wardround.layers.ledger import verify
+from wardround.methods import METHODS
+from wardround.run import run
+from wardround.study import Study, StudyError, cells
+from wardround.tasks import TASKS
+
+pytest.importorskip("nvflare")
+
+SITES = ("site-0", "site-1", "site-2")
+SYNTHETIC = {"name": "synthetic", "sites": 3, "largest": 40}
+CLINIC = {"name": "clinic", "hospitals": 3, "documents": 12, "test_documents": 6}
+EVENLY = {"name": "iid", "sites": 3}
+
+CASES: dict[str, dict[str, Any]] = {
+    "features": {"task": {"name": "features"}, "corpus": SYNTHETIC, "partition": EVENLY},
+    "classification": {
+        "task": {"name": "classification", "buckets": 256}, "corpus": CLINIC, "partition": EVENLY,
+    },
+}  # fmt: skip
+"""A small study per task; cut into sites called as the consortium's."""
+
+OWN = '''
+"""A user's own method, beside the study and at the sites."""
+
+from dataclasses import dataclass
+
+from wardround.methods.fedavg import FedAvg
+
+
+@dataclass(frozen=True, kw_only=True)
+class Own(FedAvg):
+    """FedAvg of one's own."""
+'''
+MINE = "my_own:Own"
+
+
+@pytest.fixture(scope="module")
+def beside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("study")
+    (folder / "my_own.py").write_text(OWN, encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        yield folder
+    sys.modules.pop("my_own", None)
+
+
+@pytest.fixture(scope="module")
+def federation(beside: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Federation]:
+    folder = tmp_path_factory.mktemp("federation")
+    with Federation(folder, SITES, [beside / "my_own.py"]) as found:
+        yield found
+
+
+def study_of(method: str, task: str, beside: Path) -> Study:
+    told = {"name": "both", "rounds": 2, "method": {"name": method}, "evaluation": {"each": True}, **CASES[task]}
+    return cells(told, folder=beside)[0].study
+
+
+def outcome(out: Path) -> dict[str, Any]:
+    """What must be the same bits, whatever carried the messages."""
+    files = {
+        str(path.relative_to(out)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for pattern in ("checkpoints/*", "model/weights*")
+        for path in sorted(out.glob(pattern))
+    }
+    journal = [json.loads(line) for line in (out / "journal.jsonl").read_text().splitlines()]
+    metrics = json.loads((out / "metrics.json").read_text())
+    for timed in (metrics, *journal):
+        timed.pop("seconds")
+    return {"files": files, "journal": journal, "metrics": metrics, "wire": (out / "wire.json").read_text()}
+
+
+def test_every_task_has_a_case() -> None:
+    assert set(TASKS) == set(CASES)
+
+
+@pytest.mark.parametrize("task", CASES)
+@pytest.mark.parametrize("method", [*(name for name, known in METHODS.items() if not known.kind.pooled), MINE])
+def test_real_sites_give_the_same_bits(
+    method: str, task: str, federation: Federation, beside: Path, tmp_path: Path
+) -> None:
+    try:
+        study = study_of(method, task, beside)
+        run(study, tmp_path / "inline", folder=beside, checkpoint_seconds=0)
+    except StudyError as error:
+        pytest.skip(f"{method} does not take {task}: {error.problems[0]}")
+    federation.approve(study)
+    before = {name: len(federation.ledger(name)) for name in SITES}
+    federation.submit(study, tmp_path / "real")
+    assert outcome(tmp_path / "inline") == outcome(tmp_path / "real")
+    assert_ledgers_agree(federation, tmp_path / "real", before)
+
+
+def assert_ledgers_agree(federation: Federation, out: Path, before: dict[str, int]) -> None:
+    """Each side wrote down what the other did, and knows the other's last line."""
+    central = out / "ledger" / "coordinator.jsonl"
+    assert 0 < verify(central)
+    received = [line for line in map(json.loads, central.read_text().splitlines()) if "from" in line]
+    for name in SITES:
+        own = federation.site(name) / "ledger" / "site.jsonl"
+        mine = [line for line in federation.ledger(name)[before[name] :] if "sent" in line]
+        theirs = [line for line in received if line["from"] == name]
+        assert 0 < len(mine)
+        assert [(line["round"], line["exchange"], line["step"], line["sent"]) for line in mine] == [
+            (line["round"], line["exchange"], line["step"], line["message"]) for line in theirs
+        ]
+        assert len(theirs) == compared(own, central)
+        assert 0 < compared(central, own)
