@@ -79,9 +79,11 @@ def test_methods_average_the_shared_part_and_leave_the_rest(method: Any, shared:
 ANY_TASK = [
     name
     for name, named in METHODS.items()
-    if named.kind.shares and not (named.kind.pooled or named.kind.classifier or named.kind.public)
+    if named.kind.shares
+    and named.kind.rehearsal == "features"
+    and not (named.kind.pooled or named.kind.classifier or named.kind.public)
 ]
-"""The methods that need neither a classifier to look into nor public examples."""
+"""The methods that need neither a classifier to look into, nor public examples, nor bags."""
 
 
 @pytest.mark.parametrize("name", ANY_TASK)
