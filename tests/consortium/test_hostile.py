@@ -19,6 +19,7 @@ from wardround.consortium.deployed import study_hash
 from wardround.consortium.house_ledger import compared, summed
 from wardround.consortium.site_process import SiteProcess
 from wardround.consortium.submit import submit
+from wardround.core.cohort import BelowQuorum
 from wardround.core.method import Exam, Global
 from wardround.core.record import Message, decode
 from wardround.core.weights import Weights
@@ -280,6 +281,22 @@ def test_a_round_that_is_run_again_after_a_lost_quorum_gives_the_same_bits(tmp_p
     assert [1] == json.loads((tmp_path / "run" / "attempts.json").read_text())
     model = "model/weights.safetensors"
     assert (tmp_path / "inline" / model).read_bytes() == (tmp_path / "run" / model).read_bytes()
+
+
+def test_a_round_that_fails_again_and_again_stops_the_run(tmp_path: Path) -> None:
+    study = study_of(sites={"quorum": 2})
+    said: list[str] = []
+
+    def twisted(name: str, head: dict[str, Any], answer: Any) -> Any:
+        round_ = (head.get("exchange") or {}).get("round")
+        return ({"fault": "failed", "ask": head["ask"]}, b"") if name != "site-0" and round_ == 2 else answer
+
+    with Exchange(tmp_path / "x", study, SITES) as exchange:
+        exchange.twist = twisted
+        with pytest.raises(BelowQuorum, match="1 of 3 sites gave a usable reply, the quorum is 2"):
+            submit(study, tmp_path / "run", exchange.over, say=said.append)
+    assert 2 == sum("waiting for sites to come back" in text for text in said)
+    assert [1, 1] == json.loads((tmp_path / "run" / "attempts.json").read_text())
 
 
 # ledgers

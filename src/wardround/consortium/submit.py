@@ -20,13 +20,14 @@ from wardround.core.files import write
 from wardround.engines.frames import dial, door_of
 from wardround.engines.remote import PATIENCE, Remote
 from wardround.layers.ledger import Ledger
-from wardround.run import Progress, Result, run
+from wardround.run import Line, Progress, Result, run
 from wardround.run_folder import RunError
 from wardround.study import Study
 
 __all__ = ["Consortium", "asked", "consortium_at", "gone", "submit"]
 
 Say = Callable[[str], None]
+TRIES = 3  # of one round
 
 
 @dataclass
@@ -85,12 +86,23 @@ def submit(
     began = (out / "study.toml").exists()
     if began and not resume:
         raise RunError(f"{out} holds a run already; go on with --resume, or choose another --out")
+    tries = 0
+
+    def noted(line: Line) -> None:
+        nonlocal tries
+        tries = 0
+        if progress:
+            progress(line)
+
     while True:
         try:
             if not (began and _done(study, out)):
                 wait_for_sites(study, out, over, wait, say)
-            return run(study, out, resume=resume, progress=progress, checkpoint_seconds=0.0, apart=over)
+            return run(study, out, resume=resume, progress=noted, checkpoint_seconds=0.0, apart=over)
         except BelowQuorum as error:
+            tries += 1
+            if tries == TRIES:  # sites that are there and fail again and again are not waited for
+                raise
             say(f"{error}; waiting for sites to come back")
             resume = True
 

@@ -19,8 +19,9 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from nvflare.apis.event_type import EventType
 from nvflare.apis.executor import Executor
@@ -38,6 +39,7 @@ __all__ = ["Door", "Pipe"]
 TOPIC = "wardround"
 PING_SECONDS = 3.0
 MISSED_PINGS = 3  # then the site is gone, and the job with it: a new one begins when it is back
+SILENT_SECONDS = 180.0  # within which a ping gets through whatever is being carried
 GONE_SECONDS = 30.0  # a switchboard that is away for longer will start new jobs when it is back
 TRIES = 2  # as often as the pool asks a worker that dies
 
@@ -80,10 +82,10 @@ class Pipe(Controller):  # type: ignore[misc]  # NVFlare has no types
 
         An answer that nobody waits for any more is dropped.
         """
-        missed, pinged = 0, time.monotonic()
+        pulse = _Pulse(lambda: self._ask({"ping": True, "seconds": 20.0}, b"", fl_ctx)[0].get("fault"))
         wake, woken = socket.socketpair()
         answers: list[tuple[dict[str, Any], bytes]] = []
-        with selectors.DefaultSelector() as selector, wake, woken:
+        with selectors.DefaultSelector() as selector, wake, woken, pulse:
             selector.register(line, selectors.EVENT_READ)
             selector.register(woken, selectors.EVENT_READ)
             while not abort_signal.triggered:
@@ -104,11 +106,8 @@ class Pipe(Controller):  # type: ignore[misc]  # NVFlare has no types
                             return
 
                     threading.Thread(target=carry, args=frame, daemon=True).start()
-                if time.monotonic() - pinged > (PING_SECONDS if missed == 0 else 0.4):
-                    there = "fault" not in self._ask({"ping": True, "seconds": PING_SECONDS}, b"", fl_ctx)[0]
-                    missed, pinged = 0 if there else missed + 1, time.monotonic()
-                    if missed == MISSED_PINGS:
-                        return False
+                if pulse.gone:
+                    return False
         return False
 
     def _ask(self, head: dict[str, Any], data: bytes, fl_ctx: FLContext) -> tuple[dict[str, Any], bytes]:
@@ -122,6 +121,35 @@ class Pipe(Controller):  # type: ignore[misc]  # NVFlare has no types
             return dict(reply["head"]), bytes(reply["data"])
         late = code == ReturnCode.TIMEOUT and time.monotonic() - began > 0.9 * timeout  # NVFlare says it too early, too
         return {"fault": "late" if late else "lost", "ask": head.get("ask")}, b""
+
+
+class _Pulse:
+    """Whether a site is still there, found out by asking it every few seconds, beside whatever else is carried.
+
+    A site that cannot be reached is gone after a few tries; one that does not answer may only have a full line.
+    """
+
+    def __init__(self, ping: Callable[[], str | None]) -> None:
+        self.ping, self.missed, self.seen, self.over = ping, 0, time.monotonic(), threading.Event()
+
+    @property
+    def gone(self) -> bool:
+        return self.missed >= MISSED_PINGS or time.monotonic() - self.seen > SILENT_SECONDS
+
+    def _beat(self) -> None:
+        while not self.over.wait(PING_SECONDS if self.missed == 0 else 0.4):
+            said = self.ping()
+            if said is None:
+                self.missed, self.seen = 0, time.monotonic()
+            elif said == "lost":
+                self.missed += 1
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._beat, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.over.set()
 
 
 class Door(Executor):  # type: ignore[misc]  # NVFlare has no types

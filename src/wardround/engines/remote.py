@@ -95,8 +95,10 @@ class Remote:
             threading.Thread(target=one, args=(name, encoded[id(message)]), daemon=True).start()
         for _ in messages:
             name, said, data = replies.get()
-            if said.get("fault") in ("late", "lost", "absent"):
+            if said.get("fault") in ("late", "lost"):
                 self.void.setdefault(name, []).append(head["exchange"])
+            elif "fault" not in said:
+                self.void.pop(name, None)  # it has heard
             yield name, self._reply(step, name, said, data)
 
     def _reply(self, step: Step[Any, R], name: str, said: Mapping[str, Any], data: bytes) -> R | Fault:
