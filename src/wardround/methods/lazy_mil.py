@@ -120,7 +120,7 @@ class LazyMIL(LocalTraining, Method[Global]):
     @on_site
     def score(self, model: Global, site: Site) -> Scores:
         """How sure the shared model is of the site's best sentence for each fact."""
-        told = cast("BagTask", site.task).surest(Bench.of(site.task).load(model.weights).eval(), site.data.train)
+        told = cast("BagTask", site.task).surest(Bench.at(site, model.weights).model.eval(), site.data.train)
         order = torch.argsort(told.facts)  # by number, which tells nothing of the order of the site's notes
         return Scores(told.facts[order], told.scores[order], told.rows[order])
 
