@@ -16,8 +16,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Self
 
-__all__ = ["Programs", "descendants", "end_with_parent"]
+__all__ = ["WITH_PARENT", "Programs", "descendants", "end_with_parent"]
 
+WITH_PARENT = "WARDROUND_WITH_PARENT"
+"""Set in the environment by who wants a coordinator or a site to end when he does: a rehearsal, a test."""
 PATIENCE = 8.0  # what NVFlare needs to end in good order
 PAUSES = (0.2, 1.0, 5.0, 15.0, 30.0)  # before a program that keeps dying is started again
 STEADY = 60.0  # seconds after which a program counts as one that does not
