@@ -21,7 +21,7 @@ from typing import Any, Self
 
 from wardround.consortium.kits import approve, init_site, new_consortium
 from wardround.consortium.submit import Consortium, submit
-from wardround.engines.processes import descendants
+from wardround.engines.processes import WITH_PARENT, descendants
 from wardround.run import Result
 from wardround.study import Study
 
@@ -86,7 +86,10 @@ class Federation:
         )
         with (self.folder / f"{name}.said").open("ab") as said:
             self.processes[name] = subprocess.Popen(
-                [sys.executable, "-m", f"wardround.consortium.{module}", *map(str, place)], stdout=said, stderr=said
+                [sys.executable, "-m", f"wardround.consortium.{module}", *map(str, place)],
+                stdout=said,
+                stderr=said,
+                env={**os.environ, WITH_PARENT: "1"},
             )
 
     def stop(self, name: str) -> int:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from exchange_cases import Exchange
 from fault_table import fault
 from federation import free_port
+from loopback import Exchange
 from wardround.cli import main
 from wardround.consortium.submit import submit
 from wardround.run_folder import RunError

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import torch
 
-from exchange_cases import Exchange, site_folder
 from fault_table import fault
+from loopback import Exchange, site_folder
 from wardround import __version__
 from wardround.build import build_apart
 from wardround.consortium import site_process

@@ -14,7 +14,7 @@ from wardround.consortium.kits import approve, init_site, new_consortium
 from wardround.consortium.site_start import commands
 from wardround.consortium.submit import Consortium
 from wardround.engines.frames import DOOR, door_of
-from wardround.engines.processes import Programs
+from wardround.engines.processes import WITH_PARENT, Programs
 from wardround.study import Study, cells
 
 __all__ = ["Rehearsal", "generated"]
@@ -44,7 +44,7 @@ class Rehearsal:
         kits = new_consortium(centre, "rehearsal", names, "127.0.0.1", port)
         self.over = Consortium(centre)
         board = {"coordinator": [sys.executable, "-m", "wardround.consortium.switchboard", str(centre)]}
-        self.programs = [Programs(board, {}, folder / "printed.txt")]
+        self.programs = [Programs(board, {WITH_PARENT: "1"}, folder / "printed.txt")]
         for name, kit in zip(names, kits, strict=True):
             place = folder / "sites" / name
             init_site(kit, place)

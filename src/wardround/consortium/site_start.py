@@ -4,6 +4,7 @@ python -m wardround.consortium.site_start FOLDER
 """
 
 import fcntl
+import os
 import signal
 import sys
 import threading
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from wardround.consortium.switchboard import say
 from wardround.engines.frames import DOOR, door_of
-from wardround.engines.processes import Programs
+from wardround.engines.processes import WITH_PARENT, Programs, end_with_parent
 
 __all__ = ["main"]
 
@@ -32,6 +33,8 @@ def commands(folder: Path, name: str) -> dict[str, list[str]]:
 
 def main() -> None:
     """Run a site until interrupted."""
+    if WITH_PARENT in os.environ:
+        end_with_parent()
     folder, name = Path(sys.argv[1]).resolve(), sys.argv[2]
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

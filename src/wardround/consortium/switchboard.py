@@ -10,6 +10,7 @@ No torch here: the process is small, and back within a second when it is started
 import contextlib
 import fcntl
 import json
+import os
 import select
 import signal
 import socket
@@ -21,7 +22,7 @@ from typing import Any
 
 from wardround.engines.flare_kits import Desk
 from wardround.engines.frames import DOOR, Line, door_of, listen
-from wardround.engines.processes import Programs
+from wardround.engines.processes import WITH_PARENT, Programs, end_with_parent
 
 __all__ = ["Switchboard", "main"]
 
@@ -191,6 +192,8 @@ def say(text: str) -> None:
 
 def main() -> None:
     """Serve the consortium in the folder that is named until interrupted."""
+    if WITH_PARENT in os.environ:
+        end_with_parent()
     folder = Path(sys.argv[1]).resolve()
     with (folder / ".lock").open("a") as file:
         try:

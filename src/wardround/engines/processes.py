@@ -16,8 +16,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Self
 
-__all__ = ["Programs", "descendants", "end_with_parent"]
+__all__ = ["WITH_PARENT", "Programs", "descendants", "end_with_parent"]
 
+WITH_PARENT = "WARDROUND_WITH_PARENT"
+"""Set in the environment by who wants a coordinator or a site to end when he does: a rehearsal, a test."""
+PARENT = "WARDROUND_PARENT"
 PATIENCE = 8.0  # what NVFlare needs to end in good order
 PAUSES = (0.2, 1.0, 5.0, 15.0, 30.0)  # before a program that keeps dying is started again
 STEADY = 60.0  # seconds after which a program counts as one that does not
@@ -27,6 +30,8 @@ def end_with_parent() -> None:
     """Ask the kernel to end this process when its parent ends, however that ends."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+        if int(os.environ.get(PARENT, os.getppid())) != os.getppid():  # it has ended before we could ask
+            sys.exit(1)
 
 
 def descendants(pid: int) -> list[int]:
@@ -78,9 +83,13 @@ class Programs:
     def _start(self, name: str) -> "subprocess.Popen[bytes]":
         with self._said() as said:
             return subprocess.Popen(
-                self.commands[name], env={**os.environ, **self.environment}, stdin=subprocess.DEVNULL, stdout=said,
-                stderr=said, start_new_session=True,
-            )  # fmt: skip
+                self.commands[name],
+                env={**os.environ, **self.environment, PARENT: str(os.getpid())},
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=said,
+                start_new_session=True,
+            )
 
     def _said(self) -> IO[bytes]:
         """Where NVFlare and Python may print what our users need not read."""
