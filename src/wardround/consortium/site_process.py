@@ -173,7 +173,9 @@ class SiteProcess:
             memory = self.folder / "memory" / study[:16] / run
             built = self.built(study)
             layers = [SmallCounts(self.settings.consent.smallest_count)] if self.settings.consent.smallest_count else []
-            found = _Run(built, Host(built.study.method, built.task, built.sites, memory, layers), memory)
+            private = built.study.sites.private
+            host = Host(built.study.method, built.task, built.sites, memory, layers, private)
+            found = _Run(built, host, memory)
             with contextlib.suppress(FileNotFoundError):
                 told = json.loads((memory / "last.json").read_text(encoding="utf-8"))
                 found.last, found.message = tuple(told["last"]), told["message"]
