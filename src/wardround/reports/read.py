@@ -55,6 +55,8 @@ class Round:
     evaluation_up: int = 0
     evaluation_down: int = 0
     seconds: float = 0.0
+    similarity: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """By site and class, how alike the site's classifier vectors are, where the method notes it."""
 
 
 @dataclass(frozen=True)
@@ -129,6 +131,11 @@ class RunRecord:
             return False
         early = self.study.get("stop", {}).get("early", True) and self.metrics.get("rounds_to_target") is not None
         return bool(early) or self.rounds >= self.study.get("rounds", self.rounds)
+
+    @property
+    def similarity(self) -> list[tuple[int, Mapping[str, Mapping[str, float]]]]:
+        """The rounds in which the method noted how alike the sites' classifier vectors are, and that."""
+        return [(line.round, line.similarity) for line in self.lines if line.similarity]
 
     @property
     def final(self) -> Mapping[str, float]:
@@ -283,6 +290,9 @@ def _round(told: Mapping[str, Any]) -> Round:
         metrics=_figures(told.get("metrics") or {}),
         per_site={str(site): _figures(own) for site, own in (told.get("per_site") or {}).items()},
         seconds=float(told.get("seconds") or 0.0),
+        similarity={
+            str(site): _figures(own) for site, own in ((told.get("noted") or {}).get("similarity") or {}).items()
+        },
         **numbers,
     )
 

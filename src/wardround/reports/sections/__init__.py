@@ -12,6 +12,7 @@ from wardround.reports.sections.results import results
 from wardround.reports.sections.settings import all_settings
 from wardround.reports.sections.sites import sites
 from wardround.reports.sections.summary import summary
+from wardround.reports.sections.vectors import vectors
 from wardround.reports.sections.versions import versions
 from wardround.reports.sections.wire import wire
 
@@ -24,6 +25,7 @@ SECTIONS: dict[str, tuple[str, Callable[[Report], Html]]] = {
     "precision-recall": ("Precision and recall", precision_recall),
     "communication": ("Communication", communication),
     "sites": ("Sites and labels", sites),
+    "vectors": ("Classifier vectors", vectors),
     "wire": ("What crossed the wire", wire),
     "settings": ("Settings", all_settings),
     "versions": ("Versions and fingerprints", versions),
