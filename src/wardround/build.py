@@ -9,6 +9,7 @@ cohort = built.cohort(round_, drawn(study, built.sites.names, round_), engine)
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import torch
@@ -104,12 +105,23 @@ def build_at_site(study: Study, memory: Path, names: Sequence[str], raw: tuple[R
 
 
 def _public(study: Study) -> Callable[[], Raw] | None:
-    """The public examples, which every party reads by itself; a fraction of the notes is none in real sites."""
-    return federate(opened(study.corpus), None, study.seed, study.public).public if study.public else None
+    """The public examples, which every party reads by itself; a fraction of the notes is none at real sites."""
+
+    def read() -> Raw:
+        shared = federate(opened(study.corpus), None, study.seed, study.public).public
+        return cast("Callable[[], Raw]", shared)()
+
+    return read if study.public else None
 
 
 def _ready(study: Study, task: Task, sites: Sites) -> Prepared:
-    return prepared(sites, task, study.sites.private, public=study.method.public)
+    found = prepared(sites, task, study.sites.private, public=study.method.public)
+    try:
+        _ = found.public  # read now, where it can be told
+    except (ValueError, OSError) as error:
+        told = f"the public examples cannot be read here: {error}; [public.corpus] names a file that every party has"
+        raise StudyError(study.name, [told]) from None
+    return found
 
 
 def bound(study: Study) -> Task:

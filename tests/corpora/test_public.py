@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from study_files import cli, small_study
-from wardround.build import build
+from wardround.build import build, build_apart
 from wardround.core.site import HUB
 from wardround.corpora.describe import describe
 from wardround.corpora.document import Document
@@ -191,3 +191,22 @@ def test_drawing_from_many_sites_takes_from_each_about_its_share() -> None:
     left = np.array([len(sites.raw(name)[0]) for name in sites.names])
     assert len(set(left)) > 3
     assert 0.15 < 1 - left.mean() / 54 < 0.35
+
+
+def test_real_sites_need_a_public_file_that_every_party_has(tmp_path: Path) -> None:
+    """A fraction of notes that are at the sites is nothing that the coordinator could read."""
+    path = small_study(
+        tmp_path,
+        method={"name": "feded"},
+        task={"name": "classification", "model": "lstm"},
+        corpus={
+            "name": "files",
+            "format": "csv",
+            "train": "at-the-sites.csv",
+            "test": "at-the-sites.csv",
+            "labels": ["x", "y"],
+        },
+        public={"fraction": 0.2},
+    )
+    with pytest.raises(StudyError, match=r"public examples cannot be read here.*\[public\.corpus\] names a file"):
+        build_apart(load_study(path)[0].study, tmp_path / "run", ["a", "b"])
