@@ -14,6 +14,7 @@ from federation import Federation
 from wardround.consortium.house_ledger import compared
 from wardround.layers.ledger import verify
 from wardround.methods import METHODS
+from wardround.protocol import REHEARSALS
 from wardround.run import run
 from wardround.study import Study, StudyError, cells
 from wardround.tasks import TASKS
@@ -30,10 +31,7 @@ CASES: dict[str, dict[str, Any]] = {
     "classification": {
         "task": {"name": "classification", "buckets": 256}, "corpus": CLINIC, "partition": EVENLY,
     },
-    "bags": {
-        "task": {"name": "bags", "buckets": 256, "embedding": 8, "filters": 12},
-        "corpus": {"name": "clinic-bags", "hospitals": 3, "sentences": 40, "test_sentences": 20}, "partition": EVENLY,
-    },
+    "bags": REHEARSALS["bags"],
     "relation": {
         "task": {"name": "relation", "encoder": "encoder", "freeze": 1},
         "corpus": {"name": "clinic-pairs", "hospitals": 3, "notes": 4, "test_notes": 2}, "partition": EVENLY,
