@@ -37,8 +37,8 @@ def _maps(label: str, run: RunRecord) -> list[Html]:
         said = f"mean cosine of each class's vector with the site's others, {label}, round {round_}"
         caption = (
             f"{label}, seed {run.seed}, round {round_}: how alike a site's vector of a class (row) is to its others, "
-            f"at {plural(len(told), 'site')} (columns); the darker the less. Framed: the least of all sites, whose "
-            f"vector is the class's major.{two}"
+            f"at {plural(len(told), 'site')} (columns); the darker the less. Framed: the least of all sites, "
+            f"where the class's major comes from (eq. 12).{two}"
         )
         scroll = tag("div", _map(told, said), class_="scroll", tabindex="0", role="region", aria_label=said)
         found.append(tag("figure", scroll, tag("figcaption", caption)))
