@@ -35,7 +35,7 @@ from wardround.core.training import Bench, belongs
 from wardround.engines.inline import Serial
 from wardround.layers.ledger import Ledger
 from wardround.methods.fedner import FedNER, largest_remainder
-from wardround.run import one_thread
+from wardround.rounds import one_thread
 from wardround.study import cells
 
 AIM = 1.1

@@ -35,7 +35,7 @@ from wardround.corpora.facts import Sentence
 from wardround.engines.inline import Serial
 from wardround.methods.lazy_mil import LazyMIL
 from wardround.models.pcnn import PCNN
-from wardround.run import one_thread
+from wardround.rounds import one_thread
 from wardround.study import cells
 from wardround.tasks.batching import grouped
 

@@ -47,7 +47,7 @@ from wardround.build import Built, drawn
 from wardround.checkpoint import Checkpoint, save
 from wardround.engines.inline import Pool, Serial
 from wardround.layers.ledger import Ledger
-from wardround.run import one_thread
+from wardround.rounds import one_thread
 
 WORKERS = 2
 IN_PROCESS = ("serial", "pfl")

@@ -38,7 +38,7 @@ from wardround.core.site import seeded
 from wardround.core.training import Bench
 from wardround.corpora.texts import AsCorpus
 from wardround.engines.inline import Serial
-from wardround.run import one_thread
+from wardround.rounds import one_thread
 from wardround.study import cells
 from wardround.tasks.relation import PairBatch, PairExamples, Relation, RelationTask
 from wardround.tasks.trunk import Trunk

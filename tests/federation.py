@@ -22,7 +22,7 @@ from typing import Any, Self
 from wardround.consortium.kits import approve, init_site, new_consortium
 from wardround.consortium.submit import Consortium, submit
 from wardround.engines.processes import WITH_PARENT, descendants
-from wardround.run import Result
+from wardround.rounds import Result
 from wardround.study import Study
 
 __all__ = ["Federation", "free_port", "running", "wait_until"]

@@ -13,7 +13,7 @@ import wardround
 ROOT = Path(wardround.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 
-# What each folder may import of ours besides itself. Modules at the top (cli, study, run, …) may import everything.
+# What each folder may import of ours besides itself. Modules at the top (cli, study, rounds, …) may import everything.
 ALLOWED = {
     "core": set(),
     "models": {"core"},
@@ -23,7 +23,18 @@ ALLOWED = {
     "methods": {"core"},
     "tasks": {"core", "models", "corpora", "metrics"},
     "engines": {"core", "layers"},
-    "consortium": {"core", "corpora", "engines", "layers", "build", "run", "run_folder", "study", "protocol", "wire"},
+    "consortium": {
+        "core",
+        "corpora",
+        "engines",
+        "layers",
+        "build",
+        "rounds",
+        "run_folder",
+        "study",
+        "protocol",
+        "wire",
+    },
     "reports": {"core", "metrics"},
 }
 
@@ -40,7 +51,7 @@ HOMES = {
     "rjieba": ["corpora/segment.py"],
     "scipy": ["reports/*.py"],
     # our encoding; the finished model for others to read; others' encoders; what a frozen trunk has computed
-    "safetensors": ["core/record.py", "run.py", "models/pretrained.py", "tasks/trunk.py"],
+    "safetensors": ["core/record.py", "rounds.py", "models/pretrained.py", "tasks/trunk.py"],
     "tokenizers": ["models/pretrained.py"],
     "tomli_w": ["study.py"],
     "typer": ["cli*.py"],
@@ -75,7 +86,7 @@ def imports(path: Path) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom):
             parts = package[: len(package) + 1 - node.level] if node.level else []
             module = ".".join([*parts, *([node.module] if node.module else [])])
-            # `from wardround import run` imports a module, `from wardround.run import run` a name in one.
+            # `from wardround import run` imports a module, `from wardround.rounds import run` a name in one.
             yield from (f"{module}.{alias.name}" for alias in node.names) if module == "wardround" else [module]
 
 
@@ -132,18 +143,18 @@ def test_a_file_fits_in_the_head(path: Path) -> None:
 
 def test_the_checks_see_what_they_look_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(f"{__name__}.ROOT", tmp_path)
-    for made in ("run.py", "tasks/relation.py", "core/weights.py", "methods/fedx.py"):
+    for made in ("rounds.py", "tasks/relation.py", "core/weights.py", "methods/fedx.py"):
         (tmp_path / made).parent.mkdir(exist_ok=True)
         (tmp_path / made).touch()
     bad = tmp_path / "methods" / "fedx.py"
     bad.write_text(
         "import torch, pickle\n"
-        "from wardround import run, __version__\n"
+        "from wardround import rounds, __version__\n"
         "from ..tasks import relation\n"
         "def f():\n    import wardround.core.weights\n    from .fedavg import FedAvg\n    torch.load(eval('x'))\n"
     )
-    assert {"run", "tasks", "core", "methods"} == folders(bad)
-    with pytest.raises(AssertionError, match="run"):
+    assert {"rounds", "tasks", "core", "methods"} == folders(bad)
+    with pytest.raises(AssertionError, match="rounds"):
         test_imports_go_one_way(bad)
     with pytest.raises(AssertionError, match="pickle"):
         test_nothing_runs_code_from_data(bad)

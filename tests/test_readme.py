@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from wardround.cli import app
 from wardround.corpora.clinic import Clinic
-from wardround.run import run
+from wardround.rounds import run
 from wardround.study import StudyError, cells, load_study
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")

@@ -17,7 +17,7 @@ MEASURED = """
 import json, resource, sys
 from pathlib import Path
 from wardround.corpora.synthetic import Synthetic
-from wardround.run import run
+from wardround.rounds import run
 from wardround.study import load_study
 
 opened, real = [], Synthetic.open

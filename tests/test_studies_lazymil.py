@@ -8,7 +8,7 @@ import pytest
 
 from wardround.corpora.clinic_bags import ClinicBags
 from wardround.corpora.facts import Sentence
-from wardround.run import run
+from wardround.rounds import run
 from wardround.study import load_study
 
 FOLDER = Path(__file__).parents[1] / "studies" / "lazymil"

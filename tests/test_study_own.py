@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from study_files import small_study, write_module
-from wardround.run import run
+from wardround.rounds import run
 from wardround.study import StudyError, load_study
 
 SOURCE = """

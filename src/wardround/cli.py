@@ -37,7 +37,7 @@ from wardround.methods import METHODS
 from wardround.progress import Grid, Single
 from wardround.protocol import rehearsed, toy
 from wardround.reports.read import ReportError
-from wardround.run import CHECKPOINT_SECONDS, NO_ROOM, Result, RunError, run
+from wardround.rounds import CHECKPOINT_SECONDS, NO_ROOM, Result, RunError, run
 from wardround.study import Study, StudyError, load_study
 from wardround.sweep import CellState, summary, sweep
 from wardround.wire import rows

@@ -23,7 +23,7 @@ from wardround.corpora.convert import convert
 from wardround.corpora.formats import FORMATS, TARGETS
 from wardround.corpora.options import Options
 from wardround.corpora.reading import DataError, nearest
-from wardround.run import NO_ROOM
+from wardround.rounds import NO_ROOM
 
 __all__ = ["data"]
 

@@ -16,7 +16,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from wardround.run import Line
+from wardround.rounds import Line
 from wardround.study import Cell, Study
 from wardround.sweep import CellState
 

@@ -18,7 +18,7 @@ from wardround.core.method import Exam
 from wardround.corpora.public import Public
 from wardround.engines.inline import Serial
 from wardround.methods import METHODS
-from wardround.run import one_thread
+from wardround.rounds import one_thread
 from wardround.study import Study, cells
 
 __all__ = ["REHEARSALS", "exchanged", "rehearsed", "toy"]

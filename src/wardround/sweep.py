@@ -17,7 +17,7 @@ from typing import IO, Any
 
 from wardround.core.files import file_name, write
 from wardround.grid import label_of
-from wardround.run import RunError, finished, make_folder, refuse_other
+from wardround.rounds import RunError, finished, make_folder, refuse_other
 from wardround.study import Cell
 
 __all__ = ["CellState", "summary", "sweep"]

@@ -17,7 +17,7 @@ from wardround.core.record import Message, decode
 from wardround.core.serve import step_of
 from wardround.core.site import Exchange
 from wardround.engines.frames import read_frame, write_frame
-from wardround.run import show_traceback
+from wardround.rounds import show_traceback
 from wardround.study import cells
 
 

@@ -20,7 +20,7 @@ from federation import Federation, wait_until
 from study_files import cli, start
 from wardround.cli import main
 from wardround.consortium.kits import init_site, new_consortium, reach
-from wardround.run import Line, run
+from wardround.rounds import Line, run
 from wardround.study import Study, cells
 
 pytest.importorskip("nvflare")

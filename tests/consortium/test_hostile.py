@@ -28,8 +28,8 @@ from wardround.engines.host import Host
 from wardround.engines.remote import CODES
 from wardround.layers.ledger import LedgerError, verify
 from wardround.methods.fedavg import Update
-from wardround.run import Line as Round
-from wardround.run import run
+from wardround.rounds import Line as Round
+from wardround.rounds import run
 from wardround.study import Study, cells
 
 SITES = ("site-0", "site-1", "site-2")

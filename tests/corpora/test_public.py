@@ -16,7 +16,7 @@ from wardround.corpora.federation import Evenly, Partition, federate, pooled, pr
 from wardround.corpora.public import Public
 from wardround.corpora.synthetic import Rows, Synthetic
 from wardround.corpora.texts import Texts
-from wardround.run import run
+from wardround.rounds import run
 from wardround.study import StudyError, load_study
 from wardround.tasks.features import FeatureRows, FeaturesTask
 

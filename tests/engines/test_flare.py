@@ -15,7 +15,7 @@ from wardround.consortium.house_ledger import compared
 from wardround.layers.ledger import verify
 from wardround.methods import METHODS
 from wardround.protocol import REHEARSALS
-from wardround.run import run
+from wardround.rounds import run
 from wardround.study import Study, StudyError, cells
 from wardround.tasks import TASKS
 

@@ -22,7 +22,7 @@ from wardround.core.training import Bench, LocalTraining
 from wardround.core.weights import Weights
 from wardround.methods.feded import FedED, Vote, distilled
 from wardround.methods.references import PublicOnly
-from wardround.run import run
+from wardround.rounds import run
 from wardround.study import StudyError, load_study
 from wardround.tasks.features import FeatureRows
 

@@ -19,7 +19,7 @@ from wardround.core.weights import Layout, Weights
 from wardround.engines.inline import SiteFailed
 from wardround.layers.ledger import verify
 from wardround.methods.fedner import FedNER, Progress, largest_remainder
-from wardround.run import run
+from wardround.rounds import run
 from wardround.study import cells
 
 TOLERANCE = 1e-9

@@ -20,7 +20,7 @@ from wardround.methods.fedavg import FedAvg
 from wardround.methods.lazy_mil import Chosen, LazyMIL, Scores, chosen
 from wardround.models.pcnn import PCNN
 from wardround.protocol import REHEARSALS
-from wardround.run import run
+from wardround.rounds import run
 from wardround.study import cells
 from wardround.tasks.bags import BagExamples, Bags, BagsTask
 

@@ -19,7 +19,7 @@ import pytest
 from wardround.layers.ledger import verify
 from wardround.methods import METHODS
 from wardround.protocol import REHEARSALS
-from wardround.run import run
+from wardround.rounds import run
 from wardround.study import cells
 
 OWN = '''

@@ -23,7 +23,7 @@ from wardround.methods.fedlc import FedLC
 from wardround.methods.fedrs import FedRS
 from wardround.methods.moon import MOON, PreviousModel, contrast
 from wardround.protocol import toy
-from wardround.run import run
+from wardround.rounds import run
 from wardround.tasks.classification import Classification, OneLabelTask
 from wardround.tasks.features import FeatureRows
 

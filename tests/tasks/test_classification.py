@@ -14,7 +14,7 @@ from wardround.core.site import SiteData
 from wardround.core.training import Bench
 from wardround.corpora.document import Document
 from wardround.corpora.texts import AsCorpus, Files, Texts
-from wardround.run import run
+from wardround.rounds import run
 from wardround.study import StudyError, cells
 from wardround.tasks.classification import Classification, ClassificationTask
 

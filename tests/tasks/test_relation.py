@@ -20,7 +20,7 @@ from wardround.corpora.document import Document
 from wardround.corpora.gad import GAD
 from wardround.corpora.pairs import Span, pair
 from wardround.corpora.texts import AsCorpus, Texts
-from wardround.run import run
+from wardround.rounds import run
 from wardround.study import Study, StudyError, cells
 from wardround.tasks.relation import PairBatch, Relation, RelationTask
 

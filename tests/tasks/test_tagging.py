@@ -18,7 +18,7 @@ from wardround.corpora.texts import Texts
 from wardround.models.tagger import Tagger
 from wardround.reports.page import page
 from wardround.reports.read import read_runs
-from wardround.run import run
+from wardround.rounds import run
 from wardround.study import Study, StudyError, cells
 from wardround.tasks.tagging import Tagging, TaggingTask
 

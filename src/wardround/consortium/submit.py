@@ -20,7 +20,7 @@ from wardround.core.files import write
 from wardround.engines.frames import dial, door_of
 from wardround.engines.remote import PATIENCE, Remote
 from wardround.layers.ledger import Ledger
-from wardround.run import Line, Progress, Result, run
+from wardround.rounds import Line, Progress, Result, run
 from wardround.run_folder import RunError
 from wardround.study import Study
 

@@ -11,7 +11,7 @@ from study_files import PAUSING, cli, journal, listing, paused, result_of, small
 from wardround.build import build, drawn, taking_part
 from wardround.layers.ledger import verify
 from wardround.methods import METHODS
-from wardround.run import run
+from wardround.rounds import run
 from wardround.study import Study, load_study
 
 SERIAL = ("--workers", 1, "--quiet")
