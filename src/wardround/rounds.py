@@ -29,7 +29,6 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 import torch
-from safetensors.torch import save as save_tensors
 
 from wardround import __version__
 from wardround.build import Built, build, drawn, prefix
@@ -42,6 +41,7 @@ from wardround.core.weights import Weights
 from wardround.corpora.describe import describe
 from wardround.engines.inline import Pool, Serial
 from wardround.engines.remote import Remote
+from wardround.inference.folder import write_model
 from wardround.layers.ledger import Ledger
 from wardround.run_folder import (
     NO_ROOM,
@@ -63,7 +63,6 @@ __all__ = [
 ]  # fmt: skip
 
 CHECKPOINT_SECONDS = 5.0
-PRIVATE = "Not here: {}. Each site keeps its own; in a simulation, as memory/<site>/OwnPart-*.kept in the run folder.\n"
 
 
 @dataclass(frozen=True)
@@ -334,11 +333,9 @@ class _Loop:
             "seconds": round(sum(line.seconds for line in self.history), 3),
         }
         if self.method.shares:
-            model = self.out / "model"
-            write(model / "weights.safetensors", save_tensors(dict(state.weights)))
-            write(model / "study.toml", self.study.toml().encode())
-            if private := self.study.sites.private:
-                write(model / "private.txt", PRIVATE.format(", ".join(private)).encode())
+            wire = self.out / "wire.json"
+            crossed = json.loads(wire.read_text(encoding="utf-8")) if wire.exists() else []
+            write_model(self.out / "model", self.built, state.weights, told, crossed)
         write_json(self.out / "metrics.json", told)
         return Result(self.out, rounds, final, reached, stopped)
 

@@ -47,7 +47,7 @@ from wardround.grid import combinations, label_of, parsed, put, shown
 from wardround.methods import METHODS, Named
 from wardround.tasks import TASKS
 
-__all__ = ["Cell", "Study", "StudyError", "load_study"]
+__all__ = ["Cell", "Study", "StudyError", "load_study", "settings_of"]
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -314,6 +314,15 @@ def _imported(section: str, name: str, folder: Path | None, problems: list[str])
         problems.append(f"{section}.name = {name!r} is not {what}")
         return None
     return {name: kind}
+
+
+def settings_of(section: str, table: Mapping[str, Any], folder: Path) -> Any:
+    """The checked settings of one table alone, as a model's folder has them."""
+    problems: list[str] = []
+    built, _ = _named(section, SECTIONS[section], dict(table), problems, folder=str(folder))
+    if problems:
+        raise StudyError(str(folder), problems)
+    return built
 
 
 def _named(

@@ -22,7 +22,7 @@ from wardround.models.pcnn import PCNN
 from wardround.protocol import REHEARSALS
 from wardround.rounds import run
 from wardround.study import cells
-from wardround.tasks.bags import BagExamples, Bags, BagsTask
+from wardround.tasks.bags import BagExamples, Bags, BagsTask, Numbers
 
 SMALL = Bags(buckets=64, embedding=4, filters=2)
 
@@ -39,9 +39,9 @@ class Told(BagsTask):
         made.classifier.bias = nn.Parameter(torch.zeros(len(self.labels)).double())
         return made
 
-    def _encoded(self, model: PCNN, site: BagExamples) -> Tensor:
+    def _encoded(self, model: PCNN, numbers: Numbers) -> Tensor:
         wide = model.classifier.in_features
-        given = self.table[site.numbers.heads]
+        given = self.table[numbers.heads]
         return torch.cat([given, given.new_zeros(len(given), wide - given.shape[1])], 1)
 
 

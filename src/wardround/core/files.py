@@ -15,13 +15,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["SealError", "file_name", "fresh", "fresh_folder", "seal", "sync_folder", "unseal", "write"]
+__all__ = ["SealError", "cache_folder", "file_name", "fresh", "fresh_folder", "seal", "sync_folder", "unseal", "write"]
 
 MAGIC = b"wardround 1\n"
 
 
 class SealError(ValueError):
     """A sealed file is not what was written."""
+
+
+def cache_folder() -> Path:
+    """Where what was computed of a site's own texts is found again: WARDROUND_CACHE, or ~/.cache/wardround."""
+    return Path(os.environ.get("WARDROUND_CACHE") or Path.home() / ".cache" / "wardround")
 
 
 def write(path: Path, data: bytes) -> None:
@@ -48,15 +53,18 @@ def fresh(path: Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def fresh_folder(path: Path) -> Iterator[Path]:
-    """The same for a folder, which must be new or empty."""
+def fresh_folder(path: Path, *, instead: bool = False) -> Iterator[Path]:
+    """The same for a folder, which must be new or empty; or it takes the place of the one that is there."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name(f".{path.name}.{os.getpid()}.new")
+    new, old = (path.with_name(f".{path.name}.{os.getpid()}.{state}") for state in ("new", "old"))
     try:
         new.mkdir()
         yield new
         os.sync()  # a folder of notes has thousands of files: one wait, not one for each
+        if instead and path.exists():
+            path.replace(old)
         new.replace(path)
+        shutil.rmtree(old, ignore_errors=True)
     except BaseException:
         shutil.rmtree(new, ignore_errors=True)
         raise

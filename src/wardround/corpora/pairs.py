@@ -26,6 +26,7 @@ from wardround.corpora.sentences import Scope, sentences
 __all__ = [
     "Placed",
     "Span",
+    "candidates",
     "dedupe",
     "nearest_place",
     "overlap",
@@ -98,30 +99,29 @@ def pairs(
     document = note.document
     entities = sorted(document.entities, key=lambda entity: (entity.start, entity.end))
     told = _told(note, entities, found, both_ways=both_ways)
-    for start, end, inside in _groups(document.text, entities, scope):
-        line, part = note.line_at(start), document.text[start:end]
-        for one, other in permutations(inside, 2):
-            head, tail = entities[one], entities[other]
-            backwards = one > other and head.type == tail.type
-            if (head.type, tail.type) not in allowed or (backwards and not both_ways):
-                continue
-            labels = told.pop((one, other), [none] if none else [])
-            if overlap(head, tail):
-                found.note("entities overlap, pair skipped", note.path, line)
-                continue
-            if len(labels) > 1:
-                found.note("pair with several relations, a document for each", note.path, line)
-            for number, label in enumerate(labels):
-                made = pair(
-                    f"{document.id}:{head.id}-{tail.id}" + (f"-{number + 1}" if number else ""),
-                    part,
-                    Span(head.type, head.start - start, head.end - start),
-                    Span(tail.type, tail.start - start, tail.end - start),
-                    label,
-                    source=document.source or document.id,
-                    language=document.language,
-                )
-                yield Placed(made, note.path, line)
+    for (start, end), one, other in candidates(document.text, entities, scope):
+        head, tail = entities[one], entities[other]
+        backwards = one > other and head.type == tail.type
+        if (head.type, tail.type) not in allowed or (backwards and not both_ways):
+            continue
+        line = note.line_at(start)
+        labels = told.pop((one, other), [none] if none else [])
+        if overlap(head, tail):
+            found.note("entities overlap, pair skipped", note.path, line)
+            continue
+        if len(labels) > 1:
+            found.note("pair with several relations, a document for each", note.path, line)
+        for number, label in enumerate(labels):
+            made = pair(
+                f"{document.id}:{head.id}-{tail.id}" + (f"-{number + 1}" if number else ""),
+                document.text[start:end],
+                Span(head.type, head.start - start, head.end - start),
+                Span(tail.type, tail.start - start, tail.end - start),
+                label,
+                source=document.source or document.id,
+                language=document.language,
+            )
+            yield Placed(made, note.path, line)
     _count_left_out(note, entities, told, allowed, scope, found)
 
 
@@ -145,14 +145,16 @@ def _told(
     return told
 
 
-def _groups(text: str, entities: Sequence[Entity], scope: Scope) -> Iterator[tuple[int, int, list[int]]]:
-    """Start and end of each sentence that has entities, and their numbers."""
+def candidates(
+    text: str, entities: Sequence[Entity], scope: Scope = "sentence"
+) -> Iterator[tuple[tuple[int, int], int, int]]:
+    """Every ordered pair of entities in one sentence, by their numbers, with the sentence's start and end."""
     spans = sentences(text, scope, entities)
     starts = [start for start, _ in spans]
     inside: defaultdict[int, list[int]] = defaultdict(list)
     for number, entity in enumerate(entities):
         inside[bisect_right(starts, entity.start) - 1].append(number)
-    return ((*spans[at], numbers) for at, numbers in inside.items())
+    return ((spans[at], one, other) for at, numbers in inside.items() for one, other in permutations(numbers, 2))
 
 
 def _count_left_out(

@@ -34,6 +34,7 @@ from typing import Any, Protocol
 import numpy as np
 import rjieba
 
+from wardround.core.files import cache_folder
 from wardround.corpora.reading import DataError, open_text
 
 __all__ = ["Cache", "Characters", "Hashed", "Jieba", "Listed", "Segmenter", "Vocabulary", "Words", "hashed", "plain"]
@@ -203,17 +204,21 @@ FLUSH = 2**20
 class Cache:
     """The numbers of each text's tokens, cut once and then found on disk by the text's hash."""
 
-    def __init__(self, segmenter: Segmenter, vocabulary: Vocabulary, folder: Path | None = None) -> None:
-        self.segmenter, self.vocabulary = segmenter, vocabulary
+    def __init__(
+        self, segmenter: Segmenter, vocabulary: Vocabulary, folder: Path | None = None, *, remember: bool = True
+    ) -> None:
+        self.segmenter, self.vocabulary, self.remember = segmenter, vocabulary, remember
         settings = [segmenter.settings, vocabulary.settings, unicodedata.unidata_version]
         self._fingerprint = hashlib.blake2b(json.dumps(settings).encode(), digest_size=16).digest()
-        folder = Path.home() / ".cache" / "wardround" if folder is None else folder
-        self.path = folder / "segments" / f"{self._fingerprint.hex()}.ids"
+        self.path = (folder or cache_folder()) / "segments" / f"{self._fingerprint.hex()}.ids"
         self._offsets: dict[bytes, int] = {}
         self._scanned = 0
 
     def encode(self, texts: Iterable[str]) -> Iterator[list[int]]:
         """The numbers of each text in turn; new ones are on disk when the last text is done."""
+        if not self.remember:
+            yield from ([self.vocabulary(token) for token in self.segmenter(text)] for text in texts)
+            return
         fresh: dict[bytes, bytes] = {}
         size = 0
         with self._stored() as stored:

@@ -13,7 +13,7 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from wardround.corpora.document import Document, Entity
@@ -38,6 +38,8 @@ class Sentence:
 
     words: tuple[str, ...]
     spans: tuple[Span, ...]
+    places: tuple[tuple[int, int], ...] = field(default=(), compare=False)
+    """Start and end of each token in the document's text."""
 
 
 def tokenised(
@@ -52,8 +54,8 @@ def tokenised(
     first = 0
     for size in _sizes(document, places, spans, longest, problems):
         mine = tuple((k, s - first, min(e, first + size) - first) for k, s, e in spans if first <= s < first + size)
-        words = tuple(plain(document.text[s:e]) for s, e in places[first : first + size])
-        yield Sentence(words, mine)
+        here = tuple(places[first : first + size])
+        yield Sentence(tuple(plain(document.text[s:e]) for s, e in here), mine, here)
         first += size
 
 

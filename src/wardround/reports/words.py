@@ -1,11 +1,9 @@
 """Metrics by the names that people use, and small sentences that several sections share."""
 
-import importlib
-import pkgutil
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
-import wardround.metrics
+from wardround.metrics.defined import defined
 from wardround.reports.read import RunRecord
 from wardround.reports.statistics import Group, split_of
 
@@ -51,14 +49,8 @@ def named(metric: str, *, split: bool = False) -> str:
 
 
 def definition_of(metrics: Iterable[str]) -> dict[str, str]:
-    """What each metric means, from the module of `wardround.metrics` that defines most of them."""
-    plain = list(dict.fromkeys(metric.removeprefix(f"{split_of(metric)}_").partition("[")[0] for metric in metrics))
-    best: Mapping[str, str] = {}
-    for module in sorted(info.name for info in pkgutil.iter_modules(wardround.metrics.__path__)):
-        told = getattr(importlib.import_module(f"wardround.metrics.{module}"), "DEFINITIONS", {})
-        if sum(name in told for name in plain) > sum(name in best for name in plain):
-            best = told
-    return {name: best.get(name, "no definition is on record for this figure") for name in plain}
+    """What each metric means, whatever its split and class."""
+    return defined(metric.removeprefix(f"{split_of(metric)}_").partition("[")[0] for metric in metrics)
 
 
 def method_list(groups: Iterable[Group]) -> str:

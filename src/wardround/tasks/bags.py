@@ -35,7 +35,7 @@ from wardround.models.pcnn import PCNN
 from wardround.tasks.batching import Ragged, grouped
 from wardround.tasks.denoise import Denoiser, bag_scores, pair_odds, surest, weights_of
 
-__all__ = ["BagExamples", "Bags", "BagsTask", "Groups"]
+__all__ = ["BagExamples", "Bags", "BagsTask", "Groups", "Numbers"]
 
 AT_ONCE = 256
 CURVE_POINTS = 400
@@ -177,25 +177,31 @@ class BagsTask:
     def examples(self, texts: Texts) -> BagExamples:
         """A site's sentences as numbers, grouped."""
         rows = [self._sentence(document) for document in texts.documents]
-        places = {label: index for index, label in enumerate(self.labels)}
-        relations = torch.tensor([places[row.labels[0]] for row in rows], dtype=torch.int64)
-        read = [self._read(row) for row in rows]
-        numbers = Numbers(
-            Ragged([ids for ids, _, _, _ in read]),
-            torch.tensor([head for _, head, _, _ in read], dtype=torch.int64),
-            torch.tensor([tail for _, _, tail, _ in read], dtype=torch.int64),
-            relations,
-            torch.tensor([-1 if row.expressed is None else int(row.expressed) for row in rows], dtype=torch.int64),
-            sum(cut for _, _, _, cut in read),
-        )
+        numbers = self._numbers(rows)
         bags = Groups(_numbered([row.fact for row in rows]))
         pair_of = _numbered([(row.fact.head, row.fact.tail) for row in rows])
         pairs = Groups(pair_of)
         truths = torch.zeros(len(pairs), len(self.labels), dtype=torch.bool)
-        truths[pair_of, relations] = True
+        truths[pair_of, numbers.relations] = True
         facts = torch.tensor([number(rows[at].fact) for at in bags.first.tolist()], dtype=torch.int64)
         units = Groups(torch.arange(len(rows))) if self.settings.denoiser == "none" else bags
         return BagExamples(numbers, bags, facts, pairs, truths, units)
+
+    def _numbers(self, rows: Sequence[Sentence]) -> Numbers:
+        places = {label: index for index, label in enumerate(self.labels)}
+        read = [self._read(row) for row in rows]
+        return Numbers(
+            Ragged([ids for ids, _, _, _ in read]),
+            torch.tensor([head for _, head, _, _ in read], dtype=torch.int64),
+            torch.tensor([tail for _, _, tail, _ in read], dtype=torch.int64),
+            torch.tensor([places[row.labels[0]] for row in rows], dtype=torch.int64),
+            torch.tensor([-1 if row.expressed is None else int(row.expressed) for row in rows], dtype=torch.int64),
+            sum(cut for _, _, _, cut in read),
+        )
+
+    def encoded(self, model: PCNN, rows: Sequence[Sentence]) -> Tensor:
+        """The vectors of sentences (S, D)."""
+        return self._encoded(model, self._numbers(rows))
 
     def _sentence(self, document: Any) -> Sentence:
         if not isinstance(document, Sentence):
@@ -267,7 +273,7 @@ class BagsTask:
         """Right and wrong predictions by band of score, the summed loss, and how much training saw of the truth."""
         site, pcnn = cast("BagExamples", examples), cast("PCNN", model)
         total = {name: torch.zeros(shape, dtype=torch.float64) for name, shape in self.counts().shapes.items()}
-        vectors = self._encoded(pcnn, site)  # (S, D)
+        vectors = self._encoded(pcnn, site.numbers)  # (S, D)
         chosen = self.settings.denoiser
         for groups in torch.split(torch.arange(len(site.pairs)), AT_ONCE):
             rows, owner = site.pairs.take(groups)
@@ -310,7 +316,7 @@ class BagsTask:
     def surest(self, model: nn.Module, examples: Examples) -> Surest:
         """For each fact of the site, its surest sentence and how sure the model is of it."""
         site, pcnn = cast("BagExamples", examples), cast("PCNN", model)
-        told = pcnn.classifier(self._encoded(pcnn, site)).softmax(1)  # (S, relations)
+        told = pcnn.classifier(self._encoded(pcnn, site.numbers)).softmax(1)  # (S, relations)
         rows, owner = site.bags.take(torch.arange(len(site.bags)))
         values = told[rows, site.numbers.relations[rows]]  # (S,): the probability of its own relation
         best = surest(values, owner, len(site.bags))  # (bags,)
@@ -331,9 +337,8 @@ class BagsTask:
         claims = (site.numbers.relations[rows] > 0) & (site.numbers.expressed[rows] >= 0)
         return float(weights[claims].sum()), float((weights * (site.numbers.expressed[rows] == 1))[claims].sum())
 
-    def _encoded(self, model: PCNN, site: BagExamples) -> Tensor:
+    def _encoded(self, model: PCNN, numbers: Numbers) -> Tensor:
         """The vectors of all sentences, in large batches of similar lengths."""
-        numbers = site.numbers
         found = torch.zeros(len(numbers.heads), model.classifier.in_features, dtype=model.classifier.weight.dtype)
         for rows in grouped(numbers.tokens.lengths, AT_ONCE, None):
             found[rows] = model.encode(numbers.tokens.padded(rows), numbers.heads[rows], numbers.tails[rows])

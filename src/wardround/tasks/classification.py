@@ -13,11 +13,9 @@ Word vectors stay as they are unless `train_vectors` says so: trained ones trave
 give away the words of a site's texts.
 """
 
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, cast
 
 import torch
@@ -60,6 +58,8 @@ class Classification:
     """Tokens read of a text; the rest is left out, and counted."""
     several: bool = False
     """Whether a text may have several labels, or none."""
+    remember: bool = True
+    """Whether the numbers of a text's tokens are kept on disk for later runs."""
     folder: str = ""
     """Where relative paths start; a study fills in its own folder."""
 
@@ -134,8 +134,7 @@ class ClassificationTask:
             else Words()
         )
         vocabulary: Vocabulary = Listed(self._vectors.words) if self._vectors else Hashed(buckets=chosen.buckets)
-        cache = os.environ.get("WARDROUND_CACHE")
-        return Cache(segmenter, vocabulary, Path(cache) if cache else None)
+        return Cache(segmenter, vocabulary, remember=chosen.remember)
 
     @cached_property
     def _table(self) -> Tensor:
@@ -151,6 +150,15 @@ class ClassificationTask:
         tokens = Ragged([row[:longest] for row in rows])
         means = self._means(tokens) if self.settings.model == "logistic" and self._vectors else None
         return TextExamples(tokens, self._labels(texts), means, shortened)
+
+    def unlabelled(self, texts: Sequence[str]) -> tuple[TextExamples, list[int]]:
+        """Texts as numbers, of which no label is known, and how many tokens of each are beyond `longest`."""
+        longest = self.settings.longest
+        rows = list(self._encoded.encode(texts))
+        tokens = Ragged([row[:longest] for row in rows])
+        means = self._means(tokens) if self.settings.model == "logistic" and self._vectors else None
+        nothing = torch.zeros(len(rows), dtype=torch.int64)
+        return TextExamples(tokens, nothing, means, 0), [max(len(row) - longest, 0) for row in rows]
 
     def _means(self, tokens: Ragged) -> Tensor:
         means = torch.zeros(len(tokens), self._table.shape[1])

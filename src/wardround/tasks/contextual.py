@@ -28,15 +28,15 @@ LETTERS = 50  # of a word that the encoder looks at; no word of a language is lo
 class Contextual:
     """Words to vectors, sentence by sentence."""
 
-    def __init__(self, encoder: Pretrained, folder: Path | None = None) -> None:
-        self.encoder, self.folder, self.width = encoder, folder, encoder.shape.width
+    def __init__(self, encoder: Pretrained, folder: Path | None = None, *, remember: bool = True) -> None:
+        self.encoder, self.folder, self.remember, self.width = encoder, folder, remember, encoder.shape.width
 
     @cached_property
     def _trunk(self) -> Trunk:
         shape = self.encoder.shape
         whole = Encoder(shape, range(shape.layers), embeddings=True)
         whole.load_state_dict(self.encoder.weights())
-        return Trunk(whole, self.folder)
+        return Trunk(whole, self.folder, remember=self.remember)
 
     def vectors(self, sentences: Sequence[Sequence[str]]) -> list[Tensor]:
         """A (words, width) tensor for each sentence, in half precision: there are many."""

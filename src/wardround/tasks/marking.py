@@ -75,10 +75,11 @@ class Marker:
     def __call__(self, document: Document) -> Marked:
         """The document's tokens, with those of [CLS] and [SEP] around them."""
         if document not in self.done:
-            self.done[document] = self._marked(document)
+            self.done[document] = self.marked(document)
         return self.done[document]
 
-    def _marked(self, document: Document) -> Marked:
+    def marked(self, document: Document) -> Marked:
+        """The same, without remembering it."""
         one, other = check_pair(document)
         turned = one.start > other.start
         left, right = (other, one) if turned else (one, other)

@@ -16,11 +16,9 @@ Everything else of the encoder is trained and sent; its embeddings too, unless f
 give away the words of a site's sentences.
 """
 
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
 import torch
@@ -74,6 +72,8 @@ class Relation:
     """Tokens of a sentence; longer ones are cut to a window around the entities, and counted."""
     negative: str | None = None
     """The label of unrelated pairs, left out of micro-F1; if not given, the corpus's own; empty for none."""
+    remember: bool = True
+    """Whether the states of frozen layers are kept on disk for later runs."""
     folder: str = ""
     """Where relative paths start; a study fills in its own folder."""
 
@@ -215,9 +215,7 @@ class RelationTask:
         frozen = self.settings.freeze
         if frozen == "nothing":
             return None
-        cache = os.environ.get("WARDROUND_CACHE")
-        trunk = self._part(range(frozen), embeddings=True)
-        return Trunk(trunk, Path(cache) if cache else None)
+        return Trunk(self._part(range(frozen), embeddings=True), remember=self.settings.remember)
 
     def check(self, texts: Texts) -> list[Document]:
         """The documents of which only a window is read; an error if one is no pair, or has no label of this task's."""
@@ -234,6 +232,11 @@ class RelationTask:
         places = {label: index for index, label in enumerate(self.labels)}
         labels = torch.tensor([places[document.labels[0]] for document in texts.documents], dtype=torch.int64)
         return PairExamples(marked, labels, self.trunk, shortened)
+
+    def unlabelled(self, documents: Sequence[Document]) -> PairExamples:
+        """Pairs as numbers, of which no label is known."""
+        marked = [self._marker.marked(document) for document in documents]
+        return PairExamples(marked, torch.zeros(len(marked), dtype=torch.int64), self.trunk, 0)
 
     # numbers → model → score
 

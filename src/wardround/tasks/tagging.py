@@ -16,11 +16,9 @@ Word vectors of a file stay as they are unless `train_vectors` says so; hashed o
 change give away a site's words. FedNER (Ge et al. 2020) trains GloVe's.
 """
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
 import torch
@@ -79,6 +77,8 @@ class Tagging:
     dropout: Annotated[float, Ge(0), Lt(1)] = 0.2
     longest: Annotated[int, Ge(2)] = 200
     """Tokens of a sentence; longer ones are cut, and counted."""
+    remember: bool = True
+    """Whether the states of the frozen encoder are kept on disk for later runs."""
     folder: str = ""
     """Where relative paths start; a study fills in its own folder."""
 
@@ -145,9 +145,9 @@ class Sources:
         """The frozen encoder, if the tagger has one."""
         if self.settings.model != "elmoner":
             return None
-        chosen, cache = self.settings.encoder, os.environ.get("WARDROUND_CACHE")
+        chosen = self.settings.encoder
         folder = packaged() if chosen == "minilm" else found_path(chosen, self.settings.folder)
-        return Contextual(read_encoder(folder), Path(cache) if cache else None)
+        return Contextual(read_encoder(folder), remember=self.settings.remember)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,11 +9,13 @@ processes may add at the same time. Files are mapped into memory, which all proc
 
 Privacy: states can be turned back into words. The folder (WARDROUND_CACHE, or ~/.cache/wardround) holds them as
 confidentially as the notes that they were made of: on the site's own disk, readable by its user alone, sent to
-nobody. It can be deleted at any time.
+nobody. It can be deleted at any time. With `remember = false` nothing is kept, in memory or on disk: so models answer
+(`wardround predict`, `wardround serve`).
 """
 
 import hashlib
 import logging
+from collections import defaultdict
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -24,7 +26,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor
 
-from wardround.core.files import write
+from wardround.core.files import cache_folder, write
 from wardround.models.encoder import Encoder
 
 __all__ = ["Trunk"]
@@ -32,15 +34,17 @@ __all__ = ["Trunk"]
 log = logging.getLogger(__name__)
 
 BLOCK = 2**24  # numbers per file: 64 MB
+AT_ONCE = 4096  # tokens of equally long sentences that go through together where nothing is kept
 KEY = 16
 
 
 class Trunk:
     """States of sentences under frozen embeddings and layers."""
 
-    def __init__(self, encoder: Encoder, folder: Path | None = None) -> None:
+    def __init__(self, encoder: Encoder, folder: Path | None = None, *, remember: bool = True) -> None:
         self.encoder = encoder.eval().requires_grad_(requires_grad=False)
-        self._cache = Path.home() / ".cache" / "wardround" if folder is None else folder
+        self.remember = remember
+        self._cache = folder or cache_folder()
         self._known: dict[bytes, Tensor] = {}
         self._seen: set[str] = set()
 
@@ -55,6 +59,8 @@ class Trunk:
 
     def states(self, rows: Sequence[Sequence[int]]) -> list[Tensor]:
         """The states (length, width) of each row of token numbers."""
+        if not self.remember:
+            return self._forgotten(rows)
         keys = [hashlib.blake2b(np.array(row, "<u4").tobytes(), digest_size=KEY).digest() for row in rows]
         if any(key not in self._known for key in keys):
             self._look()
@@ -74,6 +80,20 @@ class Trunk:
     def _computed(self, row: Sequence[int]) -> Tensor:
         states: Tensor = self.encoder(torch.tensor([row]))[0]  # (L, width)
         return states
+
+    @torch.no_grad()
+    def _forgotten(self, rows: Sequence[Sequence[int]]) -> list[Tensor]:
+        """The same states, equally long rows together: without padding, and without a trace."""
+        alike: defaultdict[int, list[int]] = defaultdict(list)
+        for number, row in enumerate(rows):
+            alike[len(row)].append(number)
+        found: dict[int, Tensor] = {}
+        for length, numbers in alike.items():
+            for part in torch.split(torch.tensor(numbers), max(AT_ONCE // max(length, 1), 1)):
+                some = part.tolist()
+                states = self.encoder(torch.tensor([rows[number] for number in some]))  # (B, L, width)
+                found |= dict(zip(some, states, strict=True))
+        return [found[number] for number in range(len(rows))]
 
     def _look(self) -> None:
         """Take in the files that this or another process has added since the last look."""

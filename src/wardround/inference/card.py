@@ -1,0 +1,109 @@
+"""A model's card: what it is, what it was trained on and how well it did, for the person who gets the folder.
+
+Sizes of sites are told as ranges, and sites are not named: a card travels farther than a consortium.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from wardround.build import Built
+from wardround.inference.about import About
+from wardround.metrics.defined import defined
+
+__all__ = ["card", "size_range"]
+
+BOUNDS = (0, 10, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 50_000, 100_000, 1_000_000)
+DOES = {
+    "bags": "tells how two entities of a sentence are related; trained by distant supervision",
+    "classification": "sorts texts into classes",
+    "features": "sorts rows of numbers into classes",
+    "relation": "tells how two marked entities of a sentence are related",
+    "tagging": "finds named entities in text",
+}
+NEVER = "Never sent: text, tokens, entity strings, document ids."
+CODES = {"en": "English", "zh": "Chinese", "de": "German", "fr": "French", "es": "Spanish"}
+
+
+def card(about: About, built: Built, told: Mapping[str, Any], wire: Sequence[Mapping[str, str]]) -> str:
+    """The card in Markdown; `wire` is what crossed it, row by row."""
+    return "\n".join([*_head(about), *_data(built), *_figures(built, told), *_wire(told, wire), *_limits(about)])
+
+
+def _head(about: About) -> Iterator[str]:
+    kind = about.task["name"]
+    yield f"# {about.study}\n"
+    yield "**Not for clinical decisions.** A research model, trained with wardround across sites whose notes stayed.\n"
+    yield f"- Task: `{kind}`; it {DOES.get(kind, 'is of a task of its own')}."
+    for name, values in (("Labels", about.labels), ("Entity types", about.types)):
+        if values:
+            yield f"- {name}: {', '.join(values)}"
+    if about.negative:
+        yield f"- The label `{about.negative}` means that there is no relation."
+    languages = ", ".join(CODES.get(code, code) for code in about.languages)
+    yield f"- Language of the training texts: {languages or 'not known to the coordinator'}"
+    yield f"- Method: `{about.method}`, {about.rounds} rounds (`study.toml` has every setting)"
+    if about.missing:
+        yield f"- **Not in this folder**: {', '.join(about.missing)}. Each site keeps its own."
+    if "encoder" in about.task and about.task["encoder"] == "encoder":
+        yield "- Encoder: a copy of the pretrained one, in `encoder/`, with its own licence"
+    yield '- Use it: `wardround predict FOLDER --text "…"`, or in Python `wardround.load("FOLDER")("…")`\n'
+
+
+def _data(built: Built) -> Iterator[str]:
+    yield "## Training data\n"
+    if built.raw is None:
+        yield f"{len(built.sites.names)} sites, each with its own notes, whose numbers the coordinator does not know.\n"
+        return
+    sizes = Counter(size_range(len(built.raw.raw(name)[0])) for name in built.raw.names)
+    yield "| training examples | sites |\n|---|---|"
+    for size in sorted(sizes, key=lambda size: int(size.split("–")[0].replace(",", "").rstrip("+"))):
+        yield f"| {size} | {sizes[size]} |"
+    yield ""
+
+
+def size_range(count: int) -> str:
+    """A number as the range that it lies in."""
+    low = max(bound for bound in BOUNDS if bound <= count)
+    high = next((bound for bound in BOUNDS if bound > count), None)
+    return f"{low:,}+" if high is None else f"{low:,}–{high - 1:,}"
+
+
+def _figures(built: Built, told: Mapping[str, Any]) -> Iterator[str]:
+    yield "## How it did\n"
+    figures = {name: value for name, value in told["final"].items() if not name.endswith("examples")}
+    whole = {name: value for name, value in figures.items() if "[" not in name}
+    yield f"All sites' own examples together, after {told['rounds']} rounds, seed {built.study.seed}.\n"
+    yield "| figure | value | what it means |\n|---|---|---|"
+    plain = {name: name.removeprefix("train_").removeprefix("valid_") for name in whole}
+    meaning = defined(plain.values())
+    for name, value in whole.items():
+        yield f"| {name} | {value:.4f} | {meaning[plain[name]]} |"
+    by_class = {name: value for name, value in figures.items() if name.startswith("f1[")}
+    if by_class:
+        yield "\n" + ", ".join(f"{name} {value:.3f}" for name, value in by_class.items())
+    yield ""
+
+
+def _wire(told: Mapping[str, Any], wire: Sequence[Mapping[str, str]]) -> Iterator[str]:
+    yield "## What left the sites\n"
+    rounds, up = max(int(told["rounds"]), 1), told["bytes"]["up"]
+    yield f"{up / 1e6:.2f} MB in all for training, {up / rounds / 1e3:,.1f} kB a round. In these messages:\n"
+    for row in wire:
+        if row["direction"] == "from site" and row["reveals"] != "as above":
+            yield f"- {row['message']}.{row['field']} ({row['seen']}): {row['reveals']}"
+    yield f"\n{NEVER}\n"
+
+
+def _limits(about: About) -> Iterator[str]:
+    yield "## Limits\n"
+    yield "- Figures are of the sites' own test examples; on notes of another hospital it may do worse."
+    if about.task["name"] in ("relation", "bags"):
+        yield "- It looks at two entities of one sentence; relations across sentences are not found."
+        if not about.negative and about.task["name"] == "relation":
+            yield "- It was never shown unrelated pairs, so it names a relation for every pair."
+    if about.task["name"] == "tagging":
+        yield "- It finds entities that do not overlap."
+    yield "- A trained model can give away what it was trained on; share it as your agreements allow."
+    yield "- Not a medical device; not for clinical decisions."
+    yield ""

@@ -1,0 +1,82 @@
+"""Relations between the entities of texts, by a trained relation model or PCNN.
+
+Every two entities of a sentence, in both directions, whose types the model was trained to relate, are looked at once;
+those it calls unrelated are left out.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from wardround.corpora.document import Document, Entity
+from wardround.corpora.facts import UNRELATED, sentence
+from wardround.corpora.pairs import Span, candidates, overlap, pair
+from wardround.inference.predicted import Found, Link
+from wardround.models.pcnn import PCNN
+from wardround.models.relation import RelationModel
+from wardround.tasks.bags import BagsTask
+from wardround.tasks.relation import PairBatch, RelationTask
+
+__all__ = ["found_relations"]
+
+AT_ONCE = 64
+Types = Collection[tuple[str, str]] | None
+"""Types of head and tail that are looked at; None for all."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two entities of one text: its number, their places, and the sentence with them in it."""
+
+    text: int
+    head: int
+    tail: int
+    document: Document
+
+
+def found_relations(
+    task: RelationTask | BagsTask,
+    model: RelationModel | PCNN,
+    notes: Sequence[tuple[str, Sequence[Found]]],
+    types: Types,
+) -> list[list[Link]]:
+    """The relations of each text with its entities."""
+    pairs = [one for number, (text, entities) in enumerate(notes) for one in _pairs(number, text, entities, types)]
+    found: list[list[Link]] = [[] for _ in notes]
+    if not pairs:
+        return found
+    nothing = task.negative if isinstance(task, RelationTask) else UNRELATED
+    values, labels = _scores(task, model, pairs).softmax(1).max(1)
+    for one, value, label in zip(pairs, values.tolist(), labels.tolist(), strict=True):
+        if task.labels[label] != nothing:
+            found[one.text].append(Link(task.labels[label], one.head, one.tail, value))
+    return found
+
+
+def _pairs(number: int, text: str, entities: Sequence[Found], types: Types) -> list[Pair]:
+    marked = [Entity(str(at), entity.type, entity.start, entity.end) for at, entity in enumerate(entities)]
+    found = []
+    for (start, end), one, other in candidates(text, marked):
+        head, tail = marked[one], marked[other]
+        if (types is None or (head.type, tail.type) in types) and not overlap(head, tail):
+            ends = [Span(entity.type, entity.start - start, entity.end - start) for entity in (head, tail)]
+            found.append(Pair(number, one, other, pair("", text[start:end], ends[0], ends[1], "")))
+    return found
+
+
+@torch.no_grad()
+def _scores(task: RelationTask | BagsTask, model: RelationModel | PCNN, pairs: Sequence[Pair]) -> Tensor:
+    """The scores of each pair (pairs, relations)."""
+    if isinstance(task, BagsTask):
+        assert isinstance(model, PCNN)  # noqa: S101 -- what this task's model is
+        documents = [one.document for one in pairs]
+        rows = [sentence("", d.text, d.entities[0], d.entities[1], UNRELATED) for d in documents]
+        told: Tensor = model.classifier(task.encoded(model, rows))  # (pairs, relations)
+        return told
+    scores = torch.zeros(len(pairs), len(task.labels))
+    for batch in task.batches(task.unlabelled([one.document for one in pairs]), AT_ONCE, None):
+        assert isinstance(batch, PairBatch)  # noqa: S101 -- what this task's batches are
+        scores[batch.rows] = task.scores(model, task.features(model, batch))
+    return scores

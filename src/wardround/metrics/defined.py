@@ -1,0 +1,20 @@
+"""What a figure's name means: each module of metrics has `DEFINITIONS` of its own."""
+
+import importlib
+import pkgutil
+from collections.abc import Iterable, Mapping
+
+import wardround.metrics
+
+__all__ = ["defined"]
+
+
+def defined(names: Iterable[str]) -> dict[str, str]:
+    """What each of these figures means, from the module that defines most of them."""
+    plain = list(dict.fromkeys(names))
+    best: Mapping[str, str] = {}
+    for module in sorted(info.name for info in pkgutil.iter_modules(wardround.metrics.__path__)):
+        told = getattr(importlib.import_module(f"wardround.metrics.{module}"), "DEFINITIONS", {})
+        if sum(name in told for name in plain) > sum(name in best for name in plain):
+            best = told
+    return {name: best.get(name, "no definition is on record for this figure") for name in plain}

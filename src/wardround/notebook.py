@@ -1,0 +1,49 @@
+"""`wardround.run`: a study from Python or a notebook, with the command line's progress and run folder."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from wardround.progress import Single
+from wardround.rounds import run as run_rounds
+from wardround.run_folder import Result
+from wardround.study import Cell, StudyError, cells, load_study
+
+__all__ = ["run"]
+
+
+def run(
+    study: str | Path | Mapping[str, Any],
+    out: str | Path | None = None,
+    *,
+    workers: int = 1,
+    resume: bool = False,
+    quiet: bool = False,
+    report: bool = True,
+) -> Result:
+    """Run a study (a TOML file, or its tables as a dict) and return how it ended.
+
+    The run folder is `out`, or runs/NAME; `resume` goes on where a stopped run left off. A study with a grid or several
+    seeds is for the command line, which runs cells side by side.
+    """
+    chosen = _only(study)
+    folder = Path(out) if out else Path("runs") / chosen.study.name
+    beside = Path.cwd() if isinstance(study, Mapping) else Path(study).parent
+    with Single(chosen.study, quiet=quiet) as progress:
+        result = run_rounds(
+            chosen.study, folder, workers=workers, resume=resume, progress=progress.line, folder=beside
+        )  # fmt: skip
+    if report:
+        from wardround.reports.page import write_report  # noqa: PLC0415 -- scipy takes a second
+
+        write_report([folder], folder / "report.html")
+    return result
+
+
+def _only(study: str | Path | Mapping[str, Any]) -> Cell:
+    found = cells(study, folder=Path.cwd()) if isinstance(study, Mapping) else load_study(Path(study))
+    if len(found) > 1:
+        where = "study" if isinstance(study, Mapping) else str(study)
+        many = f"{len(found)} cells in its grid; run it with the command line, which runs them side by side"
+        raise StudyError(where, [many])
+    return found[0]
