@@ -34,7 +34,7 @@ HOMES = {
     "lxml": ["corpora/bioc_xml.py"],
     "numpy": ["*"],
     "torch": ["*"],
-    "nvflare": ["engines/flare*.py"],
+    "nvflare": ["engines/flare.py"],
     "pydantic": ["study.py"],
     "rich": ["cli*.py", "progress.py"],
     "rjieba": ["corpora/segment.py"],

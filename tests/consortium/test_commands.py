@@ -3,7 +3,6 @@
 import json
 import shutil
 import socket
-import sys
 from pathlib import Path
 
 import pytest
@@ -94,7 +93,9 @@ def test_names_that_cannot_be_are_all_answered_at_once(tmp_path: Path, capsys: p
 def test_kits_are_hardened_and_for_their_site_alone(north: Path, site: Path) -> None:
     resources = json.loads((site / "kit" / "local" / "resources.json").read_text())
     rights = json.loads((site / "kit" / "local" / "authorization.json").read_text())
-    assert ["wardround.engines.flare."] == resources["class_allow_list"]
+    assert ["wardround.engines.flare.Door", "wardround.engines.flare.Pipe"] == resources["class_allow_list"]
+    launchers = [part["path"] for part in resources["components"] if part["id"] == "process_launcher"]
+    assert ["wardround.engines.flare.Launcher"] == launchers
     assert resources["allow_log_streaming"] is False
     assert "site_log_streamer" not in [component["id"] for component in resources["components"]]
     assert {"none"} == {
@@ -128,15 +129,6 @@ def test_a_grid_is_not_submitted(north: Path, site: Path, capsys: pytest.Capture
     study = site.parent / "study.toml"
     study.write_text(STUDY + '[grid]\n"method.lr" = [0.1, 0.2]\n')
     assert "is a grid of 2 runs" in refused(capsys, "submit", study, "--to", north)
-
-
-def test_without_nvflare_the_message_says_what_to_install(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "wardround.engines.flare", None)  # as if NVFlare's import failed in there
-    monkeypatch.delattr("wardround.engines.flare", raising=False)
-    said = refused(capsys, "consortium", "new", "x", "a", "--address", "h", "--out", tmp_path / "x")
-    assert "pip install 'wardround[flare]'" in said
 
 
 # hospitals

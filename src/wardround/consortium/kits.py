@@ -17,6 +17,7 @@ import stat
 import zipfile
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,10 @@ from wardround.engines.flare_kits import make_kits
 from wardround.run_folder import RunError
 from wardround.study import Study
 
-__all__ = ["approve", "certificate_problems", "init_site", "key_problems", "kit_address", "new_consortium", "reach"]
+__all__ = [
+    "approve", "certificate_problems", "init_site", "key_problems", "kit_address", "needs_flare", "new_consortium",
+    "reach",
+]  # fmt: skip
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,49}")
 SOON = 14  # days before a certificate's end when it is time to say so
@@ -51,6 +55,14 @@ steps = "any"                    # or a list of what this site takes part in: ["
 messages = "any"                 # or a list of what may leave: ["Update", "Counts"]
 smallest_count = 10              # labels with fewer examples are left out of what is told
 """
+
+
+def needs_flare() -> None:
+    """Say what to install where NVFlare is missing."""
+    try:
+        import_module("wardround.engines.flare")
+    except ImportError:
+        raise RunError("this needs NVFlare; install it with: pip install 'wardround[flare]'") from None
 
 
 def new_consortium(folder: Path, name: str, sites: Sequence[str], host: str, port: int, days: int = 360) -> list[Path]:
