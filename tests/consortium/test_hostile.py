@@ -260,6 +260,36 @@ def test_a_site_whose_reply_was_lost_was_not_in_that_round(tmp_path: Path) -> No
     assert models[0] == models[1]
 
 
+@fault("crash after a lost reply")
+def test_a_lost_reply_is_undone_even_if_the_coordinator_crashes_before_the_site_hears_of_it(tmp_path: Path) -> None:
+    """Site-1's reply in round 2 is lost; it is away until the coordinator dies in round 3, and hears only then."""
+    study = study_of(method={"name": "scaffold"}, rounds=4, sites={"quorum": 2})
+
+    def at(name: str, head: dict[str, Any]) -> tuple[str, int] | None:
+        told = head.get("exchange")
+        return (told["step"], told["round"]) if told and name == "site-1" else None
+
+    def crash(line: Round) -> None:
+        if line.round == 3:
+            raise KeyboardInterrupt
+
+    with Exchange(tmp_path / "a", study, SITES) as exchange:
+        exchange.unasked = lambda name, head: at(name, head) in (("fit", 2), ("evaluate", 2))
+        submit(study, tmp_path / "never asked", exchange.over)
+    with Exchange(tmp_path / "b", study, SITES) as exchange:
+        out = tmp_path / "lost"
+        exchange.twist = lambda name, head, answer: None if at(name, head) == ("fit", 2) else answer
+        exchange.unasked = lambda name, head: at(name, head) in (("evaluate", 2), ("fit", 3), ("evaluate", 3))
+        with pytest.raises(KeyboardInterrupt):
+            submit(study, out, exchange.over, progress=crash)
+        assert ["site-1"] == list(json.loads((out / "void.json").read_text()))
+        exchange.unasked = lambda *_: False
+        submit(study, out, exchange.over, resume=True)
+        assert {} == json.loads((out / "void.json").read_text())  # it has heard
+    model = "model/weights.safetensors"
+    assert (tmp_path / "never asked" / model).read_bytes() == (out / model).read_bytes()
+
+
 def test_a_round_that_is_run_again_after_a_lost_quorum_gives_the_same_bits(tmp_path: Path) -> None:
     study = study_of(method={"name": "scaffold"}, sites={"quorum": 3})
     run(study, tmp_path / "inline")

@@ -135,7 +135,7 @@ class SiteProcess:
         try:
             reply = self._served(run, step, exchange, message)
             noted = self.ledger.note(head, exchange, run.built.study.name, message, reply)
-        except (Refused, OSError):
+        except Exception:
             run.host.undo(self.settings.name, exchange)  # as if it had not been asked
             raise
         run.reply = {"ledger": noted}, reply.encode()

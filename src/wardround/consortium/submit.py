@@ -48,7 +48,7 @@ class Consortium:
 
     def engine(self, built: Built, ledger: Ledger, out: Path) -> Remote:
         """The lines to the sites."""
-        remote = self.remote(built.study, out, manifest=built.manifest, ledger=ledger)
+        remote = self.remote(built.study, out, manifest=built.manifest, ledger=ledger, void=out / "void.json")
         ledger.run = remote.told["run"]
         return remote
 
