@@ -14,18 +14,23 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
 from wardround.consortium.kits import approve, init_site, new_consortium
 from wardround.consortium.submit import Consortium, submit
+from wardround.engines.frames import Line, dial, door_of, listen
 from wardround.engines.processes import WITH_PARENT, descendants
 from wardround.run import Result
 from wardround.study import Study
 
-__all__ = ["Federation", "free_port", "running", "wait_until"]
+__all__ = ["Answer", "Between", "Federation", "free_port", "running", "wait_until"]
+
+Answer = tuple[dict[str, Any], bytes]
 
 PATIENCE = 120.0  # far more than anything here takes
 
@@ -151,3 +156,30 @@ class Federation:
         for process in self.processes.values():
             process.wait(PATIENCE)
         wait_until(lambda: not any(running(pid) and "wardround" in command(pid) for pid in self.started), 30)
+
+
+class Between:
+    """Sits between NVFlare's door at a site and the site's own process, and changes what that answers."""
+
+    def __init__(self, site: Path, twist: Callable[[Mapping[str, Any], Answer], Answer]) -> None:
+        self.door, self.twist = door_of(site), twist
+        self.real = self.door.with_name("real")
+
+    def __enter__(self) -> Self:
+        self.door.rename(self.real)
+        self.server = listen(self.door)
+        threading.Thread(target=self._accept, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.server.close()
+        self.real.replace(self.door)
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                end, _ = self.server.accept()
+                with Line(end) as line, dial(self.real) as real:
+                    head, data = line.receive() or ({}, b"")
+                    real.send(head, data)
+                    line.send(*self.twist(head, real.receive() or ({}, b"")))
