@@ -70,8 +70,9 @@ class Federation:
 
     def __init__(self, folder: Path, names: Sequence[str], modules: Sequence[Path] = ()) -> None:
         self.folder, self.names = folder, tuple(names)
-        self.centre = folder / "consortium"
-        kits = new_consortium(self.centre, "tests", self.names, "127.0.0.1", free_port())
+        self.centre = folder / "a consortium"  # with a blank, as people have them
+        relative = Path(os.path.relpath(self.centre))  # as people name them
+        kits = new_consortium(relative, "tests", self.names, "127.0.0.1", free_port())
         for name, kit in zip(self.names, kits, strict=True):
             init_site(kit, self.site(name))
             told = f'name = "{name}"\n[data]\nshare = true\n[consent]\nsmallest_count = 0\n'
@@ -82,7 +83,7 @@ class Federation:
         self.started: set[int] = set()
 
     def site(self, name: str) -> Path:
-        return self.folder / name
+        return self.folder / f"at {name}"
 
     def start(self, name: str) -> None:
         """Start the coordinator ("coordinator") or a site."""
@@ -136,7 +137,7 @@ class Federation:
         out.mkdir(exist_ok=True)
         remote = self.over().remote(study, out)
         try:
-            wait_until(lambda: not any(remote.ready(self.names).values()))
+            wait_until(lambda: not any(remote.ready(self.names, study.rounds).values()))
         finally:
             remote.close()
 

@@ -12,6 +12,7 @@ from federation import free_port
 from loopback import Exchange
 from wardround.cli import main
 from wardround.consortium.submit import submit
+from wardround.engines.flare_kits import place_stores
 from wardround.run_folder import RunError
 from wardround.study import cells
 
@@ -108,6 +109,21 @@ def test_kits_are_hardened_and_for_their_site_alone(north: Path, site: Path) -> 
     assert [0o600, 0o600] == [path.stat().st_mode & 0o777 for path in sorted((north / "kits").glob("*.zip"))]
     assert 0o600 == (site / "kit" / "startup" / "client.key").stat().st_mode & 0o777
     assert not list((north / "sites").glob("*/startup/*.key"))
+
+
+def test_a_consortium_may_be_made_in_a_relative_folder_and_moved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    main_ok("consortium", "new", "north", "a", "--address", "h")
+    for place in ("north", "elsewhere"):
+        if place == "elsewhere":
+            (tmp_path / "north").rename(tmp_path / place)
+            place_stores(Path(place) / "server")  # as its coordinator does when it starts
+        told = (tmp_path / place / "server" / "local" / "resources.json").read_text()
+        assert {f"{tmp_path / place}/server/store/{kind}" for kind in ("jobs", "snapshots")} == {
+            word for word in told.split('"') if "/store/" in word
+        }
 
 
 def test_a_port_in_use_is_named(north: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,6 +17,7 @@ from wardround.build import build_apart
 from wardround.consortium import site_process
 from wardround.consortium.deployed import study_hash
 from wardround.consortium.house_ledger import compared, summed
+from wardround.consortium.kits import approve
 from wardround.consortium.site_process import SiteProcess
 from wardround.consortium.submit import submit
 from wardround.core.cohort import BelowQuorum
@@ -80,6 +81,17 @@ def test_a_site_answers_what_it_has_approved_and_refuses_the_rest(tmp_path: Path
         assert "study" == site.answer(*ask(study, model, study=name))[0]["fault"]
     (tmp_path / "site-0" / "approved" / f"{study_hash(study)}.toml").unlink()
     assert "study" == site.answer(*ask(study, model, round=3))[0]["fault"]
+
+
+def test_a_site_takes_part_in_as_many_rounds_as_it_approved(tmp_path: Path) -> None:
+    study = study_of(rounds=3)
+    site = SiteProcess(site_folder(tmp_path, "site-0", study))
+    model = Global(weights_of(study, tmp_path))
+    hello = [{**ask(study, model)[0], "hello": True, "rounds": rounds} for rounds in (3, 4)]
+    assert [None, "rounds"] == [site.answer(head, b"")[0].get("fault") for head in hello]
+    assert [None, "rounds"] == [site.answer(*ask(study, model, round=round_))[0].get("fault") for round_ in (3, 4)]
+    approve(tmp_path / "site-0", study_of(rounds=4))
+    assert "ledger" in site.answer(*ask(study, model, round=4))[0]
 
 
 @pytest.mark.parametrize("wrong", ["nan", "shape", "kind", "cut", "long", "empty"])

@@ -91,10 +91,14 @@ def _of_study(folder: Path, settings: SiteSettings, study: Study) -> Iterator[Fi
 
 
 def _unknown_labels(task: Any, *parts: Raw) -> Iterator[str]:
-    """Labels of the data that the study does not know, each with the nearest that it does."""
-    known = list(getattr(task, "labels", ()))
+    """Labels (or types of entities) of the data that the study does not know, each with the nearest that it does."""
     documents = [document for part in parts for document in getattr(part, "documents", ())]
-    found = {label for document in documents for label in document.labels}
+    if hasattr(task, "types"):
+        known = list(task.types)
+        found = {task.settings.renamed(entity.type) for document in documents for entity in document.entities} - {""}
+    else:
+        known = list(getattr(task, "labels", ()))
+        found = {label for document in documents for label in document.labels}
     for label in sorted(found - set(known)) if known else ():
         lower = {name.lower(): name for name in known}
         near = difflib.get_close_matches(label.lower(), lower, 1, 0.3)

@@ -43,7 +43,8 @@ def main() -> None:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            sys.exit(f"{folder}: this site is running already")
+            sys.stderr.write(f"{folder}: this site is running already\n")
+            sys.exit(2)
 
         def died(program: str, code: int) -> None:
             say(f"{NAMES[program]} ended (code {code}); it is being started again")

@@ -121,7 +121,7 @@ def wait_for_sites(study: Study, out: Path, over: Consortium, wait: float, say: 
     last = ""
     try:
         while True:
-            found = remote.ready(over.names)
+            found = remote.ready(over.names, study.rounds)
             missing = {name: why for name, why in found.items() if why is not None}
             ready = len(found) - len(missing)
             if not missing:

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["ADMIN", "Desk", "make_kits"]
+__all__ = ["ADMIN", "Desk", "make_kits", "place_stores"]
 
 ADMIN = "coordinator@wardround.local"
 ALLOWED = ["wardround.engines.flare.Door", "wardround.engines.flare.Pipe"]
@@ -58,6 +58,8 @@ def make_kits(folder: Path, name: str, sites: Sequence[str], host: str, port: in
         _harden_site(folder / "sites" / site)
     for path in (folder / "root", *folder.rglob("startup")):
         path.chmod(0o700)
+    for path in (folder / "root").iterdir():
+        path.chmod(0o600)
 
 
 def _move(source: Path, target: Path) -> None:
@@ -70,18 +72,26 @@ def _harden_server(kit: Path) -> None:
     told = json.loads((local / f"resources.json{DEFAULT}").read_text(encoding="utf-8"))
     told["class_allow_list"] = ALLOWED
     told["servers"][0] |= {"heart_beat_timeout": 30, "download_job_url": ""}
-    told["snapshot_persistor"]["args"]["storage"]["args"]["root_dir"] = str(kit / "store" / "snapshots")
     kept = []
     for component in told["components"]:
         if component["id"] == "job_scheduler":
             component["args"] = {"max_jobs": 1000, "min_schedule_interval": 1.0, "max_schedule_interval": 5.0}
-        if component["id"] == "job_manager":
-            component["args"]["uri_root"] = str(kit / "store" / "jobs")
         if component["id"] not in ("log_receiver", LAUNCHER["id"]):
             kept.append(component)
     told["components"] = [*kept, LAUNCHER]
     _write(local / "resources.json", told)
+    place_stores(kit)
     _common(local)
+
+
+def place_stores(kit: Path) -> None:
+    """Tell NVFlare's server where its stores are, which must be a whole path: below its kit, wherever that is now."""
+    path, store = kit / "local" / "resources.json", kit.resolve() / "store"
+    told = json.loads(path.read_text(encoding="utf-8"))
+    told["snapshot_persistor"]["args"]["storage"]["args"]["root_dir"] = str(store / "snapshots")
+    manager = next(component for component in told["components"] if component["id"] == "job_manager")
+    manager["args"]["uri_root"] = str(store / "jobs")
+    _write(path, told)
 
 
 def _harden_site(kit: Path) -> None:

@@ -54,6 +54,7 @@ CODES: dict[str, tuple[Code, str]] = {
     "message": ("invalid", "the message that it received does not fit the study"),
     "result": ("invalid", "its result does not fit the study (NaN, shape or count), and it sent nothing"),
     "replayed": ("invalid", "it answered another message than the one it was sent"),
+    "rounds": ("refused", "it has approved fewer rounds of this study; there: wardround site approve"),
     "stale": ("refused", "the message is of an exchange that is over"),
     "study": ("refused", "it has not approved this study; there: wardround site approve"),
     "version": ("refused", "it runs another version of wardround"),
@@ -122,12 +123,12 @@ class Remote:
         except DecodeError as error:
             return Fault("invalid", str(error))
 
-    def ready(self, names: Iterable[str], seconds: float = 20.0) -> dict[str, Fault | None]:
-        """Whether each site would take part now: None, or why not."""
+    def ready(self, names: Iterable[str], rounds: int, seconds: float = 20.0) -> dict[str, Fault | None]:
+        """Whether each site would take part in so many rounds, from now on: None, or why not."""
         found: dict[str, Fault | None] = {}
 
         def one(name: str) -> None:
-            said, _ = self._ask(name, {"hello": True}, b"", seconds, patience=0.0)
+            said, _ = self._ask(name, {"hello": True, "rounds": rounds}, b"", seconds, patience=0.0)
             found[name] = fault(said) if "fault" in said else None
 
         threads = [threading.Thread(target=one, args=(name,), daemon=True) for name in names]
