@@ -17,7 +17,7 @@ from typing import Any, Self
 from wardround.consortium.kits import approve
 from wardround.consortium.site_process import SiteProcess
 from wardround.consortium.submit import Consortium
-from wardround.engines.frames import Line, door_of, listen
+from wardround.engines.frames import Line, door_of, listen, shut
 from wardround.study import Study
 
 __all__ = ["Exchange", "site_folder"]
@@ -59,8 +59,7 @@ class Exchange:
 
     def __exit__(self, *_: object) -> None:
         self.server.close()
-        self.door.unlink(missing_ok=True)
-        self.door.parent.rmdir()
+        shut(self.door)
 
     def _accept(self) -> None:
         with suppress(OSError):

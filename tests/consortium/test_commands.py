@@ -86,6 +86,10 @@ def test_names_that_cannot_be_are_all_answered_at_once(tmp_path: Path, capsys: p
     assert "'server' is taken" in said
     assert not (tmp_path / "x").exists()
     assert "is no port" in refused(capsys, "consortium", "new", "x", "a", "--address", "host:http")
+    for host in ("", "a host", "[::1]", "h..org", "-h"):
+        said = refused(capsys, "consortium", "new", "x", "a", "--address=" + host, "--out", tmp_path / "x")
+        assert f"{host!r} is no host's name or IPv4 address" in said
+    assert not (tmp_path / "x").exists()
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()
     assert "not empty" in refused(capsys, "consortium", "new", "x", "a", "--address", "h", "--out", tmp_path / "full")
@@ -148,6 +152,16 @@ def test_a_grid_is_not_submitted(north: Path, site: Path, capsys: pytest.Capture
 
 
 # hospitals
+
+
+def test_a_certificate_that_ends_soon_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for days, soon in ((10, True), (100, False)):
+        place = tmp_path / f"{days}"
+        main_ok("consortium", "new", "x", "a", "--address", "h", "--days", days, "--out", place)
+        main_ok("site", "init", place / "kits" / "a.zip", place / "a")
+        capsys.readouterr()
+        main_ok("site", "check", place / "a", "--offline")
+        assert soon is ("which is soon: ask the coordinator for a new kit" in capsys.readouterr().out)
 
 
 def test_a_site_is_checked_and_told_what_would_leave_before_it_approves(

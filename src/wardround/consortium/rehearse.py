@@ -13,7 +13,7 @@ from wardround.build import build
 from wardround.consortium.kits import approve, init_site, new_consortium
 from wardround.consortium.site_start import commands
 from wardround.consortium.submit import Consortium
-from wardround.engines.frames import DOOR, door_of
+from wardround.engines.frames import DOOR, door_of, shut
 from wardround.engines.processes import WITH_PARENT, Programs
 from wardround.study import Study, cells
 
@@ -53,6 +53,7 @@ class Rehearsal:
         self.over = Consortium(centre)
         board = {"coordinator": [sys.executable, "-m", "wardround.consortium.switchboard", str(centre)]}
         self.programs = [Programs(board, {WITH_PARENT: "1"}, folder / "printed.txt")]
+        self.doors: list[Path] = []
         for name, kit in zip(names, kits, strict=True):
             place = folder / "sites" / name
             init_site(kit, place)
@@ -62,8 +63,8 @@ class Rehearsal:
             for module in beside.glob("*.py"):
                 (place / module.name).write_bytes(module.read_bytes())
             approve(place, study)
-            door = {DOOR: str(door_of(place))}
-            self.programs.append(Programs(commands(place, name), door, folder / "printed.txt"))
+            self.doors.append(door_of(place))
+            self.programs.append(Programs(commands(place, name), {DOOR: str(self.doors[-1])}, folder / "printed.txt"))
 
     def __enter__(self) -> Self:
         for programs in self.programs:
@@ -73,3 +74,5 @@ class Rehearsal:
     def __exit__(self, *_: object) -> None:
         for programs in reversed(self.programs):
             programs.stop()
+        for door in self.doors:
+            shut(door)

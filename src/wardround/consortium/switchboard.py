@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from wardround.engines.flare_kits import Desk, place_stores
-from wardround.engines.frames import DOOR, Line, door_of, listen
+from wardround.engines.frames import DOOR, Line, door_of, listen, shut
 from wardround.engines.processes import WITH_PARENT, Programs, end_with_parent
 
 __all__ = ["Switchboard", "main"]
@@ -70,7 +70,7 @@ class Switchboard:
             say("stopping")
             self._forget()
         server.close()
-        door.unlink(missing_ok=True)
+        shut(door)
 
     def _died(self, _name: str, code: int) -> None:
         say(f"NVFlare's server ended (code {code}); it is being started again")

@@ -41,7 +41,7 @@ from nvflare.apis.signal import Signal
 from nvflare.app_common.job_launcher.process_launcher import ProcessJobLauncher
 from nvflare.utils.job_launcher_utils import get_client_job_args, get_server_job_args
 
-from wardround.engines.frames import DOOR, Line, dial
+from wardround.engines.frames import DOOR, Line, dial, heard
 from wardround.engines.processes import end_soon_after_parent
 
 __all__ = ["Door", "Launcher", "Pipe", "provision", "quiet", "session"]
@@ -177,6 +177,7 @@ class Door(Executor):  # type: ignore[misc]  # NVFlare has no types
     def answer(self, topic: str, request: Shareable, fl_ctx: FLContext) -> Shareable:  # noqa: ARG002
         """The site process's answer, or a code; a process that dies over a message is asked once more."""
         head, data = dict(request["head"]), bytes(request["data"])
+        heard(Path(os.environ[DOOR]))
         if "ping" in head:
             return _reply({}, b"")
         end = time.monotonic() + float(head["seconds"])
