@@ -46,7 +46,7 @@ HOMES = {
     "lxml": ["corpora/bioc_xml.py"],
     "numpy": ["*"],
     "torch": ["*"],
-    "nvflare": ["engines/flare*.py"],
+    "nvflare": ["engines/flare.py"],
     "pydantic": ["inference/about.py", "study.py"],
     "rich": ["cli*.py", "progress.py"],
     "rjieba": ["corpora/segment.py"],
