@@ -34,7 +34,7 @@ from wardround.corpora.reading import Problems
 from wardround.corpora.segment import Hashed, Listed, Vocabulary, hashed
 from wardround.corpora.tags import Scheme, marks, spans, tagged
 from wardround.corpora.texts import Texts, found_path
-from wardround.corpora.tokens import Sentence, Unit, tokenised
+from wardround.corpora.tokens import LETTERS, Sentence, Unit, tokenised
 from wardround.corpora.vectors import WordVectors, read_vectors
 from wardround.metrics.entities import entity_counts, entity_layout, entity_metrics
 from wardround.models.pretrained import packaged, read_encoder
@@ -45,7 +45,6 @@ from wardround.tasks.contextual import Contextual
 __all__ = ["Tagging", "TaggingTask"]
 
 EVALUATED_AT_ONCE = 64
-LETTERS = 30  # of a word that the character CNN looks at
 
 Model = Literal[
     "elmoner", "cnn-crf", "lstm-crf", "gram-cnn", "cnn-lstm-crf", "s-lstm-crf", "cnn-clstm-crf"
