@@ -29,6 +29,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from wardround.core.site import Batch, Examples
+from wardround.core.training import belongs
 from wardround.core.weights import Layout
 from wardround.corpora.reading import Problems
 from wardround.corpora.segment import Hashed, Listed, Vocabulary, hashed
@@ -218,7 +219,7 @@ class TaggingTask:
 
     def at(self, name: str, texts: Texts, private: tuple[str, ...]) -> "TaggingTask":
         """The task as a site has it: with its own tag set and scheme, if its CRF is its own."""
-        if "crf" not in private:
+        if not belongs("crf", private):
             if self.settings.schemes:
                 raise ValueError('schemes differ by site only where each has its own CRF; add "crf" to sites.private')
             return self
