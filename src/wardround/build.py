@@ -150,7 +150,7 @@ def _assembled(study: Study, task: Task, sites: Prepared, raw: Sites | None, mem
     torch.default_generator.manual_seed(seeded(study.seed, "weights"))
     model = task.model()
     parts = [name for name, _ in model.named_children()]
-    if unknown := [name for name in private if name not in parts]:
+    if unknown := [name for name in private if name not in (*parts, "all")]:
         near = nearest(unknown[0], parts)
         said = f"did you mean {near!r}?" if near else f"it has {', '.join(parts)}"
         raise StudyError(study.name, [f"sites.private names {unknown[0]!r}, which is no part of the model; {said}"])
