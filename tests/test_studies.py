@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from wardround.build import build
-from wardround.run import run
+from wardround.rounds import run
 from wardround.study import cells, load_study
 
 STUDIES = Path(__file__).parent.parent / "studies"

@@ -20,7 +20,7 @@ from wardround.build import Built, build
 from wardround.core.site import Exchange
 from wardround.core.training import Bench
 from wardround.core.weights import Weights
-from wardround.run import one_thread
+from wardround.rounds import one_thread
 from wardround.study import load_study
 
 BATCHES = 10  # of 40 sentences
