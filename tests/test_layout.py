@@ -24,20 +24,11 @@ ALLOWED = {
     "tasks": {"core", "models", "corpora", "metrics"},
     "engines": {"core", "layers"},
     "consortium": {
-        "core",
-        "corpora",
-        "engines",
-        "layers",
-        "build",
-        "rounds",
-        "run_folder",
-        "study",
-        "protocol",
-        "wire",
+        "core", "corpora", "engines", "layers", "build", "rounds", "run_folder", "study", "protocol", "wire",
     },
     "reports": {"core", "metrics"},
     "inference": {"core", "corpora", "metrics", "models", "tasks", "build", "study"},
-}
+}  # fmt: skip
 
 # Where each third-party package is imported: to change or drop one, there is one place to look.
 HOMES = {
