@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from wardround.engines.flare import provision, session
 from wardround.engines.processes import Programs
 
 __all__ = ["measure_default"]
@@ -43,11 +44,6 @@ class Echo(Executor):
 
 def measure_default(folder: Path, sites: Sequence[str], count: int) -> None:
     """Provision, start and time `count` no-op tasks over all sites, nothing tuned."""
-    from nvflare.fuel.flare_api.flare_api import new_secure_session  # noqa: PLC0415 -- slow
-    from nvflare.lighter.prov_utils import prepare_builders  # noqa: PLC0415
-    from nvflare.lighter.provision import prepare_project  # noqa: PLC0415
-    from nvflare.lighter.provisioner import Provisioner  # noqa: PLC0415
-
     from exchange import free_port  # noqa: PLC0415 -- which imports this file
 
     admin = "admin@nvidia.com"
@@ -61,8 +57,7 @@ def measure_default(folder: Path, sites: Sequence[str], count: int) -> None:
     project: dict[str, Any] = {
         "api_version": 3, "name": "default", "participants": [host, *people, user], "builders": builders,
     }  # fmt: skip
-    Provisioner(str(folder), prepare_builders(project), None).provision(prepare_project(project))
-    made = folder / "default" / "prod_00"
+    made = provision(folder, project)
 
     def program(module: str, kit: Path, config: str, *more: str) -> list[str]:
         start = [sys.executable, "-m", "wardround.engines.flare", f"nvflare.private.fed.app.{module}", "-m", str(kit)]
@@ -73,18 +68,18 @@ def measure_default(folder: Path, sites: Sequence[str], count: int) -> None:
     told = folder / "times.json"
     with Programs(commands, {}, folder / "said") as programs:
         programs.look()
-        session = None
-        while session is None or len(session.get_system_info().client_info) < len(sites):
-            if session is None:
+        desk = None
+        while desk is None or len(desk.get_system_info().client_info) < len(sites):
+            if desk is None:
                 with suppress(Exception):
-                    session = new_secure_session(admin, str(made / admin), timeout=5.0)
+                    desk = session(admin, made / admin, timeout=5.0)
             time.sleep(0.5)
-        session.submit_job(str(_job(folder / "job", count, told)))
+        desk.submit_job(str(_job(folder / "job", count, told)))
         end = time.monotonic() + 300
         while not told.exists() and time.monotonic() < end:
             time.sleep(0.5)
         with suppress(Exception):
-            session.close()
+            desk.close()
     times = json.loads(told.read_text())
     print(f"NVFlare's defaults, its tasks: no-op, three sites: median {statistics.median(times) * 1000:.0f} ms")
 

@@ -35,7 +35,7 @@ def test_only_what_speaks_to_other_machines_needs_nvflare(tmp_path: Path) -> Non
     study, out = str(small_study(tmp_path)), tmp_path / "run"
     (tmp_path / "site.toml").write_text('name = "a"\n[data]\nshare = true\n')
     commands = [
-        ["run", study, "--out", str(out), "--workers", "2"],
+        ["run", study, "--out", str(out)],
         ["consortium", "new", "x", "a", "--address", "h", "--out", str(tmp_path / "x")],
         ["consortium", "rehearse", study, "--out", str(tmp_path / "y")],
         ["coordinator", "start", str(tmp_path)],

@@ -55,16 +55,11 @@ class BagReader(ABC):
         """Train and test."""
         return ("train", "test")
 
-    @property
-    def declared(self) -> tuple[str, ...]:
-        """`NA` and the relations, if they are known without reading."""
-        return (UNRELATED, *self.relations_told) if self.relations_told else ()
-
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """`NA` and the relations, as told or of the training split."""
-        if self.declared:
-            return self.declared
+        """`NA` and the relations, of a named corpus or of the training split."""
+        if self.relations_told:
+            return (UNRELATED, *self.relations_told)
         told = {row.labels[0] for row in self._training[0]}
         return (UNRELATED, *sorted(told - {UNRELATED}))
 
@@ -117,7 +112,12 @@ class BagFiles(BagReader):
     @property
     def declared(self) -> tuple[str, ...]:
         """`NA` and the relations, if the settings say which."""
-        return (UNRELATED, *self.relations) if self.relations else super().declared
+        return (UNRELATED, *self.relations) if self.relations else ()
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """`NA` and the relations, as declared or of the training split."""
+        return self.declared or super().labels
 
     def path(self, split: str) -> Path:
         """The file of a split."""
