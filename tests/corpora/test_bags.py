@@ -308,6 +308,13 @@ def test_by_document_a_note_is_never_split() -> None:
     assert [{name} for name in sites.names] == [set(sites.raw(name)[0].sources) for name in sites.names]
 
 
+def test_without_noise_training_keeps_what_is_true_and_the_test_stays_as_it_is() -> None:
+    noisy, true = (ClinicBags(hospitals=1, sentences=80, truths=truths) for truths in (False, True))
+    kept = [row for row in noisy._rows("train", Problems()) if row.expressed or row.fact.relation == UNRELATED]
+    assert kept == list(true._rows("train", Problems()))
+    assert list(noisy.documents("test")) == list(true.documents("test"))
+
+
 def test_sites_without_bags_are_named() -> None:
     sites = federate(opened(ClinicBags(hospitals=1, sentences=2, test_sentences=2)), Evenly(sites=4), 0)
     assert ["site without training examples: 2 (site-2, site-3)"] == describe(sites)["problems"]

@@ -20,7 +20,7 @@ from typing import Any
 from wardround.corpora.bag_files import BagReader
 from wardround.corpora.clinic import Clinic
 from wardround.corpora.clinic.settings import Distant, shared
-from wardround.corpora.facts import Facts, Sentence, sentence
+from wardround.corpora.facts import UNRELATED, Facts, Sentence, sentence
 from wardround.corpora.reading import Problems
 
 __all__ = ["ClinicBags"]
@@ -33,6 +33,8 @@ class ClinicBags(Distant, BagReader):
     sentences: int = 200
     """Training sentences per hospital."""
     test_sentences: int = 50
+    truths: bool = False
+    """Whether training has no noise left: what a denoiser that never errs would keep. No real text can tell."""
 
     def __post_init__(self) -> None:
         _ = self._clinic  # whose checks are ours
@@ -50,6 +52,8 @@ class ClinicBags(Distant, BagReader):
     def _rows(self, split: str, problems: Problems) -> Iterator[Sentence]:  # noqa: ARG002 -- nothing is odd
         for hospital in self._clinic.names():
             for told in self._clinic.stream_distant(hospital, split):
+                if self.truths and split == "train" and not told.expressed and told.fact.relation != UNRELATED:
+                    continue
                 by_id = {entity.id: entity for entity in told.document.entities}
                 yield sentence(
                     told.document.id,
