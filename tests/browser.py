@@ -142,8 +142,14 @@ class Browser:
             time.sleep(0.02)
 
     def type(self, text: str) -> None:
-        """Put text in at the cursor, as a keyboard or the clipboard would."""
+        """Put text in at the cursor, as a keyboard would."""
         self.call("Input.insertText", text=text)
+
+    def paste(self, text: str, selector: str) -> None:
+        """Put text into the first element of a CSS selector, by way of the clipboard."""
+        self.evaluate(f"""(() => {{ const held = new DataTransfer(); held.setData("text/plain", {json.dumps(text)});
+            const made = {{clipboardData: held, bubbles: true, cancelable: true}};
+            document.querySelector({json.dumps(selector)}).dispatchEvent(new ClipboardEvent("paste", made)); }})()""")
 
     def press(self, key: str, *, control: bool = False) -> None:
         """Press a key and let it go."""

@@ -21,7 +21,7 @@ from wardround.inference.predicted import Found, Label, Link, Prediction
 from wardround.serve.app import Desk, application
 from wardround.serve.server import listening, settings
 
-__all__ = ["JSON", "Told", "send", "served"]
+__all__ = ["JSON", "Relates", "Told", "send", "served"]
 
 JSON = {"Content-Type": "application/json"}
 
@@ -40,6 +40,12 @@ class Told(Model):
         found.sort(key=lambda entity: (entity.start, -entity.end))
         links = tuple(Link("causes <b>x</b>", at, at + 1, 0.7) for at in range(len(found) - 1))
         return Prediction(words, (Label("<i>ward</i>", 0.51),), tuple(found), links)
+
+
+class Relates(Told):
+    """One that finds no entities itself."""
+
+    finds_entities = False
 
 
 @contextmanager

@@ -38,9 +38,10 @@ def serve_command(
         from wardround.serve.app import Desk, application  # noqa: PLC0415 -- an extra
         from wardround.serve.server import HostError, address, listening, loopback, names, serve  # noqa: PLC0415
     except ModuleNotFoundError as error:
-        if error.name not in NEEDED:
+        missing = (error.name or "").partition(".")[0]
+        if missing not in NEEDED:
             raise
-        _fail(f"this needs {error.name}; install it with: pip install 'wardround[serve]'")
+        _fail(f"this needs {missing}; install it with: pip install 'wardround[serve]'")
     try:
         with listening(host, port) as door:
             desk = Desk(load(*models, rename=_renamed(rename or [])), largest * 1_000_000)

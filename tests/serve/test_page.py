@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from browser import Browser, chromium
-from serving import Told, served
+from serving import Relates, Told, served
 from wardround.corpora.clinic import Clinic
 from wardround.inference.model import load
 from wardround.serve.app import Desk
@@ -129,11 +129,33 @@ def test_the_slider_hides_what_is_less_sure(browser: Browser, told: str) -> None
     assert 0 == browser.evaluate("document.querySelectorAll('#arcs *, #relations li').length")
 
 
+def test_entities_are_marked_by_hand_for_a_model_that_only_relates(browser: Browser, tagger: Path) -> None:
+    with served(Desk(Relates(load(tagger).parts))) as place:
+        opened(browser, place)
+        browser.point("#text", click=True)
+        browser.type("😀 ASPIRIN gave RASH")
+        browser.point("#find", click=True)
+        browser.wait(f"{STATUS}.includes('at least two entities')")
+        browser.evaluate("document.getElementById('mark-type').value = 'drug'")
+        for start, end in ((3, 10), (16, 20)):  # of UTF-16 units, as browsers count
+            browser.evaluate(f"document.getElementById('text').setSelectionRange({start}, {end})")
+            browser.point("#mark", click=True)
+        assert ["ASPIRIN drug×", "RASH drug×"] == browser.evaluate(
+            "[...document.querySelectorAll('#marked li')].map(e => e.textContent)"
+        )
+        sent = """new Promise(done => { const ask = window.fetch;
+            window.fetch = (path, how) => { done(JSON.parse(how.body).entities); return ask(path, how); };
+            document.getElementById('find').click(); })"""
+        assert [(2, 9), (15, 19)] == [(one["start"], one["end"]) for one in browser.evaluate(sent)]
+        browser.wait("document.querySelector('#note .entity')")
+
+
 def test_the_card_is_one_click_away(browser: Browser, real: str) -> None:
     opened(browser, real)
     browser.point("#show-card", click=True)
     assert browser.evaluate("document.getElementById('card').open")
-    assert "strict F1" in browser.evaluate("document.querySelector('#card td:last-child').textContent")
+    cells = browser.evaluate("[...document.querySelectorAll('#card td')].map(e => e.textContent)")
+    assert "strict F1: type and both ends equal; harmonic mean of precision and recall" in cells
 
 
 def test_the_json_is_downloaded_as_it_was_answered(browser: Browser, told: str, tmp_path: Path) -> None:
@@ -146,12 +168,11 @@ def test_the_json_is_downloaded_as_it_was_answered(browser: Browser, told: str, 
 
 
 def test_a_note_of_2_mb_is_shown_and_the_page_stays_usable(browser: Browser, real: str) -> None:
-    """Of tens of thousands of entities only those near the window are drawn, and all of them are when one goes there."""
+    """Of tens of thousands of entities only those near the window are drawn, and the others when one goes there."""
     text = "\n\n".join(NOTES * 200)[:2_000_000].strip()
     opened(browser, real)
-    browser.point("#text", click=True)
-    browser.type(text)
-    browser.press("Enter", control=True)
+    browser.paste(text, "#text")
+    browser.point("#find", click=True)
     browser.wait("document.querySelector('#note .entity')")
     assert len(text) == browser.evaluate("document.getElementById('note').textContent.length")
     drawn = "document.querySelectorAll('#note .entity').length"

@@ -12,6 +12,7 @@ const ARCS = 40; // relations that are drawn at once; of more, those that are po
 const LEVELS = 4; // arrows above each other on a line, likewise
 const FEW = 2; // for which there is room then
 const LISTED = 200;
+const LONG = 20000; // characters; browsers take minutes to paste megabytes as typing that can be undone
 const at = (id) => document.getElementById(id);
 const percent = (value) => `${Math.floor(value * 1000) / 10}\u00a0%`;
 const counted = (number, one, many) => `${number} ${number === 1 ? one : many}`;
@@ -110,6 +111,13 @@ at("text").addEventListener("keydown", (event) => {
     event.preventDefault();
     ask();
   }
+});
+at("text").addEventListener("paste", (event) => {
+  const text = event.clipboardData.getData("text/plain");
+  if (text.length < LONG) return;
+  event.preventDefault();
+  at("text").setRangeText(text, at("text").selectionStart, at("text").selectionEnd, "end");
+  at("text").dispatchEvent(new Event("input"));
 });
 at("stop").addEventListener("click", () => asking?.abort());
 at("clear").addEventListener("click", () => {
