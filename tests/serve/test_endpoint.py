@@ -1,6 +1,7 @@
 """The endpoint on a real server: what it answers, what it refuses, and that it is as its schema says."""
 
 import json
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -64,6 +65,15 @@ def test_the_schema_itself_is_sound_and_every_path_is_there(place: str, schema: 
         status, _, answer = send(place, path)
         check(schema, path, status, answer, "get")
     assert "# served" in send(place, "/model")[2]["models"][0]["card"]
+
+
+def test_the_manual_shows_answers_in_the_form_of_the_schema_and_lists_every_code(schema: dict[str, Any]) -> None:
+    manual = (Path(__file__).parents[2] / "docs" / "serve.md").read_text(encoding="utf-8")
+    answer, refusal = re.findall(r"```json\n(.*?)```", manual, re.DOTALL)
+    check(schema, "/predict", 200, json.loads(answer))
+    check(schema, "/predict", 422, json.loads(refusal))
+    codes = schema["components"]["schemas"]["Error"]["properties"]["error"]["properties"]["code"]["enum"]
+    assert [] == [code for code in codes if f"`{code}`" not in manual]
 
 
 @pytest.mark.parametrize("text", ["", " \n\t"])

@@ -118,6 +118,17 @@ def test_pointing_at_an_entity_tells_its_type_and_confidence_and_at_a_relation_l
     assert 1 == browser.evaluate("document.querySelectorAll('#arcs path.arc.lit').length")
 
 
+def test_of_too_many_relations_those_are_drawn_that_one_points_at(browser: Browser, told: str) -> None:
+    opened(browser, told)
+    find(browser, "ASPIRIN gave her a RASH. " * 30)
+    arcs = "document.querySelectorAll('#arcs path.arc').length"
+    browser.wait("document.getElementById('hint').textContent.includes('Too many to draw')")
+    assert 59 == browser.evaluate("document.querySelectorAll('#relations li').length")
+    assert 0 == browser.evaluate(arcs)
+    browser.point("#relations button")
+    assert 1 == browser.evaluate(arcs)
+
+
 def test_the_slider_hides_what_is_less_sure(browser: Browser, told: str) -> None:
     opened(browser, told)
     find(browser, "an OVER LAP here")

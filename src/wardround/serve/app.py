@@ -118,7 +118,7 @@ def _known(model: Model, largest: int) -> dict[str, Any]:
         {
             "name": part.about.study,
             "task": part.about.task["name"],
-            "labels": part.about.labels,
+            "labels": [label for label in part.about.labels if label != part.about.negative],
             "types": part.about.types,
             "pairs": part.about.pairs,
             "languages": part.about.languages,

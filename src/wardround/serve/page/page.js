@@ -39,6 +39,13 @@ const marks = new Marks(at("text"), {
 // What the page is about
 
 const LANGUAGES = new Intl.DisplayNames(["en"], { type: "language" });
+const language = (code) => {
+  try {
+    return LANGUAGES.of(code);
+  } catch {
+    return code; // none that is known
+  }
+};
 at("name").textContent = known.models.map((model) => model.name).join(" + ");
 document.title = `${at("name").textContent}: wardround`;
 at("place").textContent = location.host;
@@ -48,7 +55,7 @@ at("does").textContent = [
     model.task === "tagging" ? `Finds ${model.types.join(", ")}`
       : model.task === "classification" ? `Sorts texts: ${model.labels.join(", ")}`
         : `Relates entities: ${model.labels.join(", ")}`),
-  ...(tongues.size ? [`Trained on ${[...tongues].map((code) => LANGUAGES.of(code)).join(", ")}`] : []),
+  ...(tongues.size ? [`Trained on ${[...tongues].map(language).join(", ")}`] : []),
 ].join(". ") + ".";
 at("marks").hidden = known.finds_entities;
 for (const model of known.models) at("card-text").append(rendered(model.card));
@@ -133,7 +140,8 @@ at("clear").addEventListener("click", () => {
 function forget() {
   found?.note.close();
   found = null;
-  at("found").hidden = true;
+  at("found").hidden = at("tip").hidden = true;
+  at("note").style.lineHeight = "";
 }
 
 function show(text, told) {
