@@ -1,5 +1,6 @@
 """The endpoint on a real server: what it answers, what it refuses, and that it is as its schema says."""
 
+import asyncio
 import json
 import re
 import threading
@@ -16,6 +17,7 @@ from wardround.corpora.document import Document
 from wardround.inference.model import load
 from wardround.inference.predicted import Prediction
 from wardround.serve.app import WAITING, Desk
+from wardround.serve.guard import Guarded
 
 WORDS = "Zanzibar fever"
 NOTE = "\n".join(document.text for document in Clinic(hospitals=1, documents=5).stream("hospital-0", "train"))
@@ -151,6 +153,21 @@ def test_a_model_that_fails_is_told_by_a_code_and_the_note_is_nowhere(
     check(schema, "/predict", 500, answer)
     out, err = capfd.readouterr()
     assert WORDS not in json.dumps(answer) + out + err + caplog.text
+
+
+def test_no_error_leaves_the_guard_for_a_server_to_log() -> None:
+    sent: list[Any] = []
+
+    async def broken(*_: Any) -> Any:
+        raise RuntimeError(WORDS)
+
+    async def send_(message: Any) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "GET", "path": "/", "headers": [(b"host", b"localhost")]}
+    asyncio.run(Guarded(broken, ())(scope, broken, send_))
+    assert 500 == sent[0]["status"]
+    assert "failed" == json.loads(sent[1]["body"])["error"]["code"]
 
 
 def test_a_model_that_only_relates_needs_entities(told: Told) -> None:
