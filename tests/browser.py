@@ -28,7 +28,8 @@ PATIENCE = 60.0  # seconds; the machine may be busy
 OPTIONS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions",
-    "--no-default-browser-check", "--hide-scrollbars", "--host-resolver-rules=MAP * ~NOTFOUND",
+    "--no-default-browser-check", "--hide-scrollbars", "--no-proxy-server",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
     "--remote-debugging-pipe",
 )  # fmt: skip
 
@@ -111,15 +112,19 @@ class Browser:
         os.waitpid(self.process, 0)
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def open(self, page: Path, *, dark: bool = False, width: int = 1280, height: int = 900) -> Seen:
-        """Load a file in a window of this size and colour scheme, and tell what happened."""
+    def open(self, page: Path | str, *, dark: bool = False, width: int = 1280, height: int = 900) -> Seen:
+        """Load a file or an address in a window of this size and colour scheme, and tell what happened."""
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         self.events.clear()
-        self.call("Page.navigate", url=page.resolve().as_uri())
-        self._until("Page.loadEventFired")
+        self.call("Page.navigate", url=page if isinstance(page, str) else page.resolve().as_uri())
+        self.until("Page.loadEventFired")
         self.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        return self.seen()
+
+    def seen(self) -> Seen:
+        """What happened since the page was opened."""
         requests = [e["params"]["request"]["url"] for e in self.events if e["method"] == "Network.requestWillBeSent"]
         return Seen(tuple(requests), tuple(told for event in self.events if (told := _complaint(event))))
 
@@ -127,6 +132,38 @@ class Browser:
         """The value of a JavaScript expression in the page."""
         told = self.call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
         return told["result"].get("value")
+
+    def wait(self, condition: str) -> None:
+        """Wait until a JavaScript expression holds in the page, or fail."""
+        end = time.monotonic() + PATIENCE
+        while not self.evaluate(f"Boolean({condition})"):
+            if time.monotonic() > end:
+                raise AssertionError(f"that did not come about: {condition}")
+            time.sleep(0.02)
+
+    def type(self, text: str) -> None:
+        """Put text in at the cursor, as a keyboard would."""
+        self.call("Input.insertText", text=text)
+
+    def paste(self, text: str, selector: str) -> None:
+        """Put text into the first element of a CSS selector, by way of the clipboard."""
+        self.evaluate(f"""(() => {{ const held = new DataTransfer(); held.setData("text/plain", {json.dumps(text)});
+            const made = {{clipboardData: held, bubbles: true, cancelable: true}};
+            document.querySelector({json.dumps(selector)}).dispatchEvent(new ClipboardEvent("paste", made)); }})()""")
+
+    def press(self, key: str, *, control: bool = False) -> None:
+        """Press a key and let it go."""
+        for kind in ("keyDown", "keyUp"):
+            self.call("Input.dispatchKeyEvent", type=kind, key=key, modifiers=2 if control else 0)
+
+    def point(self, selector: str, *, click: bool = False) -> None:
+        """Move the mouse onto the first element of a CSS selector, and press it if asked to."""
+        script = f"""(() => {{ const found = document.querySelector({json.dumps(selector)});
+            found.scrollIntoView({{block: "center", behavior: "instant"}});
+            const box = found.getClientRects()[0]; return [box.x + box.width / 2, box.y + box.height / 2]; }})()"""
+        x, y = self.evaluate(script)
+        for kind in ("mouseMoved", *(("mousePressed", "mouseReleased") if click else ())):
+            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
     def picture(self, out: Path) -> None:
         """The whole page as a PNG."""
@@ -152,8 +189,9 @@ class Browser:
                     raise RuntimeError(f"{method}: {told['error']}")
                 return dict(told["result"])
 
-    def _until(self, event: str) -> None:
-        while not any(seen["method"] == event for seen in self.events):
+    def until(self, event: str, **params: Any) -> None:
+        """Wait for an event with these parameters since the page was opened."""
+        while not any(e["method"] == event and params.items() <= e["params"].items() for e in self.events):
             self._next()
 
     def _next(self) -> dict[str, Any]:

@@ -1,0 +1,89 @@
+"""What a request asks, checked key by key.
+
+    asked(b'{"text": "Aspirin gave her a rash"}')       # a Document, or Refused
+
+Rule of this file: a refusal names the key and what was wanted, and never quotes a value.
+"""
+
+import json
+import re
+from typing import Any
+
+from wardround.corpora.document import Document, Entity
+from wardround.corpora.reading import nearest
+
+__all__ = ["Refused", "asked"]
+
+KEYS, ENTITY_KEYS = ("text", "entities"), ("type", "start", "end")
+NAME = re.compile(r"[A-Za-z_]\w{0,30}", re.ASCII)  # what may be a key; anything else may be a note
+LONE = re.compile(r"[\ud800-\udfff]")
+
+
+class Refused(Exception):
+    """A request that gets no prediction: the answer's status, a code for programs, and words for people."""
+
+    def __init__(self, status: int, code: str, message: str, key: str = "") -> None:
+        super().__init__(message)
+        self.status, self.code, self.key = status, code, key
+
+    def plain(self) -> dict[str, Any]:
+        """The answer's body."""
+        told = {"code": self.code, "message": str(self)}
+        return {"error": {**told, "key": self.key} if self.key else told}
+
+
+def asked(body: bytes) -> Document:
+    """The text of a request's body, with the entities that it brings."""
+    try:
+        told = json.loads(body.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise Refused(422, "not_utf8", f"the body is not UTF-8 at byte {error.start}") from None
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise Refused(422, "not_json", f"the body is not JSON: {error.msg} at {where}") from None
+    except (ValueError, RecursionError):
+        raise Refused(422, "not_json", "the body is JSON with numbers too long or lists too deep") from None
+    _keys(told, KEYS, "")
+    text = _typed(told, "text", str, "")
+    if lone := LONE.search(text):
+        raise _wrong("text", f"has half of a surrogate pair at character {lone.start()}; send valid Unicode")
+    listed = _typed(told, "entities", list, "") if "entities" in told else []
+    return Document("", text, entities=tuple(_entity(one, at, text) for at, one in enumerate(listed)))
+
+
+def _entity(told: Any, at: int, text: str) -> Entity:
+    where = f"entities[{at}]"
+    _keys(told, ENTITY_KEYS, where)
+    kind = _typed(told, "type", str, where)
+    start, end = (_typed(told, key, int, where) for key in ("start", "end"))
+    if not kind or LONE.search(kind):
+        raise _wrong(f"{where}.type", "must name a type")
+    if not 0 <= start < end <= len(text):
+        raise _wrong(where, f"must have 0 ≤ start < end ≤ {len(text)}, the text's length in characters (code points)")
+    return Entity(str(at), kind, start, end)
+
+
+def _keys(told: Any, known: tuple[str, ...], where: str) -> None:
+    if not isinstance(told, dict):
+        raise _wrong(where, f"must be an object with the keys {', '.join(known)}")
+    for key in told.keys() - set(known):
+        if not NAME.fullmatch(key):
+            raise Refused(422, "unknown_key", f"{where or 'the body'} has a key that is none of {', '.join(known)}")
+        close = nearest(key, known)
+        remedy = f"did you mean {close}?" if close else f"use {', '.join(known)}"
+        full = f"{where}.{key}" if where else key
+        raise Refused(422, "unknown_key", f"{full} is unknown; {remedy}", full)
+
+
+def _typed(told: dict[str, Any], key: str, kind: type, where: str) -> Any:
+    full = f"{where}.{key}" if where else key
+    if key not in told:
+        raise Refused(422, "missing_key", f"{full} is missing", full)
+    if not isinstance(told[key], kind) or isinstance(told[key], bool):
+        words = {str: "a string", int: "an integer", list: "a list"}
+        raise _wrong(full, f"must be {words[kind]}")
+    return told[key]
+
+
+def _wrong(key: str, what: str) -> Refused:
+    return Refused(422, "wrong_value", f"{key or 'the body'} {what}", key)

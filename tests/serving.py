@@ -1,0 +1,76 @@
+"""A server on a free port of this machine, for tests, and a model that says what it is told.
+
+with served(Desk(model)) as place:
+    status, headers, told = send(place, "/predict", {"text": "…"})
+"""
+
+import http.client
+import json
+import re
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+import uvicorn
+
+from wardround.corpora.document import Document
+from wardround.inference.model import Model
+from wardround.inference.predicted import Found, Label, Link, Prediction
+from wardround.serve.app import Desk, application
+from wardround.serve.server import listening, settings
+
+__all__ = ["JSON", "Relates", "Told", "send", "served"]
+
+JSON = {"Content-Type": "application/json"}
+
+
+class Told(Model):
+    """Takes words of three or more capitals for drugs, the first for a cause of the second, and so on."""
+
+    def __call__(self, text: str | Document) -> Prediction:
+        words = text.text if isinstance(text, Document) else text
+        if "BREAK" in words:
+            raise RuntimeError(f"cannot read {words}")
+        found = [Found("drug", one.start(), one.end(), 0.9) for one in re.finditer(r"\b[A-Z]{3,}\b", words)]
+        if "OVER LAP" in words:
+            at = words.index("OVER LAP")
+            found += [Found("long", at, at + 8, 0.4), Found("cross", at + 2, at + 6, 0.6)]
+        found.sort(key=lambda entity: (entity.start, -entity.end))
+        links = tuple(Link("causes <b>x</b>", at, at + 1, 0.7) for at in range(len(found) - 1))
+        return Prediction(words, (Label("<i>ward</i>", 0.51),), tuple(found), links)
+
+
+class Relates(Told):
+    """One that finds no entities itself."""
+
+    finds_entities = False
+
+
+@contextmanager
+def served(desk: Desk) -> Iterator[str]:
+    """A real server, and its address."""
+    door = listening("127.0.0.1", 0)
+    server = uvicorn.Server(settings(application(desk)))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [door]})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{door.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+def send(
+    place: str, path: str, body: Any = None, headers: Mapping[str, str] = JSON, method: str = ""
+) -> tuple[int, Mapping[str, str], Any]:
+    """Status, headers and JSON of an answer; bytes are sent as they are, other bodies as JSON."""
+    line = http.client.HTTPConnection(urlsplit(place).netloc, timeout=60)
+    data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+    line.request(method or ("GET" if body is None else "POST"), path, data, dict(headers))
+    answer = line.getresponse()
+    raw = answer.read()
+    line.close()
+    told = json.loads(raw) if answer.headers.get_content_type() == "application/json" else raw
+    return answer.status, {key.casefold(): value for key, value in answer.headers.items()}, told
