@@ -27,6 +27,7 @@ ALLOWED = {
         "core", "corpora", "engines", "layers", "build", "rounds", "run_folder", "study", "protocol", "wire",
     },
     "reports": {"core", "metrics"},
+    "exports": {"core", "corpora", "inference", "models", "tasks"},
     "inference": {"core", "corpora", "metrics", "models", "tasks", "build", "study"},
     "serve": {"core", "corpora", "inference"},
 }  # fmt: skip
@@ -44,9 +45,16 @@ HOMES = {
     "rjieba": ["corpora/segment.py"],
     "scipy": ["reports/*.py"],
     # our encoding; the finished model for others to read; others' encoders; what a frozen trunk has computed
-    "safetensors": ["core/record.py", "inference/*.py", "models/pretrained.py", "tasks/trunk.py"],
     "starlette": ["serve/*.py"],
-    "tokenizers": ["models/pretrained.py"],
+    "safetensors": [
+        "core/record.py",
+        "exports/transformers_folder.py",
+        "inference/*.py",
+        "models/pretrained.py",
+        "tasks/trunk.py",
+    ],
+    "spacy": ["exports/spacy_*.py"],
+    "tokenizers": ["exports/transformers_folder.py", "models/pretrained.py"],
     "tomli_w": ["study.py"],
     "typer": ["cli*.py"],
     "uvicorn": ["serve/server.py"],

@@ -9,6 +9,7 @@ wardround align                 notes and public facts to bags
 wardround data check PATH       what is in your files, and every problem
 wardround data convert IN OUT   from one format to another
 wardround serve MODEL…          a page for notes and a JSON endpoint, on this machine
+wardround export MODEL          a model for transformers, spaCy or ONNX
 wardround consortium …          real hospitals: certificates and kits, or a rehearsal on this machine
 wardround coordinator …         start; also submit, status, stop
 wardround site …                a hospital's commands: init, check, approve, start
@@ -31,6 +32,7 @@ from wardround.cli_align import align_command
 from wardround.cli_clinic import clinic
 from wardround.cli_consortium import consortium, coordinator, submit_commands
 from wardround.cli_data import data
+from wardround.cli_export import export_command
 from wardround.cli_serve import serve_command
 from wardround.cli_site import ledger, site
 from wardround.core.cohort import BelowQuorum
@@ -51,6 +53,7 @@ app.add_typer(clinic, name="clinic")
 app.command("align")(align_command)
 app.add_typer(data, name="data")
 app.command("serve")(serve_command)
+app.command("export")(export_command)
 app.add_typer(consortium, name="consortium")
 app.add_typer(coordinator, name="coordinator")
 app.add_typer(submit_commands)

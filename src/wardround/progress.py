@@ -1,5 +1,6 @@
-"""How far a run is: a bar or a table on a terminal, plain lines elsewhere."""
+"""How far a run is: a bar or a table on a terminal or in a notebook (with `ipywidgets`), plain lines elsewhere."""
 
+import importlib.util
 import time
 from collections.abc import Sequence
 from typing import Self
@@ -31,12 +32,13 @@ def headline(metrics: dict[str, float]) -> str:
 
 
 class _Shown:
-    """A rich display on a terminal; elsewhere a line every few seconds; with `quiet`, nothing."""
+    """A rich display where it can be drawn anew; elsewhere a line every few seconds; with `quiet`, nothing."""
 
     def __init__(self, *, quiet: bool) -> None:
         self.console = Console(stderr=True, markup=False, emoji=False, highlight=False)
-        self.plain = not quiet and not self.console.is_terminal
-        self.rich = not quiet and self.console.is_terminal
+        widgets = self.console.is_jupyter and importlib.util.find_spec("ipywidgets") is not None
+        self.rich = not quiet and (self.console.is_terminal or widgets)
+        self.plain = not quiet and not self.rich
         self.last = 0.0
 
     def due(self, *, over: bool) -> bool:

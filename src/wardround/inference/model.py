@@ -163,7 +163,7 @@ def load_part(path: Path) -> Part:
         raise ModelError(
             folder, f"its task {about.task.get('name')!r} does not take text", "use a model of a text task"
         )
-    table = {**about.task, "remember": False}
+    table = about.task | ({"remember": False} if "remember" in about.task else {})
     if about.types:  # as it calls them itself
         table = {key: value for key, value in table.items() if key not in ("rename", "schemes")}
         table |= {"types": about.types, "scheme": about.scheme}

@@ -1,0 +1,33 @@
+"""Trained models for other programs: `export([folder], "transformers", out)`.
+
+Each target is refused, with the reason, for models that it cannot hold. A folder appears whole or not at all.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from wardround.core.files import fresh_folder
+from wardround.exports.onnx_folder import write_onnx
+from wardround.exports.spacy_folder import write_spacy
+from wardround.exports.transformers_folder import write_transformers
+from wardround.inference.about import ModelError
+from wardround.inference.model import load_part
+
+__all__ = ["TARGETS", "export"]
+
+SINGLE = {"onnx": write_onnx, "transformers": write_transformers}
+TARGETS = ("onnx", "spacy", "transformers")
+
+
+def export(models: Sequence[Path], to: str, out: Path) -> None:
+    """Write models, of which only spaCy takes several, as a new folder."""
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise ModelError(out, "is there already", "name a new folder")
+    if to in SINGLE and len(models) > 1:
+        raise ModelError(models[1], f"{to} takes one model at a time", "export each by itself, or use --to spacy")
+    parts = [load_part(path) for path in models]
+    with fresh_folder(out) as new:
+        if to in SINGLE:
+            SINGLE[to](parts[0], new)
+        else:
+            write_spacy(parts, new)

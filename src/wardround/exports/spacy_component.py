@@ -1,0 +1,112 @@
+"""A pipe for spaCy that sets what wardround's models find: `doc.ents`, `doc._.relations`, `doc.cats`.
+
+    nlp = spacy.blank("en")
+    nlp.add_pipe("wardround", config={"models": ["runs/tagger/model", "runs/relations/model"]})
+    nlp("Aspirin gave her a rash").ents
+
+Entities that are there already stay, and are related with the others. An entity whose ends are not those of spaCy's
+tokens is widened to these; one that overlaps another cannot be in `doc.ents` and is left out: `doc._.wardround` counts
+both. `nlp.to_disk` copies the models' folders, so that `spacy.load` needs nothing else; nothing is pickled.
+"""
+
+import shutil
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from spacy.language import Language
+from spacy.tokens import Doc, Span
+from spacy.util import filter_spans
+
+from wardround.corpora.document import Document, Entity
+from wardround.inference.model import Model, load
+from wardround.inference.predicted import Prediction
+
+__all__ = ["Component", "make"]
+
+for _name, _default in (("relations", []), ("wardround", {})):
+    if not Doc.has_extension(_name):
+        Doc.set_extension(_name, default=_default)
+if not Span.has_extension("confidence"):
+    Span.set_extension("confidence", default=None)
+
+
+class Component:
+    """The models as a pipe; they are loaded when the first text comes."""
+
+    def __init__(self, models: Iterable[str]) -> None:
+        self.folders = [Path(folder) for folder in models]
+
+    @cached_property
+    def model(self) -> Model:
+        """All models, answering together."""
+        return load(*self.folders)
+
+    @cached_property
+    def without_entities(self) -> Model:
+        """Those that have something to say of a text without entities."""
+        return Model([part for part in self.model.parts if part.about.task["name"] not in ("relation", "bags")])
+
+    def __call__(self, doc: Doc) -> Doc:
+        """The same text with what is found in it."""
+        return next(self.pipe([doc]))
+
+    def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
+        """The same for many texts, some at once."""
+        rest = iter(stream)
+        while docs := list(islice(rest, batch_size)):
+            enough = self.model.finds_entities or any(doc.ents for doc in docs)
+            model = self.model if enough else self.without_entities
+            for doc, told in zip(docs, model.predict(map(_document, docs)), strict=True):
+                yield _told(doc, told)
+
+    def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:  # noqa: ARG002 -- spaCy's own
+        """Copy the models' folders."""
+        for number, part in enumerate(self.model.parts):
+            shutil.copytree(part.folder, Path(path) / str(number))
+
+    def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "Component":  # noqa: ARG002 -- likewise
+        """The models that were copied there."""
+        self.folders = sorted(folder for folder in Path(path).iterdir() if folder.is_dir())
+        for known in ("model", "without_entities"):
+            self.__dict__.pop(known, None)
+        return self
+
+    def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
+        """Refused: models are folders."""
+        raise NotImplementedError("wardround's models are folders; use nlp.to_disk and spacy.load")
+
+
+@Language.factory("wardround", default_config={"models": []}, assigns=["doc.ents", "doc.cats", "doc._.relations"])
+def make(nlp: Language, name: str, models: list[str]) -> Component:  # noqa: ARG001 -- what spaCy gives a factory
+    """The pipe; spaCy finds it by its entry point."""
+    return Component(models)
+
+
+def _document(doc: Doc) -> Document:
+    given = (Entity(str(at), span.label_, span.start_char, span.end_char) for at, span in enumerate(doc.ents))
+    return Document("", doc.text, entities=tuple(given))
+
+
+def _told(doc: Doc, told: Prediction) -> Doc:
+    spans: list[Any] = []
+    widened = 0
+    for entity in told.entities:
+        span = doc.char_span(entity.start, entity.end, label=entity.type, alignment_mode="expand")
+        span._.confidence = entity.confidence
+        widened += (span.start_char, span.end_char) != (entity.start, entity.end)
+        spans.append(span)
+    given = {(span.start, span.end, span.label) for span in doc.ents}
+    fresh = [span for span in spans if (span.start, span.end, span.label) not in given]
+    taken = {token.i for span in doc.ents for token in span}
+    free = filter_spans([span for span in fresh if taken.isdisjoint(range(span.start, span.end))])
+    doc.ents = (*doc.ents, *free)
+    doc.cats |= {label.name: label.confidence for label in told.labels}
+    doc._.relations = [
+        {"type": link.type, "head": spans[link.head], "tail": spans[link.tail], "confidence": link.confidence}
+        for link in told.relations
+    ]
+    doc._.wardround = {"widened": widened, "left_out": len(fresh) - len(free), "cut": told.cut}
+    return doc

@@ -1,0 +1,117 @@
+"""A relation model as a folder that transformers loads: `AutoModel`, `AutoTokenizer`, and the head beside them.
+
+The encoder is whole again, frozen layers below trained ones. The markers become added tokens, with the numbers that
+the tokenizer gives them; rows of the embeddings that no token has may lie behind these. transformers has no head that
+sums the states of two entities: `head.safetensors` and `head.json` hold it, and the folder's README has the lines that
+compute it, which a test runs. Taggers with CRF, PCNNs, LSTMs and bags of words have no counterpart there.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save
+from tokenizers import AddedToken, Tokenizer
+from torch import Tensor
+
+from wardround.core.files import write
+from wardround.inference.about import CARD, ModelError
+from wardround.inference.model import Part
+from wardround.models.pretrained import EMBEDDINGS, PARTS
+from wardround.models.relation import RelationModel
+from wardround.tasks.relation import RelationTask
+
+__all__ = ["MARKERS", "write_transformers"]
+
+MARKERS = ("<e1>", "</e1>", "<e2>", "</e2>")
+KINDS = {"bert": "BertModel", "roberta": "RobertaModel", "xlm-roberta": "XLMRobertaModel"}
+NO_HEAD = {
+    "tagging": "a tagger with a CRF",
+    "bags": "a PCNN",
+    "classification": "a bag of words or an LSTM over hashed words",
+}
+
+
+def write_transformers(part: Part, new: Path) -> None:
+    """Fill a new folder."""
+    task, network = part.task, part.network
+    if not isinstance(task, RelationTask) or not isinstance(network, RelationModel):
+        kind = NO_HEAD[part.about.task["name"]]
+        raise ModelError(part.folder, f"it is {kind}, which transformers has no model for", "use --to spacy")
+    places = _tokenizer(part, task, new)
+    tensors = {_theirs(name): tensor for name, tensor in _whole(task, network).items()}
+    words = "embeddings.word_embeddings.weight"
+    tensors[words] = _placed(tensors[words], task.encoder.shape.vocabulary, places)
+    write(new / "model.safetensors", save({name: t.contiguous() for name, t in tensors.items()}, {"format": "pt"}))
+    config = _config(task)
+    rows, layers = len(tensors[words]), len({name.split(".")[2] for name in tensors if name.startswith("encoder.")})
+    changed = {"architectures": [KINDS[config["model_type"]]], "num_hidden_layers": layers, "vocab_size": rows}
+    _json(new / "config.json", {key: value for key, value in config.items() if key != "auto_map"} | changed)
+    _head(part, task, network, new)
+
+
+def _whole(task: RelationTask, network: RelationModel) -> dict[str, Tensor]:
+    """The tensors of the encoder, those of frozen layers included."""
+    frozen = task.trunk.encoder.state_dict() if task.trunk else {}
+    return {**frozen, **network.encoder.state_dict()}
+
+
+def _theirs(name: str) -> str:
+    """The name that transformers gives a tensor of ours."""
+    first, *rest, part, kind = name.split(".")
+    if first == "embeddings":
+        theirs = {ours: name for name, ours in EMBEDDINGS.items()}
+        return f"embeddings.{theirs[part]}.{kind}"
+    theirs = {ours: name for name, ours in PARTS.items()}
+    return f"encoder.layer.{rest[0]}.{theirs[part]}.{kind}"
+
+
+def _placed(rows: Tensor, vocabulary: int, places: list[int]) -> Tensor:
+    """The token embeddings with the markers' rows, which stand behind the vocabulary, at these places."""
+    size = max([len(rows), *(place + 1 for place in places)])
+    found = torch.zeros(size, rows.shape[1])
+    found[: len(rows)] = rows
+    for number, place in enumerate(places):
+        found[place] = rows[vocabulary + number]
+    return found
+
+
+def _tokenizer(part: Part, task: RelationTask, new: Path) -> list[int]:
+    """Write the tokenizer; the numbers that the markers have in it."""
+    tokenizer = Tokenizer.from_str(task.encoder.tokenizer.to_str())
+    places: list[int] = []
+    if task.settings.markers:
+        if taken := [name for name in MARKERS if tokenizer.token_to_id(name) is not None]:
+            raise ModelError(part.folder, f"its vocabulary has a token {taken[0]} already", "use --to spacy")
+        tokenizer.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in MARKERS])
+        places = [tokenizer.get_vocab()[name] for name in MARKERS]
+    tokenizer.save(str(new / "tokenizer.json"))
+    found = task.encoder
+    ends = {"cls_token": found.start, "sep_token": found.end, "unk_token": found.unknown}
+    names = {role: tokenizer.id_to_token(number) for role, number in ends.items()}
+    padding = next((name for name in ("[PAD]", "<pad>") if tokenizer.token_to_id(name) is not None), None)
+    told: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": found.shape.longest}
+    _json(new / "tokenizer_config.json", told | names | ({"pad_token": padding} if padding else {}))
+    return places
+
+
+def _head(part: Part, task: RelationTask, network: RelationModel, new: Path) -> None:
+    chosen = task.settings
+    rest = {name: t for name, t in network.state_dict().items() if not name.startswith("encoder.")}
+    write(new / "head.safetensors", save({name: tensor.contiguous() for name, tensor in rest.items()}))
+    told = {"labels": task.labels, "negative": task.negative, "parts": network.parts}
+    switches = {name: getattr(chosen, name) for name in ("blind", "markers", "normalise", "longest")}
+    _json(new / "head.json", told | switches)
+    words = Path(__file__).with_name("relation.md").read_text(encoding="utf-8")
+    words = words.replace("{study}", part.about.study).replace("{longest}", str(chosen.longest))
+    write(new / CARD, (words + (part.folder / CARD).read_text(encoding="utf-8")).encode())
+
+
+def _config(task: RelationTask) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((task.encoder.folder / "config.json").read_text(encoding="utf-8"))
+    return found
+
+
+def _json(path: Path, told: dict[str, Any]) -> None:
+    write(path, (json.dumps(told, indent=1, ensure_ascii=False) + "\n").encode())

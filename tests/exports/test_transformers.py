@@ -1,0 +1,141 @@
+"""A relation model that was exported for transformers has the same states and, by its README's lines, predictions."""
+
+import json
+import re
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import AutoModel, AutoTokenizer
+
+from encoders import tiny_encoder
+from trained import relater, sorter, tagger
+from wardround import Document, Entity, ModelError, load
+from wardround.corpora.clinic_pairs import ClinicPairs
+from wardround.exports import export
+from wardround.exports.transformers_folder import MARKERS, write_transformers
+from wardround.inference.model import Part, load_part
+
+PAIRS = tuple(ClinicPairs(hospitals=1, notes=0, test_notes=6).documents("test"))
+VARIANTS: dict[str, dict[str, Any]] = {
+    "frozen trunk": {"freeze": 1},
+    "all trained": {"projection": 8, "cls": False, "blind": False, "normalise": False},
+    "one layer, no markers": {"layers": 1, "markers": False, "bias": False},
+}
+
+
+@pytest.fixture(params=VARIANTS)
+def run(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    encoder = tiny_encoder(tmp_path / "here", vocab_size=30, auto_map={"AutoModel": "evil.Model"})
+    task = {"name": "relation", "encoder": str(encoder), "longest": 100, **VARIANTS[request.param]}
+    return relater(tmp_path / "run", task=task)
+
+
+def lines(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What the README's lines define, run in the folder."""
+    found = re.search(r"```python\n(.*?)```", (folder / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    assert found
+    script = folder.parent / "lines.py"
+    script.write_text(found[1], encoding="utf-8")
+    monkeypatch.chdir(folder)
+    return runpy.run_path(str(script))
+
+
+@torch.no_grad()
+def scores(part: Part) -> torch.Tensor:
+    """Our model's scores of all pairs."""
+    task, examples = part.task, part.task.unlabelled(PAIRS)
+    found = torch.zeros(len(PAIRS), len(task.labels))
+    for batch in task.batches(examples, 4, None):
+        found[batch.rows] = task.scores(part.network, task.features(part.network, batch))
+    return found
+
+
+def test_the_readme_s_lines_give_the_same_predictions(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    export([run], "transformers", tmp_path / "out")
+    part, related = load_part(run), lines(tmp_path / "out", monkeypatch)["related"]
+    told = []
+    for document in PAIRS:
+        ends = {entity.id: (entity.start, entity.end, entity.type) for entity in document.entities}
+        told.append(list(related(document.text, ends["e1"], ends["e2"]).values()))
+    ours = scores(part).softmax(1)
+    torch.testing.assert_close(torch.tensor(told), ours, atol=1e-5, rtol=0)
+    assert len({tuple(row) for row in told}) > len(PAIRS) // 2
+
+
+@torch.no_grad()
+def test_the_encoder_has_the_same_states(run: Path, tmp_path: Path) -> None:
+    export([run], "transformers", tmp_path / "out")
+    theirs = AutoModel.from_pretrained(tmp_path / "out", add_pooling_layer=False).eval()
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out")
+    part = load_part(run)
+    task, first = part.task, part.task.encoder.shape.vocabulary
+    marks = {first + number: tokenizer.convert_tokens_to_ids(name) for number, name in enumerate(MARKERS)}
+    for batch in task.batches(task.unlabelled(PAIRS[:8]), 1, None):
+        row = task.unlabelled(PAIRS).rows[int(batch.rows[0])]
+        ours = part.network.get_submodule("encoder")(batch.inputs, batch.real)
+        ids = torch.tensor([[marks.get(number, number) for number in row]])
+        torch.testing.assert_close(theirs(ids).last_hidden_state, ours, atol=1e-5, rtol=0)
+
+
+def test_the_folder_asks_for_no_code_and_keeps_the_card(run: Path, tmp_path: Path) -> None:
+    export([run], "transformers", tmp_path / "out")
+    config = json.loads((tmp_path / "out" / "config.json").read_text(encoding="utf-8"))
+    assert ("bert", ["BertModel"], False) == (config["model_type"], config["architectures"], "auto_map" in config)
+    assert "**Not for clinical decisions.**" in (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+
+
+def test_rows_that_no_token_has_and_roberta_s_positions_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder = tiny_encoder(tmp_path / "here", vocab_size=32, model_type="roberta")
+    weights = load_file(encoder / "model.safetensors")
+    name = "embeddings.word_embeddings.weight"
+    save_file(weights | {name: torch.cat([weights[name], torch.full((2, 32), 9.0)])}, encoder / "model.safetensors")
+    run = relater(tmp_path / "run", task={"name": "relation", "encoder": str(encoder), "longest": 100, "freeze": 2})
+    export([run], "transformers", tmp_path / "out")
+    related = lines(tmp_path / "out", monkeypatch)["related"]
+    document = PAIRS[0]
+    ends = {entity.id: (entity.start, entity.end, entity.type) for entity in document.entities}
+    told = torch.tensor(list(related(document.text, ends["e1"], ends["e2"]).values()))
+    torch.testing.assert_close(told, scores(load_part(run)).softmax(1)[0], atol=1e-5, rtol=0)
+
+
+def test_the_lines_say_what_the_model_says_of_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = relater(tmp_path / "run")
+    export([run], "transformers", tmp_path / "out")
+    text = "the gene causes a disease and not b ."
+    note = Document("", text, entities=(Entity("a", "treatment", 4, 8), Entity("b", "problem", 18, 25)))
+    related = lines(tmp_path / "out", monkeypatch)["related"](text, (4, 8, "treatment"), (18, 25, "problem"))
+    (link,) = (link for link in load(run)(note).relations if link.head == 0)
+    assert (link.type, pytest.approx(link.confidence, abs=1e-5)) == max(related.items(), key=lambda one: one[1])
+
+
+def test_a_sentence_that_would_have_to_be_cut_is_refused_by_the_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    export([relater(tmp_path / "run")], "transformers", tmp_path / "out")
+    with pytest.raises(ValueError, match="at most 60"):
+        lines(tmp_path / "out", monkeypatch)["related"]("a b " + "c " * 60, (0, 1, "test"), (2, 3, "problem"))
+
+
+@pytest.mark.parametrize(("made", "said"), [(tagger, "a tagger with a CRF"), (sorter, "a bag of words or an LSTM")])
+def test_what_transformers_has_no_model_for_is_refused_with_the_reason(made: Any, said: str, tmp_path: Path) -> None:
+    run = made(tmp_path / "run")
+    with pytest.raises(ModelError, match=said):
+        export([run], "transformers", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_vocabulary_that_has_the_markers_already_is_refused(tmp_path: Path) -> None:
+    run = relater(tmp_path / "run")
+    part = load_part(run)
+    part.task.encoder.tokenizer.add_tokens(["<e1>"])
+    (tmp_path / "out").mkdir()
+    with pytest.raises(ModelError, match="has a token <e1> already"):
+        write_transformers(part, tmp_path / "out")

@@ -1,0 +1,54 @@
+"""The examples run as printed, in a process of their own, and write nothing but into their folder."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+SAID = {
+    "compare": "the comparison is in {folder}/report.html",
+    "new_method": "after 10 rounds",
+    "new_reader": "after 5 rounds",
+    "own_corpus": "report: {folder}/run/report.html",
+    "predict": "treatment (",
+    "resume": "12 rounds; the same bits: True",
+}
+
+
+def ran(name: str, *arguments: str, cwd: Path) -> str:
+    """What an example prints."""
+    command = [sys.executable, str(EXAMPLES / f"{name}.py"), *arguments]
+    environment = os.environ | {
+        "TMPDIR": str(cwd),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "WARDROUND_CACHE": str(cwd / "kept"),
+    }
+    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    assert 0 == done.returncode, done.stderr
+    return done.stdout
+
+
+def test_each_example_is_run_here_and_is_short() -> None:
+    files = sorted(EXAMPLES.glob("*.py"))
+    assert sorted(SAID) == [file.stem for file in files]
+    lines = {file.stem: len(file.read_text(encoding="utf-8").splitlines()) for file in files}
+    assert {} == {name: count for name, count in lines.items() if not 15 <= count <= 60}
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_an_example_runs_and_keeps_to_its_folder(name: str, tmp_path: Path) -> None:
+    before = sorted(EXAMPLES.rglob("*"))
+    folder = tmp_path / "given"
+    folder.mkdir()
+    assert SAID[name].format(folder=folder) in ran(name, str(folder), cwd=tmp_path)
+    assert {"given"} == {path.name for path in tmp_path.iterdir()} - {"kept"}
+    assert before == sorted(EXAMPLES.rglob("*"))
+
+
+def test_an_example_without_a_folder_makes_one_of_its_own(tmp_path: Path) -> None:
+    ran("new_method", cwd=tmp_path)
+    (made,) = (path for path in tmp_path.iterdir() if path.name != "kept")
+    assert (made / "run" / "model" / "weights.safetensors").is_file()
