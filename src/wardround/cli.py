@@ -8,6 +8,9 @@ wardround clinic write DIR      generated hospitals as files
 wardround align                 notes and public facts to bags
 wardround data check PATH       what is in your files, and every problem
 wardround data convert IN OUT   from one format to another
+wardround predict MODEL… PATH   what trained models find in texts
+wardround model show MODEL      what a model is, and whether its folder is whole
+wardround model assemble RUN S  a site's own model, where each keeps a part for itself
 wardround consortium …          real hospitals: certificates and kits, or a rehearsal on this machine
 wardround coordinator …         start; also submit, status, stop
 wardround site …                a hospital's commands: init, check, approve, start
@@ -30,6 +33,7 @@ from wardround.cli_align import align_command
 from wardround.cli_clinic import clinic
 from wardround.cli_consortium import consortium, coordinator, submit_commands
 from wardround.cli_data import data
+from wardround.cli_predict import predict_command
 from wardround.cli_site import ledger, site
 from wardround.core.cohort import BelowQuorum
 from wardround.engines.inline import SiteFailed
@@ -48,6 +52,7 @@ app = typer.Typer(help="Federated learning on medical text.", no_args_is_help=Tr
 app.add_typer(clinic, name="clinic")
 app.command("align")(align_command)
 app.add_typer(data, name="data")
+app.command("predict")(predict_command)
 app.add_typer(consortium, name="consortium")
 app.add_typer(coordinator, name="coordinator")
 app.add_typer(submit_commands)

@@ -11,7 +11,7 @@ from wardround.build import Built
 from wardround.inference.about import About
 from wardround.metrics.defined import defined
 
-__all__ = ["card", "size_range"]
+__all__ = ["CODES", "card", "size_range"]
 
 BOUNDS = (0, 10, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 50_000, 100_000, 1_000_000)
 DOES = {
@@ -22,7 +22,11 @@ DOES = {
     "tagging": "finds named entities in text",
 }
 NEVER = "Never sent: text, tokens, entity strings, document ids."
-CODES = {"en": "English", "zh": "Chinese", "de": "German", "fr": "French", "es": "Spanish"}
+CODES = {
+    "ar": "Arabic", "de": "German", "el": "Greek", "en": "English", "es": "Spanish", "fr": "French", "he": "Hebrew",
+    "hi": "Hindi", "it": "Italian", "ja": "Japanese", "ko": "Korean", "nl": "Dutch", "pt": "Portuguese",
+    "ru": "Russian", "th": "Thai", "zh": "Chinese",
+}  # fmt: skip
 
 
 def card(about: About, built: Built, told: Mapping[str, Any], wire: Sequence[Mapping[str, str]]) -> str:
