@@ -33,10 +33,12 @@ from wardround.cli_align import align_command
 from wardround.cli_clinic import clinic
 from wardround.cli_consortium import consortium, coordinator, submit_commands
 from wardround.cli_data import data
+from wardround.cli_model import model
 from wardround.cli_predict import predict_command
 from wardround.cli_site import ledger, site
 from wardround.core.cohort import BelowQuorum
 from wardround.engines.inline import SiteFailed
+from wardround.inference.about import ModelError
 from wardround.methods import METHODS
 from wardround.progress import Grid, Single
 from wardround.protocol import rehearsed, toy
@@ -53,6 +55,7 @@ app.add_typer(clinic, name="clinic")
 app.command("align")(align_command)
 app.add_typer(data, name="data")
 app.command("predict")(predict_command)
+app.add_typer(model, name="model")
 app.add_typer(consortium, name="consortium")
 app.add_typer(coordinator, name="coordinator")
 app.add_typer(submit_commands)
@@ -126,8 +129,10 @@ def tell_result(study: Study, folder: Path, result: Result, *, report: bool = Tr
     _say(f"{result.stopped}: {_figures(result.metrics)}")
     if report:
         _report(folder)
-    model = f", the model in {folder / 'model'}" if study.method.shares else "; sites keep their models"
-    _say(f"the run is in {folder}{model}")
+    where = f", the model in {folder / 'model'}" if study.method.shares else "; sites keep their models"
+    _say(f"the run is in {folder}{where}")
+    if study.sites.private or not study.method.shares:
+        _say(f"a site's own model: {shlex.join(['wardround', 'model', 'assemble', str(folder)])} SITE --out DIR")
 
 
 def _tell(states: list[CellState], again: str, reported: Path | None) -> None:
@@ -247,7 +252,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Run a command; mistakes in the input end with one message and exit code 2."""
     try:
         app(args=arguments, prog_name="wardround", standalone_mode=True)
-    except (StudyError, RunError, CheckpointError, ReportError) as error:
+    except (StudyError, RunError, CheckpointError, ReportError, ModelError) as error:
         _fail(str(error), 2)
     except (BelowQuorum, SiteFailed) as error:
         _fail(str(error), 1)

@@ -22,6 +22,7 @@ from wardround.corpora.clinic.words import Language
 from wardround.corpora.document import Document
 from wardround.corpora.pairs import Placed, pairs, read_pairs
 from wardround.corpora.reading import Problems
+from wardround.corpora.sentences import Scope
 
 __all__ = ["ClinicPairs"]
 
@@ -33,6 +34,8 @@ class ClinicPairs:
     """Settings of the hospitals, and the pairs in their notes."""
 
     splits: ClassVar[tuple[str, ...]] = ("train", "test")
+    scope: ClassVar[Scope] = "line"
+    both_ways: ClassVar[bool] = False
 
     hospitals: int = 5
     notes: int = 200
@@ -74,4 +77,6 @@ class ClinicPairs:
         for hospital in self._clinic.names():
             for note in self._clinic.stream(hospital, split):
                 placed = Placed(replace(note, source=hospital), Path(note.id), 0)
-                yield from pairs(placed, TYPES, self.none, scope="line", both_ways=False, problems=problems)
+                yield from pairs(
+                    placed, TYPES, self.none, scope=self.scope, both_ways=self.both_ways, problems=problems
+                )

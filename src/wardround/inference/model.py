@@ -134,7 +134,7 @@ class Model:
                 for one, mine, n in zip(told, labels, cut, strict=True)
             ]
         notes = [(one.text, [self._called(entity) for entity in one.entities]) for one in told]
-        links = found_relations(task, model, notes, part.about.pairs)
+        links = found_relations(task, model, notes, part.about)
         return [replace(one, relations=(*one.relations, *mine)) for one, mine in zip(told, links, strict=True)]
 
     def _called(self, entity: Found) -> Found:
@@ -173,7 +173,7 @@ def load_part(path: Path) -> Part:
         raise ModelError(
             folder, f"its task {about.task.get('name')!r} does not take text", "use a model of a text task"
         )
-    table = {**about.task, "remember": False}
+    table = about.task | ({"remember": False} if "remember" in about.task else {})
     if about.types:  # as it calls them itself
         table = {key: value for key, value in table.items() if key not in ("rename", "schemes")}
         table |= {"types": about.types, "scheme": about.scheme}

@@ -1,11 +1,11 @@
 """Relations between the entities of texts, by a trained relation model or PCNN.
 
-Every two entities of a sentence, in both directions, whose types the model was trained to relate, are looked at once;
-those it calls unrelated are left out. Not looked at: entities that overlap or are longer than what the model reads,
+Every two entities of a sentence (line, note: as it was trained), in both directions, whose types the model was trained
+to relate, are looked at once; those it calls unrelated are left out. Not looked at: entities that overlap or are longer than what the model reads,
 and those more than `FAR` characters apart, as in a text without sentences.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -15,6 +15,7 @@ from torch import Tensor
 from wardround.corpora.document import Document, Entity
 from wardround.corpora.facts import UNRELATED, sentence
 from wardround.corpora.pairs import Span, candidates, overlap, pair
+from wardround.inference.about import About
 from wardround.inference.predicted import Found, Link
 from wardround.models.pcnn import PCNN
 from wardround.models.relation import RelationModel
@@ -25,9 +26,7 @@ __all__ = ["found_relations"]
 
 AT_ONCE = 64
 IN_MEMORY = 512  # pairs: a note of many entities has more of them than fit
-FAR, AROUND = 2000, 4000
-Types = Collection[tuple[str, str]] | None
-"""Types of head and tail that are looked at; None for all."""
+FAR, AROUND = 1000, 4000
 
 
 @dataclass(frozen=True)
@@ -44,10 +43,10 @@ def found_relations(
     task: RelationTask | BagsTask,
     model: RelationModel | PCNN,
     notes: Sequence[tuple[str, Sequence[Found]]],
-    types: Types,
+    about: About,
 ) -> list[list[Link]]:
     """The relations of each text with its entities."""
-    pairs = (one for number, (text, entities) in enumerate(notes) for one in _pairs(number, text, entities, types))
+    pairs = (one for number, (text, entities) in enumerate(notes) for one in _pairs(number, text, entities, about))
     found: list[list[Link]] = [[] for _ in notes]
     nothing = task.negative if isinstance(task, RelationTask) else UNRELATED
     while some := list(islice(pairs, IN_MEMORY)):
@@ -59,11 +58,13 @@ def found_relations(
     return found
 
 
-def _pairs(number: int, text: str, entities: Sequence[Found], types: Types) -> Iterator[Pair]:
+def _pairs(number: int, text: str, entities: Sequence[Found], about: About) -> Iterator[Pair]:
     marked = [Entity(str(at), entity.type, entity.start, entity.end) for at, entity in enumerate(entities)]
-    for (start, end), one, other in candidates(text, marked, near=FAR):
+    for (start, end), one, other in candidates(text, marked, about.scope, near=FAR):
         head, tail = marked[one], marked[other]
-        if (types is None or (head.type, tail.type) in types) and not overlap(head, tail):
+        if head.type == tail.type and head.start > tail.start and not about.both_ways:
+            continue
+        if (about.pairs is None or (head.type, tail.type) in about.pairs) and not overlap(head, tail):
             # Of an endless sentence a model reads a window only, which is cut here before it is tokenised.
             left, right = max(start, min(head.start, tail.start) - AROUND), min(end, max(head.end, tail.end) + AROUND)
             ends = [Span(entity.type, entity.start - left, entity.end - left) for entity in (head, tail)]
