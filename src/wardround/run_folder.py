@@ -4,6 +4,7 @@ import contextlib
 import errno
 import fcntl
 import json
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,8 +91,8 @@ def claim(study: Study, out: Path, *, resume: bool) -> Checkpoint | None:
     for path, text in ((told, study.toml()), (out / "fingerprint", study.fingerprint + "\n")):  # in this order
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             write(path, text.encode())
-    for stale in (*out.glob(".*.new"), *out.glob("checkpoints/.*.new")):  # half written when a run was killed
-        stale.unlink()
+    for stale in (*out.glob(".*.new"), *out.glob(".*.old"), *out.glob("checkpoints/.*.new")):
+        shutil.rmtree(stale) if stale.is_dir() else stale.unlink()  # half written when a run was killed
     return found
 
 

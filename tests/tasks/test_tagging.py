@@ -182,7 +182,7 @@ def test_a_run_tells_what_is_in_the_data_and_the_report_defines_every_figure(tmp
     assert "relaxed F1" in told
     assert "Each class by itself" in told
     assert "no definition is on record" not in told
-    assert "**Not in this folder**: lstm, crf" in (tmp_path / "run" / "model" / "README.md").read_text()
+    assert "**Not in this folder**: crf" in (tmp_path / "run" / "model" / "README.md").read_text()
 
 
 def test_oddities_of_the_task_are_in_the_data_report(tmp_path: Path) -> None:
