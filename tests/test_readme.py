@@ -71,5 +71,5 @@ def test_the_commands_exist() -> None:
     shown = set(re.findall(r"^wardround (\w+)", README, re.MULTILINE))
     listed = CliRunner().invoke(app, ["--help"]).output
     known = {"consortium", "coordinator", "submit", "status", "stop", "site", "ledger"}
-    assert {"run", "methods", "protocol", "report", "clinic", "align", "data"} | known == shown
+    assert {"run", "methods", "protocol", "report", "clinic", "align", "data", "model", "predict"} | known == shown
     assert [] == [command for command in shown if command not in listed]

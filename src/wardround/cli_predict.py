@@ -86,7 +86,7 @@ def predict_command(
             if not heard.texts:
                 raise DataError(path or "--text", None, "no text", "name the file or folder that holds the notes")
     if not quiet:
-        _tell(problems, losses, heard, model, target, "this text" if heard.texts == 1 else "these texts")
+        _tell(problems, losses, heard, model, target, _called(path))
         if target.path is not None or counter.rich:
             literal(stderr=True).print(f"{counter.said()}: {target}")
 
@@ -100,6 +100,12 @@ def _split(paths: list[str], text: str | None) -> tuple[list[str], Path | None]:
     if len(paths) == 1 or _is_model(paths[-1]):
         fail(f'no texts: name a file, a folder or - after {paths[-1]}, or give --text "…"')
     return paths[:-1], STDIN if paths[-1] == "-" else Path(paths[-1])
+
+
+def _called(path: Path | None) -> str:
+    if path is None:
+        return "this text"
+    return "this folder" if path.is_dir() else "this file" if path.is_file() else "this input"
 
 
 def _is_model(path: str) -> bool:

@@ -32,7 +32,7 @@ class Heard:
             self.languages[document.language or language(document.text)] += 1
 
     def warnings(self, abouts: tuple[About, ...], what: str) -> Iterator[str]:
-        """What whoever reads the predictions should know; `what` the texts are: this file, this text."""
+        """What whoever reads the predictions should know; `what` the texts are in: this file, this folder."""
         for known in dict.fromkeys(about.languages for about in abouts if about.languages):
             other = {name: n for name, n in self.languages.most_common() if name and name not in known}
             shares = [(CODES.get(name, name), n / self.texts) for name, n in other.items() if n >= SHARE * self.texts]
@@ -41,4 +41,4 @@ class Heard:
                 trained = " and ".join(CODES.get(name, name) for name in known)
                 yield f"this model was trained on {trained}; {looks}"
         if self.cut:
-            yield f"too long to be read whole: {self.cut:,} texts; {self.tokens:,} tokens at their ends were not read"
+            yield f"longer than the model reads: {self.cut:,} of {self.texts:,} texts; {self.tokens:,} tokens unread"

@@ -1,8 +1,8 @@
 """Relations between the entities of texts, by a trained relation model or PCNN.
 
 Every two entities of a sentence (line, note: as it was trained), in both directions, whose types the model was trained
-to relate, are looked at once; those it calls unrelated are left out. Not looked at: entities that overlap or are longer than what the model reads,
-and those more than `FAR` characters apart, as in a text without sentences.
+to relate, are looked at once; those it calls unrelated are left out. Not looked at: entities that overlap or are longer
+than what the model reads, and those more than `FAR` characters apart, as in a text without sentences.
 """
 
 from collections.abc import Iterator, Sequence

@@ -3,11 +3,10 @@
     for placed in read_texts(Path("notes/"), problems, Options()): ...
 
 Plain `.txt` files are a text each, and so are those of a folder, whatever else is in it; a folder with `.ann` files is
-BRAT's, and every other file is what `data check` recognises. Entities that come with a text are kept.
+BRAT's, and every other file is what `data check` recognises. A pipe can be read only once: it is one plain text, or
+what `--from` says. Entities that come with a text are kept.
 """
 
-import os
-import stat
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -28,8 +27,8 @@ BARE = "note without .ann, skipped"
 
 def read_texts(path: Path, problems: Problems, options: Options, form: str = "") -> Iterator[Placed]:
     """The texts of a path in order; those of a folder by the names of its files."""
-    if path == STDIN:
-        yield from _piped(problems, options, form)
+    if path == STDIN or path.is_fifo():
+        yield from _piped(path, problems, options, form)
     elif not form and path.name.endswith(PLAIN) and not path.is_dir():
         yield from FORMATS["text"].read(path, problems, options)
     elif path.is_dir() and form in ("", "text", "brat"):
@@ -44,12 +43,12 @@ def count_files(path: Path, form: str = "") -> int | None:
     return len(_texts(path)) or None if path.is_dir() and form in ("", "text") else None
 
 
-def _piped(problems: Problems, options: Options, form: str) -> Iterator[Placed]:
+def _piped(path: Path, problems: Problems, options: Options, form: str) -> Iterator[Placed]:
     """One plain text, unless another format is named."""
-    if form in TWICE and not stat.S_ISREG(os.fstat(0).st_mode):
+    if form in TWICE and not path.is_file():
         what = f"{form} cannot be read from a pipe"
-        raise DataError(STDIN, None, what, "name a file, or write one object per line and give --from jsonl")
-    yield from FORMATS[form or "text"].read(STDIN, problems, options)
+        raise DataError(path, None, what, "name a file, or write one object per line and give --from jsonl")
+    yield from FORMATS[form or "text"].read(path, problems, options)
 
 
 def _folder(path: Path, problems: Problems, options: Options, form: str) -> Iterator[Placed]:
