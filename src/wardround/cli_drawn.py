@@ -27,6 +27,7 @@ def drawn(told: Prediction, *, colour: bool, title: bool) -> Text:
         whole.append(f"{label.name} {label.confidence:.2f}\n", "bold")
     for piece, style in _pieces(told, colour=colour):
         whole.append(_safe(piece), style)
+    whole.rstrip()
     for link in told.relations:
         head, tail = (_short(_safe(told.words(number))) for number in (link.head, link.tail))
         whole.append("\n  ").append(head).append(f" ──{link.type} {link.confidence:.2f}──▶ ", "bold").append(tail)

@@ -211,6 +211,24 @@ def test_a_stream_is_answered_in_order_and_like_single_texts(tagger: Model) -> N
         assert [e.confidence for e in alone] == pytest.approx([e.confidence for e in one.entities], abs=1e-4)
 
 
+def test_no_more_texts_are_read_than_go_through_the_model_together(tagger: Model) -> None:
+    taken = itertools.count()
+    told = tagger.predict(f"{NOTE} {next(taken)}" for _ in itertools.count())
+    assert f"{NOTE} 0" == next(told).text
+    assert next(taken) <= 64
+
+
+def test_a_model_of_distant_supervision_relates_what_a_document_brings(tmp_path: Path) -> None:
+    corpus = {"name": "clinic-bags", "hospitals": 2}
+    run = trained.trained(tmp_path / "run", corpus=corpus, task={"name": "bags"}, method={"name": "fedavg"}, rounds=1)
+    model = wardround.load(run)
+    head, tail = (model.about[0].pairs or ())[0]
+    document = Document("1", "Aspirin gave her a rash.", entities=(Entity("a", head, 0, 7), Entity("b", tail, 19, 23)))
+    told = model(document)
+    assert set(model.about[0].labels) >= {link.type for link in told.relations}
+    assert 2 == len(told.entities)
+
+
 def test_nothing_of_a_text_is_written_anywhere(
     runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

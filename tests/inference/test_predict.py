@@ -14,7 +14,9 @@ import wardround
 from study_files import Ended, cli, start
 from wardround.cli_drawn import drawn
 from wardround.corpora.clinic import Clinic
+from wardround.corpora.document import Document
 from wardround.inference.outputs import CSV, NOTE_NLP
+from wardround.inference.pool import Worker, WorkerError
 from wardround.inference.predicted import Found, Label, Link, Prediction
 
 NOTE = "Patient was given aspirin for chest pain. Troponin showed infarction; continue metoprolol."
@@ -229,6 +231,22 @@ def test_types_that_do_not_meet_are_told_with_the_nearest_names(here: Path, tmp_
     assert "--rename TREATMENTS=treatment" in ended.err
     renamed = ["--rename", "TREATMENTS=treatment", "--rename", "DISEASE=problem"]
     assert 0 == cli("predict", other, "relater", "--text", NOTE, *renamed, cwd=here).code
+
+
+def test_no_room_on_standard_output_is_told(here: Path) -> None:
+    (here / "note.jsonl").write_text("".join(json.dumps({"text": NOTE * 5}) + "\n" for _ in range(30)))
+    ended = cli("predict", "tagger", "note.jsonl", cwd=here, file_limit=400)
+    said = "standard output: File too large; what was written is not all\n"
+    assert (1, said) == (ended.code, ended.err)
+
+
+def test_a_worker_that_dies_is_told_without_a_word_of_the_text(here: Path) -> None:
+    model = wardround.load(here / "tagger")
+    with Worker(model) as worker:
+        assert 1 == len(worker.ask([Document("", NOTE)]))
+        worker.process.kill()
+        with pytest.raises(WorkerError, match=r"^a worker ended \(code -9\), for want of memory perhaps; try fewer"):
+            worker.ask([Document("", NOTE)])
 
 
 @pytest.mark.parametrize(("to", "out"), [("jsonl", "found.jsonl"), ("csv", "found.csv"), ("brat", "found")])

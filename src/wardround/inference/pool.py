@@ -21,7 +21,7 @@ from typing import IO, Any, Self, cast
 from wardround.corpora.document import Document, Entity
 from wardround.corpora.pairs import Placed
 from wardround.inference.blocks import blocks
-from wardround.inference.model import Model
+from wardround.inference.model import HALF, Model
 from wardround.inference.predicted import Found, Label, Link, Prediction
 
 __all__ = ["WorkerError", "answer", "predicted"]
@@ -130,7 +130,7 @@ def answer(model: Model, line: bytes) -> dict[str, Any]:
 
 def _prediction(text: str, row: dict[str, Any]) -> Prediction:
     return Prediction(
-        text,
+        HALF.sub("\ufffd", text),
         tuple(Label(**one) for one in row["labels"]),
         tuple(Found(**one) for one in row["entities"]),
         tuple(Link(**one) for one in row["relations"]),
