@@ -106,7 +106,8 @@ class Counter(_Shown):
 
     def said(self) -> str:
         """The count and the rate."""
-        return f"{self.done:,} text{'s' * (self.done != 1)}, {self.done / max(time.monotonic() - self.began, 1e-3):,.0f} texts/s"
+        rate = self.done / max(time.monotonic() - self.began, 1e-3)
+        return f"{self.done:,} text{'s' * (self.done != 1)}, {rate:,.0f} texts/s"
 
 
 class Grid(_Shown):
