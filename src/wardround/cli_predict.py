@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -75,7 +75,9 @@ def predict_command(
     problems, losses, heard = Problems(), Problems(), Heard()
     with one_thread(), _refusals(target):
         model = load(*folders, rename=dict(map(_renamed, rename or ())))
-        texts = _one(text, options) if path is None else read_texts(path, problems, options, form)
+        texts = (
+            _one(text, options) if path is None else read_texts(path, problems, replace(options, labelled=False), form)
+        )
         total = count_files(path, form) if path else 1
         silent = quiet or (target.to == TERMINAL and sys.stdout.isatty())
         with Counter("predicting", total, quiet=silent) as counter, _sink(target, model, losses) as sink:

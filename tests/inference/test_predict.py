@@ -87,6 +87,13 @@ def test_every_kind_of_input_gives_the_same_findings(here: Path) -> None:
     assert [row for row in expected if row["id"] == "n0"] == alone
 
 
+def test_what_stands_in_the_column_of_labels_does_not_matter(here: Path) -> None:
+    (here / "rows.csv").write_text(f"text,label\n{NOTE},\n")
+    (here / "rows.jsonl").write_text(json.dumps({"text": NOTE, "label": None}) + "\n")
+    for name in ("rows.csv", "rows.jsonl"):
+        assert 1 == len(rows(cli("predict", "tagger", name, cwd=here)))
+
+
 def test_what_comes_over_a_pipe_is_a_text_or_jsonl(here: Path) -> None:
     def piped(text: str, *arguments: str) -> Ended:
         os.mkfifo(here / "pipe")

@@ -73,7 +73,7 @@ def _document(
     return Document(
         id=_word(row, options.id or "id", path, line, problems) or f"{path.name}:{line}",
         text=text,
-        labels=tuple(_labels(row, options, path, line, problems)),
+        labels=tuple(_labels(row, options, path, line, problems)) if options.labelled else (),
         entities=tuple(entities.values()),
         relations=tuple(_relations(row, entities, path, line, problems)),
         source=_word(row, options.source or "source", path, line, problems),
