@@ -71,5 +71,6 @@ def test_the_commands_exist() -> None:
     shown = set(re.findall(r"^wardround (\w+)", README, re.MULTILINE))
     listed = CliRunner().invoke(app, ["--help"]).output
     known = {"consortium", "coordinator", "submit", "status", "stop", "site", "ledger"}
-    assert {"run", "methods", "protocol", "report", "clinic", "align", "data", "export", "serve"} | known == shown
+    local = {"run", "methods", "protocol", "report", "clinic", "align", "data", "model", "predict", "serve", "export"}
+    assert local | known == shown
     assert [] == [command for command in shown if command not in listed]

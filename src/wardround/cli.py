@@ -10,6 +10,9 @@ wardround data check PATH       what is in your files, and every problem
 wardround data convert IN OUT   from one format to another
 wardround serve MODEL…          a page for notes and a JSON endpoint, on this machine
 wardround export MODEL          a model for transformers, spaCy or ONNX
+wardround predict MODEL… PATH   what trained models find in texts
+wardround model show MODEL      what a model is, and whether its folder is whole
+wardround model assemble RUN S  a site's own model, where each keeps a part for itself
 wardround consortium …          real hospitals: certificates and kits, or a rehearsal on this machine
 wardround coordinator …         start; also submit, status, stop
 wardround site …                a hospital's commands: init, check, approve, start
@@ -33,10 +36,13 @@ from wardround.cli_clinic import clinic
 from wardround.cli_consortium import consortium, coordinator, submit_commands
 from wardround.cli_data import data
 from wardround.cli_export import export_command
+from wardround.cli_model import model
+from wardround.cli_predict import predict_command
 from wardround.cli_serve import serve_command
 from wardround.cli_site import ledger, site
 from wardround.core.cohort import BelowQuorum
 from wardround.engines.inline import SiteFailed
+from wardround.inference.about import ModelError
 from wardround.methods import METHODS
 from wardround.progress import Grid, Single
 from wardround.protocol import rehearsed, toy
@@ -54,6 +60,8 @@ app.command("align")(align_command)
 app.add_typer(data, name="data")
 app.command("serve")(serve_command)
 app.command("export")(export_command)
+app.command("predict")(predict_command)
+app.add_typer(model, name="model")
 app.add_typer(consortium, name="consortium")
 app.add_typer(coordinator, name="coordinator")
 app.add_typer(submit_commands)
@@ -127,8 +135,10 @@ def tell_result(study: Study, folder: Path, result: Result, *, report: bool = Tr
     _say(f"{result.stopped}: {_figures(result.metrics)}")
     if report:
         _report(folder)
-    model = f", the model in {folder / 'model'}" if study.method.shares else "; sites keep their models"
-    _say(f"the run is in {folder}{model}")
+    where = f", the model in {folder / 'model'}" if study.method.shares else "; sites keep their models"
+    _say(f"the run is in {folder}{where}")
+    if study.sites.private or not study.method.shares:
+        _say(f"a site's own model: {shlex.join(['wardround', 'model', 'assemble', str(folder)])} SITE --out DIR")
 
 
 def _tell(states: list[CellState], again: str, reported: Path | None) -> None:
@@ -248,7 +258,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Run a command; mistakes in the input end with one message and exit code 2."""
     try:
         app(args=arguments, prog_name="wardround", standalone_mode=True)
-    except (StudyError, RunError, CheckpointError, ReportError) as error:
+    except (StudyError, RunError, CheckpointError, ReportError, ModelError) as error:
         _fail(str(error), 2)
     except (BelowQuorum, SiteFailed) as error:
         _fail(str(error), 1)

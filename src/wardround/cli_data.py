@@ -5,69 +5,42 @@ with `--show-text`.
 """
 
 import json
-import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from wardround.cli_options import fail, in_options, literal, one_of, reading, refusals
 from wardround.corpora.check import TASKS, Finding, Survey, check
 from wardround.corpora.convert import convert
 from wardround.corpora.formats import FORMATS, TARGETS
 from wardround.corpora.options import Options
-from wardround.corpora.reading import DataError, nearest
-from wardround.rounds import NO_ROOM
 
 __all__ = ["data"]
 
 data = typer.Typer(help="Your own files: check and convert.", no_args_is_help=True)
-literal = partial(Console, markup=False, emoji=False, highlight=False, soft_wrap=True)
 
 PLACES = 20  # of one kind that are printed; --json has them all
 CLASSES = 30
 
-Encoding = Annotated[str | None, typer.Option(help="The files' encoding, if it is not UTF-8.")]
-Language = Annotated[str, typer.Option(help="The texts' language, e.g. en.")]
-From = Annotated[str, typer.Option("--from", help=f"The format, if it is not recognised: {', '.join(FORMATS)}.")]
-TextColumn = Annotated[str, typer.Option(help="The column or key that holds the text.")]
-LabelColumn = Annotated[str, typer.Option(help="The column or key that holds the label.")]
-IdColumn = Annotated[str, typer.Option(help="The column or key that holds the id.")]
-SourceColumn = Annotated[str, typer.Option(help="The column or key that tells hospital, ward or another source.")]
-Separator = Annotated[str, typer.Option(help="What stands between several labels of one cell.")]
-FixOffsets = Annotated[bool, typer.Option("--fix-offsets", help="Repair offsets that are shifted or count bytes.")]
-ShowText = Annotated[bool, typer.Option("--show-text", help="Quote the notes in messages.")]
-
 
 @data.command("check")
+@reading
 def check_command(
     path: Annotated[Path, typer.Argument(help="A file or a folder.")],
     task: Annotated[str, typer.Option(help=f"Check for a task: {', '.join(TASKS)}.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
-    form: From = "",
-    encoding: Encoding = None,
-    language: Language = "",
-    text_column: TextColumn = "",
-    label_column: LabelColumn = "",
-    id_column: IdColumn = "",
-    source_column: SourceColumn = "",
-    separator: Separator = "",
-    fix_offsets: FixOffsets = False,
-    show_text: ShowText = False,
+    *,
+    options: Options,
+    form: str,
 ) -> None:
     """Tell what is in a file or folder, and every problem; nothing is changed."""
-    _one_of(form, FORMATS, "--from")
-    _one_of(task, TASKS, "--task")
-    options = Options(
-        encoding=encoding, language=language, text=text_column, label=label_column, id=id_column, source=source_column,
-        separator=separator, fix_offsets=fix_offsets, show_text=show_text,
-    )  # fmt: skip
+    one_of(task, TASKS, "--task")
     survey = check(path, options, task=task or None, form=form)  # type: ignore[arg-type]  # looked at above
     if as_json:
         print(json.dumps(_plain(survey), ensure_ascii=False, indent=2))  # noqa: T201 -- for a pipe
@@ -79,32 +52,21 @@ def check_command(
 
 
 @data.command("convert")
+@reading
 def convert_command(
     source: Annotated[Path, typer.Argument(help="A file or a folder.")],
     target: Annotated[Path, typer.Argument(help="A new file; for brat a new folder.")],
     to: Annotated[str, typer.Option(help=f"The new format: {', '.join(TARGETS)}.")],
     lossy: Annotated[bool, typer.Option("--lossy", help="Write what the format can hold, without the rest.")] = False,
-    form: From = "",
-    encoding: Encoding = None,
-    language: Language = "",
-    text_column: TextColumn = "",
-    label_column: LabelColumn = "",
-    id_column: IdColumn = "",
-    source_column: SourceColumn = "",
-    separator: Separator = "",
-    fix_offsets: FixOffsets = False,
-    show_text: ShowText = False,
+    *,
+    options: Options,
+    form: str,
 ) -> None:
     """Write a file or folder in another format; what it cannot hold is listed, and refused without --lossy."""
-    _one_of(form, FORMATS, "--from")
     if to == "omop":
-        _fail("--to omop: a NOTE row needs a person and a date, which documents do not have; use csv")
-    _one_of(to or "?", TARGETS, "--to")
-    options = Options(
-        encoding=encoding, language=language, text=text_column, label=label_column, id=id_column, source=source_column,
-        separator=separator, fix_offsets=fix_offsets, show_text=show_text,
-    )  # fmt: skip
-    with _refusals(target):
+        fail("--to omop: a NOTE row needs a person and a date, which documents do not have; use csv")
+    one_of(to or "?", TARGETS, "--to")
+    with refusals(target):
         done = convert(source, target, to, options, form=form, lossy=lossy)
     errors = literal(stderr=True)
     _list(errors, done.findings)
@@ -116,42 +78,10 @@ def convert_command(
     literal().print(f"documents in {target}: {done.documents:,}")
 
 
-@contextmanager
-def _refusals(target: Path) -> Iterator[None]:
-    try:
-        yield
-    except DataError as error:
-        _fail(_in_options(str(error)))
-    except OSError as error:
-        if error.errno in NO_ROOM:
-            _fail(f"no room left to write {target}; nothing was written: make room and try again", 1)
-        _fail(f"{error.filename or target}: {error.strerror or 'cannot be written'}; nothing was written")
-
-
-def _one_of(value: str, known: Iterable[str], option: str) -> None:
-    names = list(known)
-    if value and value not in names:
-        close = nearest(value, names)
-        _fail(f"{option} {value}: " + (f"did you mean {close}?" if close else f"use one of {', '.join(names)}"))
-
-
-def _fail(message: str, code: int = 2) -> NoReturn:
-    literal(stderr=True).print(message)
-    raise SystemExit(code)
-
-
-def _in_options(text: str) -> str:
-    """Readers speak of a study's settings; here these are options."""
-    text = re.sub(r'set encoding = "([\w-]+)"', r"give --encoding \1", text)
-    text = text.replace("fix_offsets = true", "--fix-offsets").replace("a separator", "a --separator")
-    text = text.replace("name the key that holds the text", "name it with --text-column")
-    return text.replace("name the column in [corpus], or set header = false", "name it with --text-column")
-
-
 def _plain(survey: Survey) -> dict[str, Any]:
     findings = survey.findings
-    listed = [{**asdict(one), "remedy": _in_options(one.remedy)} for one in findings.listed]
-    counts = {**survey.counts(), "unreadable": _in_options(survey.unreadable)}
+    listed = [{**asdict(one), "remedy": in_options(one.remedy)} for one in findings.listed]
+    counts = {**survey.counts(), "unreadable": in_options(survey.unreadable)}
     return {**counts, "lost": findings.lost, "problems": listed, "problems_not_listed": findings.total - len(listed)}
 
 
@@ -198,7 +128,7 @@ def _list(console: Console, findings: Iterable[Finding]) -> None:
         place = one.file if one.line is None else f"{one.file}:{one.line}"
         groups[one.what, one.remedy].append(place)
     for (what, remedy), places in groups.items():
-        end = f" — {_in_options(remedy)}" if remedy else ""
+        end = f" — {in_options(remedy)}" if remedy else ""
         if len(places) == 1:
             console.print(f"{places[0]}: {what}{end}")
             continue

@@ -4,6 +4,7 @@ wardround site init KIT.zip hospital/          writes hospital/site.toml: where 
 wardround site check hospital/ --study S.toml  what is wrong, and what would leave
 wardround site approve hospital/ S.toml        take part in this study, and in no other
 wardround site start hospital/                 joins and stays
+wardround site model hospital/ S.toml …       what it kept and the shared model, as one
 wardround ledger show hospital/                what left, by day
 wardround ledger verify FILE --against OTHER   that nobody changed it
 """
@@ -17,7 +18,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from wardround.cli_model import tell_assembled
+from wardround.cli_options import refusals
 from wardround.consortium.house_ledger import compared, summed
+from wardround.inference.about import model_folder, read_about
+from wardround.inference.assemble import assembled, shared_weights
 from wardround.layers.ledger import LedgerError, verify
 from wardround.run_folder import RunError
 from wardround.study import Study, StudyError, load_study
@@ -97,6 +102,31 @@ def start_command(folder: Folder = Path()) -> None:
         raise RunError("\n".join(problems))
     module = "wardround.consortium.site_start"
     os.execv(sys.executable, [sys.executable, "-m", module, str(folder), name])  # noqa: S606
+
+
+@site.command("model")
+def model_command(
+    folder: Folder,
+    study: Annotated[Path, typer.Argument(help="The study file that was approved here.")],
+    out: Annotated[Path, typer.Option(help="A new folder.")],
+    shared: Annotated[
+        Path | None, typer.Option(help="The shared model, as the coordinator sent it; not with the method local.")
+    ] = None,
+    run: Annotated[str, typer.Option(help="Which run, if not the newest.")] = "",
+) -> None:
+    """Put this site's own model together: what it kept for itself, and the shared model."""
+    from wardround.consortium.kept import kept_run  # noqa: PLC0415 -- an extra
+
+    told = _study(folder, study)
+    if told.method.shares and shared is None:
+        raise RunError("name the shared model, as the coordinator sent it: --shared MODEL")
+    rounds = read_about(model_folder(shared)).rounds if shared else None
+    built, exchange = kept_run(folder, told, rounds, run)
+    weights = shared_weights(built, shared) if shared else built.weights
+    name = built.sites.names[0]
+    with refusals(out):
+        assembled(built, name, exchange, weights, {"rounds": exchange.round}, [], out)
+    tell_assembled(name, out)
 
 
 def _study(folder: Path, path: Path) -> Study:

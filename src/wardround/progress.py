@@ -21,7 +21,7 @@ from wardround.rounds import Line
 from wardround.study import Cell, Study
 from wardround.sweep import CellState
 
-__all__ = ["Grid", "Single"]
+__all__ = ["Counter", "Grid", "Single"]
 
 LINE_SECONDS = 5.0
 
@@ -80,6 +80,36 @@ class Single(_Shown):
             self.console.print(f"round {line.round}: {name} left out ({why})", soft_wrap=True)
         if self.due(over=line.round == self.study.rounds):
             self.console.print(f"{self.study.name}: round {line.round}/{self.study.rounds}  {said}", soft_wrap=True)
+
+
+class Counter(_Shown):
+    """How many texts are done, and how many in a second; on a terminal only."""
+
+    def __init__(self, name: str, total: int | None, *, quiet: bool) -> None:
+        super().__init__(quiet=quiet)
+        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[said]}"),
+                   TimeElapsedColumn())  # fmt: skip
+        self.bar = Progress(*columns, console=self.console, disable=not self.rich, transient=True)
+        self.task = self.bar.add_task(name, total=total, said="")
+        self.done, self.began = 0, time.monotonic()
+
+    def __enter__(self) -> Self:
+        self.bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.bar.stop()
+
+    def step(self) -> None:
+        """One more."""
+        self.done += 1
+        if self.rich:
+            self.bar.update(self.task, completed=self.done, said=self.said())
+
+    def said(self) -> str:
+        """The count and the rate."""
+        rate = self.done / max(time.monotonic() - self.began, 1e-3)
+        return f"{self.done:,} text{'s' * (self.done != 1)}, {rate:,.0f} texts/s"
 
 
 class Grid(_Shown):

@@ -76,7 +76,10 @@ class _Run:
         if now < self.last or (now == self.last and digest != self.message):
             raise Refused("stale")
         if now > self.last:
-            write(self.memory / "last.json", json.dumps({"last": now, "message": digest}).encode())
+            write(
+                self.memory / "last.json",
+                json.dumps({"last": now, "message": digest, "resumed": exchange.resumed}).encode(),
+            )
             self.last, self.message, self.reply = now, digest, None
         return self.reply
 

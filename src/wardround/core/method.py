@@ -151,7 +151,11 @@ class Method(Generic[S]):
     @on_site
     def evaluate(self, exam: Exam, site: Site) -> Counts:
         """Try the shared model, with the site's private part if it has one, on the site's own examples."""
-        return self.tried(exam.weights, exam.split, site)
+        return self.tried(self.weights_at(site, exam.weights), exam.split, site)
+
+    def weights_at(self, site: Site, shared: Weights) -> Weights:  # noqa: ARG002 -- a hook
+        """The weights that a site tries: the shared ones, unless it has a model of its own."""
+        return shared
 
     def tried(self, weights: Weights, split: str, site: Site) -> Counts:
         """The counts of these weights on one split of the site's."""

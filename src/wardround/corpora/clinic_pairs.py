@@ -22,6 +22,7 @@ from wardround.corpora.clinic.settings import Hospitals, shared
 from wardround.corpora.document import Document
 from wardround.corpora.pairs import Placed, pairs, read_pairs
 from wardround.corpora.reading import Problems
+from wardround.corpora.sentences import Scope
 
 __all__ = ["ClinicPairs"]
 
@@ -33,6 +34,8 @@ class ClinicPairs(Hospitals):
     """Settings of the hospitals, and the pairs in their notes."""
 
     splits: ClassVar[tuple[str, ...]] = ("train", "test")
+    scope: ClassVar[Scope] = "line"
+    both_ways: ClassVar[bool] = False
 
     notes: int = 200
     """Training notes per hospital."""
@@ -66,4 +69,6 @@ class ClinicPairs(Hospitals):
         for hospital in self._clinic.names():
             for note in self._clinic.stream(hospital, split):
                 placed = Placed(replace(note, source=hospital), Path(note.id), 0)
-                yield from pairs(placed, TYPES, self.none, scope="line", both_ways=False, problems=problems)
+                yield from pairs(
+                    placed, TYPES, self.none, scope=self.scope, both_ways=self.both_ways, problems=problems
+                )

@@ -26,8 +26,9 @@ from wardround.corpora.omop import is_note_table, read_omop
 from wardround.corpora.options import Options
 from wardround.corpora.pair_files import files_under
 from wardround.corpora.pairs import Placed
+from wardround.corpora.plain import read_plain, refuse_binary
 from wardround.corpora.pubtator import PART, read_pubtator, write_pubtator
-from wardround.corpora.reading import MARKS, DataError, Problems, open_bytes, text_blocks
+from wardround.corpora.reading import DataError, Problems, text_blocks
 from wardround.corpora.tables import USUAL, read_csv, read_tsv, write_csv, write_tsv
 from wardround.corpora.tags import split_tag
 from wardround.corpora.writing import Sink
@@ -60,6 +61,7 @@ FORMATS = {
         Format("label-studio", "Label Studio JSON", read_label_studio, write_label_studio),
         Format("omop", "OMOP NOTE table as CSV", read_omop, None),
         Format("pubtator", "PubTator", read_pubtator, write_pubtator),
+        Format("text", "plain text, a note per file", read_plain, None),
         Format("tsv", "TSV with a header", read_tsv, write_tsv),
     )
 }
@@ -77,15 +79,6 @@ ENDINGS = {
     ".pubtator": "pubtator",
     ".tab": "tsv",
     ".tsv": "tsv",
-}
-OTHERS = {
-    b"PK\x03\x04": ("a ZIP archive, as .docx and .xlsx are", "unpack it, or export the notes as text"),
-    b"%PDF": ("a PDF", "export the notes as text"),
-    b"\xd0\xcf\x11\xe0": ("an old Office file", "export the notes as text, tables as CSV"),
-    b"PAR1": ("a Parquet file", "export it as CSV"),
-    b"SQLite format 3": ("a database", "export its tables as CSV"),
-    b"{\\rtf": ("a Rich Text file", "export the notes as plain text"),
-    b"\x80\x04": ("a pickle, which is never opened", "export the notes as text"),
 }
 
 
@@ -114,7 +107,7 @@ def recognised(
 
 
 def _format(path: Path, encoding: str | None) -> str:
-    _text_only(path, encoding)
+    refuse_binary(path, encoding)
     text = next(text_blocks(path, encoding), "")[:HEAD].lstrip("\ufeff \t\r\n")
     if not text:
         raise DataError(path, None, "the file is empty", "export it again")
@@ -132,19 +125,6 @@ def _format(path: Path, encoding: str | None) -> str:
     if PART.fullmatch(first):
         return "pubtator"
     return _columns(path, [first, *more[:LINES]], by_name)
-
-
-def _text_only(path: Path, encoding: str | None) -> None:
-    with open_bytes(path) as stream:
-        head = stream.read(4096)
-    for start, (what, remedy) in OTHERS.items():
-        if head.startswith(start):
-            raise DataError(path, None, what, remedy)
-    marked = encoding or any(head.startswith(mark) for mark, _ in MARKS)
-    # NUL is left to the decoder, which tells UTF-16 by it.
-    odd = sum(byte < 32 and byte not in b"\0\t\n\f\r\x1b" for byte in head)
-    if not marked and odd > 0.02 * len(head):
-        raise DataError(path, None, "a binary file, not text", "export the notes as text")
 
 
 def _array(path: Path, encoding: str | None) -> str:

@@ -33,8 +33,10 @@ __all__ = ["read_jsonl", "write_jsonl"]
 SHAPE = '{"text": …, "entities": […], "relations": […]} or {"tokens": […], "tags": […]}'
 ENTITY = '{"id": "T1", "type": …, "start": 0, "end": 7}'
 RELATION = '{"type": …, "head": "T1", "tail": "T2"}'
-ENTITY_KEYS = frozenset({"id", "type", "start", "end", "text"})
-KEYS = frozenset({"id", "text", "labels", "entities", "relations", "source", "language", "tokens", "tags", "label"})
+ENTITY_KEYS = frozenset({"id", "type", "start", "end", "text", "confidence"})
+KEYS = frozenset(
+    {"id", "text", "labels", "entities", "relations", "source", "language", "tokens", "tags", "label"} | {"confidence"}
+)  # a model's confidence is passed over
 
 
 def read_jsonl(
@@ -71,7 +73,7 @@ def _document(
     return Document(
         id=_word(row, options.id or "id", path, line, problems) or f"{path.name}:{line}",
         text=text,
-        labels=tuple(_labels(row, options, path, line, problems)),
+        labels=tuple(_labels(row, options, path, line, problems)) if options.labelled else (),
         entities=tuple(entities.values()),
         relations=tuple(_relations(row, entities, path, line, problems)),
         source=_word(row, options.source or "source", path, line, problems),

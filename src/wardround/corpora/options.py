@@ -18,5 +18,7 @@ class Options:
     source: str = ""
     separator: str = ""
     """What stands between the labels of one cell."""
+    labelled: bool = True
+    """Whether the labels of texts are read; whoever predicts them does not ask what is in their column."""
     fix_offsets: bool = False
     show_text: bool = False

@@ -146,15 +146,31 @@ def _told(
 
 
 def candidates(
-    text: str, entities: Sequence[Entity], scope: Scope = "sentence"
+    text: str, entities: Sequence[Entity], scope: Scope = "sentence", near: int | None = None
 ) -> Iterator[tuple[tuple[int, int], int, int]]:
-    """Every ordered pair of entities in one sentence, by their numbers, with the sentence's start and end."""
+    """Every ordered pair of entities in one sentence, by their numbers, with the sentence's start and end.
+
+    With `near`, only those that begin at most so many characters apart.
+    """
     spans = sentences(text, scope, entities)
     starts = [start for start, _ in spans]
     inside: defaultdict[int, list[int]] = defaultdict(list)
     for number, entity in enumerate(entities):
         inside[bisect_right(starts, entity.start) - 1].append(number)
-    return ((spans[at], one, other) for at, numbers in inside.items() for one, other in permutations(numbers, 2))
+    for at, numbers in inside.items():
+        for one, other in permutations(numbers, 2) if near is None else _near(entities, numbers, near):
+            yield spans[at], one, other
+
+
+def _near(entities: Sequence[Entity], numbers: Sequence[int], near: int) -> Iterator[tuple[int, int]]:
+    """The pairs that are not far apart, without a look at all the others: a text without a full stop has too many."""
+    ordered = sorted(numbers, key=lambda number: entities[number].start)
+    for at, one in enumerate(ordered):
+        for other in map(ordered.__getitem__, range(at + 1, len(ordered))):
+            if entities[other].start - entities[one].start > near:
+                break
+            yield one, other
+            yield other, one
 
 
 def _count_left_out(

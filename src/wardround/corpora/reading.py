@@ -237,8 +237,7 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
     """A file's bytes, unpacked if it is gzip, whatever its name; damage found on the way is a DataError."""
     try:
         with path.open("rb") as raw:
-            packed = raw.read(2) == b"\x1f\x8b"
-            raw.seek(0)
+            packed = raw.peek(2)[:2] == b"\x1f\x8b"  # and not read: a pipe cannot go back
             with gzip.open(raw) if packed else raw as stream:
                 yield cast("BinaryIO", stream)
     except FileNotFoundError:

@@ -13,6 +13,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from wardround.corpora.sentences import Scope
+
 __all__ = [
     "ABOUT",
     "CARD",
@@ -55,10 +57,16 @@ class About(BaseModel):
     scheme: str = ""
     pairs: tuple[tuple[str, str], ...] | None = None
     """The types of head and tail that it was trained to relate; unknown where nobody saw all sites' notes."""
+    scope: Scope = "sentence"
+    """What two entities that it relates have in common."""
+    both_ways: bool = True
+    """Whether two entities of one type were shown to it in both orders, or only in that of the text."""
     languages: tuple[str, ...] = ()
     """Those of the training texts, as far as known."""
     missing: tuple[str, ...] = ()
     """Parts of the model that each site keeps for itself and that are not here."""
+    site: str = ""
+    """Whose model it is, if it has a part that is one site's own."""
     method: str = ""
     rounds: int = 0
 

@@ -1,6 +1,7 @@
 """A model's card: what it is, what it was trained on and how well it did, for the person who gets the folder.
 
-Sizes of sites are told as ranges, and sites are not named: a card travels farther than a consortium.
+Sizes of sites are told as ranges, and sites are not named: a card travels farther than a consortium. A model that is
+one site's own names it, and is about its data alone.
 """
 
 from collections import Counter
@@ -11,7 +12,7 @@ from wardround.build import Built
 from wardround.inference.about import About
 from wardround.metrics.defined import defined
 
-__all__ = ["card", "size_range"]
+__all__ = ["CODES", "card", "size_range"]
 
 BOUNDS = (0, 10, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 50_000, 100_000, 1_000_000)
 DOES = {
@@ -22,18 +23,26 @@ DOES = {
     "tagging": "finds named entities in text",
 }
 NEVER = "Never sent: text, tokens, entity strings, document ids."
-CODES = {"en": "English", "zh": "Chinese", "de": "German", "fr": "French", "es": "Spanish"}
+CODES = {
+    "ar": "Arabic", "de": "German", "el": "Greek", "en": "English", "es": "Spanish", "fr": "French", "he": "Hebrew",
+    "hi": "Hindi", "it": "Italian", "ja": "Japanese", "ko": "Korean", "nl": "Dutch", "pt": "Portuguese",
+    "ru": "Russian", "th": "Thai", "zh": "Chinese",
+}  # fmt: skip
 
 
 def card(about: About, built: Built, told: Mapping[str, Any], wire: Sequence[Mapping[str, str]]) -> str:
     """The card in Markdown; `wire` is what crossed it, row by row."""
-    return "\n".join([*_head(about), *_data(built), *_figures(built, told), *_wire(told, wire), *_limits(about)])
+    return "\n".join(
+        [*_head(about), *_data(about, built), *_figures(about, built, told), *_wire(told, wire), *_limits(about)]
+    )
 
 
 def _head(about: About) -> Iterator[str]:
     kind = about.task["name"]
     yield f"# {about.study}\n"
     yield "**Not for clinical decisions.** A research model, trained with wardround across sites whose notes stayed.\n"
+    if about.site:
+        yield f"**The model of {about.site} alone.** It has parts that never left there: ask before passing it on.\n"
     yield f"- Task: `{kind}`; it {DOES.get(kind, 'is of a task of its own')}."
     for name, values in (("Labels", about.labels), ("Entity types", about.types)):
         if values:
@@ -50,12 +59,14 @@ def _head(about: About) -> Iterator[str]:
     yield '- Use it: `wardround predict FOLDER --text "…"`, or in Python `wardround.load("FOLDER")("…")`\n'
 
 
-def _data(built: Built) -> Iterator[str]:
+def _data(about: About, built: Built) -> Iterator[str]:
     yield "## Training data\n"
     if built.raw is None:
         yield f"{len(built.sites.names)} sites, each with its own notes, whose numbers the coordinator does not know.\n"
         return
-    sizes = Counter(size_range(len(built.raw.raw(name)[0])) for name in built.raw.names)
+    sizes = Counter(
+        size_range(len(built.raw.raw(name)[0])) for name in built.raw.names if not about.site or name == about.site
+    )
     yield "| training examples | sites |\n|---|---|"
     for size in sorted(sizes, key=lambda size: int(size.split("–")[0].replace(",", "").rstrip("+"))):
         yield f"| {size} | {sizes[size]} |"
@@ -69,11 +80,12 @@ def size_range(count: int) -> str:
     return f"{low:,}+" if high is None else f"{low:,}–{high - 1:,}"
 
 
-def _figures(built: Built, told: Mapping[str, Any]) -> Iterator[str]:
+def _figures(about: About, built: Built, told: Mapping[str, Any]) -> Iterator[str]:
     yield "## How it did\n"
     figures = {name: value for name, value in told["final"].items() if not name.endswith("examples")}
     whole = {name: value for name, value in figures.items() if "[" not in name}
-    yield f"All sites' own examples together, after {told['rounds']} rounds, seed {built.study.seed}.\n"
+    whose = f"The own test examples of {about.site}" if about.site else "All sites' own examples together"
+    yield f"{whose}, after {told['rounds']} rounds, seed {built.study.seed}.\n"
     yield "| figure | value | what it means |\n|---|---|---|"
     plain = {name: name.removeprefix("train_").removeprefix("valid_") for name in whole}
     meaning = defined(plain.values())
@@ -87,6 +99,9 @@ def _figures(built: Built, told: Mapping[str, Any]) -> Iterator[str]:
 
 def _wire(told: Mapping[str, Any], wire: Sequence[Mapping[str, str]]) -> Iterator[str]:
     yield "## What left the sites\n"
+    if "bytes" not in told:
+        yield f"The site's own ledger tells: `wardround ledger show`.\n\n{NEVER}\n"
+        return
     rounds, up = max(int(told["rounds"]), 1), told["bytes"]["up"]
     yield f"{up / 1e6:.2f} MB in all for training, {up / rounds / 1e3:,.1f} kB a round. In these messages:\n"
     for row in wire:
@@ -99,7 +114,7 @@ def _limits(about: About) -> Iterator[str]:
     yield "## Limits\n"
     yield "- Figures are of the sites' own test examples; on notes of another hospital it may do worse."
     if about.task["name"] in ("relation", "bags"):
-        yield "- It looks at two entities of one sentence; relations across sentences are not found."
+        yield f"- It looks at two entities of one {about.scope}; relations across {about.scope}s are not found."
         if not about.negative and about.task["name"] == "relation":
             yield "- It was never shown unrelated pairs, so it names a relation for every pair."
     if about.task["name"] == "tagging":

@@ -18,6 +18,7 @@ from wardround.tasks.tagging import TagBatch, TagExamples, TaggingTask
 __all__ = ["found_entities", "span_odds"]
 
 AT_ONCE = 64
+IN_MEMORY = 1024  # sentences: a frozen encoder's states of a long note's would take gigabytes
 OUT = 50.0  # by how much the scores of other tags are lowered: e^-50 of a path is none
 At = tuple[int, int, int]
 """A span of tokens: its row in the batch, its start and its end."""
@@ -34,8 +35,16 @@ def found_entities(task: TaggingTask, model: Tagger, texts: Sequence[str]) -> li
             sentences.append(sentence)
             homes.append(number)
     found: list[list[Found]] = [[] for _ in texts]
-    if not sentences:
-        return found
+    for first in range(0, len(sentences), IN_MEMORY):
+        part = slice(first, first + IN_MEMORY)
+        for home, mine in zip(homes[part], _in_sentences(task, model, sentences[part]), strict=True):
+            found[home] += mine
+    return found
+
+
+def _in_sentences(task: TaggingTask, model: Tagger, sentences: Sequence[Sentence]) -> list[list[Found]]:
+    """The entities of each sentence, in order."""
+    found: list[list[Found]] = [[] for _ in sentences]
     examples = TagExamples(sentences, Ragged([[0] * len(one.words) for one in sentences]), {}, task.sources)
     for batch in task.batches(examples, AT_ONCE, None):
         assert isinstance(batch, TagBatch)  # noqa: S101 -- what this task's batches are
@@ -49,8 +58,8 @@ def found_entities(task: TaggingTask, model: Tagger, texts: Sequence[str]) -> li
         sure = iter(span_odds(model.crf, emissions, lengths, paths, places).tolist())
         for row, mine in zip(batch.rows.tolist(), told, strict=True):
             at = sentences[row].places
-            found[homes[row]] += [Found(kind, at[start][0], at[end - 1][1], next(sure)) for kind, start, end in mine]
-    return [sorted(mine, key=lambda entity: entity.start) for mine in found]
+            found[row] = [Found(kind, at[start][0], at[end - 1][1], next(sure)) for kind, start, end in mine]
+    return found
 
 
 def span_odds(crf: CRF, emissions: Tensor, lengths: Tensor, paths: Tensor, places: Sequence[At]) -> Tensor:

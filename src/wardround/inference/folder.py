@@ -73,6 +73,8 @@ def about_of(built: Built, told: Mapping[str, Any]) -> About:
         types=getattr(task, "own", ()),
         scheme=getattr(task, "scheme", ""),
         pairs=seen.pairs if study.resolved["task"]["name"] in ("relation", "bags") else None,
+        scope=getattr(study.corpus, "scope", "sentence"),
+        both_ways=getattr(study.corpus, "both_ways", True),
         languages=seen.languages or tuple(filter(None, [study.resolved["corpus"].get("language", "")])),
         missing=study.sites.private,
         method=study.resolved["method"]["name"],
@@ -85,22 +87,23 @@ class Seen:
 
     def __init__(self, raw: Sites | None) -> None:
         languages, pairs = Counter[str](), set[tuple[str, str]]()
-        for document in _documents(raw):
-            languages[document.language or language(document.text)] += 1
-            if len(document.entities) == 2:
-                one, other = document.entities
-                pairs.add((one.type, other.type))
+        for documents in _by_site(raw):
+            for document in documents[:: max(len(documents) // LOOKED_AT, 1)]:
+                languages[document.language or language(document.text)] += 1
+            for document in documents:  # all, for a rare pair of types is one that the model knows, too
+                if len(document.entities) == 2:
+                    one, other = document.entities
+                    pairs.add((one.type, other.type))
         whole = languages.total()
         self.languages = tuple(sorted(name for name, n in languages.items() if name and n >= SHARE * whole))
         self.pairs = tuple(sorted(pairs)) or None
 
 
-def _documents(raw: Sites | None) -> Iterator[Document]:
+def _by_site(raw: Sites | None) -> Iterator[Sequence[Document]]:
     for name in raw.names[:SITES] if raw else ():
         train, _ = raw.raw(name) if raw else ((), ())
         if isinstance(train, Texts):
-            step = max(len(train) // LOOKED_AT, 1)
-            yield from train.documents[::step]
+            yield train.documents
 
 
 def _files(study: Study) -> Iterator[tuple[str, str]]:

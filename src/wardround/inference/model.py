@@ -10,9 +10,9 @@ come as a `Document` with entities of its own, which are then taken as they are.
 or on disk.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,6 +24,8 @@ from torch import nn
 from wardround.corpora.document import Document
 from wardround.corpora.texts import Texts
 from wardround.inference.about import WEIGHTS, About, ModelError, model_folder, read_about, verify
+from wardround.inference.blocks import AT_ONCE, blocks
+from wardround.inference.chain import refuse_misfit
 from wardround.inference.entities import found_entities
 from wardround.inference.labels import found_labels
 from wardround.inference.predicted import Found, Prediction
@@ -37,8 +39,8 @@ from wardround.tasks.tagging import TaggingTask
 
 __all__ = ["Model", "Part", "load", "load_part"]
 
-AT_ONCE = 256
 ORDER: tuple[type, ...] = (TaggingTask, RelationTask, BagsTask, ClassificationTask)
+HALF = re.compile("[\ud800-\udfff]")  # of a pair: no encoding can write it, and as one character it keeps offsets
 
 
 @dataclass(frozen=True)
@@ -88,15 +90,27 @@ class Model:
         return next(self.predict([text]))
 
     def predict(self, texts: Iterable[str | Document], at_once: int = AT_ONCE) -> Iterator[Prediction]:
-        """What is found in each of many texts, in order; `at_once` of them are in memory together."""
-        rest = iter(texts)
-        while some := list(islice(rest, at_once)):
-            yield from self._predicted([one if isinstance(one, Document) else Document("", one) for one in some])
+        """What is found in each of many texts, in order; `at_once` of them, or fewer long ones, are in memory."""
+        for number, some in enumerate(blocks(texts, at_once)):
+            documents = [one if isinstance(one, Document) else Document("", one) for one in some]
+            if number == 0:
+                self.refuse_bare(documents)
+            yield from self.together(documents)
 
-    def _predicted(self, documents: Sequence[Document]) -> list[Prediction]:
+    def refuse_bare(self, documents: Sequence[Document]) -> None:
+        """Raise an error if entities are to be related, and there is neither a tagger nor any in these texts."""
+        if not self.finds_entities and not any(document.entities for document in documents):
+            raise ModelError(
+                next(part.folder for part in self.parts if _kind(part) in (RelationTask, BagsTask)),
+                "it relates entities and finds none by itself, and the texts come without any",
+                "name a tagging model before it, or give documents with entities (JSONL, BRAT)",
+            )
+
+    def together(self, documents: Sequence[Document]) -> list[Prediction]:
+        """What is found in these texts, which go through the model at once."""
         told = [
             Prediction(
-                document.text,
+                HALF.sub("\ufffd", document.text),
                 entities=tuple(Found(entity.type, entity.start, entity.end, 1.0) for entity in document.entities),
                 id=document.id,
             )
@@ -119,14 +133,8 @@ class Model:
                 replace(one, labels=(*one.labels, *mine), cut=max(one.cut, n))
                 for one, mine, n in zip(told, labels, cut, strict=True)
             ]
-        if not self.finds_entities and not any(one.entities for one in told):
-            raise ModelError(
-                part.folder,
-                "it relates entities and finds none by itself, and the texts come without any",
-                "name a tagging model before it, or give documents with entities (JSONL, BRAT)",
-            )
         notes = [(one.text, [self._called(entity) for entity in one.entities]) for one in told]
-        links = found_relations(task, model, notes, part.about.pairs)
+        links = found_relations(task, model, notes, part.about)
         return [replace(one, relations=(*one.relations, *mine)) for one, mine in zip(told, links, strict=True)]
 
     def _called(self, entity: Found) -> Found:
@@ -148,7 +156,9 @@ def load(*folders: str | Path, rename: Mapping[str, str] | None = None) -> Model
     """The model in a folder, or several that answer together."""
     if not folders:
         raise ValueError("name at least one model's folder")
-    return Model([load_part(Path(folder)) for folder in folders], rename)
+    model = Model([load_part(Path(folder)) for folder in folders], rename)
+    refuse_misfit(model.parts, model.rename)
+    return model
 
 
 def load_part(path: Path) -> Part:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from wardround.core.cohort import Cohort
-from wardround.core.method import Counts, Exam, Global, Method, on_site
+from wardround.core.method import Global, Method, on_site
 from wardround.core.record import Message, Private, reveals
 from wardround.core.site import Site
 from wardround.core.training import LocalTraining
@@ -48,10 +48,9 @@ class Local(LocalTraining, Method[Global]):
         site.keep(OwnModel(self.train(site, own.weights).weights))
         return Done(1)
 
-    @on_site
-    def evaluate(self, exam: Exam, site: Site) -> Counts:
-        """Try the site's own model on its own examples."""
-        return self.tried(site.recall(OwnModel, OwnModel(exam.weights)).weights, exam.split, site)
+    def weights_at(self, site: Site, shared: Weights) -> Weights:
+        """The site's own, or the initial ones before it has trained."""
+        return site.recall(OwnModel, OwnModel(shared)).weights
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,10 +22,14 @@ from torch import Tensor
 from wardround.corpora.document import Document, Entity
 from wardround.models.pretrained import Pretrained
 
-__all__ = ["Marked", "Marker", "check_pair", "marker_rows", "shared_out"]
+__all__ = ["EntitiesTooLong", "Marked", "Marker", "check_pair", "marker_rows", "shared_out"]
 
 LIKE = ("<", ">", "[", "]")
 """The tokens that <e1>, </e1>, <e2> and </e2> begin as."""
+
+
+class EntitiesTooLong(ValueError):
+    """Two entities have more tokens than the model reads."""
 
 
 class Marked(NamedTuple):
@@ -122,7 +126,7 @@ class Marker:
         before, a, between, b, after = pieces
         room -= len(a) + len(b)
         if room < 0:
-            raise ValueError(
+            raise EntitiesTooLong(
                 f"document {name}: its entities take {len(a) + len(b)} tokens, longest = {self.longest} leaves "
                 f"{self.longest - 2}; raise it, or blind them"
             )

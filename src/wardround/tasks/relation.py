@@ -16,6 +16,7 @@ Everything else of the encoder is trained and sent; its embeddings too, unless f
 give away the words of a site's sentences.
 """
 
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -37,7 +38,7 @@ from wardround.models.encoder import Encoder, Shape
 from wardround.models.pretrained import EncoderError, Pretrained, packaged, read_encoder
 from wardround.models.relation import RelationModel
 from wardround.tasks.batching import Ragged, grouped
-from wardround.tasks.marking import LIKE, Marked, Marker, marker_rows
+from wardround.tasks.marking import LIKE, EntitiesTooLong, Marked, Marker, marker_rows
 from wardround.tasks.trunk import Trunk
 
 __all__ = ["Relation", "RelationTask"]
@@ -250,10 +251,14 @@ class RelationTask:
         labels = torch.tensor([places[document.labels[0]] for document in texts.documents], dtype=torch.int64)
         return PairExamples(marked, labels, self.trunk, shortened, summed=self.settings.freeze == self._layers)
 
-    def unlabelled(self, documents: Sequence[Document]) -> PairExamples:
-        """Pairs as numbers, of which no label is known."""
-        marked = [self._marker.marked(document) for document in documents]
-        return PairExamples(marked, torch.zeros(len(marked), dtype=torch.int64), self.trunk, 0)
+    def unlabelled(self, documents: Sequence[Document]) -> tuple[PairExamples, list[int]]:
+        """Pairs as numbers, of which no label is known, and their rows: those whose entities are not too long."""
+        marked, rows = [], []
+        for row, document in enumerate(documents):
+            with contextlib.suppress(EntitiesTooLong):
+                marked.append(self._marker.marked(document))
+                rows.append(row)
+        return PairExamples(marked, torch.zeros(len(marked), dtype=torch.int64), self.trunk, 0), rows
 
     # numbers → model → score
 
