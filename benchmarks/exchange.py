@@ -20,7 +20,7 @@ from pathlib import Path
 from nvflare_default import measure_default
 from wardround.consortium.kits import init_site, new_consortium
 from wardround.consortium.site_start import commands
-from wardround.engines.frames import DOOR, Line, door_of, listen
+from wardround.engines.frames import DOOR, Line, door_of, listen, shut
 from wardround.engines.processes import Programs, descendants
 from wardround.engines.remote import borrowed
 
@@ -87,6 +87,8 @@ def measure(folder: Path, noops: int, megabytes: int, minute: float) -> None:
     finally:
         for program in programs:
             program.stop()
+        for name in SITES:
+            shut(door_of(folder / name))
 
 
 def reached(centre: Path, name: str) -> Line:

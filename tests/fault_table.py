@@ -31,6 +31,11 @@ TABLE = {
         "both are gone; after `coordinator start`, `submit … --resume` goes on after the last whole round",
         "checkpoints after every round, site memory by attempt: the same bits as without the crash",
     ),
+    "crash after a lost reply": Row(
+        "a site's reply is lost, and the coordinator is killed before the site can hear of it",
+        "`round 2: site-1 left out (fit: lost: the connection to it broke)`; then as above",
+        "the run folder says which replies did not arrive: the site forgets what it kept then; the same bits",
+    ),
     "straggler": Row(
         "a straggler beyond the deadline",
         "`round 2: site-1 left out (fit: late: no reply within the deadline)`",
@@ -78,7 +83,8 @@ TABLE = {
     ),
     "hostile reply": Row(
         "a site (or who poses as one) sends NaN, a wrong shape, a huge count, too many bytes, garbage",
-        "`round 2: site-1 left out (fit: invalid: Update.change holds NaN or infinity)`, by what is wrong",
+        "`round 2: site-1 left out (fit: invalid: Update.change holds NaN or infinity)`, or `… does not fit: …`, "
+        "`Update.weight is outside 0 … 1,000,000,000`, by what is wrong",
         "every reply is checked against the manifest before the method sees it; no value of the reply is repeated",
     ),
     "replayed": Row(

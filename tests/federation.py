@@ -14,18 +14,23 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
 from wardround.consortium.kits import approve, init_site, new_consortium
 from wardround.consortium.submit import Consortium, submit
+from wardround.engines.frames import Line, dial, door_of, listen
 from wardround.engines.processes import WITH_PARENT, descendants
 from wardround.rounds import Result
 from wardround.study import Study
 
-__all__ = ["Federation", "free_port", "running", "wait_until"]
+__all__ = ["Answer", "Between", "Federation", "free_port", "running", "wait_until"]
+
+Answer = tuple[dict[str, Any], bytes]
 
 PATIENCE = 120.0  # far more than anything here takes
 
@@ -65,8 +70,9 @@ class Federation:
 
     def __init__(self, folder: Path, names: Sequence[str], modules: Sequence[Path] = ()) -> None:
         self.folder, self.names = folder, tuple(names)
-        self.centre = folder / "consortium"
-        kits = new_consortium(self.centre, "tests", self.names, "127.0.0.1", free_port())
+        self.centre = folder / "a consortium"  # with a blank, as people have them
+        relative = Path(os.path.relpath(self.centre))  # as people name them
+        kits = new_consortium(relative, "tests", self.names, "127.0.0.1", free_port())
         for name, kit in zip(self.names, kits, strict=True):
             init_site(kit, self.site(name))
             told = f'name = "{name}"\n[data]\nshare = true\n[consent]\nsmallest_count = 0\n'
@@ -77,7 +83,7 @@ class Federation:
         self.started: set[int] = set()
 
     def site(self, name: str) -> Path:
-        return self.folder / name
+        return self.folder / f"at {name}"
 
     def start(self, name: str) -> None:
         """Start the coordinator ("coordinator") or a site."""
@@ -131,7 +137,7 @@ class Federation:
         out.mkdir(exist_ok=True)
         remote = self.over().remote(study, out)
         try:
-            wait_until(lambda: not any(remote.ready(self.names).values()))
+            wait_until(lambda: not any(remote.ready(self.names, study.rounds).values()))
         finally:
             remote.close()
 
@@ -151,3 +157,30 @@ class Federation:
         for process in self.processes.values():
             process.wait(PATIENCE)
         wait_until(lambda: not any(running(pid) and "wardround" in command(pid) for pid in self.started), 30)
+
+
+class Between:
+    """Sits between NVFlare's door at a site and the site's own process, and changes what that answers."""
+
+    def __init__(self, site: Path, twist: Callable[[Mapping[str, Any], Answer], Answer]) -> None:
+        self.door, self.twist = door_of(site), twist
+        self.real = self.door.with_name("real")
+
+    def __enter__(self) -> Self:
+        self.door.rename(self.real)
+        self.server = listen(self.door)
+        threading.Thread(target=self._accept, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.server.close()
+        self.real.replace(self.door)
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                end, _ = self.server.accept()
+                with Line(end) as line, dial(self.real) as real:
+                    head, data = line.receive() or ({}, b"")
+                    real.send(head, data)
+                    line.send(*self.twist(head, real.receive() or ({}, b"")))

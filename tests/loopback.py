@@ -17,7 +17,7 @@ from typing import Any, Self
 from wardround.consortium.kits import approve
 from wardround.consortium.site_process import SiteProcess
 from wardround.consortium.submit import Consortium
-from wardround.engines.frames import Line, door_of, listen
+from wardround.engines.frames import Line, door_of, listen, shut
 from wardround.study import Study
 
 __all__ = ["Exchange", "site_folder"]
@@ -26,11 +26,11 @@ Answer = tuple[dict[str, Any], bytes]
 Twist = Callable[[str, dict[str, Any], Answer], Answer | None]
 
 
-def site_folder(folder: Path, name: str, study: Study, *more: str) -> Path:
-    """A site's folder with its share of the study's corpus, and the study approved."""
+def site_folder(folder: Path, name: str, study: Study, *more: str, data: Sequence[str] = ("share = true",)) -> Path:
+    """A site's folder with its share of the study's corpus, or data of its own, and the study approved."""
     place = folder / name
-    place.mkdir(parents=True)
-    told = [f'name = "{name}"', "[data]", "share = true", *(more or ("[consent]", "smallest_count = 0"))]
+    place.mkdir(parents=True, exist_ok=True)
+    told = [f'name = "{name}"', "[data]", *data, *(more or ("[consent]", "smallest_count = 0"))]
     (place / "site.toml").write_text("\n".join(told), encoding="utf-8")
     approve(place, study)
     return place
@@ -39,8 +39,10 @@ def site_folder(folder: Path, name: str, study: Study, *more: str) -> Path:
 class Exchange:
     """A consortium whose pipes end in this process."""
 
-    def __init__(self, folder: Path, study: Study, names: Sequence[str]) -> None:
-        self.sites = {name: SiteProcess(site_folder(folder, name, study)) for name in names}
+    def __init__(
+        self, folder: Path, study: Study, names: Sequence[str], data: Sequence[str] = ("share = true",)
+    ) -> None:
+        self.sites = {name: SiteProcess(site_folder(folder, name, study, data=data)) for name in names}
         centre = folder / "consortium"
         centre.mkdir()
         (centre / "consortium.json").write_text(json.dumps({"sites": list(names)}), encoding="utf-8")
@@ -57,8 +59,7 @@ class Exchange:
 
     def __exit__(self, *_: object) -> None:
         self.server.close()
-        self.door.unlink(missing_ok=True)
-        self.door.parent.rmdir()
+        shut(self.door)
 
     def _accept(self) -> None:
         with suppress(OSError):

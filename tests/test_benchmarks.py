@@ -75,6 +75,24 @@ def test_the_taggers_benchmarks_agree_on_the_work_and_print_their_ratios(
     assert {"exchanges.py": 2, "crf.py": 6}[script] == len(re.findall(said, ended.stdout))
 
 
+def test_an_exchange_across_sites_is_measured_over_real_processes() -> None:
+    pytest.importorskip("nvflare")
+    ended = benchmark("--noops", "2", "--megabytes", "1", "--minute", "0.5", script="exchange.py")
+    assert (0, "") == (ended.returncode, ended.stderr if ended.returncode else "")
+    for said in (
+        r"^load [\d.]+ on \d+ cores$",
+        r"^start to first exchange, three sites: [\d.]+ s$",
+        r"^no-op, three sites: median \d+ ms, quartiles \d+ – \d+ ms \(aim ≤ 300 ms\)$",
+        r"^1 MB each way, 1 site\(s\): [\d.]+ s$",
+        r"^1 MB each way, 3 site\(s\): [\d.]+ s$",
+        r"^a FedNER minute \(2.6 MB each way, three sites\): \d+ exchanges$",
+    ):
+        assert 1 == len(re.findall(said, ended.stdout, re.MULTILINE)), said
+    kinds = re.findall(r"^memory of (\w+): \d+ MB now, \d+ MB at most$", ended.stdout, re.MULTILINE)
+    once, thrice = ["server_train", "switchboard"], ["client_train", "runner_process", "worker_process"]
+    assert sorted([*once, *thrice * 3]) == sorted(kinds)
+
+
 def test_lazy_mil_and_a_bare_loop_end_with_the_same_weights_and_there_is_a_ratio() -> None:
     """The script stops if they do not."""
     ended = benchmark("--quick", script="lazy_mil.py")

@@ -1,11 +1,15 @@
 """The studies of the papers: every cell of every file is valid, and those of relations can be built."""
 
+import re
+import runpy
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
 from wardround.build import build
+from wardround.rounds import run
 from wardround.study import cells, load_study
 
 STUDIES = Path(__file__).parent.parent / "studies"
@@ -33,3 +37,24 @@ def test_a_study_of_relations_can_be_built(path: Path, tmp_path: Path) -> None:
     kept = {"none": tables["corpus"]["none"]} if "none" in tables.get("corpus", {}) else {}
     (cell,) = cells({**tables, "seeds": [0], "grid": grid, "corpus": {**few, **kept}}, folder=path.parent)
     assert {"classes": 8 if kept else 9} == build(cell.study, tmp_path).task.sizes()
+
+
+def test_transfer_between_sites_is_told_before_and_after_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A cosine for every pair of sites, twice; what a site's training does for its own test is there, too."""
+    tables = {
+        "name": "few",
+        "rounds": 1,
+        "corpus": {"name": "clinic", "hospitals": 2, "documents": 4, "test_documents": 2},
+        "task": {"name": "tagging", "buckets": 50, "embedding": 4, "character": 4, "filters": 4, "hidden": 4},
+        "method": {"name": "fedner"},
+        "sites": {"private": ["lstm", "crf"]},
+    }
+    run(cells(tables)[0].study, tmp_path / "run")
+    monkeypatch.setattr(sys, "argv", ["transfer.py", str(tmp_path / "run")])
+    runpy.run_path(str(STUDIES / "fedner" / "transfer.py"), run_name="__main__")
+    first, then = capsys.readouterr().out.split("after 1 rounds")
+    for told in (first, then):
+        assert 4 == len(re.findall(r"[+-][01]\.\d\d", told))
+    assert first.partition("\n")[2] != then.partition("\n")[2]

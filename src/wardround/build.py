@@ -21,7 +21,7 @@ from wardround.core.training import belongs
 from wardround.core.weights import Weights
 from wardround.corpora.federation import Prepared, Raw, Sites, federate, opened, pooled, prepared, thinned
 from wardround.corpora.reading import nearest
-from wardround.corpora.texts import AsCorpus
+from wardround.corpora.texts import AsCorpus, Elsewhere
 from wardround.engines.host import Host
 from wardround.study import Study, StudyError
 
@@ -127,9 +127,16 @@ def _ready(study: Study, task: Task, sites: Sites) -> Prepared:
 def bound(study: Study) -> Task:
     """The task as the study alone describes it, the same wherever it is read."""
     corpus = opened(study.corpus)
-    if isinstance(corpus, AsCorpus) and not corpus.reader.labels:
-        wanted = 'corpus.labels is missing: real sites cannot look into each other\'s notes; add labels = ["…", "…"]'
-        raise StudyError(study.name, [wanted])
+    if isinstance(corpus, AsCorpus):
+        corpus = Elsewhere(corpus.reader)
+        known, table, key = corpus.labels, "corpus", "relations" if hasattr(corpus.reader, "declared") else "labels"
+        if hasattr(study.task, "types"):
+            known, table, key = study.task.types or corpus.types, "task", "types"
+        if not known:
+            remedy = f'add {key} = ["…", "…"] to [{table}]'
+            raise StudyError(
+                study.name, [f"{table}.{key} is missing: real sites cannot look into each other's notes; {remedy}"]
+            )
     try:
         task: Task = study.task.bind(corpus)
     except ValueError as error:
@@ -143,7 +150,7 @@ def _assembled(study: Study, task: Task, sites: Prepared, raw: Sites | None, mem
     torch.default_generator.manual_seed(seeded(study.seed, "weights"))
     model = task.model()
     parts = [name for name, _ in model.named_children()]
-    if unknown := [name for name in private if name not in parts]:
+    if unknown := [name for name in private if name not in (*parts, "all")]:
         near = nearest(unknown[0], parts)
         said = f"did you mean {near!r}?" if near else f"it has {', '.join(parts)}"
         raise StudyError(study.name, [f"sites.private names {unknown[0]!r}, which is no part of the model; {said}"])

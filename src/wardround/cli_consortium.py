@@ -184,11 +184,9 @@ def _told(folder: Path) -> dict[str, Any]:
 
 
 def _needs_flare() -> ModuleType:
-    try:
-        from wardround.consortium import kits  # noqa: PLC0415 -- an extra
-        from wardround.engines import flare  # noqa: F401, PLC0415
-    except ImportError:
-        raise RunError("this needs NVFlare; install it with: pip install 'wardround[flare]'") from None
+    from wardround.consortium import kits  # noqa: PLC0415 -- slow
+
+    kits.needs_flare()
     return kits
 
 

@@ -86,9 +86,11 @@ def approve_command(
 @site.command("start")
 def start_command(folder: Folder = Path()) -> None:
     """Join the consortium, and stay."""
-    from wardround.consortium.check import checked  # noqa: PLC0415 -- an extra
+    from wardround.consortium.check import checked  # noqa: PLC0415 -- slow
+    from wardround.consortium.kits import needs_flare  # noqa: PLC0415
     from wardround.consortium.settings import read_site  # noqa: PLC0415
 
+    needs_flare()
     name = read_site(folder).name
     problems = [f"{found.what}: {found.said}" for found in checked(folder, None) if not found.good]
     if problems:

@@ -3,9 +3,10 @@
     result = run(study, Path("runs/x"), workers=2, resume=True)
 
 A run folder holds `study.toml` (resolved), `journal.jsonl` (one line per round), `ledger/`, `checkpoints/`,
-`memory/` (what simulated sites keep), `attempts.json` (after which rounds it was taken up again), `data.json` (sizes
-and labels by site), `wire.json` (what crossed the wire, in words), `curve.json` (precision over recall, where the task
-has such), `model/` and, once finished, `metrics.json`.
+`memory/` (what simulated sites keep), `attempts.json` (after which rounds it was taken up again), `void.json` (which
+replies of real sites did not arrive: what they kept then does not count), `data.json` (sizes and labels by site),
+`wire.json` (what crossed the wire, in words), `curve.json` (precision over recall, where the task has such), `model/`
+and, once finished, `metrics.json`.
 
 Rules of this file:
 1. A round is a function of state, seed, round and site memory: run again, it gives the same bits.

@@ -94,7 +94,7 @@ class Sites(_Table):
     quorum: Annotated[int, Field(ge=1)] = 1
     """With fewer usable replies the run stops."""
     private: tuple[str, ...] = ()
-    """Parts of the model, by module name, that each site trains and keeps for itself."""
+    """Parts of the model, by module name, that each site trains and keeps for itself; `all` leaves each alone."""
     share: Annotated[float, Field(gt=0, le=1)] = 1.0
     """How much of its training examples a site uses, drawn by the seed; the pooled reference uses the same ones."""
 

@@ -3,7 +3,6 @@
 import json
 import shutil
 import socket
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from federation import free_port
 from loopback import Exchange
 from wardround.cli import main
 from wardround.consortium.submit import submit
+from wardround.engines.flare_kits import place_stores
 from wardround.run_folder import RunError
 from wardround.study import cells
 
@@ -86,6 +86,10 @@ def test_names_that_cannot_be_are_all_answered_at_once(tmp_path: Path, capsys: p
     assert "'server' is taken" in said
     assert not (tmp_path / "x").exists()
     assert "is no port" in refused(capsys, "consortium", "new", "x", "a", "--address", "host:http")
+    for host in ("", "a host", "[::1]", "h..org", "-h"):
+        said = refused(capsys, "consortium", "new", "x", "a", "--address=" + host, "--out", tmp_path / "x")
+        assert f"{host!r} is no host's name or IPv4 address" in said
+    assert not (tmp_path / "x").exists()
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()
     assert "not empty" in refused(capsys, "consortium", "new", "x", "a", "--address", "h", "--out", tmp_path / "full")
@@ -94,7 +98,9 @@ def test_names_that_cannot_be_are_all_answered_at_once(tmp_path: Path, capsys: p
 def test_kits_are_hardened_and_for_their_site_alone(north: Path, site: Path) -> None:
     resources = json.loads((site / "kit" / "local" / "resources.json").read_text())
     rights = json.loads((site / "kit" / "local" / "authorization.json").read_text())
-    assert ["wardround.engines.flare."] == resources["class_allow_list"]
+    assert ["wardround.engines.flare.Door", "wardround.engines.flare.Pipe"] == resources["class_allow_list"]
+    launchers = [part["path"] for part in resources["components"] if part["id"] == "process_launcher"]
+    assert ["wardround.engines.flare.Launcher"] == launchers
     assert resources["allow_log_streaming"] is False
     assert "site_log_streamer" not in [component["id"] for component in resources["components"]]
     assert {"none"} == {
@@ -107,6 +113,21 @@ def test_kits_are_hardened_and_for_their_site_alone(north: Path, site: Path) -> 
     assert [0o600, 0o600] == [path.stat().st_mode & 0o777 for path in sorted((north / "kits").glob("*.zip"))]
     assert 0o600 == (site / "kit" / "startup" / "client.key").stat().st_mode & 0o777
     assert not list((north / "sites").glob("*/startup/*.key"))
+
+
+def test_a_consortium_may_be_made_in_a_relative_folder_and_moved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    main_ok("consortium", "new", "north", "a", "--address", "h")
+    for place in ("north", "elsewhere"):
+        if place == "elsewhere":
+            (tmp_path / "north").rename(tmp_path / place)
+            place_stores(Path(place) / "server")  # as its coordinator does when it starts
+        told = (tmp_path / place / "server" / "local" / "resources.json").read_text()
+        assert {f"{tmp_path / place}/server/store/{kind}" for kind in ("jobs", "snapshots")} == {
+            word for word in told.split('"') if "/store/" in word
+        }
 
 
 def test_a_port_in_use_is_named(north: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -130,16 +151,17 @@ def test_a_grid_is_not_submitted(north: Path, site: Path, capsys: pytest.Capture
     assert "is a grid of 2 runs" in refused(capsys, "submit", study, "--to", north)
 
 
-def test_without_nvflare_the_message_says_what_to_install(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "wardround.engines.flare", None)  # as if NVFlare's import failed in there
-    monkeypatch.delattr("wardround.engines.flare", raising=False)
-    said = refused(capsys, "consortium", "new", "x", "a", "--address", "h", "--out", tmp_path / "x")
-    assert "pip install 'wardround[flare]'" in said
-
-
 # hospitals
+
+
+def test_a_certificate_that_ends_soon_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for days, soon in ((10, True), (100, False)):
+        place = tmp_path / f"{days}"
+        main_ok("consortium", "new", "x", "a", "--address", "h", "--days", days, "--out", place)
+        main_ok("site", "init", place / "kits" / "a.zip", place / "a")
+        capsys.readouterr()
+        main_ok("site", "check", place / "a", "--offline")
+        assert soon is ("which is soon: ask the coordinator for a new kit" in capsys.readouterr().out)
 
 
 def test_a_site_is_checked_and_told_what_would_leave_before_it_approves(

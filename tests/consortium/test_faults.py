@@ -7,19 +7,25 @@ import json
 import resource
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from fault_table import fault
-from federation import Federation, wait_until
+from federation import Answer, Between, Federation, wait_until
+from loopback import Exchange
 from study_files import cli, start
 from wardround.cli import main
 from wardround.consortium.kits import init_site, new_consortium, reach
+from wardround.consortium.submit import submit
+from wardround.core.record import decode
+from wardround.core.weights import Weights
+from wardround.methods.scaffold import ScaffoldUpdate
 from wardround.rounds import Line, run
 from wardround.study import Study, cells
 
@@ -31,10 +37,15 @@ SHAKY = '''
 """SCAFFOLD, whose sites remember something, with sites that do what a file beside this one says."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from wardround.methods.scaffold import Scaffold
+import torch
+
+from wardround.core.method import on_site
+from wardround.core.site import Site
+from wardround.core.weights import Weights
+from wardround.methods.scaffold import Controlled, Scaffold, ScaffoldUpdate
 
 ARMED = Path(__file__).parent / "armed"
 
@@ -43,7 +54,9 @@ ARMED = Path(__file__).parent / "armed"
 class Shaky(Scaffold):
     """SCAFFOLD on shaky ground."""
 
-    def train(self, site, weights, terms=()):
+    @on_site
+    def fit(self, model: Controlled, site: Site) -> ScaffoldUpdate:
+        """Train, or do what is said."""
         mark = ARMED / f"{site.exchange.round}-{site.name}"
         said = mark.read_text() if mark.exists() else ""
         if said:
@@ -54,10 +67,14 @@ class Shaky(Scaffold):
             time.sleep(5)
         if said == "raise":
             raise ValueError("Mrs Miller, born 1950, has a rash")
-        trained = super().train(site, weights, terms)
+        update = super().fit.run(model, site)
         if said == "nan":
-            trained.weights.flat.fill_(float("nan"))
-        return trained
+            update = replace(update, change=update.change * float("nan"))
+        if said == "shape":
+            update = replace(update, change=Weights({name: torch.zeros(3) for name in update.change}))
+        if said == "count":
+            update = replace(update, sites=10**12)
+        return update
 '''
 
 
@@ -145,7 +162,8 @@ def _fresh(request: pytest.FixtureRequest) -> None:
 @fault("killed at a site")
 def test_a_killed_process_at_a_site_costs_seconds_and_nothing_else(scene: Scene, tmp_path: Path) -> None:
     own = "wardround.consortium.site_process"
-    parts = {2: (own,), 3: ("worker_process", own), 4: ("client_train", own)}  # the last to end the pause as well
+    job = "wardround.engines.flare nvflare.private.fed.app.client.worker_process"  # through our launcher
+    parts = {2: (own,), 3: (job, own), 4: ("client_train", own)}  # the last to end the pause as well
     marks = {round_: scene.arm(round_, "site-1", "pause") for round_ in parts}
 
     def kill() -> None:
@@ -239,8 +257,11 @@ def test_a_site_that_approved_another_study_refuses(scene: Scene, tmp_path: Path
     assert {"study"} == {line["refused"] for line in federation.ledger("site-2")[before:]}
 
 
+UNFIT = "fit: invalid: its result does not fit the study (NaN, shape or count), and it sent nothing"
+
+
 @pytest.mark.parametrize(("what", "why"), [
-    ("nan", "fit: invalid: its result does not fit the study (NaN, shape or count), and it sent nothing"),
+    ("nan", UNFIT), ("shape", UNFIT), ("count", UNFIT),
     ("raise", "fit: failed: an error in the step; its own log says where"),
 ])  # fmt: skip
 @fault("faulty result")
@@ -253,6 +274,60 @@ def test_a_faulty_result_does_not_leave_the_site(scene: Scene, tmp_path: Path, w
     assert b"Miller" not in everything
     assert "Miller" not in log
     assert what != "raise" or "ValueError at shaky.py:" in log
+
+
+LIES: tuple[Callable[[ScaffoldUpdate], bytes], ...] = (
+    lambda told: replace(told, change=told.change * float("nan")).encode(),
+    lambda told: replace(told, change=Weights({name: torch.zeros(3) for name in told.change})).encode(),
+    lambda told: replace(told, sites=10**12).encode(),
+    lambda told: told.encode() + bytes(10**6),
+    lambda _: b"garbage",
+)
+"""What a site sends in place of its update, from round 2 on."""
+FOUND = [
+    "",
+    "fit: invalid: ScaffoldUpdate.change holds NaN or infinity",
+    "fit: invalid: ScaffoldUpdate.change does not fit: ",
+    "fit: invalid: ScaffoldUpdate.sites is outside 0 … 1,000,000,000",
+    "fit: invalid: ScaffoldUpdate of ",
+    "fit: invalid: the bytes are cut off or are no safetensors file",
+    "fit: invalid: it answered another message than the one it was sent",
+]
+"""How each is found out; the last is an honest reply of round 1, sent again."""
+
+
+@fault("hostile reply")
+@fault("replayed")
+def test_a_site_that_lies_is_left_out_and_nothing_that_it_sent_counts(scene: Scene, tmp_path: Path) -> None:
+    study = cells({**scene.study.resolved, "rounds": len(FOUND)}, folder=scene.beside)[0].study
+    honest: list[Answer] = []
+
+    def lying(head: Mapping[str, Any], answer: Answer) -> Answer:
+        told = head.get("exchange") or {}
+        if told.get("step") != "fit":
+            return answer
+        honest.append(answer)
+        if told["round"] in (1, len(FOUND)):
+            return honest[0]
+        return answer[0], LIES[told["round"] - 2](decode(ScaffoldUpdate, answer[1]))
+
+    scene.federation.approve(study)
+    lines: list[Line] = []
+    with Between(scene.federation.site("site-1"), lying):
+        scene.federation.submit(study, tmp_path / "run", progress=lines.append)
+    assert [[], *[["site-1"]] * len(LIES), ["site-1"]] == [list(line.left_out) for line in lines]
+    said = [line.left_out.get("site-1", "") for line in lines]
+    assert FOUND == [told[: len(found)] for told, found in zip(said, FOUND, strict=True)]
+    with Exchange(tmp_path / "x", study, SITES) as exchange:  # the same, but for a site that is not there
+
+        def failing(name: str, head: dict[str, Any], answer: Answer) -> Answer:
+            told = head.get("exchange") or {}
+            away = name == "site-1" and told.get("step") == "fit" and told["round"] > 1
+            return ({"fault": "failed", "ask": head["ask"]}, b"") if away else answer
+
+        exchange.twist = failing
+        submit(study, tmp_path / "without", exchange.over)
+    assert outcome(tmp_path / "without")["state"] == outcome(tmp_path / "run")["state"]
 
 
 # disks

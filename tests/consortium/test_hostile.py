@@ -17,6 +17,7 @@ from wardround.build import build_apart
 from wardround.consortium import site_process
 from wardround.consortium.deployed import study_hash
 from wardround.consortium.house_ledger import compared, summed
+from wardround.consortium.kits import approve
 from wardround.consortium.site_process import SiteProcess
 from wardround.consortium.submit import submit
 from wardround.core.cohort import BelowQuorum
@@ -80,6 +81,17 @@ def test_a_site_answers_what_it_has_approved_and_refuses_the_rest(tmp_path: Path
         assert "study" == site.answer(*ask(study, model, study=name))[0]["fault"]
     (tmp_path / "site-0" / "approved" / f"{study_hash(study)}.toml").unlink()
     assert "study" == site.answer(*ask(study, model, round=3))[0]["fault"]
+
+
+def test_a_site_takes_part_in_as_many_rounds_as_it_approved(tmp_path: Path) -> None:
+    study = study_of(rounds=3)
+    site = SiteProcess(site_folder(tmp_path, "site-0", study))
+    model = Global(weights_of(study, tmp_path))
+    hello = [{**ask(study, model)[0], "hello": True, "rounds": rounds} for rounds in (3, 4)]
+    assert [None, "rounds"] == [site.answer(head, b"")[0].get("fault") for head in hello]
+    assert [None, "rounds"] == [site.answer(*ask(study, model, round=round_))[0].get("fault") for round_ in (3, 4)]
+    approve(tmp_path / "site-0", study_of(rounds=4))
+    assert "ledger" in site.answer(*ask(study, model, round=4))[0]
 
 
 @pytest.mark.parametrize("wrong", ["nan", "shape", "kind", "cut", "long", "empty"])
@@ -258,6 +270,36 @@ def test_a_site_whose_reply_was_lost_was_not_in_that_round(tmp_path: Path) -> No
         assert [[], ["site-1"], []] == [list(line.left_out) for line in lines]
         models.append((tmp_path / f"run-{case}" / "model" / "weights.safetensors").read_bytes())
     assert models[0] == models[1]
+
+
+@fault("crash after a lost reply")
+def test_a_lost_reply_is_undone_even_if_the_coordinator_crashes_before_the_site_hears_of_it(tmp_path: Path) -> None:
+    """Site-1's reply in round 2 is lost; it is away until the coordinator dies in round 3, and hears only then."""
+    study = study_of(method={"name": "scaffold"}, rounds=4, sites={"quorum": 2})
+
+    def at(name: str, head: dict[str, Any]) -> tuple[str, int] | None:
+        told = head.get("exchange")
+        return (told["step"], told["round"]) if told and name == "site-1" else None
+
+    def crash(line: Round) -> None:
+        if line.round == 3:
+            raise KeyboardInterrupt
+
+    with Exchange(tmp_path / "a", study, SITES) as exchange:
+        exchange.unasked = lambda name, head: at(name, head) in (("fit", 2), ("evaluate", 2))
+        submit(study, tmp_path / "never asked", exchange.over)
+    with Exchange(tmp_path / "b", study, SITES) as exchange:
+        out = tmp_path / "lost"
+        exchange.twist = lambda name, head, answer: None if at(name, head) == ("fit", 2) else answer
+        exchange.unasked = lambda name, head: at(name, head) in (("evaluate", 2), ("fit", 3), ("evaluate", 3))
+        with pytest.raises(KeyboardInterrupt):
+            submit(study, out, exchange.over, progress=crash)
+        assert ["site-1"] == list(json.loads((out / "void.json").read_text()))
+        exchange.unasked = lambda *_: False
+        submit(study, out, exchange.over, resume=True)
+        assert {} == json.loads((out / "void.json").read_text())  # it has heard
+    model = "model/weights.safetensors"
+    assert (tmp_path / "never asked" / model).read_bytes() == (out / model).read_bytes()
 
 
 def test_a_round_that_is_run_again_after_a_lost_quorum_gives_the_same_bits(tmp_path: Path) -> None:

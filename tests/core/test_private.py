@@ -101,11 +101,12 @@ def test_every_method_runs_with_private_parts_and_sends_none(name: str, tmp_path
     assert [1.0] != one.kept("a", OwnPart).weights["crf.w"].tolist()
 
 
-def test_all_parts_private_is_training_alone(tmp_path: Path) -> None:
+@pytest.mark.parametrize("every", [("cnn", "crf"), ("all",)], ids="+".join)
+def test_all_parts_private_is_training_alone(every: tuple[str, ...], tmp_path: Path) -> None:
     """Nothing is left to send, and each site ends where `local` ends."""
     whole, small = weights(ONES, torch.float32), single(sites())
     alone = Trial(Local(**STEP), Quadratic(whole), small, whole, tmp_path / "alone")
-    nothing, every = whole.only("none"), ("cnn", "crf")
+    nothing = whole.only("none")
     private = Trial(FedAvg(**STEP), Quadratic(whole), small, nothing, tmp_path / "private", private=every)
     for _ in range(3):
         alone.round()

@@ -1,6 +1,7 @@
 """From notes and public facts to bags: what is a bag, what is NA, and what is odd is counted and named."""
 
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from wardround.corpora import CORPORA
 from wardround.corpora.align import align, related_types
 from wardround.corpora.bag_files import BagsJSONL, NotesBags, PubTatorBags, write_bags
 from wardround.corpora.clinic_bags import ClinicBags
+from wardround.corpora.describe import describe
 from wardround.corpora.document import Document, Entity
 from wardround.corpora.facts import UNRELATED, Fact, Facts, Sentence, number, read_facts
 from wardround.corpora.federation import BySource, Evenly, federate, opened
@@ -105,15 +107,29 @@ def test_facts_are_read_with_or_without_names_of_columns(tmp_path: Path) -> None
 
 def test_what_is_odd_in_facts_is_counted(tmp_path: Path) -> None:
     path = tmp_path / "facts.tsv"
-    path.write_text("D1\tcauses\tD9\nD1\tcauses\tD9\nD1\tNA\tD9\nD2\tcures\tD9\nD2\tNA\tD8\n")
+    path.write_text("D1\tNA\tD9\nD1\tcauses\tD9\nD1\tcauses\tD9\nD1\tworsens\tD9\nD2\tcures\tD9\nD2\tNA\tD8\n")
     problems = Problems()
-    known = read_facts(path, ["causes"], problems)
-    assert (1, ("causes",), (UNRELATED,)) == (len(known), known.relations("D1", "D9"), known.relations("D2", "D9"))
+    known = read_facts(path, ["causes", "worsens", "prevents"], problems)
+    assert [("causes", "worsens"), (UNRELATED,)] == [known.relations(head, "D9") for head in ("D1", "D2")]
     assert {
         "repeated fact": 1,
         "pair both related and NA, taken as related": 1,
+        "another relation of the same pair, a bag of its own": 1,
         "fact of a relation that is not in the study, left out": 1,
+        "relation asked for of which there is no fact": 1,
     } == dict(problems.counts)
+    assert ["facts.tsv:1"] == problems.places["pair both related and NA, taken as related"]
+
+
+def test_what_is_odd_in_facts_is_told_once_for_both_splits(tmp_path: Path) -> None:
+    (tmp_path / "facts.tsv").write_text("D1\tcauses\tD9\nD1\tcauses\tD9\n")
+    (tmp_path / "n.jsonl").write_text('{"text": "x", "entities": []}\n')
+    reader = NotesBags(
+        train="n.jsonl", test="n.jsonl", kb="facts.tsv", pairs=(("drug", "problem"),), folder=str(tmp_path)
+    )
+    problems = Problems()
+    assert [] == [row for split in ("train", "test") for row in reader.documents(split, problems)]
+    assert {"repeated fact": 1} == dict(problems.counts)
 
 
 @pytest.mark.parametrize(("text", "said"), [("", "no facts"), ("D1\tcauses\n", ":1: 2 cells"), ("D1\t\tD9\n", ":1: 3")])
@@ -290,6 +306,22 @@ def test_training_sentences_scatter_and_test_pairs_stay_whole(partition: Any) ->
 def test_by_document_a_note_is_never_split() -> None:
     sites = federate(opened(ClinicBags(hospitals=3, sentences=20, test_sentences=5)), BySource(), 0)
     assert [{name} for name in sites.names] == [set(sites.raw(name)[0].sources) for name in sites.names]
+
+
+def test_sites_without_bags_are_named() -> None:
+    sites = federate(opened(ClinicBags(hospitals=1, sentences=2, test_sentences=2)), Evenly(sites=4), 0)
+    assert ["site without training examples: 2 (site-2, site-3)"] == describe(sites)["problems"]
+
+
+@pytest.mark.parametrize(("background", "given_away"), [(0, True), (1, False)])
+def test_background_noise_does_not_give_the_relation_away(background: float, given_away: bool) -> None:
+    reader = ClinicBags(hospitals=2, sentences=400, noise=0, background=background, unrelated=0.6)
+    rows = list(reader._rows("train", Problems()))
+    failing = re.compile("despite|in spite of|refractory|little effect|did nothing|no better")
+    said = {row.fact.relation for row in rows if failing.search(row.text) and not row.expressed}
+    assert given_away == (said == {"may_cause"})
+    bags = {row.fact for row in rows}
+    assert 0.6 == pytest.approx(sum(fact.relation == UNRELATED for fact in bags) / len(bags), abs=0.1)
 
 
 def test_the_clinic_says_which_sentences_express_their_fact() -> None:

@@ -159,7 +159,7 @@ def test_notes_without_annotations_and_the_other_way_round(tmp_path: Path) -> No
         (
             "tagging",
             {"entities": [*ENTITIES, {"id": "T3", "type": "x", "start": 0, "end": 12}]},
-            ["overlapping entity, left out"],
+            ["overlapping entity, left out for a longer one"],
         ),
         (
             "relation",
@@ -176,6 +176,27 @@ def test_what_a_task_would_lose_is_told(
     task: Task | None, row: dict[str, object], what: list[str], tmp_path: Path
 ) -> None:
     assert what == whats(looked(jsonl(tmp_path, {"text": NOTE, **row}), task))
+
+
+def test_tagging_tells_what_becomes_of_every_span_with_its_line(tmp_path: Path) -> None:
+    """By the rules that training follows: what is widened is told, but only what is left out or cut is lost."""
+    text = "It began.\nAspi\u200brin: a rash.\n" + "x " * 201
+    path = brat(tmp_path, f"T1\tdrug 12 14\tpi\nT2\teffect 19 20\t \nT3\tlong 28 430\t{'x ' * 201}\n", text)
+    expected = [
+        (2, "invisible characters, left out of the word", False),
+        (2, "span cuts a token, widened to it", False),
+        (2, "entity without a token, left out", True),
+        (3, "entity longer than a sentence may be, cut", True),
+        (3, "sentence too long, cut", False),
+    ]
+    survey = check(path, Options(), task="tagging")
+    assert expected == [(one.line, one.what, one.lost) for one in survey.findings.listed]
+    assert all(one.remedy for one in survey.findings.listed[1:])
+
+
+def test_chinese_is_tagged_by_character_so_no_span_cuts_a_word(tmp_path: Path) -> None:
+    cough = {"id": "T1", "type": "symptom", "start": 2, "end": 4}
+    assert [] == looked(jsonl(tmp_path, {"text": "患者咳嗽三天。", "entities": [cough]}), "tagging").findings.listed
 
 
 def test_a_file_that_breaks_off_is_unreadable_but_counted_so_far(tmp_path: Path) -> None:

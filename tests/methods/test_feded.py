@@ -238,6 +238,45 @@ def test_the_coordinator_passes_over_the_public_examples_as_often_as_told(passes
     assert student.train(hub, before, loss=loss).weights == after
 
 
+def test_without_labels_the_student_follows_the_teacher_alone() -> None:
+    """The gradient is that of the divergence, whatever the labels; half of them weigh half."""
+    task, public = DoubleFeatures(4, 3), rows(11, 4, 3, 5)
+    q = torch.rand(11, 3, generator=torch.Generator().manual_seed(1), dtype=DOUBLE).softmax(1)
+    start = Weights({"linear.weight": torch.eye(3, 4, dtype=DOUBLE), "linear.bias": torch.zeros(3, dtype=DOUBLE)})
+    model = Bench.of(task).load(start)
+    batch = FeatureRows(public.inputs, public.labels, torch.arange(11))
+    other = FeatureRows(public.inputs, (public.labels + 1) % 3, torch.arange(11))
+    whole, half, none = (distilled(task, q, weight)(model, batch) for weight in (1.0, 0.5, 0.0))
+    torch.testing.assert_close(half, (whole + none) / 2)
+    assert torch.equal(none, distilled(task, q, 0.0)(model, other))
+    assert (whole > half) & (half > none)
+
+
+def test_the_student_may_learn_slower_than_the_sites(tmp_path: Path) -> None:
+    slow = trial(FedED(lr=0.2, student_lr=1e-9), tmp_path / "slow", public=10, classes=3)
+    same_rate = trial(FedED(lr=0.2, student_lr=0.2), tmp_path / "same", public=10, classes=3)
+    plain = trial(FedED(lr=0.2), tmp_path / "plain", public=10, classes=3)
+    before = slow.state.weights
+    torch.testing.assert_close(before.flat, slow.round().weights.flat)
+    assert same_rate.round().weights == plain.round().weights != before
+
+
+def test_the_journal_tells_how_well_teacher_and_student_know_the_public_labels(tmp_path: Path) -> None:
+    """The teacher by its votes, the student by the model of this round's end."""
+    method = FedED(lr=0.2, batch=4, bits=32)
+    begun = trial(method, tmp_path, public=10, classes=3)
+    cohort = begun.cohort(begun.names)
+    weights = method.round(begun.state, cohort).weights
+    public = rows(10, 4, 3, 99)
+    scores = public.inputs @ weights["linear.weight"].T + weights["linear.bias"]
+    loss = torch.nn.functional.cross_entropy(scores, public.labels).item()
+    told = cohort.noted["public"]
+    assert told["student"] == pytest.approx(
+        {"accuracy": (scores.argmax(1) == public.labels).double().mean().item(), "loss": loss}
+    )
+    assert 0 < told["teacher"]["loss"] < torch.log(torch.tensor(3.0))
+
+
 class Answers:
     """An engine whose sites answer what they are told to."""
 

@@ -162,6 +162,15 @@ def test_a_private_part_that_the_model_has_not_is_named(tmp_path: Path) -> None:
         build(study_of(sites={"private": ["ltsm", "crf"]}), tmp_path)
 
 
+def test_with_all_parts_private_each_site_has_its_tag_set_and_nothing_is_shared(tmp_path: Path) -> None:
+    built = build(
+        study_of(sites={"private": ["all"]}, task={"name": "tagging", **SMALL, "schemes": {"hospital-0": "BIOES"}}),
+        tmp_path,
+    )
+    assert 0 == len(built.weights)
+    assert ["BIOES", "BIO"] == [built.host.task_at(name).scheme for name in ("hospital-0", "hospital-1")]  # type: ignore[union-attr]
+
+
 def test_schemes_by_site_need_a_crf_by_site(tmp_path: Path) -> None:
     with pytest.raises(StudyError, match="schemes differ by site only where each has its own CRF"):
         build(study_of(task={"name": "tagging", **SMALL, "schemes": {"hospital-0": "BIOES"}}), tmp_path)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from wardround.build import bound, build_at_site
-from wardround.consortium.kits import certificate_problems, key_problems, kit_address, reach
+from wardround.consortium.kits import certificate_problems, key_problems, kit_address, lasting, reach
 from wardround.consortium.settings import SiteSettings, read_site
 from wardround.core.cohort import Seen
 from wardround.corpora.federation import Raw
@@ -49,7 +49,7 @@ def checked(folder: Path, study: Study | None, *, online: bool = True) -> Iterat
     problems = [*key_problems(startup / "client.key"), *(certificate_problems(startup) if startup.is_dir() else ())]
     yield from (Finding("kit", problem, good=False) for problem in problems)
     if not problems:
-        yield Finding("kit", "key and certificates are in order, as is the clock by them")
+        yield Finding("kit", f"key and certificates are in order, as is the clock by them, {lasting(startup)}")
         if online:
             host, port = kit_address(folder / "kit")
             said = reach(startup, host, port)
@@ -91,10 +91,14 @@ def _of_study(folder: Path, settings: SiteSettings, study: Study) -> Iterator[Fi
 
 
 def _unknown_labels(task: Any, *parts: Raw) -> Iterator[str]:
-    """Labels of the data that the study does not know, each with the nearest that it does."""
-    known = list(getattr(task, "labels", ()))
+    """Labels (or types of entities) of the data that the study does not know, each with the nearest that it does."""
     documents = [document for part in parts for document in getattr(part, "documents", ())]
-    found = {label for document in documents for label in document.labels}
+    if hasattr(task, "types"):
+        known = list(task.types)
+        found = {task.settings.renamed(entity.type) for document in documents for entity in document.entities} - {""}
+    else:
+        known = list(getattr(task, "labels", ()))
+        found = {label for document in documents for label in document.labels}
     for label in sorted(found - set(known)) if known else ():
         lower = {name.lower(): name for name in known}
         near = difflib.get_close_matches(label.lower(), lower, 1, 0.3)

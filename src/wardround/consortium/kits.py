@@ -17,6 +17,7 @@ import stat
 import zipfile
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +28,13 @@ from wardround.engines.flare_kits import make_kits
 from wardround.run_folder import RunError
 from wardround.study import Study
 
-__all__ = ["approve", "certificate_problems", "init_site", "key_problems", "kit_address", "new_consortium", "reach"]
+__all__ = [
+    "approve", "certificate_problems", "init_site", "key_problems", "kit_address", "lasting", "needs_flare",
+    "new_consortium", "reach",
+]  # fmt: skip
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,49}")
+HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,250}[A-Za-z0-9])?")
 SOON = 14  # days before a certificate's end when it is time to say so
 
 SITE_TOML = """# This site's own settings; see `wardround site check` for what is wrong or missing.
@@ -53,6 +58,14 @@ smallest_count = 10              # labels with fewer examples are left out of wh
 """
 
 
+def needs_flare() -> None:
+    """Say what to install where NVFlare is missing."""
+    try:
+        import_module("wardround.engines.flare")
+    except ImportError:
+        raise RunError("this needs NVFlare; install it with: pip install 'wardround[flare]'") from None
+
+
 def new_consortium(folder: Path, name: str, sites: Sequence[str], host: str, port: int, days: int = 360) -> list[Path]:
     """Make certificates and one kit per site; the kits."""
     problems = []
@@ -66,6 +79,8 @@ def new_consortium(folder: Path, name: str, sites: Sequence[str], host: str, por
             problems.append(f"{word!r} is taken by the coordinator; choose another name")
     if folder.exists() and any(folder.iterdir()):
         problems.append(f"{folder} is not empty; choose another place with --out")
+    if not HOST.fullmatch(host) or ".." in host:
+        problems.append(f"{host!r} is no host's name or IPv4 address; write, say, fl.example.org or 10.0.0.5:8002")
     if not 1 <= port <= 65535:
         problems.append(f"port {port} is none; choose one between 1024 and 65535")
     if problems:
@@ -154,6 +169,13 @@ def certificate_problems(startup: Path, name: str = "client") -> Iterator[str]:
             yield f"certificate expired {ago}; ask the coordinator for a new kit"
         elif now < begins:
             yield f"{path.name} is valid from {begins:%Y-%m-%d %H:%M} UTC on; is this machine's clock right?"
+
+
+def lasting(startup: Path, name: str = "client") -> str:
+    """Until when these certificates are good, and whether that is soon."""
+    ends = min(_dates(path)[1] for path in (startup / f"{name}.crt", startup / "rootCA.pem"))
+    soon = (ends - datetime.now(UTC)).days < SOON
+    return f"until {ends:%Y-%m-%d}" + (", which is soon: ask the coordinator for a new kit" if soon else "")
 
 
 def _days(days: int) -> str:

@@ -13,21 +13,29 @@ from wardround.build import build
 from wardround.consortium.kits import approve, init_site, new_consortium
 from wardround.consortium.site_start import commands
 from wardround.consortium.submit import Consortium
-from wardround.engines.frames import DOOR, door_of
+from wardround.engines.frames import DOOR, door_of, shut
 from wardround.engines.processes import WITH_PARENT, Programs
 from wardround.study import Study, cells
 
 __all__ = ["Rehearsal", "generated"]
 
 CLINIC = {"name": "clinic", "hospitals": 3, "documents": 60, "test_documents": 30}
-MADE = ("clinic", "synthetic")  # corpora that are generated anyway
+CORPORA: dict[str, dict[str, Any]] = {
+    "bags": {"name": "clinic-bags", "hospitals": 3, "sentences": 60, "test_sentences": 30},
+    "features": {"name": "synthetic", "sites": 3, "largest": 100},
+    "relation": {"name": "clinic-pairs", "hospitals": 3, "notes": 20, "test_notes": 10},
+}
+"""By task, generated data for it; notes for the others."""
+MADE = {"clinic", *(str(corpus["name"]) for corpus in CORPORA.values())}
+OF_THE_CORPUS = ("negative", "rename", "schemes", "types")  # settings of a task that name what is in its texts
 
 
 def generated(study: Study, folder: Path) -> Study:
     """The study on generated notes; its own corpus is kept if that is generated already."""
     if study.resolved["corpus"]["name"] in MADE:
         return study
-    tables: dict[str, Any] = {**study.resolved, "corpus": dict(CLINIC)}
+    task = {key: value for key, value in study.resolved["task"].items() if key not in OF_THE_CORPUS}
+    tables: dict[str, Any] = {**study.resolved, "task": task, "corpus": CORPORA.get(task["name"], CLINIC)}
     tables.pop("partition", None)
     return cells(tables, where=study.name, folder=folder)[0].study
 
@@ -45,6 +53,7 @@ class Rehearsal:
         self.over = Consortium(centre)
         board = {"coordinator": [sys.executable, "-m", "wardround.consortium.switchboard", str(centre)]}
         self.programs = [Programs(board, {WITH_PARENT: "1"}, folder / "printed.txt")]
+        self.doors: list[Path] = []
         for name, kit in zip(names, kits, strict=True):
             place = folder / "sites" / name
             init_site(kit, place)
@@ -54,8 +63,8 @@ class Rehearsal:
             for module in beside.glob("*.py"):
                 (place / module.name).write_bytes(module.read_bytes())
             approve(place, study)
-            door = {DOOR: str(door_of(place))}
-            self.programs.append(Programs(commands(place, name), door, folder / "printed.txt"))
+            self.doors.append(door_of(place))
+            self.programs.append(Programs(commands(place, name), {DOOR: str(self.doors[-1])}, folder / "printed.txt"))
 
     def __enter__(self) -> Self:
         for programs in self.programs:
@@ -65,3 +74,5 @@ class Rehearsal:
     def __exit__(self, *_: object) -> None:
         for programs in reversed(self.programs):
             programs.stop()
+        for door in self.doors:
+            shut(door)

@@ -4,8 +4,9 @@
 
 Rules of this file:
 1. It answers one ask at a time, with a message or with one of the engine's codes: never an exception's text.
-2. It refuses another version of wardround, a study that was not approved here, a step or a message that the site's
-   consent does not allow, an exchange that is over, and whatever does not match the manifest, in either direction.
+2. It refuses another version of wardround, a study that was not approved here, or not for so many rounds, a step or a
+   message that the site's consent does not allow, an exchange that is over, and whatever does not match the manifest,
+   in either direction.
 3. An exchange is over when a later one has been asked for. The last one may be asked for again with the same message
    and gets the same reply; another message in its place is refused.
 4. What a reply says is in the ledger, on the disk, before it leaves. If it cannot be written down it does not leave.
@@ -18,6 +19,7 @@ import signal
 import socket
 import sys
 import time
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -88,6 +90,7 @@ class SiteProcess:
         self.ledger = HouseLedger(folder / "ledger" / "site.jsonl", self.settings.name)
         self.runs: dict[tuple[str, str], _Run] = {}
         self.built = lru_cache(maxsize=4)(self._build)
+        self.rounds = lru_cache(maxsize=64)(self._rounds)
 
     def answer(self, head: Mapping[str, Any], data: bytes) -> Answer:
         """The reply to an ask, or a code in its place."""
@@ -113,19 +116,12 @@ class SiteProcess:
             raise Refused("version")
         run = self._run(str(head.get("study")), str(head.get("run")))
         if "hello" in head:
+            self._approved(head, head.get("rounds", 0))
             return {"ready": True}, b""
         if "bye" in head:
             self.ledger.farewell(head)
             return {}, b""
-        try:
-            exchange = Exchange.of(head["exchange"])
-            step = step_of(run.built.study.method, exchange.step)
-        except (AttributeError, LookupError, TypeError, ValueError):
-            raise Refused("message") from None
-        if exchange.seed != run.built.study.seed:
-            raise Refused("message")
-        if not self.settings.consent.allows(step.name, step.reply.__name__):
-            raise Refused("consent")
+        exchange, step = self._asked(run, head)
         message = self._decoded(run, step, data)
         for told in head.get("void") or ():
             run.host.undo(self.settings.name, Exchange.of(told))
@@ -135,11 +131,30 @@ class SiteProcess:
         try:
             reply = self._served(run, step, exchange, message)
             noted = self.ledger.note(head, exchange, run.built.study.name, message, reply)
-        except (Refused, OSError):
+        except Exception:
             run.host.undo(self.settings.name, exchange)  # as if it had not been asked
             raise
         run.reply = {"ledger": noted}, reply.encode()
         return run.reply
+
+    def _asked(self, run: _Run, head: Mapping[str, Any]) -> tuple[Exchange, Step[Any, Any]]:
+        """The exchange and the step that are asked for, if this site takes part in such."""
+        try:
+            exchange = Exchange.of(head["exchange"])
+            step = step_of(run.built.study.method, exchange.step)
+        except (AttributeError, LookupError, TypeError, ValueError):
+            raise Refused("message") from None
+        if exchange.seed != run.built.study.seed:
+            raise Refused("message")
+        self._approved(head, exchange.round)
+        if not self.settings.consent.allows(step.name, step.reply.__name__):
+            raise Refused("consent")
+        return exchange, step
+
+    def _approved(self, head: Mapping[str, Any], round_: int) -> None:
+        path = self._approval(str(head["study"]))
+        if round_ > self.rounds(path, path.stat().st_mtime_ns):
+            raise Refused("rounds")
 
     def _served(self, run: _Run, step: Step[Any, Any], exchange: Exchange, message: Message) -> Message:
         reply = run.host.serve(self.settings.name, exchange, message)
@@ -186,6 +201,10 @@ class SiteProcess:
 
     def _approval(self, study: str) -> Path:
         return self.folder / "approved" / f"{study}.toml"
+
+    def _rounds(self, approval: Path, _written: int) -> int:
+        """How many rounds were approved; more can be, later."""
+        return int(tomllib.loads(approval.read_text(encoding="utf-8"))["rounds"])
 
     def _build(self, study: str) -> Built:
         path = self._approval(study)

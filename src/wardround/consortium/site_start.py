@@ -8,14 +8,20 @@ import os
 import signal
 import sys
 import threading
+import time
 from pathlib import Path
 
 from wardround.consortium.switchboard import say
-from wardround.engines.frames import DOOR, door_of
+from wardround.engines.frames import DOOR, door_of, shut, silence
 from wardround.engines.processes import WITH_PARENT, Programs, end_with_parent
 
 __all__ = ["main"]
 
+MINUTE = 60.0
+JOINING = ""
+CONNECTED = "connected to the coordinator"
+GONE = "the coordinator has not been heard of for a minute; waiting for it"
+ALONE = "not connected yet; is the coordinator running, and this kit in use nowhere else?"
 NAMES = {"process": "the site process", "client": "NVFlare's client"}
 
 
@@ -43,7 +49,8 @@ def main() -> None:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            sys.exit(f"{folder}: this site is running already")
+            sys.stderr.write(f"{folder}: this site is running already\n")
+            sys.exit(2)
 
         def died(program: str, code: int) -> None:
             say(f"{NAMES[program]} ended (code {code}); it is being started again")
@@ -51,12 +58,23 @@ def main() -> None:
         door = door_of(folder)
         with Programs(commands(folder, name), {DOOR: str(door)}, folder / "printed.txt", died) as programs:
             say(f"{name}: joining; what leaves is written to {folder / 'ledger' / 'site.jsonl'}")
-            while True:
+            door.with_name("heard").unlink(missing_ok=True)
+            began, last = time.monotonic(), JOINING
+            while not stop.is_set():
                 programs.look()
-                if stop.wait(0.2):
-                    break
+                if (now := _state(silence(door), time.monotonic() - began, last)) != last:
+                    say(now)
+                    last = now
+                stop.wait(0.2)
             say("stopping")
-        door.unlink(missing_ok=True)
+        shut(door)
+
+
+def _state(quiet: float | None, waited: float, last: str) -> str:
+    """What there is to say of the coordinator, which is heard of every few seconds unless a line is full."""
+    if quiet is not None:
+        return CONNECTED if quiet < MINUTE else GONE
+    return last if waited < MINUTE else ALONE
 
 
 if __name__ == "__main__":

@@ -48,7 +48,7 @@ class Consortium:
 
     def engine(self, built: Built, ledger: Ledger, out: Path) -> Remote:
         """The lines to the sites."""
-        remote = self.remote(built.study, out, manifest=built.manifest, ledger=ledger)
+        remote = self.remote(built.study, out, manifest=built.manifest, ledger=ledger, void=out / "void.json")
         ledger.run = remote.told["run"]
         return remote
 
@@ -121,7 +121,7 @@ def wait_for_sites(study: Study, out: Path, over: Consortium, wait: float, say: 
     last = ""
     try:
         while True:
-            found = remote.ready(over.names)
+            found = remote.ready(over.names, study.rounds)
             missing = {name: why for name, why in found.items() if why is not None}
             ready = len(found) - len(missing)
             if not missing:

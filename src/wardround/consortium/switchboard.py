@@ -20,8 +20,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from wardround.engines.flare_kits import Desk
-from wardround.engines.frames import DOOR, Line, door_of, listen
+from wardround.engines.flare_kits import Desk, place_stores
+from wardround.engines.frames import DOOR, Line, door_of, listen, shut
 from wardround.engines.processes import WITH_PARENT, Programs, end_with_parent
 
 __all__ = ["Switchboard", "main"]
@@ -57,6 +57,7 @@ class Switchboard:
         command = [sys.executable, "-m", "wardround.engines.flare", program, "-m", str(kit), "-s", "fed_server.json"]
         door = door_of(self.folder)
         server = listen(door)
+        place_stores(kit)
         threading.Thread(target=self._accept, args=(server,), daemon=True).start()
         with Programs(
             {"server": [*command, *settings]}, {DOOR: str(door)}, kit / "printed.txt", self._died
@@ -69,7 +70,7 @@ class Switchboard:
             say("stopping")
             self._forget()
         server.close()
-        door.unlink(missing_ok=True)
+        shut(door)
 
     def _died(self, _name: str, code: int) -> None:
         say(f"NVFlare's server ended (code {code}); it is being started again")
@@ -199,7 +200,8 @@ def main() -> None:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            sys.exit(f"{folder}: its coordinator is running already; see wardround status {folder}")
+            sys.stderr.write(f"{folder}: its coordinator is running already; see wardround status {folder}\n")
+            sys.exit(2)
         board = Switchboard(folder)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: board.stop.set())

@@ -69,7 +69,7 @@ class Counts(Message):
     """How the model did on a site's own examples, as numbers that add up over sites."""
 
     numbers: Weights = reveals(
-        "per class, how many of the site's examples the model got right and wrong, and the summed loss",
+        "by class or by score, how many of the site's examples the model got right and wrong, and the summed loss",
         like="counts",
         dtype=torch.float64,
     )

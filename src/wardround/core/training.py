@@ -69,8 +69,8 @@ class OwnPart(Private):
 
 
 def belongs(name: str, modules: Sequence[str]) -> bool:
-    """Whether a parameter lies in one of these modules."""
-    return any(name == module or name.startswith(f"{module}.") for module in modules)
+    """Whether a parameter lies in one of these modules; `all` names every one."""
+    return "all" in modules or any(name == module or name.startswith(f"{module}.") for module in modules)
 
 
 class Bench:

@@ -55,11 +55,16 @@ class BagReader(ABC):
         """Train and test."""
         return ("train", "test")
 
+    @property
+    def declared(self) -> tuple[str, ...]:
+        """`NA` and the relations, if they are known without reading."""
+        return (UNRELATED, *self.relations_told) if self.relations_told else ()
+
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """`NA` and the relations, of a named corpus or of the training split."""
-        if self.relations_told:
-            return (UNRELATED, *self.relations_told)
+        """`NA` and the relations, as told or of the training split."""
+        if self.declared:
+            return self.declared
         told = {row.labels[0] for row in self._training[0]}
         return (UNRELATED, *sorted(told - {UNRELATED}))
 
@@ -102,10 +107,17 @@ class BagFiles(BagReader):
 
     train: str
     test: str
+    relations: tuple[str, ...] = ()
+    """If given, all that there are; without it, those that occur in training."""
     language: str = ""
     encoding: str | None = None
     folder: str = ""
     """Where relative paths start; a study fills in its own folder."""
+
+    @property
+    def declared(self) -> tuple[str, ...]:
+        """`NA` and the relations, if the settings say which."""
+        return (UNRELATED, *self.relations) if self.relations else super().declared
 
     def path(self, split: str) -> Path:
         """The file of a split."""
@@ -185,7 +197,7 @@ class AlignedFiles(BagFiles):
     scope: Scope = "sentence"
 
     def _rows(self, split: str, problems: Problems) -> Iterator[Sentence]:
-        facts = self._facts(split, problems)
+        facts = self._facts(split, problems if split == "train" else Problems())  # what is odd in a `kb` is told once
         return align(self._notes(split, problems), facts, self._types, scope=self.scope, problems=problems)
 
     def _facts(self, split: str, problems: Problems) -> Facts:  # noqa: ARG002 -- for files with facts of their own

@@ -23,6 +23,7 @@ from wardround.corpora.options import Options
 from wardround.corpora.pairs import Placed, pairs
 from wardround.corpora.reading import DataError, Problems, digest, shown
 from wardround.corpora.sentences import sentences
+from wardround.corpora.tokens import tokenised
 
 __all__ = ["TASKS", "Finding", "Findings", "Survey", "check"]
 
@@ -30,8 +31,10 @@ Task = Literal["bags", "classification", "relation", "tagging"]
 TASKS: tuple[Task, ...] = ("bags", "classification", "relation", "tagging")
 
 MOST = 10_000  # findings of which the places are kept
-LOSES = re.compile(r"left out|skipped|dropped|ignored|taken from first to last|replaced by")
-HARMLESS = frozenset({"empty sentence, left out", "empty token, left out"})
+LOSES = re.compile(r"left out|skipped|dropped|ignored|taken from first to last|replaced by|entity longer")
+HARMLESS = frozenset(
+    {"empty sentence, left out", "empty token, left out", "invisible characters, left out of the word"}
+)
 REMEDIES = {
     "note without .ann, skipped": "copy its .ann beside it; an empty one says that there is nothing to mark",
     "row without text, skipped": "remove the row, or name the right column",
@@ -54,7 +57,11 @@ REMEDIES = {
     "repeated id": "give each document an id of its own",
     "same text with other annotations": "decide which is right",
     "document without a label, left out": "label or remove it",
-    "overlapping entity, left out": "tags cannot overlap; keep one of the two",
+    "overlapping entity, left out for a longer one": "tags cannot overlap; keep one of the two",
+    "span cuts a token, widened to it": "mark whole words, or look whether the wider span is as meant",
+    "entity without a token, left out": "remove it, or mark the word that is meant",
+    "entity longer than a sentence may be, cut": "raise longest in [task], or split it",
+    "sentence too long, cut": "raise longest in [task], or cut it at a better place",
 }
 
 
@@ -199,16 +206,26 @@ def _suits(placed: Placed, task: Task | None, findings: Findings) -> None:
     if task == "classification" and not document.labels:
         findings.note("document without a label, left out", placed.path, placed.line or 1)
     elif task == "tagging":
-        reach = 0
-        for entity in sorted(document.entities, key=lambda entity: (entity.start, -entity.end)):
-            if entity.start < reach:
-                findings.note("overlapping entity, left out", placed.path, placed.line_at(entity.start))
-            reach = max(reach, entity.end)
+        chinese = (document.language or language(document.text)) == "zh"
+        for _ in tokenised(document, _Within(placed, findings), unit="characters" if chinese else "words"):
+            pass
     elif task == "relation":
         types = {entity.id: entity.type for entity in document.entities}
         allowed = {(types[relation.head], types[relation.tail]) for relation in document.relations}
         for _ in pairs(placed, allowed, "", problems=findings):
             pass
+
+
+class _Within(Problems):
+    """Problems of a document, told with its file and line."""
+
+    def __init__(self, placed: Placed, findings: Findings) -> None:
+        super().__init__()
+        self.placed, self.findings = placed, findings
+
+    def at(self, kind: str, place: str, offset: int = 0) -> None:  # noqa: ARG002 -- an id says less than a line
+        """One more of this kind."""
+        self.findings.note(kind, self.placed.path, self.placed.line_at(offset))
 
 
 def _wanting(survey: Survey, task: Task | None) -> Iterator[tuple[str, str]]:

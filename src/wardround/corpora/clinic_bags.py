@@ -5,6 +5,8 @@
     hospitals = 20
     sentences = 400        # per hospital
     expression = 0.3       # the share that truly expresses its fact: the rest is noise
+    background = 1         # noise says nothing that would give the relation away
+    unrelated = 0.7        # of the bags; most pairs that texts name together have no fact
 
 The settings are those of `clinic` with `kind = "distant"`. All hospitals talk about the same facts, so a bag grows with
 their number of sentences; test sentences are of other facts than training sentences.
@@ -13,10 +15,11 @@ their number of sentences; test sentences are of other facts than training sente
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from wardround.corpora.bag_files import BagReader
 from wardround.corpora.clinic import Clinic
-from wardround.corpora.clinic.words import Language
+from wardround.corpora.clinic.settings import Distant, shared
 from wardround.corpora.facts import Facts, Sentence, sentence
 from wardround.corpora.reading import Problems
 
@@ -24,30 +27,20 @@ __all__ = ["ClinicBags"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClinicBags(BagReader):
+class ClinicBags(Distant, BagReader):
     """Settings of the hospitals, and their sentences; each hospital is a source."""
 
-    hospitals: int = 5
     sentences: int = 200
     """Training sentences per hospital."""
     test_sentences: int = 50
-    language: Language = "en"
-    heterogeneity: float = 0.5
-    noise: float = 0.1
-    expression: float = 0.6
-    bag_size: float = 3.0
-    seed: int = 0
 
     def __post_init__(self) -> None:
         _ = self._clinic  # whose checks are ours
 
     @cached_property
     def _clinic(self) -> Clinic:
-        return Clinic(
-            hospitals=self.hospitals, documents=self.sentences, test_documents=self.test_sentences,
-            language=self.language, kind="distant", heterogeneity=self.heterogeneity, noise=self.noise,
-            expression=self.expression, bag_size=self.bag_size, seed=self.seed,
-        )  # fmt: skip
+        sizes: dict[str, Any] = {"documents": self.sentences, "test_documents": self.test_sentences}
+        return Clinic(kind="distant", **sizes, **shared(self, Distant))
 
     @cached_property
     def labels(self) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from wardround.corpora.clinic import RELATIONS, Clinic
-from wardround.corpora.clinic.words import Language
+from wardround.corpora.clinic.settings import Hospitals, shared
 from wardround.corpora.document import Document
 from wardround.corpora.pairs import Placed, pairs, read_pairs
 from wardround.corpora.reading import Problems
@@ -29,32 +29,24 @@ TYPES = frozenset({("treatment", "problem"), ("test", "problem"), ("problem", "p
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClinicPairs:
+class ClinicPairs(Hospitals):
     """Settings of the hospitals, and the pairs in their notes."""
 
     splits: ClassVar[tuple[str, ...]] = ("train", "test")
 
-    hospitals: int = 5
     notes: int = 200
     """Training notes per hospital."""
     test_notes: int = 50
-    language: Language = "en"
-    heterogeneity: float = 0.5
-    noise: float = 0.1
     none: str = "none"
     """The label of pairs without a relation; if empty, these are left out."""
     dedupe: bool = False
-    seed: int = 0
 
     def __post_init__(self) -> None:
         _ = self._clinic  # whose checks are ours
 
     @cached_property
     def _clinic(self) -> Clinic:
-        return Clinic(
-            hospitals=self.hospitals, documents=self.notes, test_documents=self.test_notes,
-            language=self.language, heterogeneity=self.heterogeneity, noise=self.noise, seed=self.seed,
-        )  # fmt: skip
+        return Clinic(documents=self.notes, test_documents=self.test_notes, **shared(self, Hospitals))
 
     @property
     def labels(self) -> tuple[str, ...]:

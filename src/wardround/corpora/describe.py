@@ -34,6 +34,8 @@ def describe(sites: Sites, task: Any = None) -> dict[str, Any]:
     for name in sites.names:
         splits: dict[str, Raw] = dict(zip(("train", "test"), sites.raw(name), strict=True))
         found[name] = {split: labels(raw) for split, raw in splits.items()}
+        if not len(splits["train"]):
+            odd.at("site without training examples", name)
         for split, raw in splits.items():
             whole.update(raw.digest())
             shared.look(name, split, raw)

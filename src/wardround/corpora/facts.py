@@ -4,8 +4,8 @@
     known.relations("D009270", "D007022")          # ("CID",), or ("NA",) if nothing is known of the pair
 
 A file of facts has the columns `head`, `relation` and `tail`, or just these three without names, between tabs.
-What is odd in it is counted: repeated facts, a pair that is both related and `NA` (it counts as related), relations
-that the study does not have (left out).
+What is odd in it is counted: repeated facts, a pair that is both related and `NA` (it counts as related) or related in
+several ways, relations that the study does not have (left out), and those that the study has and no fact.
 
 A fact's number is a hash of its three parts, the same at all sites without a list that they would have to agree on.
 It hides nothing: whoever has the public ids can work it out.
@@ -115,10 +115,16 @@ def read_facts(path: Path, relations: Collection[str] = (), problems: Problems |
             kept[fact] = line
     if not kept:
         raise DataError(path, None, "no facts", "write head, relation and tail between tabs, one fact per line")
-    related = {(fact.head, fact.tail) for fact in kept if fact.relation != UNRELATED}
-    for fact, line in kept.items():
-        if fact.relation == UNRELATED and (fact.head, fact.tail) in related:
-            found.note("pair both related and NA, taken as related", path, line)
+    for relation in sorted({*relations} - {fact.relation for fact in kept}):
+        found.at("relation asked for of which there is no fact", relation)
+    first: dict[tuple[str, str], Fact] = {}
+    for fact in sorted(kept, key=lambda fact: fact.relation == UNRELATED):  # stable
+        if first.setdefault((fact.head, fact.tail), fact) == fact:
+            continue
+        if fact.relation == UNRELATED:
+            found.note("pair both related and NA, taken as related", path, kept[fact])
+        else:
+            found.note("another relation of the same pair, a bag of its own", path, kept[fact])
     return Facts(kept)
 
 

@@ -83,8 +83,8 @@ class Problems:
         """One more of this kind; `kind` is a fixed phrase and never holds text from the file."""
         self.at(kind, f"{Path(path).name}:{line}")
 
-    def at(self, kind: str, place: str) -> None:
-        """The same, where the place is a document's id."""
+    def at(self, kind: str, place: str, offset: int = 0) -> None:  # noqa: ARG002 -- for whoever knows a document's lines
+        """The same, where the place is a document's id and a character of its text."""
         self.counts[kind] += 1
         places = self.places.setdefault(kind, [])
         if len(places) < PLACES:

@@ -18,7 +18,7 @@ from wardround.corpora.partition import IntArray
 from wardround.corpora.reading import DataError, Problems, digest
 from wardround.corpora.tables import Column, Table
 
-__all__ = ["AsCorpus", "Files", "Reader", "Texts", "found_path"]
+__all__ = ["AsCorpus", "Elsewhere", "Files", "Reader", "Texts", "found_path"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,6 +140,20 @@ class AsCorpus:
     def pool(self) -> tuple[Texts, Texts]:
         """All documents, without going by source."""
         return self.split("train"), self.split("test")
+
+
+class Elsewhere(AsCorpus):
+    """A reader whose texts are at the sites: what a study alone says of them, and not a line of a file."""
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """The labels that the study declares."""
+        declared = getattr(self.reader, "declared", None)
+        return tuple(self.reader.labels if declared is None else declared)
+
+    def split(self, split: str) -> Texts:  # noqa: ARG002 -- none has any
+        """No documents."""
+        return Texts(())
 
 
 def found_path(text: str, folder: str = "") -> Path:

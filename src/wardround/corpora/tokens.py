@@ -5,7 +5,8 @@
 1. A document of one line and at most `longest` tokens is one sentence; others are cut by the rules of `sentences`.
    What is still longer than `longest` is cut at that many tokens, before an entity rather than in it.
 2. Tokens are words and single marks, or single characters with Latin words and numbers whole (Chinese). Invisible
-   characters (zero-width, soft hyphens) belong to their word and are not part of its form.
+   characters (zero-width, soft hyphens) belong to their word and are not part of its form. Models that spell words
+   look at the first `LETTERS` characters; longer words are counted.
 3. A span that cuts a token is widened to it.
 4. Tags cannot overlap: of overlapping entities the longest stays, of equal ones the first; the others are left out.
    (Readers take discontinuous entities from their first to their last character.)
@@ -22,9 +23,10 @@ from wardround.corpora.segment import plain
 from wardround.corpora.sentences import sentences
 from wardround.corpora.tags import Span
 
-__all__ = ["Sentence", "Unit", "tokenised"]
+__all__ = ["LETTERS", "Sentence", "Unit", "tokenised"]
 
 Unit = Literal["words", "characters"]
+LETTERS = 30
 INVISIBLE = "\u00ad\u200b-\u200f\u2060\ufeff"
 PATTERNS: dict[str, re.Pattern[str]] = {
     "words": re.compile(rf"[\w{INVISIBLE}]+|[^\w\s]"),
@@ -64,7 +66,9 @@ def _places(document: Document, unit: Unit, problems: Problems) -> list[tuple[in
     for match in PATTERNS[unit].finditer(document.text):
         form = plain(match[0])
         if len(form) < len(match[0]) and re.search(f"[{INVISIBLE}]", match[0]):
-            problems.at("invisible characters, left out of the word", document.id)
+            problems.at("invisible characters, left out of the word", document.id, match.start())
+        if len(form) > LETTERS:
+            problems.at(f"word of more than {LETTERS} characters, spelt only so far", document.id, match.start())
         if form:
             found.append(match.span())
     return found
@@ -82,10 +86,10 @@ def _snapped(document: Document, places: list[tuple[int, int]], problems: Proble
         while last < len(places) and places[last][0] < entity.end:
             last += 1
         if last == first:
-            problems.at("entity without a token, left out", document.id)
+            problems.at("entity without a token, left out", document.id, entity.start)
             continue
         if places[first][0] < entity.start or places[last - 1][1] > entity.end:
-            problems.at("span cuts a token, widened to it", document.id)
+            problems.at("span cuts a token, widened to it", document.id, entity.start)
         found.append(((entity.type, first, last), entity))
     return found
 
@@ -95,14 +99,14 @@ def _apart(found: list[tuple[Span, Entity]], document: Document, problems: Probl
     taken: set[int] = set()
     kept: list[Span] = []
     seen: set[Span] = set()
-    for span, _ in sorted(found, key=lambda item: (item[0][1] - item[0][2], item[0][1], item[0][0])):
+    for span, entity in sorted(found, key=lambda item: (item[0][1] - item[0][2], item[0][1], item[0][0])):
         if span in seen:
-            problems.at("entity stands twice, the first taken", document.id)
+            problems.at("entity stands twice, the first taken", document.id, entity.start)
         elif taken.isdisjoint(range(span[1], span[2])):
             taken.update(range(span[1], span[2]))
             kept.append(span)
         else:
-            problems.at("overlapping entity, left out for a longer one", document.id)
+            problems.at("overlapping entity, left out for a longer one", document.id, entity.start)
         seen.add(span)
     return sorted(kept, key=lambda span: span[1])
 
@@ -122,8 +126,8 @@ def _sizes(
             limit = first + longest
             before = next((start for _, start, end in spans if first < start < limit < end), limit)
             if any(start < before < end for _, start, end in spans):
-                problems.at("entity longer than a sentence may be, cut", document.id)
-            problems.at("sentence too long, cut", document.id)
+                problems.at("entity longer than a sentence may be, cut", document.id, places[before][0])
+            problems.at("sentence too long, cut", document.id, places[before][0])
             yield before - first
             first = before
         if cut > first:

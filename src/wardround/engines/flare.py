@@ -1,5 +1,7 @@
 """NVFlare as the wire: a pipe at the coordinator, a door at each site, and nothing of ours in between.
 
+The one file that imports NVFlare; what kits and jobs say in words is in `flare_kits`.
+
     study ── run loop ── Pipe (NVFlare's server job) ══ mutual TLS ══ Door (NVFlare's client job) ── site process
 
 Rules of this file:
@@ -10,31 +12,39 @@ Rules of this file:
 3. Messages are pushed (auxiliary requests), not fetched by polling: an exchange takes as long as its bytes.
 4. A door answers with the site process's frame or with one of our codes: no exception text travels.
 5. No torch here: NVFlare's processes stay small.
+6. Every NVFlare process, jobs included, is started through `main` and ends when the one that started it does.
 """
 
+import contextlib
+import io
+import logging
 import os
 import runpy
 import selectors
+import shlex
 import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
 from nvflare.apis.event_type import EventType
 from nvflare.apis.executor import Executor
-from nvflare.apis.fl_constant import ReturnCode
+from nvflare.apis.fl_constant import FLContextKey, ReturnCode
 from nvflare.apis.fl_context import FLContext
 from nvflare.apis.impl.controller import Controller
+from nvflare.apis.job_launcher_spec import JobProcessArgs
 from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.apis.signal import Signal
+from nvflare.app_common.job_launcher.process_launcher import ProcessJobLauncher
+from nvflare.utils.job_launcher_utils import get_client_job_args, get_server_job_args
 
-from wardround.engines.frames import DOOR, Line, dial
-from wardround.engines.processes import end_with_parent
+from wardround.engines.frames import DOOR, Line, dial, heard
+from wardround.engines.processes import end_soon_after_parent
 
-__all__ = ["Door", "Pipe"]
+__all__ = ["Door", "Launcher", "Pipe", "provision", "quiet", "session"]
 
 TOPIC = "wardround"
 PING_SECONDS = 3.0
@@ -167,6 +177,7 @@ class Door(Executor):  # type: ignore[misc]  # NVFlare has no types
     def answer(self, topic: str, request: Shareable, fl_ctx: FLContext) -> Shareable:  # noqa: ARG002
         """The site process's answer, or a code; a process that dies over a message is asked once more."""
         head, data = dict(request["head"]), bytes(request["data"])
+        heard(Path(os.environ[DOOR]))
         if "ping" in head:
             return _reply({}, b"")
         end = time.monotonic() + float(head["seconds"])
@@ -191,12 +202,58 @@ def _reply(head: dict[str, Any], data: bytes) -> Shareable:
     return reply
 
 
+# programs
+
+
+class Launcher(ProcessJobLauncher):  # type: ignore[misc]  # NVFlare has no types
+    """Starts job processes through `main`; NVFlare's own would outlive a parent that dies while they import."""
+
+    def get_command(self, job_meta: Mapping[str, Any], fl_ctx: FLContext) -> str:  # noqa: ARG002
+        """The command of a job process; credentials are no part of it, but of its environment."""
+        told = fl_ctx.get_prop(FLContextKey.JOB_PROCESS_ARGS)
+        names = dict.fromkeys((*get_client_job_args(False, False), *get_server_job_args(False, False)))
+        words = [sys.executable, "-m", "wardround.engines.flare", told[JobProcessArgs.EXE_MODULE][1]]
+        words += [str(word) for name in names if name in told for word in told[name]]
+        option, settings = told[JobProcessArgs.OPTIONS]
+        return shlex.join([*words, option, *settings.split()])
+
+
 def main() -> None:
     """Run one of NVFlare's own programs: it ends with the process that started it."""
     program, *arguments = sys.argv[1:]
-    end_with_parent()
+    end_soon_after_parent()
     sys.argv = [program, *arguments]
     runpy.run_module(program, run_name="__main__", alter_sys=True)
+
+
+# provisioning and the coordinator's session: slow to import, and nothing for job processes
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """NVFlare prints; our users read our messages."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        yield
+
+
+def provision(folder: Path, project: dict[str, Any]) -> Path:
+    """Have NVFlare make the certificates and kits of a project; where they are."""
+    from nvflare.lighter.prov_utils import prepare_builders  # noqa: PLC0415
+    from nvflare.lighter.provision import prepare_project  # noqa: PLC0415
+    from nvflare.lighter.provisioner import Provisioner  # noqa: PLC0415
+
+    with quiet():
+        Provisioner(str(folder), prepare_builders(project), None).provision(prepare_project(project))
+    return folder / str(project["name"]) / "prod_00"
+
+
+def session(user: str, kit: Path, timeout: float) -> Any:
+    """The session of an administrator with NVFlare's server."""
+    from nvflare.fuel.flare_api.flare_api import new_secure_session  # noqa: PLC0415
+
+    logging.disable(logging.CRITICAL)
+    with quiet():
+        return new_secure_session(user, str(kit), timeout=timeout)
 
 
 if __name__ == "__main__":

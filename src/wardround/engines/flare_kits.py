@@ -6,31 +6,28 @@
 
 What differs from NVFlare's defaults: only our own two classes may be named by a job (`class_allow_list`), and a job
 that carries code is refused (`byoc`); no site log is streamed to the server; jobs and snapshots are stored below the
-given folder, not in the system's temporary one; one port; certificates for as long as asked.
+given folder, not in the system's temporary one; one port; certificates for as long as asked; job processes end with
+the process that started them. NVFlare itself is asked through `flare`, and imported when it is needed.
 """
 
-import contextlib
-import io
 import json
-import logging
 import shutil
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["ADMIN", "Desk", "make_kits"]
+__all__ = ["ADMIN", "Desk", "make_kits", "place_stores"]
 
 ADMIN = "coordinator@wardround.local"
-ALLOWED = ["wardround.engines.flare."]
+ALLOWED = ["wardround.engines.flare.Door", "wardround.engines.flare.Pipe"]
+LAUNCHER = {"id": "process_launcher", "path": "wardround.engines.flare.Launcher", "args": {}}
 DEFAULT = ".default"
 
 
 def make_kits(folder: Path, name: str, sites: Sequence[str], host: str, port: int, days: int = 360) -> None:
     """Provision a consortium: the root's key stays in `folder/root`, each kit is a folder of its own."""
-    from nvflare.lighter.prov_utils import prepare_builders  # noqa: PLC0415 -- slow, and not for job processes
-    from nvflare.lighter.provision import prepare_project  # noqa: PLC0415
-    from nvflare.lighter.provisioner import Provisioner  # noqa: PLC0415
+    from wardround.engines.flare import provision  # noqa: PLC0415 -- an extra
 
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     server = {
@@ -49,9 +46,8 @@ def make_kits(folder: Path, name: str, sites: Sequence[str], host: str, port: in
         {"path": "nvflare.lighter.impl.signature.SignatureBuilder", "args": {}},
     ]
     project = {"api_version": 3, "name": name, "participants": [server, *people, admin], "builders": builders}
-    with tempfile.TemporaryDirectory(dir=folder) as work, _quiet():
-        Provisioner(work, prepare_builders(project), None).provision(prepare_project(project))
-        made = Path(work) / name / "prod_00"
+    with tempfile.TemporaryDirectory(dir=folder) as work:
+        made = provision(Path(work), project)
         _move(made / "coordinator", folder / "server")
         _move(made / ADMIN, folder / "admin")
         for site in sites:
@@ -62,6 +58,8 @@ def make_kits(folder: Path, name: str, sites: Sequence[str], host: str, port: in
         _harden_site(folder / "sites" / site)
     for path in (folder / "root", *folder.rglob("startup")):
         path.chmod(0o700)
+    for path in (folder / "root").iterdir():
+        path.chmod(0o600)
 
 
 def _move(source: Path, target: Path) -> None:
@@ -74,18 +72,26 @@ def _harden_server(kit: Path) -> None:
     told = json.loads((local / f"resources.json{DEFAULT}").read_text(encoding="utf-8"))
     told["class_allow_list"] = ALLOWED
     told["servers"][0] |= {"heart_beat_timeout": 30, "download_job_url": ""}
-    told["snapshot_persistor"]["args"]["storage"]["args"]["root_dir"] = str(kit / "store" / "snapshots")
     kept = []
     for component in told["components"]:
         if component["id"] == "job_scheduler":
             component["args"] = {"max_jobs": 1000, "min_schedule_interval": 1.0, "max_schedule_interval": 5.0}
-        if component["id"] == "job_manager":
-            component["args"]["uri_root"] = str(kit / "store" / "jobs")
-        if component["id"] != "log_receiver":
+        if component["id"] not in ("log_receiver", LAUNCHER["id"]):
             kept.append(component)
-    told["components"] = kept
+    told["components"] = [*kept, LAUNCHER]
     _write(local / "resources.json", told)
+    place_stores(kit)
     _common(local)
+
+
+def place_stores(kit: Path) -> None:
+    """Tell NVFlare's server where its stores are, which must be a whole path: below its kit, wherever that is now."""
+    path, store = kit / "local" / "resources.json", kit.resolve() / "store"
+    told = json.loads(path.read_text(encoding="utf-8"))
+    told["snapshot_persistor"]["args"]["storage"]["args"]["root_dir"] = str(store / "snapshots")
+    manager = next(component for component in told["components"] if component["id"] == "job_manager")
+    manager["args"]["uri_root"] = str(store / "jobs")
+    _write(path, told)
 
 
 def _harden_site(kit: Path) -> None:
@@ -93,7 +99,8 @@ def _harden_site(kit: Path) -> None:
     told = json.loads((local / f"resources.json{DEFAULT}").read_text(encoding="utf-8"))
     told["class_allow_list"] = ALLOWED
     told["allow_log_streaming"] = False
-    told["components"] = [component for component in told["components"] if component["id"] != "site_log_streamer"]
+    ours = ("site_log_streamer", LAUNCHER["id"])
+    told["components"] = [*(part for part in told["components"] if part["id"] not in ours), LAUNCHER]
     _write(local / "resources.json", told)
     _common(local)
 
@@ -117,36 +124,27 @@ def _write(path: Path, told: Any) -> None:
     path.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
 
 
-@contextlib.contextmanager
-def _quiet() -> Any:
-    """NVFlare prints; our users read our messages."""
-    with contextlib.redirect_stdout(io.StringIO()):
-        yield
-
-
 class Desk:
     """The coordinator's own connection to NVFlare's server: who is there, and jobs."""
 
     def __init__(self, kit: Path, timeout: float = 10.0) -> None:
-        from nvflare.fuel.flare_api.flare_api import new_secure_session  # noqa: PLC0415 -- slow
+        from wardround.engines.flare import quiet, session  # noqa: PLC0415 -- an extra
 
-        logging.disable(logging.CRITICAL)
-        with _quiet():
-            self.session = new_secure_session(ADMIN, str(kit), timeout=timeout)
+        self.session, self.quiet = session(ADMIN, kit, timeout), quiet
 
     def connected(self) -> list[str]:
         """The sites whose NVFlare client has registered."""
-        with _quiet():
+        with self.quiet():
             return sorted(client.name for client in self.session.get_system_info().client_info)
 
     def jobs(self) -> dict[str, str]:
         """The status of each job, by its id."""
-        with _quiet():
+        with self.quiet():
             return {job["job_id"]: job["status"] for job in self.session.list_jobs()}
 
     def start(self, site: str) -> str:
         """Submit the job of a pipe to this site; its id."""
-        with tempfile.TemporaryDirectory() as folder, _quiet():
+        with tempfile.TemporaryDirectory() as folder, self.quiet():
             job = Path(folder) / f"wardround-{site}"
             config = job / "app" / "config"
             config.mkdir(parents=True)
@@ -157,12 +155,12 @@ class Desk:
 
     def end(self, job: str) -> None:
         """End a job."""
-        with _quiet():
+        with self.quiet():
             self.session.abort_job(job)
 
     def close(self) -> None:
         """Log out."""
-        with _quiet():
+        with self.quiet():
             self.session.close()
 
 

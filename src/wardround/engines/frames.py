@@ -16,12 +16,15 @@ import os
 import socket
 import struct
 import tempfile
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Self
 
-__all__ = ["DOOR", "AccessError", "Line", "dial", "door_of", "listen", "read_frame", "write_frame"]
+__all__ = [
+    "DOOR", "AccessError", "Line", "dial", "door_of", "heard", "listen", "read_frame", "shut", "silence", "write_frame",
+]  # fmt: skip
 
 DOOR = "WARDROUND_DOOR"
 """The environment variable that tells NVFlare's processes where our socket is."""
@@ -138,6 +141,28 @@ def listen(path: Path) -> socket.socket:
     path.chmod(0o600)
     server.listen(64)
     return server
+
+
+def shut(path: Path) -> None:
+    """Leave nothing of a door behind."""
+    with suppress(OSError):
+        for left in (path, path.with_name("heard")):
+            left.unlink(missing_ok=True)
+        path.parent.rmdir()
+
+
+def heard(door: Path) -> None:
+    """Leave a mark beside a site's door that its coordinator has been heard of."""
+    with suppress(OSError):
+        door.with_name("heard").touch()
+
+
+def silence(door: Path) -> float | None:
+    """For how many seconds it has not; None if it never was."""
+    try:
+        return time.time() - door.with_name("heard").stat().st_mtime
+    except OSError:
+        return None
 
 
 def dial(path: Path, timeout: float | None = None) -> Line:

@@ -10,19 +10,21 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Self
 
-__all__ = ["WITH_PARENT", "Programs", "descendants", "end_with_parent"]
+__all__ = ["WITH_PARENT", "Programs", "descendants", "end_soon_after_parent", "end_with_parent"]
 
 WITH_PARENT = "WARDROUND_WITH_PARENT"
 """Set in the environment by who wants a coordinator or a site to end when he does: a rehearsal, a test."""
 PARENT = "WARDROUND_PARENT"
 PATIENCE = 8.0  # what NVFlare needs to end in good order
 PAUSES = (0.2, 1.0, 5.0, 15.0, 30.0)  # before a program that keeps dying is started again
+LOOK_SECONDS = 0.3
 STEADY = 60.0  # seconds after which a program counts as one that does not
 
 
@@ -30,8 +32,30 @@ def end_with_parent() -> None:
     """Ask the kernel to end this process when its parent ends, however that ends."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-        if int(os.environ.get(PARENT, os.getppid())) != os.getppid():  # it has ended before we could ask
+        if _orphan(os.environ.get(PARENT)):  # it has ended before we could ask
             sys.exit(1)
+
+
+def end_soon_after_parent() -> None:
+    """Look again and again whether the parent is still there; programs that this one starts can do the same.
+
+    The kernel takes the thread that started a process for its parent, and NVFlare starts jobs in passing threads.
+    """
+    parent = os.environ.get(PARENT, str(os.getppid()))
+    if _orphan(parent):
+        sys.exit(1)
+
+    def look() -> None:
+        while not _orphan(parent):
+            time.sleep(LOOK_SECONDS)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    threading.Thread(target=look, daemon=True).start()
+    os.environ[PARENT] = str(os.getpid())
+
+
+def _orphan(parent: str | None) -> bool:
+    return parent is not None and int(parent) != os.getppid()
 
 
 def descendants(pid: int) -> list[int]:

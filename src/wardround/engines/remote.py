@@ -5,10 +5,12 @@ Rules of this file:
 2. A pipe that breaks is asked for again, and the same ask sent again: a site answers the same ask with the same
    reply. So a killed process in between costs seconds, and no site its place in the round.
 3. What a site may say besides its message is one of the codes below; the words for it are ours.
-4. A site hears which of its replies did not arrive, and forgets what it kept then: it was not in that round.
+4. A site hears which of its replies did not arrive, and forgets what it kept then: it was not in that round. Which
+   these are outlives this process, in a file beside the checkpoints, written before the round is over.
 5. Nothing waits without end: an exchange has a deadline, and a site that is away has less than that.
 """
 
+import json
 import queue
 import secrets
 import socket
@@ -22,6 +24,7 @@ from typing import Any, Literal, TypeVar
 
 from wardround import __version__
 from wardround.core.cohort import Fault
+from wardround.core.files import write
 from wardround.core.manifest import Manifest
 from wardround.core.method import Step
 from wardround.core.record import DecodeError, Message, decode
@@ -37,6 +40,7 @@ Code = Literal["failed", "refused", "invalid", "late", "lost"]
 PATIENCE = 60.0  # what a new job needs, and a client that is started again
 AWAY = 1.0  # what a site gets that was away the last time
 SLACK = 2.0
+UNCERTAIN = ("died", "late", "lost", "replayed")  # what the site did before, nobody knows
 
 CODES: dict[str, tuple[Code, str]] = {
     "absent": ("lost", "it is not connected"),
@@ -50,6 +54,7 @@ CODES: dict[str, tuple[Code, str]] = {
     "message": ("invalid", "the message that it received does not fit the study"),
     "result": ("invalid", "its result does not fit the study (NaN, shape or count), and it sent nothing"),
     "replayed": ("invalid", "it answered another message than the one it was sent"),
+    "rounds": ("refused", "it has approved fewer rounds of this study; there: wardround site approve"),
     "stale": ("refused", "the message is of an exchange that is over"),
     "study": ("refused", "it has not approved this study; there: wardround site approve"),
     "version": ("refused", "it runs another version of wardround"),
@@ -70,13 +75,15 @@ class Remote:
         ledger: Ledger | None = None,
         deadline: float = 3600.0,
         patience: float = PATIENCE,
+        void: Path | None = None,
     ) -> None:
         self.door, self.manifest, self.ledger = door, manifest, ledger
         self.deadline, self.patience = deadline, patience
         self.told = {"version": __version__, "study": study, "run": run}
         self.lines: dict[str, Line] = {}
         self.away: set[str] = set()
-        self.void: dict[str, list[dict[str, Any]]] = {}
+        self.file = void
+        self.void: dict[str, list[dict[str, Any]]] = json.loads(void.read_bytes()) if void and void.exists() else {}
         """Exchanges of which each site's reply did not arrive: what it kept in them does not count."""
 
     def deliver(
@@ -95,11 +102,16 @@ class Remote:
             threading.Thread(target=one, args=(name, encoded[id(message)]), daemon=True).start()
         for _ in messages:
             name, said, data = replies.get()
-            if said.get("fault") in ("late", "lost"):
-                self.void.setdefault(name, []).append(head["exchange"])
-            elif "fault" not in said:
-                self.void.pop(name, None)  # it has heard
+            if said.get("fault") in UNCERTAIN:
+                self._note({**self.void, name: [*self.void.get(name, []), head["exchange"]]})
+            elif "fault" not in said and name in self.void:  # it has heard
+                self._note({site: told for site, told in self.void.items() if site != name})
             yield name, self._reply(step, name, said, data)
+
+    def _note(self, void: dict[str, list[dict[str, Any]]]) -> None:
+        self.void = void
+        if self.file is not None:
+            write(self.file, (json.dumps(void) + "\n").encode())
 
     def _reply(self, step: Step[Any, R], name: str, said: Mapping[str, Any], data: bytes) -> R | Fault:
         if "fault" in said:
@@ -111,12 +123,12 @@ class Remote:
         except DecodeError as error:
             return Fault("invalid", str(error))
 
-    def ready(self, names: Iterable[str], seconds: float = 20.0) -> dict[str, Fault | None]:
-        """Whether each site would take part now: None, or why not."""
+    def ready(self, names: Iterable[str], rounds: int, seconds: float = 20.0) -> dict[str, Fault | None]:
+        """Whether each site would take part in so many rounds, from now on: None, or why not."""
         found: dict[str, Fault | None] = {}
 
         def one(name: str) -> None:
-            said, _ = self._ask(name, {"hello": True}, b"", seconds, patience=0.0)
+            said, _ = self._ask(name, {"hello": True, "rounds": rounds}, b"", seconds, patience=0.0)
             found[name] = fault(said) if "fault" in said else None
 
         threads = [threading.Thread(target=one, args=(name,), daemon=True) for name in names]

@@ -6,6 +6,10 @@ Sui et al., "FedED: Federated Learning via Ensemble Distillation for Medical Rel
     server: q = softmax(mean_k log p_k / τ)                      (eqs. 4–5, as the text has them)
             one pass over D_v by CE + KL(q ‖ p)                  (eq. 6; p at temperature 1, no τ²)
 
+How well teacher and student know the labels of D_v is in the run's journal, as `noted.public` of each round: a
+student that knows them by heart has nothing to learn from votes on them. `labels` and `student_lr` keep it from that;
+neither is the paper's.
+
 A site's vote on an example is log p_c − log p_C for every class but the last: a softmax needs no more. With 8 bits
 each is a whole number on a grid that all know, from −8 to 8 (with 16, from −64 to 64): classes less likely than e^−8
 times the likeliest count as that, so the order of the likely ones survives, and no site has a veto. Whole numbers add
@@ -61,6 +65,10 @@ class FedED(LocalTraining, Method[Global]):
     """Per number that a site sends; 32 is as the model computes it."""
     passes: Annotated[int, Ge(1)] = 1
     """Over the public examples, in each round."""
+    labels: Annotated[float, Ge(0)] = 1.0
+    """Weight of the public examples' own labels beside the teacher; 0 learns from the sites alone (eq. 6 has 1)."""
+    student_lr: Annotated[float, Gt(0)] | None = None
+    """Learning rate at the coordinator's desk; if not given, the sites'."""
 
     def start(self, weights: Weights, cohort: Cohort) -> Global:  # noqa: ARG002
         """The initial model."""
@@ -70,20 +78,19 @@ class FedED(LocalTraining, Method[Global]):
         """One pass over the public examples, towards their labels and the sites' mean vote."""
         total = cohort.total(self.teach, state)
         q = self.taught(total.votes, len(cohort.present)).to(state.weights.flat.dtype)
-        own = replace(self, epochs=self.passes, steps=0)
-        loss = distilled(cast("ClassTask", cohort.hub.task), q)
-        return Global(own.train(cohort.hub, state.weights, loss=loss).weights)
+        own = replace(self, epochs=self.passes, steps=0, lr=self.student_lr or self.lr)
+        task = cast("ClassTask", cohort.hub.task)
+        loss = distilled(task, q, self.labels)
+        student = own.train(cohort.hub, state.weights, loss=loss).weights
+        labels = outputs(cohort.hub, student, cast("Examples", cohort.hub.data.public), lambda _, b: task.targets(b))
+        said = {"teacher": q.log(), "student": judged(cohort.hub, student)}
+        cohort.noted["public"] = {name: fitting(scores, labels) for name, scores in said.items()}
+        return Global(student)
 
     @on_site
     def teach(self, model: Global, site: Site) -> Vote:
         """Train on the site's own examples, then judge the public ones."""
-        task = cast("ClassTask", site.task)
-        trained = self.train(site, model.weights).weights
-
-        def scores(model: nn.Module, batch: Batch) -> Tensor:
-            return task.scores(model, task.features(model, batch))
-
-        return Vote(self.voted(outputs(site, trained, cast("Examples", site.data.public), scores)))
+        return Vote(self.voted(judged(site, self.train(site, model.weights).weights)))
 
     def voted(self, scores: Tensor) -> Tensor:
         """The votes that say what these scores (examples, classes) say, with one class less."""
@@ -122,12 +129,28 @@ class FedED(LocalTraining, Method[Global]):
         return {"votes": GRIDS[self.bits][0]} if self.bits in GRIDS else {}
 
 
-def distilled(task: ClassTask, teacher: Tensor) -> Loss:
-    """Cross-entropy and the divergence from the teacher's probabilities (examples, classes)."""
+def distilled(task: ClassTask, teacher: Tensor, labels: float = 1.0) -> Loss:
+    """Cross-entropy of that weight, and the divergence from the teacher's probabilities (examples, classes)."""
 
     def loss(model: nn.Module, batch: Batch) -> Tensor:
         logs = task.scores(model, task.features(model, batch)).log_softmax(-1)  # (B, classes)
         entropy = functional.nll_loss(logs, task.targets(batch))
-        return entropy + functional.kl_div(logs, teacher[task.rows(batch)], reduction="batchmean")  # eq. 6
+        return labels * entropy + functional.kl_div(logs, teacher[task.rows(batch)], reduction="batchmean")  # eq. 6
 
     return loss
+
+
+def judged(site: Site, weights: Weights) -> Tensor:
+    """How the model of these weights scores the public examples (examples, classes)."""
+    task = cast("ClassTask", site.task)
+
+    def scores(model: nn.Module, batch: Batch) -> Tensor:
+        return task.scores(model, task.features(model, batch))
+
+    return outputs(site, weights, cast("Examples", site.data.public), scores)
+
+
+def fitting(scores: Tensor, labels: Tensor) -> dict[str, float]:
+    """How well scores of the public examples (examples, classes) fit their labels, for the journal."""
+    right = (scores.argmax(-1) == labels).double().mean()
+    return {"accuracy": right.item(), "loss": functional.cross_entropy(scores, labels).item()}

@@ -108,10 +108,15 @@ class PairBatch:
 
 
 class PairExamples:
-    """A site's pairs as token numbers; the frozen trunk's states of them once they are needed."""
+    """A site's pairs as token numbers; the frozen trunk's states of them once they are needed.
 
-    def __init__(self, marked: list[Marked], labels: Tensor, trunk: Trunk | None, shortened: int) -> None:
-        self.rows, self.labels, self._trunk = [row.ids for row in marked], labels, trunk
+    Under a trunk that is all of the encoder (`summed`), only the sums that the classifier sees are kept of them.
+    """
+
+    def __init__(
+        self, marked: list[Marked], labels: Tensor, trunk: Trunk | None, shortened: int, *, summed: bool = False
+    ) -> None:
+        self.rows, self.labels, self._trunk, self.summed = [row.ids for row in marked], labels, trunk, summed
         self.tokens = Ragged(self.rows)
         places = [[0, *range(*row.first), *range(*row.second)] for row in marked]
         parts = [[1] + [2] * _length(row.first) + [3] * _length(row.second) for row in marked]
@@ -125,8 +130,20 @@ class PairExamples:
     def _states(self) -> list[Tensor] | None:
         return None if self._trunk is None else self._trunk.states(self.rows)
 
+    @cached_property
+    def _sums(self) -> Tensor:
+        """The state of [CLS] and the sum of each entity's (pairs, 3, width)."""
+        found = []
+        for row, states in enumerate(cast("Trunk", self._trunk).states(self.rows)):
+            places, parts = (ragged.padded(torch.tensor([row]))[0] for ragged in (self.places, self.parts))  # (Q,)
+            found.append(torch.stack([states[places[parts == part]].sum(0) for part in (1, 2, 3)]))
+        return torch.stack(found)
+
     def batch(self, rows: Tensor) -> PairBatch:
         """These rows as the model takes them."""
+        if self.summed:
+            each = torch.arange(3).expand(len(rows), 3)  # (B, 3)
+            return PairBatch(self._sums[rows], each >= 0, each, each, self.labels[rows], rows)
         lengths = self.tokens.lengths[rows]  # (B,)
         real = torch.arange(int(lengths.max())) < lengths[:, None]  # (B, L)
         states = self._states
@@ -231,7 +248,7 @@ class RelationTask:
         marked = [self._marker(document) for document in texts.documents]
         places = {label: index for index, label in enumerate(self.labels)}
         labels = torch.tensor([places[document.labels[0]] for document in texts.documents], dtype=torch.int64)
-        return PairExamples(marked, labels, self.trunk, shortened)
+        return PairExamples(marked, labels, self.trunk, shortened, summed=self.settings.freeze == self._layers)
 
     def unlabelled(self, documents: Sequence[Document]) -> PairExamples:
         """Pairs as numbers, of which no label is known."""

@@ -27,12 +27,13 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from wardround.core.site import Batch, Examples
+from wardround.core.training import belongs
 from wardround.core.weights import Layout
 from wardround.corpora.reading import Problems
 from wardround.corpora.segment import Hashed, Listed, Vocabulary, hashed
 from wardround.corpora.tags import Scheme, marks, spans, tagged
 from wardround.corpora.texts import Texts, found_path
-from wardround.corpora.tokens import Sentence, Unit, tokenised
+from wardround.corpora.tokens import LETTERS, Sentence, Unit, tokenised
 from wardround.corpora.vectors import WordVectors, read_vectors
 from wardround.metrics.entities import entity_counts, entity_layout, entity_metrics
 from wardround.models.pretrained import packaged, read_encoder
@@ -43,7 +44,6 @@ from wardround.tasks.contextual import Contextual
 __all__ = ["Tagging", "TaggingTask"]
 
 EVALUATED_AT_ONCE = 64
-LETTERS = 30  # of a word that the character CNN looks at
 
 Model = Literal[
     "elmoner", "cnn-crf", "lstm-crf", "gram-cnn", "cnn-lstm-crf", "s-lstm-crf", "cnn-clstm-crf"
@@ -219,7 +219,7 @@ class TaggingTask:
 
     def at(self, name: str, texts: Texts, private: tuple[str, ...]) -> "TaggingTask":
         """The task as a site has it: with its own tag set and scheme, if its CRF is its own."""
-        if "crf" not in private:
+        if not belongs("crf", private):
             if self.settings.schemes:
                 raise ValueError('schemes differ by site only where each has its own CRF; add "crf" to sites.private')
             return self

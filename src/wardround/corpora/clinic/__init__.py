@@ -28,6 +28,7 @@ from wardround.corpora.clinic.dialogues import dialogue
 from wardround.corpora.clinic.distant import UNRELATED, Expressed, distant
 from wardround.corpora.clinic.hospital import RELATIONS, Hospital, open_hospital
 from wardround.corpora.clinic.notes import annotate, candidates, draft
+from wardround.corpora.clinic.settings import Distant
 from wardround.corpora.clinic.words import DEPARTMENTS, Fact, Language, words
 from wardround.corpora.document import Document
 from wardround.corpora.texts import Texts
@@ -51,25 +52,14 @@ SPLITS: tuple[Split, ...] = get_args(Split)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Clinic:
+class Clinic(Distant):
     """Settings of a group of hospitals, and the documents they would write."""
 
-    hospitals: int = 5
     documents: int = 200
     """Training documents per hospital; in dialogues and distant supervision a document is a sentence."""
     valid_documents: int = 50
     test_documents: int = 50
-    language: Language = "en"
     kind: Kind = "notes"
-    heterogeneity: float = 0.5
-    """From 0, all hospitals alike, to 1, as different as they come."""
-    noise: float = 0.1
-    """The share of labels that annotators got wrong; slips of the pen come with it."""
-    expression: float = 0.6
-    """Distant supervision: the share of sentences that truly express their fact."""
-    bag_size: float = 3.0
-    """Distant supervision: the mean number of sentences per fact and hospital."""
-    seed: int = 0
 
     def __post_init__(self) -> None:
         wrong = [
@@ -85,6 +75,8 @@ class Clinic:
                 ("noise", self.noise, 0 <= self.noise <= 1, "from 0 to 1"),
                 ("expression", self.expression, 0 <= self.expression <= 1, "from 0 to 1"),
                 ("bag_size", self.bag_size, self.bag_size >= 1, "at least 1"),
+                ("background", self.background, 0 <= self.background <= 1, "from 0 to 1"),
+                ("unrelated", self.unrelated, 0 <= self.unrelated < 1, "from 0 to below 1"),
             )
             if not right
         ]
@@ -136,7 +128,7 @@ class Clinic:
         return self._distant(self._hospital(name), split, self.size(split))
 
     def _distant(self, hospital: Hospital, split: str, size: int) -> Iterator[Expressed]:
-        stream = distant(hospital, self.language, split, expression=self.expression, bag_size=self.bag_size)
+        stream = distant(hospital, self.language, split, self)
         for number, sentence in enumerate(islice(stream, size)):
             # A number, since many readers of PubTator files take nothing else.
             identifier = f"{hospital.index + 1}{SPLITS.index(split)}{number:09}"

@@ -5,6 +5,10 @@ state something else (the drug was stopped, the problem ruled out, both merely l
 one per fact; a share of the bags holds pairs of which the knowledge base knows nothing (`NA`). The facts are
 the same at all hospitals, each with its own sentences for them. Training, validation and test use different
 facts. Once a hospital has used all facts of a split, it starts again and the bags grow.
+
+What noise says goes with the relation (`SAYING`): that a problem got worse under a drug is said of `may_cause` alone.
+To a model it is as good a sign of the relation as a sentence that states it. `background` is the share of noise that
+says the same of all pairs, `NA` among them.
 """
 
 import math
@@ -17,13 +21,12 @@ from wardround.corpora.clinic.dice import Dice, fingerprint
 from wardround.corpora.clinic.grammar import Page, Piece, slots, worded
 from wardround.corpora.clinic.hospital import REGISTERS, Hospital
 from wardround.corpora.clinic.notes import VAGUE, mention
+from wardround.corpora.clinic.settings import Distant
 from wardround.corpora.clinic.words import DEPARTMENTS, SHARED, Concept, Fact, Language, table
 from wardround.corpora.document import Document, Entity, Relation
 from wardround.corpora.facts import UNRELATED
 
 __all__ = ["UNRELATED", "Expressed", "distant"]
-
-UNRELATED_SHARE = 0.3
 
 # The slots of head and tail; clauses that state the fact; clauses that name both and state something else.
 SAYING = {
@@ -48,20 +51,20 @@ class Expressed:
     """Whether the sentence truly says it."""
 
 
-def distant(
-    hospital: Hospital, language: Language, split: str, *, expression: float, bag_size: float
-) -> Iterator[Expressed]:
+def distant(hospital: Hospital, language: Language, split: str, settings: Distant) -> Iterator[Expressed]:
     """Sentences without end, bag by bag; document ids are left to the caller."""
-    for number, fact in enumerate(_bags(hospital, split)):
+    for number, fact in enumerate(_bags(hospital, split, settings.unrelated)):
         dice = Dice(hospital.seed, language, "bag", hospital.index, split, number)
         while True:
-            expressed = fact.relation != UNRELATED and dice.chance(expression)
-            yield _sentence(fact, hospital, language, dice, expressed=expressed)
-            if not dice.chance(1 - 1 / bag_size):  # sizes are geometric, with mean `bag_size`
+            expressed = fact.relation != UNRELATED and dice.chance(settings.expression)
+            # No draw where there is no background: what was generated before there was such a setting stays the same.
+            plain = not expressed and settings.background > 0 and dice.chance(settings.background)
+            yield _sentence(fact, hospital, language, dice, expressed=expressed, plain=plain)
+            if not dice.chance(1 - 1 / settings.bag_size):  # sizes are geometric, with mean `bag_size`
                 break
 
 
-def _bags(hospital: Hospital, split: str) -> Iterator[Fact]:
+def _bags(hospital: Hospital, split: str, unrelated: float) -> Iterator[Fact]:
     """Facts in this hospital's order, those of its departments and its frequent concepts first."""
     facts = [fact for fact in hospital.words.facts if _belongs(fact.head, fact.tail, split)]
     known = {(fact.head, fact.tail) for fact in hospital.words.facts}
@@ -77,7 +80,7 @@ def _bags(hospital: Hospital, split: str) -> Iterator[Fact]:
             return round(-math.log(1 - dice.real()) / weight, 6)
 
         for fact in sorted(facts, key=rank):
-            while dice.chance(UNRELATED_SHARE):
+            while dice.chance(unrelated):
                 yield _unrelated(hospital, split, known, dice)
             yield fact
 
@@ -98,11 +101,13 @@ def _unrelated(hospital: Hospital, split: str, known: Container[tuple[str, str]]
             return Fact(head.id, UNRELATED, tail.id)
 
 
-def _sentence(fact: Fact, hospital: Hospital, language: Language, dice: Dice, *, expressed: bool) -> Expressed:
+def _sentence(
+    fact: Fact, hospital: Hospital, language: Language, dice: Dice, *, expressed: bool, plain: bool
+) -> Expressed:
     ends = hospital.words.concepts[fact.head], hospital.words.concepts[fact.tail]
     places, saying, otherwise = SAYING.get(fact.relation) or _unsaid(ends)
     register = dice.weighted(REGISTERS, hospital.registers)
-    clause = dice.pick(saying if expressed else otherwise)
+    clause = "none" if plain else dice.pick(saying if expressed else otherwise)
     vague = not expressed and dice.chance(VAGUE)
     title = VAGUELY[places] if vague else f"{clause} {register}"
     fitting = [frame for frame in table(f"notes-{language}")[title] if slots(frame) == set(places)]

@@ -1,0 +1,67 @@
+"""Whether a step that helps one platform's training sentences helps another's test sentences.
+
+    python studies/fedner/transfer.py runs/fedner-figure3/share=0.25,private=lstm+crf,seed=0
+
+For a finished run of FedNER: the cosine between the gradient of the shared part on one platform's training sentences
+(rows) and on each platform's test sentences (columns), without dropout. On the diagonal stands what training alone
+gives; beside it, what the others add (above 0) or spoil (below). First at the beginning, when no part has learnt
+anything, then at the end of the run.
+"""
+
+import sys
+from itertools import islice
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+from wardround.build import Built, build
+from wardround.core.site import Exchange
+from wardround.core.training import Bench
+from wardround.core.weights import Weights
+from wardround.rounds import one_thread
+from wardround.study import load_study
+
+BATCHES = 10  # of 40 sentences
+
+
+def gradient(built: Built, name: str, weights: Weights, split: str, round_: int) -> Tensor:
+    """Of the shared part, the mean over some sentences of a site."""
+    site = built.host.site(name, Exchange("transfer", round_, 1, 0, built.study.seed))
+    bench = Bench.at(site, weights)
+    bench.model.eval()
+    bench.gradient.zero_()
+    rng = torch.Generator().manual_seed(0)
+    for batch in islice(site.task.batches(site.data.split(split), 40, rng), BATCHES):
+        site.task.loss(bench.model, batch).backward()  # type: ignore[no-untyped-call]  # torch's own gap
+    return bench.shared_gradient.clone()
+
+
+def table(built: Built, weights: Weights, round_: int) -> None:
+    """Print the cosines of all pairs."""
+    names = built.sites.names
+    train, test = (
+        {name: gradient(built, name, weights, split, round_) for name in names} for split in ("train", "test")
+    )
+    print("trained on \\ tried on", *names, sep="\t")
+    for one in names:
+        cosines = (torch.cosine_similarity(train[one], test[other], 0) for other in names)
+        print(one, *(f"{float(cosine):+.2f}" for cosine in cosines), sep="\t")
+
+
+def main() -> None:
+    """Both tables of each run."""
+    with one_thread():
+        for run in map(Path, sys.argv[1:]):
+            (cell,) = load_study(run / "study.toml")
+            print(f"{run.name}, at the beginning")
+            begun = build(cell.study, run / "none")  # no site has kept anything there
+            table(begun, begun.weights, 1)
+            print(f"after {cell.study.rounds} rounds")
+            found, built = load_file(run / "model" / "weights.safetensors"), build(cell.study, run)
+            table(built, Weights({name: found[name] for name in built.weights}), cell.study.rounds + 1)
+
+
+if __name__ == "__main__":
+    main()
