@@ -47,7 +47,7 @@ def lines(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 @torch.no_grad()
 def scores(part: Part) -> torch.Tensor:
     """Our model's scores of all pairs."""
-    task, examples = part.task, part.task.unlabelled(PAIRS)
+    task, examples = part.task, part.task.unlabelled(PAIRS)[0]
     found = torch.zeros(len(PAIRS), len(task.labels))
     for batch in task.batches(examples, 4, None):
         found[batch.rows] = task.scores(part.network, task.features(part.network, batch))
@@ -76,8 +76,8 @@ def test_the_encoder_has_the_same_states(run: Path, tmp_path: Path) -> None:
     part = load_part(run)
     task, first = part.task, part.task.encoder.shape.vocabulary
     marks = {first + number: tokenizer.convert_tokens_to_ids(name) for number, name in enumerate(MARKERS)}
-    for batch in task.batches(task.unlabelled(PAIRS[:8]), 1, None):
-        row = task.unlabelled(PAIRS).rows[int(batch.rows[0])]
+    for batch in task.batches(task.unlabelled(PAIRS[:8])[0], 1, None):
+        row = task.unlabelled(PAIRS)[0].rows[int(batch.rows[0])]
         ours = part.network.get_submodule("encoder")(batch.inputs, batch.real)
         ids = torch.tensor([[marks.get(number, number) for number in row]])
         torch.testing.assert_close(theirs(ids).last_hidden_state, ours, atol=1e-5, rtol=0)
