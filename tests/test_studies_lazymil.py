@@ -1,6 +1,7 @@
 """Lazy MIL's studies run on files in the layouts of NYT10 and MIRGENE, here generated ones."""
 
 import json
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -74,3 +75,11 @@ def test_a_study_of_the_paper_runs_on_a_users_files(name: str, count: int, files
 def test_every_study_is_valid(path: Path) -> None:
     cells = load_study(path)
     assert path.stem in cells[0].study.name.removeprefix("lazymil-")
+
+
+def test_an_ideal_model_is_misled_where_noise_gives_the_relation_away(capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(FOLDER / "ideal.py"), run_name="__main__")
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()[1:]]
+    chosen = {(row[0], row[1]): (float(row[4]), float(row[5])) for row in rows}
+    assert chosen["0", "may_cause"][0] < 0.5 * chosen["0", "may_cause"][1]
+    assert all(right == most for (background, _), (right, most) in chosen.items() if background == "1")

@@ -103,7 +103,8 @@ class LazyMIL(LocalTraining, Method[Global]):
 
     warm: Annotated[int, Ge(0)] = 0
     """Rounds at the beginning in which each site keeps its own surest sentences, whatever others have. Not the paper's:
-    what an untrained model is surest of is chance, and what was once trained on stays the surest."""
+    what an untrained model is surest of is chance, and what was once trained on stays the surest. Of little use where a
+    site has several sentences of a bag, for the same happens there."""
 
     def start(self, weights: Weights, cohort: Cohort) -> Global:  # noqa: ARG002
         """The initial model."""

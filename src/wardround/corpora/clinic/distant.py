@@ -49,6 +49,8 @@ class Expressed:
     fact: Fact
     expressed: bool
     """Whether the sentence truly says it."""
+    clause: str
+    """The kind of clause it is, whatever its wording: `TrAP`, `none`, `vague Tr`, …"""
 
 
 def distant(hospital: Hospital, language: Language, split: str, settings: Distant) -> Iterator[Expressed]:
@@ -128,7 +130,7 @@ def _sentence(
     )
     claim = () if fact.relation == UNRELATED else (Relation(fact.relation, fact.head, fact.tail),)
     document = Document("", page.text, (), entities, claim, hospital.name, language)
-    return Expressed(document, fact, expressed)
+    return Expressed(document, fact, expressed, VAGUELY[places] if vague else clause)
 
 
 def _unsaid(ends: Sequence[Concept]) -> tuple[str, tuple[str, ...], tuple[str, ...]]:

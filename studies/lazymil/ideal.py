@@ -1,0 +1,52 @@
+"""Choosing the surest sentence of each bag, by a model that knew everything: how often would it be a true one.
+
+    python studies/lazymil/ideal.py
+
+No training: generated sentences are counted by kind of clause and types of their ends, which gives P(relation | clause)
+exactly. Of each bag the surest sentence is taken, as Lazy MIL at C = 1 would. Printed are the share of sentences that
+are true, of those so chosen, and of bags that have a true one at all: more than these no choice can reach.
+"""
+
+from collections import Counter, defaultdict
+
+from wardround.corpora.clinic import UNRELATED, Clinic, Expressed, Fact
+
+
+def surest(told: list[Expressed]) -> dict[Fact, list[Expressed]]:
+    """For each fact, its sentences whose clause most often goes with its relation."""
+    counts: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    bags: dict[Fact, list[Expressed]] = defaultdict(list)
+
+    def seen(one: Expressed) -> tuple[str, str]:
+        return one.clause, next(end.type for end in one.document.entities if end.id == one.fact.head)
+
+    def sure(one: Expressed) -> float:
+        return counts[seen(one)][one.fact.relation] / counts[seen(one)].total()
+
+    for one in told:
+        counts[seen(one)][one.fact.relation] += 1
+        bags[one.fact].append(one)
+    facts = {fact: mine for fact, mine in bags.items() if fact.relation != UNRELATED}
+    return {fact: [one for one in mine if sure(one) == max(map(sure, mine))] for fact, mine in facts.items()}
+
+
+def main() -> None:
+    """Two settings of the noise, by relation."""
+    print("background  relation       bags   true  chosen  at most  what is chosen first")
+    for background in (0.0, 1.0):
+        clinic = Clinic(hospitals=4, documents=1000, heterogeneity=0.3, expression=0.25, background=background)
+        told = [one for name in clinic.names() for one in clinic.stream_distant(name, "train")]
+        chosen = surest(told)
+        for relation in ("may_treat", "may_cause", "reveals", "presents_with"):
+            mine = [one for one in told if one.fact.relation == relation]
+            best = [ones for fact, ones in chosen.items() if fact.relation == relation]
+            said = {one.fact for one in mine if one.expressed}
+            right = sum(sum(one.expressed for one in ones) / len(ones) for ones in best) / len(best)
+            share = sum(one.expressed for one in mine) / len(mine)
+            kinds = ", ".join(f"{kind} {n}" for kind, n in Counter(ones[0].clause for ones in best).most_common(3))
+            figures = f"{share:.3f}   {right:.3f}    {len(said) / len(best):.3f}"
+            print(f"{background:10.0f}  {relation:13}  {len(best):4}  {figures}  {kinds}")
+
+
+if __name__ == "__main__":
+    main()
