@@ -42,7 +42,7 @@ def test_a_study_of_relations_can_be_built(path: Path, tmp_path: Path) -> None:
 def test_transfer_between_sites_is_told_before_and_after_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A cosine for every pair of sites, twice; what a site's training does for its own test is there, too."""
+    """A cosine for every pair of sites, twice; and how well each has learnt its own sentences."""
     tables = {
         "name": "few",
         "rounds": 1,
@@ -52,9 +52,10 @@ def test_transfer_between_sites_is_told_before_and_after_training(
         "sites": {"private": ["lstm", "crf"]},
     }
     run(cells(tables)[0].study, tmp_path / "run")
-    monkeypatch.setattr(sys, "argv", ["transfer.py", str(tmp_path / "run")])
-    runpy.run_path(str(STUDIES / "fedner" / "transfer.py"), run_name="__main__")
-    first, then = capsys.readouterr().out.split("after 1 rounds")
+    monkeypatch.setattr(sys, "argv", ["look.py", str(tmp_path / "run")])
+    runpy.run_path(str(STUDIES / "fedner" / "look.py"), run_name="__main__")
+    first, then = capsys.readouterr().out.split(", after 1 rounds")
     for told in (first, then):
         assert 4 == len(re.findall(r"[+-][01]\.\d\d", told))
     assert first.partition("\n")[2] != then.partition("\n")[2]
+    assert 2 == len(re.findall(r"hospital-\d train, test: \d+\.\d \d+\.\d", then))

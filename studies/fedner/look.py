@@ -1,11 +1,11 @@
-"""Whether a step that helps one platform's training sentences helps another's test sentences.
+"""A look at finished runs: do the platforms help each other, and how well are the training sentences learnt.
 
-    python studies/fedner/transfer.py runs/fedner-figure3/share=0.25,private=lstm+crf,seed=0
+    python studies/fedner/look.py runs/fedner-measured/private=lstm+crf,seed=0
 
-For a finished run of FedNER: the cosine between the gradient of the shared part on one platform's training sentences
-(rows) and on each platform's test sentences (columns), without dropout. On the diagonal stands what training alone
-gives; beside it, what the others add (above 0) or spoil (below). First at the beginning, when no part has learnt
-anything, then at the end of the run.
+Transfer: the cosine between the gradient of the shared part on one platform's training sentences (rows) and on each
+platform's test sentences (columns), without dropout. On the diagonal stands what training alone gives; beside it, what
+the others add (above 0) or spoil (below). First at the beginning, when no part has learnt anything, then at the end.
+Then the strict F1 of each platform on its training and on its test sentences; this also where nothing is shared.
 """
 
 import sys
@@ -28,7 +28,7 @@ BATCHES = 10  # of 40 sentences
 
 def gradient(built: Built, name: str, weights: Weights, split: str, round_: int) -> Tensor:
     """Of the shared part, the mean over some sentences of a site."""
-    site = built.host.site(name, Exchange("transfer", round_, 1, 0, built.study.seed))
+    site = built.host.site(name, Exchange("look", round_, 1, 0, built.study.seed))
     bench = Bench.at(site, weights)
     bench.model.eval()
     bench.gradient.zero_()
@@ -50,17 +50,30 @@ def table(built: Built, weights: Weights, round_: int) -> None:
         print(one, *(f"{float(cosine):+.2f}" for cosine in cosines), sep="\t")
 
 
+def learnt(built: Built, weights: Weights, round_: int) -> None:
+    """Print how much of the training sentences each site's model knows, beside the test sentences."""
+    for name in built.sites.names:
+        site = built.host.site(name, Exchange("look", round_, 1, 0, built.study.seed))
+        model = Bench.at(site, weights).model.eval()
+        told = (site.task.metrics(site.task.count(model, site.data.split(split))) for split in ("train", "test"))
+        print(name, "train, test:", *(f"{100 * metrics['f1']:.1f}" for metrics in told))
+
+
 def main() -> None:
-    """Both tables of each run."""
+    """All of it for each run."""
     with one_thread():
         for run in map(Path, sys.argv[1:]):
             (cell,) = load_study(run / "study.toml")
-            print(f"{run.name}, at the beginning")
             begun = build(cell.study, run / "none")  # no site has kept anything there
-            table(begun, begun.weights, 1)
-            print(f"after {cell.study.rounds} rounds")
+            if begun.weights:
+                print(f"{run.name}, at the beginning")
+                table(begun, begun.weights, 1)
+            print(f"{run.name}, after {cell.study.rounds} rounds")
             found, built = load_file(run / "model" / "weights.safetensors"), build(cell.study, run)
-            table(built, Weights({name: found[name] for name in built.weights}), cell.study.rounds + 1)
+            end = Weights({name: found[name] for name in built.weights})
+            if end:
+                table(built, end, cell.study.rounds + 1)
+            learnt(built, end, cell.study.rounds + 1)
 
 
 if __name__ == "__main__":
