@@ -21,7 +21,7 @@ CALLS = {
     "Model.__call__": "(self, text: str | wardround.corpora.document.Document) "
                       "-> wardround.inference.predicted.Prediction",
     "Model.predict": "(self, texts: collections.abc.Iterable[str | wardround.corpora.document.Document], "
-                     "at_once: int = 256) "
+                     "at_once: int = 64) "
                      "-> collections.abc.Iterator[wardround.inference.predicted.Prediction]",
     "Prediction.words": "(self, number: int) -> str",
     "Prediction.plain": "(self) -> dict[str, typing.Any]",
