@@ -1,6 +1,7 @@
 """`wardround data`: exit codes, messages that name options, and nothing half-written."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -162,4 +163,67 @@ def test_options_reach_the_reader(tmp_path: Path) -> None:
     assert expected == json.loads((tmp_path / "a.jsonl").read_text(encoding="utf-8"))
     assert {"encoding", "language", "text", "label", "id", "source", "separator", "fix_offsets", "show_text"} == set(
         Options.__slots__
+    ) - {"labelled"}  # which `predict` decides
+
+
+def notes(folder: Path, texts: Sequence[str], source: str = "") -> Path:
+    """A JSONL of these texts."""
+    path = folder / "notes.jsonl"
+    rows = [{"id": str(at), "text": text, "source": source and f"{source}{at % 3}"} for at, text in enumerate(texts)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def test_split_sets_a_share_aside_and_equal_texts_stay_together(tmp_path: Path) -> None:
+    notes(tmp_path, [f"Note {at % 60}." for at in range(120)])
+    ended = cli("data", "split", "notes.jsonl", "out", "--test", "0.3", cwd=tmp_path)
+    assert (0, "") == (ended.code, ended.err)
+    train, test = (
+        [json.loads(line) for line in (tmp_path / "out" / f"{side}.jsonl").read_text().splitlines()]
+        for side in ("train", "test")
     )
+    assert f"documents in out: train.jsonl {len(train)}, test.jsonl {len(test)}\n" == ended.out
+    assert 120 == len(train) + len(test)
+    assert 20 <= len(test) <= 52
+    assert set() == {row["text"] for row in train} & {row["text"] for row in test}
+    again = cli("data", "split", "notes.jsonl", "again", "--test", "0.3", cwd=tmp_path)
+    assert 0 == again.code
+    assert (tmp_path / "out" / "test.jsonl").read_bytes() == (tmp_path / "again" / "test.jsonl").read_bytes()
+
+
+def test_split_by_source_keeps_a_source_whole(tmp_path: Path) -> None:
+    notes(tmp_path, [f"Note {at}." for at in range(60)], source="ward ")
+    ended = cli("data", "split", "notes.jsonl", "out", "--by", "source", "--test", "0.5", "--seed", "1", cwd=tmp_path)
+    assert 0 == ended.code, ended.err
+    sides = [
+        {json.loads(line)["source"] for line in (tmp_path / "out" / f"{side}.jsonl").read_text().splitlines()}
+        for side in ("train", "test")
+    ]
+    assert set() == sides[0] & sides[1]
+    assert {"ward 0", "ward 1", "ward 2"} == sides[0] | sides[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--test", "1.5"], "--test 1.5: a share between 0 and 1"),
+        (["--by", "sorce"], "--by sorce: did you mean source?"),
+        (["--by", "source"], "notes.jsonl: nothing would go to "),
+    ],
+)
+def test_a_split_that_cannot_be_is_refused_and_leaves_nothing(tmp_path: Path, options: list[str], said: str) -> None:
+    notes(tmp_path, ["One.", "Two."])
+    ended = cli("data", "split", "notes.jsonl", "out", *options, cwd=tmp_path)
+    assert 2 == ended.code
+    assert said in ended.err
+    assert ["notes.jsonl"] == sorted(path.name for path in tmp_path.iterdir())
+
+
+def test_a_split_loses_nothing_in_silence(tmp_path: Path) -> None:
+    path = notes(tmp_path, [f"Note {at}." for at in range(30)])
+    path.write_text(path.read_text() + '{"id": "bad", "text": 5}\n', encoding="utf-8")
+    ended = cli("data", "split", "notes.jsonl", "out", cwd=tmp_path)
+    assert 1 == ended.code
+    assert "notes.jsonl:31" in ended.err
+    assert not (tmp_path / "out").exists()
+    assert 0 == cli("data", "split", "notes.jsonl", "out", "--lossy", cwd=tmp_path).code

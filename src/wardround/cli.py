@@ -8,6 +8,7 @@ wardround clinic write DIR      generated hospitals as files
 wardround align                 notes and public facts to bags
 wardround data check PATH       what is in your files, and every problem
 wardround data convert IN OUT   from one format to another
+wardround data split IN DIR     some documents set aside for testing
 wardround serve MODEL…          a page for notes and a JSON endpoint, on this machine
 wardround export MODEL          a model for transformers, spaCy or ONNX
 wardround predict MODEL… PATH   what trained models find in texts

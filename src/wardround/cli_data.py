@@ -1,4 +1,4 @@
-"""`wardround data check PATH` and `wardround data convert SOURCE TARGET --to FORMAT`: a user's own files.
+"""`wardround data check`, `convert` and `split`: a user's own files.
 
 Exit codes: 0 all is well, 1 something would be lost, 2 the command or the input is wrong. Note text is printed only
 with `--show-text`.
@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 from rich.console import Console
@@ -17,7 +17,7 @@ from rich.table import Table
 
 from wardround.cli_options import fail, in_options, literal, one_of, reading, refusals
 from wardround.corpora.check import TASKS, Finding, Survey, check
-from wardround.corpora.convert import convert
+from wardround.corpora.convert import By, convert, split
 from wardround.corpora.formats import FORMATS, TARGETS
 from wardround.corpora.options import Options
 
@@ -76,6 +76,32 @@ def convert_command(
         errors.print("nothing was written; --lossy writes the rest, --to jsonl holds everything that was read")
         raise SystemExit(1)
     literal().print(f"documents in {target}: {done.documents:,}")
+
+
+@data.command("split")
+@reading
+def split_command(
+    source: Annotated[Path, typer.Argument(help="A file or a folder.")],
+    folder: Annotated[Path, typer.Argument(help="A new folder, for train.jsonl and test.jsonl.")],
+    test: Annotated[float, typer.Option(help="The share that is set aside for testing.")] = 0.2,
+    by: Annotated[str, typer.Option(help="text, or source: all documents of a source on one side.")] = "text",
+    seed: Annotated[int, typer.Option(min=0, help="Another seed draws other documents.")] = 0,
+    lossy: Annotated[bool, typer.Option("--lossy", help="Go on without what cannot be read.")] = False,
+    *,
+    options: Options,
+    form: str,
+) -> None:
+    """Set documents aside for testing; equal texts are never on both sides."""
+    one_of(by or "?", get_args(By), "--by")
+    if not 0 < test < 1:
+        fail(f"--test {test}: a share between 0 and 1, such as 0.2")
+    with refusals(folder):
+        done, counts = split(source, folder, test, by, seed, options, form=form, lossy=lossy)  # type: ignore[arg-type]  # looked at above
+    _list(literal(stderr=True), done.findings)
+    if not done.written:
+        fail("nothing was written; mend what is listed above, or go on without it with --lossy", 1)
+    told = ", ".join(f"{side}.jsonl {count:,}" for side, count in counts.items())
+    literal().print(f"documents in {folder}: {told}")
 
 
 def _plain(survey: Survey) -> dict[str, Any]:

@@ -4,17 +4,29 @@
 
 The target appears only when it is complete. If something was lost in reading or has no place in the target, nothing is
 written, unless `lossy` says that the rest will do.
+
+    done, counts = split(Path("export.json"), Path("notes"), 0.2, "text", 0, Options())      # notes/train.jsonl, …
+
+To which side a document goes depends on its text (or its source) and the seed alone: equal texts are never on both
+sides, and nothing has to be held in memory.
 """
 
+import hashlib
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
+from wardround.core.files import fresh_folder
 from wardround.corpora.check import Finding, Findings
 from wardround.corpora.formats import TARGETS, recognised
+from wardround.corpora.jsonl import write_jsonl
 from wardround.corpora.options import Options
 from wardround.corpora.reading import DataError, Problems
 
-__all__ = ["Converted", "convert"]
+__all__ = ["By", "Converted", "convert", "split"]
+
+By = Literal["text", "source"]
 
 
 @dataclass(frozen=True)
@@ -58,3 +70,36 @@ def convert(source: Path, target: Path, to: str, options: Options, *, form: str 
     except _Lossy:
         written = False
     return Converted(count, written, [one for one in findings.listed if one.lost], losses)
+
+
+def split(
+    source: Path, folder: Path, test: float, by: By, seed: int, options: Options, *, form: str = "", lossy: bool = False
+) -> tuple[Converted, dict[str, int]]:
+    """Write the documents of `source` as train.jsonl and test.jsonl in a new folder; how many went where."""
+    if folder.exists():
+        raise DataError(folder, None, "exists already", "name another, or remove it first")
+    findings, losses = Findings(), Problems()
+    counts = {"train": 0, "test": 0}
+    files = recognised(source, form, options.encoding, findings)
+    written = True
+    try:
+        with fresh_folder(folder) as new, ExitStack() as sides:
+            sinks = {side: sides.enter_context(write_jsonl(new / f"{side}.jsonl", losses, options)) for side in counts}
+            for file, format_ in files:
+                for placed in format_.read(file, findings, options):
+                    side = "test" if _drawn(getattr(placed.document, by), seed) < test else "train"
+                    sinks[side](placed)
+                    counts[side] += 1
+            _accept(source, sum(counts.values()), lossy=lossy, lost=findings.lost)
+            if empty := [side for side, count in counts.items() if not count]:
+                what = f"nothing would go to {empty[0]}: {sum(counts.values())} documents, and a test share of {test}"
+                raise DataError(source, None, what, "change --test or --seed, or leave --by source out")
+    except _Lossy:
+        written = False
+    return Converted(sum(counts.values()), written, [one for one in findings.listed if one.lost], losses), counts
+
+
+def _drawn(key: str, seed: int) -> float:
+    """A number from 0 to 1 that depends on the key and the seed alone."""
+    told = hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8, key=str(seed).encode()).digest()
+    return int.from_bytes(told, "little") / 2**64
