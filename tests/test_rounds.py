@@ -97,7 +97,9 @@ def test_the_journal_and_the_metrics_agree(tmp_path: Path) -> None:
 def test_a_method_without_a_shared_model_leaves_none(tmp_path: Path) -> None:
     path = small_study(tmp_path, method={"name": "local"})
     ended = cli("run", path, "--out", "run", *SERIAL, cwd=tmp_path)
-    assert "the run is in run; sites keep their models" == ended.out.splitlines()[-1]
+    *_, ran, own = ended.out.splitlines()
+    assert "the run is in run; sites keep their models" == ran
+    assert "a site's own model: wardround model assemble run SITE --out DIR" == own
     assert not (tmp_path / "run" / "model").exists()
 
 

@@ -72,3 +72,13 @@ def test_an_unknown_key_of_an_own_corpus_is_told_with_the_nearest(tmp_path: Path
     write_module(tmp_path, SOURCE, "own")
     with pytest.raises(StudyError, match=r"corpus\.site is unknown; did you mean 'sites'\?"):
         load_study(small_study(tmp_path, corpus={"name": "own:Mine", "site": 3}))
+
+
+def test_modules_of_one_name_beside_two_studies_are_each_their_own(tmp_path: Path) -> None:
+    """As in a notebook that runs one study after the other."""
+    for name in ("one", "two", "one"):
+        (tmp_path / name).mkdir(exist_ok=True)
+        source = f"from wardround.methods.fedavg import FedAvg\nclass Mine(FedAvg):\n    place = {name!r}\n"
+        (tmp_path / name / "same_name.py").write_text(source)
+        path = small_study(tmp_path / name, method={"name": "same_name:Mine"})
+        assert name == vars(type(load_study(path)[0].study.method))["place"]

@@ -296,8 +296,7 @@ def _table(tables: Mapping[str, Any], section: str) -> dict[str, Any] | None:
 def _imported(section: str, name: str, folder: Path | None, problems: list[str]) -> dict[str, Any] | None:
     """A user's own class as a registry with this one entry."""
     module, _, attribute = name.partition(":")
-    if folder is not None and str(folder.resolve()) not in sys.path:
-        sys.path.insert(0, str(folder.resolve()))
+    _beside_first(module, folder)
     try:
         kind = getattr(importlib.import_module(module), attribute)
     except Exception as error:  # noqa: BLE001 -- whatever the user's module does when it is imported
@@ -314,6 +313,21 @@ def _imported(section: str, name: str, folder: Path | None, problems: list[str])
         problems.append(f"{section}.name = {name!r} is not {what}")
         return None
     return {name: kind}
+
+
+def _beside_first(module: str, folder: Path | None) -> None:
+    """Have the study's own folder looked into first; a module of that name from another study's folder is let go."""
+    if folder is None:
+        return
+    place = str(folder.resolve())
+    if place not in sys.path:
+        sys.path.insert(0, place)
+    mine, known = folder.resolve() / f"{module}.py", getattr(sys.modules.get(module), "__file__", None)
+    if mine.is_file() and known and Path(known).resolve() != mine:
+        sys.path.remove(place)
+        sys.path.insert(0, place)
+        del sys.modules[module]
+        importlib.invalidate_caches()
 
 
 def settings_of(section: str, table: Mapping[str, Any], folder: Path) -> Any:

@@ -160,6 +160,8 @@ def test_pubtator_gives_back_all_but_line_breaks_and_labels(said: list[Document]
         assert (one.id, one.entities, one.relations) == (other.id, other.entities, other.relations)
     assert {} == problems.counts
     assert sum(len(one.labels) for one in said) == losses.counts["labels"]
+    if any(mark in one.text for one in said for mark in ("|t|", "|a|")):
+        return  # the bioc package takes these for a title or an abstract wherever they stand
     spans = [[(ann.start, ann.end, ann.type) for ann in one.annotations] for one in theirs if one.annotations]
     assert [[(e.start, e.end, e.type) for e in one.entities] for one in said if one.entities] == spans
 

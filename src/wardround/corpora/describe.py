@@ -8,7 +8,7 @@ from typing import Any
 from wardround.corpora.federation import Raw, Sites
 from wardround.corpora.reading import Problems
 
-__all__ = ["describe"]
+__all__ = ["MOST_SITES", "describe"]
 
 PLACES = 3  # as many as a reader's findings name
 MOST_SITES = 500  # to describe a site it must be opened; more would make the start slow

@@ -40,14 +40,14 @@ class Component:
         self.folders = [Path(folder) for folder in models]
 
     @cached_property
-    def model(self) -> Model:
-        """All models, answering together."""
+    def answering(self) -> Model:
+        """All models, together; not called `model`, which spaCy would look into as one of its own."""
         return load(*self.folders)
 
     @cached_property
     def without_entities(self) -> Model:
         """Those that have something to say of a text without entities."""
-        return Model([part for part in self.model.parts if part.about.task["name"] not in ("relation", "bags")])
+        return Model([part for part in self.answering.parts if part.about.task["name"] not in ("relation", "bags")])
 
     def __call__(self, doc: Doc) -> Doc:
         """The same text with what is found in it."""
@@ -57,20 +57,20 @@ class Component:
         """The same for many texts, some at once."""
         rest = iter(stream)
         while docs := list(islice(rest, batch_size)):
-            enough = self.model.finds_entities or any(doc.ents for doc in docs)
-            model = self.model if enough else self.without_entities
+            enough = self.answering.finds_entities or any(doc.ents for doc in docs)
+            model = self.answering if enough else self.without_entities
             for doc, told in zip(docs, model.predict(map(_document, docs)), strict=True):
                 yield _told(doc, told)
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:  # noqa: ARG002 -- spaCy's own
         """Copy the models' folders."""
-        for number, part in enumerate(self.model.parts):
+        for number, part in enumerate(self.answering.parts):
             shutil.copytree(part.folder, Path(path) / str(number))
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "Component":  # noqa: ARG002 -- likewise
         """The models that were copied there."""
         self.folders = sorted(folder for folder in Path(path).iterdir() if folder.is_dir())
-        for known in ("model", "without_entities"):
+        for known in ("answering", "without_entities"):
             self.__dict__.pop(known, None)
         return self
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from wardround.build import Built
+from wardround.corpora.describe import MOST_SITES
 from wardround.inference.about import About
 from wardround.metrics.defined import defined
 
@@ -64,9 +65,11 @@ def _data(about: About, built: Built) -> Iterator[str]:
     if built.raw is None:
         yield f"{len(built.sites.names)} sites, each with its own notes, whose numbers the coordinator does not know.\n"
         return
-    sizes = Counter(
-        size_range(len(built.raw.raw(name)[0])) for name in built.raw.names if not about.site or name == about.site
-    )
+    names = [about.site] if about.site else built.raw.names
+    if len(names) > MOST_SITES:  # each would have to be opened once more
+        yield f"{len(names):,} sites.\n"
+        return
+    sizes = Counter(size_range(len(built.raw.raw(name)[0])) for name in names)
     yield "| training examples | sites |\n|---|---|"
     for size in sorted(sizes, key=lambda size: int(size.split("–")[0].replace(",", "").rstrip("+"))):
         yield f"| {size} | {sizes[size]} |"

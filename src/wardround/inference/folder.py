@@ -19,6 +19,7 @@ from torch import Tensor
 from wardround import __version__
 from wardround.build import Built
 from wardround.core.files import fresh_folder, write
+from wardround.corpora.describe import MOST_SITES
 from wardround.corpora.document import Document
 from wardround.corpora.federation import Sites
 from wardround.corpora.language import language
@@ -33,7 +34,6 @@ __all__ = ["about_of", "save_model", "write_model"]
 PUBLIC = ("vectors", "terms")  # settings of a task that name a file; `encoder` names a folder
 ENCODER = ("config.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt", "merges.txt")
 LOOKED_AT = 200  # texts of a site whose language is guessed
-SITES = 500
 SHARE = 0.05
 
 
@@ -100,7 +100,7 @@ class Seen:
 
 
 def _by_site(raw: Sites | None) -> Iterator[Sequence[Document]]:
-    for name in raw.names[:SITES] if raw else ():
+    for name in raw.names if raw and len(raw.names) <= MOST_SITES else ():
         train, _ = raw.raw(name) if raw else ((), ())
         if isinstance(train, Texts):
             yield train.documents
