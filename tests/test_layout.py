@@ -28,7 +28,7 @@ ALLOWED = {
     },
     "reports": {"core", "metrics"},
     "exports": {"core", "corpora", "inference", "models", "tasks"},
-    "inference": {"core", "corpora", "metrics", "models", "tasks", "build", "study"},
+    "inference": {"core", "corpora", "metrics", "models", "tasks", "build", "settings", "study"},
     "serve": {"core", "corpora", "inference"},
 }  # fmt: skip
 
@@ -40,7 +40,7 @@ HOMES = {
     "numpy": ["*"],
     "torch": ["*"],
     "nvflare": ["engines/flare.py"],
-    "pydantic": ["inference/about.py", "study.py"],
+    "pydantic": ["inference/about.py", "settings.py", "study.py"],
     "rich": ["cli*.py", "progress.py"],
     "rjieba": ["corpora/segment.py"],
     "scipy": ["reports/*.py"],

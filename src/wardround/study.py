@@ -22,69 +22,30 @@ for dotted keys (or whole tables); every combination is one run, a *cell*; `seed
 """
 
 import copy
-import dataclasses
 import difflib
 import hashlib
-import importlib
 import json
 import re
-import sys
 import tomllib
-import traceback
-import types
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal
 
 import tomli_w
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic import AfterValidator, Field
 
 from wardround.core.method import Method
-from wardround.corpora import CORPORA, PARTITIONS
 from wardround.corpora.public import Public
-from wardround.grid import combinations, label_of, parsed, put, shown
-from wardround.methods import METHODS, Named
-from wardround.tasks import TASKS
+from wardround.grid import combinations, label_of, parsed, put
+from wardround.settings import OWN, SECTIONS, StudyError, Table, checked, imported, named
 
-__all__ = ["Cell", "Study", "StudyError", "load_study", "settings_of"]
+__all__ = ["Cell", "Study", "StudyError", "load_study"]
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
-CORPUS: tuple[str, Callable[[type], bool]] = (
-    "a corpus: a dataclass with names() and open(name), or with documents(split)",
-    lambda kind: (hasattr(kind, "names") and hasattr(kind, "open")) or hasattr(kind, "documents"),
-)
-OWN: dict[str, tuple[str, Callable[[type], bool]]] = {
-    "method": ("a wardround Method", lambda kind: issubclass(kind, Method)),
-    "task": ("a task: a dataclass with bind(corpus)", lambda kind: hasattr(kind, "bind")),
-    "corpus": CORPUS,
-    "public.corpus": CORPUS,
-}
-"""What a user's own `module:Class` must be, in words and as a test."""
-SECTIONS: dict[str, Mapping[str, Any]] = {
-    "method": METHODS, "task": TASKS, "corpus": CORPORA, "partition": PARTITIONS, "public.corpus": CORPORA,
-}  # fmt: skip
-"""Tables that name an entry of a registry."""
 
-
-class StudyError(ValueError):
-    """What is wrong with a study, all of it, one line each."""
-
-    def __init__(self, where: str, problems: Iterable[str]) -> None:
-        self.where, self.problems = where, list(problems)
-        lines = "".join(f"\n  {problem}" for problem in self.problems)
-        many = f"{len(self.problems)} problems" if len(self.problems) > 1 else "1 problem"
-        super().__init__(f"{where}: {many}{lines}")
-
-
-class _Table(BaseModel):
-    """A TOML table: unknown keys, NaN and infinity are errors."""
-
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, frozen=True, strict=True)
-
-
-class Sites(_Table):
+class Sites(Table):
     """Who takes part in a round."""
 
     fraction: Annotated[float, Field(gt=0, le=1)] = 1.0
@@ -105,7 +66,7 @@ def _some(values: tuple[Any, ...]) -> tuple[Any, ...]:
     return values
 
 
-class Evaluation(_Table):
+class Evaluation(Table):
     """When, on what, and how closely the shared model is tried."""
 
     every: Annotated[int, Field(ge=1)] = 1
@@ -114,7 +75,7 @@ class Evaluation(_Table):
     """Whether the coordinator sees each site's counts (then the report has them), not only their sum."""
 
 
-class Stop(_Table):
+class Stop(Table):
     """Stop when a metric reaches its target."""
 
     metric: str = "accuracy"
@@ -123,14 +84,14 @@ class Stop(_Table):
     """False goes on to the last round and only notes when the target was reached."""
 
 
-class _Public(_Table):
+class _Public(Table):
     """Examples that everybody may see: one of the two."""
 
     fraction: Annotated[float, Field(gt=0, lt=1)] | None = None
     corpus: dict[str, Any] | None = None
 
 
-class _Outline(_Table):
+class _Outline(Table):
     """The study's own keys; the named tables are checked by what they name."""
 
     name: str
@@ -146,8 +107,8 @@ class _Outline(_Table):
     sites: Sites = Sites()
     evaluation: Evaluation = Evaluation()
     stop: Stop | None = None
-    grid: dict[str, Any] = {}
-    expected: dict[str, Any] = {}
+    grid: dict[str, Any] = Field(default_factory=dict)
+    expected: dict[str, Any] = Field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -249,7 +210,7 @@ def cells(tables: Mapping[str, Any], *, where: str = "study", folder: Path | Non
 
 
 def _study(tables: Mapping[str, Any], folder: Path | None, problems: list[str]) -> Study | None:
-    outline = _checked(_Outline, tables, "", problems)
+    outline = checked(_Outline, tables, "", problems)
     name, seed = tables.get("name"), outline.seed if outline else 0
     if isinstance(name, str) and (not NAME.fullmatch(name) or ".." in name):
         problems.append(f"name = {name!r} becomes a folder's name; use up to 100 letters, digits, - _ and single dots")
@@ -261,9 +222,9 @@ def _study(tables: Mapping[str, Any], folder: Path | None, problems: list[str]) 
         if settings is None:
             continue
         kind = str(settings.get("name"))
-        own = _imported(section, kind, folder, problems) if section in OWN and ":" in kind else {}
+        own = imported(section, kind, folder, problems) if section in OWN and ":" in kind else {}
         if own is not None:
-            built[section], plain[section] = _named(
+            built[section], plain[section] = named(
                 section, own or registry, settings, problems, seed=seed, folder=str(folder or "")
             )
     if outline and outline.public and len(outline.public.model_fields_set) != 1:
@@ -291,144 +252,3 @@ def _table(tables: Mapping[str, Any], section: str) -> dict[str, Any] | None:
     files = {"name": "files"} if section.endswith("corpus") and "name" not in found and "format" in found else {}
     unread = {"test": found["train"]} if section == "public.corpus" and "train" in found else {}
     return {**files, **unread, **found}
-
-
-def _imported(section: str, name: str, folder: Path | None, problems: list[str]) -> dict[str, Any] | None:
-    """A user's own class as a registry with this one entry."""
-    module, _, attribute = name.partition(":")
-    _beside_first(module, folder)
-    try:
-        kind = getattr(importlib.import_module(module), attribute)
-    except Exception as error:  # noqa: BLE001 -- whatever the user's module does when it is imported
-        said = str(error)
-        if not isinstance(error, ImportError | AttributeError | SyntaxError):  # whose text says enough
-            frame = traceback.extract_tb(error.__traceback__)[-1]
-            said = f"{type(error).__name__}: {error} ({Path(frame.filename).name}:{frame.lineno})"
-        problems.append(
-            f"{section}.name = {name!r} cannot be imported: {said}; looked beside the study file and on the path"
-        )
-        return None
-    what, fits = OWN[section]
-    if not (isinstance(kind, type) and dataclasses.is_dataclass(kind) and fits(kind)):
-        problems.append(f"{section}.name = {name!r} is not {what}")
-        return None
-    return {name: kind}
-
-
-def _beside_first(module: str, folder: Path | None) -> None:
-    """Have the study's own folder looked into first; a module of that name from another study's folder is let go."""
-    if folder is None:
-        return
-    place = str(folder.resolve())
-    if place not in sys.path:
-        sys.path.insert(0, place)
-    mine, known = folder.resolve() / f"{module}.py", getattr(sys.modules.get(module), "__file__", None)
-    if mine.is_file() and known and Path(known).resolve() != mine:
-        sys.path.remove(place)
-        sys.path.insert(0, place)
-        del sys.modules[module]
-        importlib.invalidate_caches()
-
-
-def settings_of(section: str, table: Mapping[str, Any], folder: Path) -> Any:
-    """The checked settings of one table alone, as a model's folder has them."""
-    problems: list[str] = []
-    built, _ = _named(section, SECTIONS[section], dict(table), problems, folder=str(folder))
-    if problems:
-        raise StudyError(str(folder), problems)
-    return built
-
-
-def _named(
-    section: str, registry: Mapping[str, Any], table: dict[str, Any], problems: list[str], **given: Any
-) -> tuple[Any, dict[str, Any]]:
-    """The registry's entry that a table names, with the table's other keys as its settings."""
-    name = table.get("name")
-    if not isinstance(name, str) or name not in registry:
-        said = "is missing" if name is None else f"= {name!r} is unknown"
-        problems.append(f"{section}.name {said}; {_nearest(str(name), registry)}")
-        return None, {}
-    entry = registry[name]
-    kind, preset = (entry.kind, entry.settings) if isinstance(entry, Named) else (entry, {})
-    known = {field.name for field in dataclasses.fields(kind)}
-    preset = {**{key: value for key, value in given.items() if key in known}, **preset}
-    return _filled(section, name, kind, preset, table, problems)
-
-
-def _filled(
-    section: str,
-    name: str,
-    kind: Any,
-    preset: Mapping[str, Any],
-    table: Mapping[str, Any],
-    problems: list[str],
-) -> tuple[Any, dict[str, Any]]:
-    values = _checked(_model_of(kind), {**preset, **{k: v for k, v in table.items() if k != "name"}}, section, problems)
-    if values is None:
-        return None, {}
-    settings = {field: getattr(values, field) for field in type(values).model_fields}
-    try:
-        built = kind(**settings)
-    except ValueError as error:
-        problems.append(f"{section}: {error}")
-        return None, {}
-    told = values.model_dump(mode="json").items()
-    plain = {key: value for key, value in told if value is not None and key != "folder"}  # a place, not a choice
-    return built, {"name": name, **plain}
-
-
-def _model_of(kind: Any) -> type[BaseModel]:
-    """A dataclass's fields, types and defaults as a table that can be checked."""
-    hints = get_type_hints(kind, include_extras=True)
-    fields: dict[str, Any] = {}
-    for field in dataclasses.fields(kind):
-        if not field.init:
-            continue
-        has_default = field.default is not dataclasses.MISSING
-        fields[field.name] = (hints[field.name], field.default if has_default else ...)
-    model: type[BaseModel] = create_model(kind.__name__, __config__=_Table.model_config, **fields)
-    return model
-
-
-def _checked(kind: type[Any], values: Mapping[str, Any], section: str, problems: list[str]) -> Any:
-    try:
-        return kind.model_validate_json(json.dumps(values, default=str))
-    except ValidationError as error:
-        told: dict[str, list[str]] = {}
-        for found in error.errors():
-            what, said = _problem(kind, section, found)
-            told.setdefault(what, []).append(said)
-        problems += [what + ", or ".join(said) for what, said in told.items()]
-        return None
-
-
-def _problem(kind: type[BaseModel], section: str, found: Mapping[str, Any]) -> tuple[str, str]:
-    """The key and its value, and what is wrong with it: of one value of several types, in several ways."""
-    first, *rest = found["loc"] or ("",)
-    kinds = kind.model_fields[first].annotation if first in kind.model_fields else None
-    if get_origin(kinds) in (types.UnionType, Union) and len({*get_args(kinds)} - {type(None)}) > 1:
-        rest = rest[1:]  # which of the types was tried
-    key = ".".join([section] * bool(section) + [str(part) for part in (first, *rest)])
-    if found["type"] == "missing":
-        return f"{key} is missing", ""
-    if found["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
-        parent = kind
-        for part in found["loc"][:-1]:
-            parent = _submodel(parent, str(part))
-        return f"{key} is unknown; {_nearest(str(found['loc'][-1]), parent.model_fields)}", ""
-    said = found["msg"].removeprefix("Input ").removeprefix("Value error, ").replace("an object", "a table")
-    return f"{key} = {shown(found['input'])}: ", said
-
-
-def _submodel(kind: type[BaseModel], part: str) -> type[BaseModel]:
-    annotation = kind.model_fields[part].annotation if part in kind.model_fields else None
-    for candidate in (annotation, *getattr(annotation, "__args__", ())):
-        if isinstance(candidate, type) and issubclass(candidate, BaseModel):
-            return candidate
-    return kind
-
-
-def _nearest(name: str, names: Iterable[str]) -> str:
-    known = list(names)
-    near = difflib.get_close_matches(name.lower(), known, 1)
-    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(sorted(known))}"

@@ -30,7 +30,7 @@ from wardround.inference.entities import found_entities
 from wardround.inference.labels import found_labels
 from wardround.inference.predicted import Found, Prediction
 from wardround.inference.relations import found_relations
-from wardround.study import StudyError, settings_of
+from wardround.settings import StudyError, settings_of
 from wardround.tasks import TASKS
 from wardround.tasks.bags import BagsTask
 from wardround.tasks.classification import ClassificationTask
