@@ -97,6 +97,8 @@ def pairs(
     found = Problems() if problems is None else problems
     document = note.document
     entities = sorted(document.entities, key=lambda entity: (entity.start, entity.end))
+    if not entities:
+        found.note("no entity, so no pair", note.path, note.line_at(0))
     told = _told(note, entities, found, both_ways=both_ways)
     for start, end, inside in _groups(document.text, entities, scope):
         line, part = note.line_at(start), document.text[start:end]
