@@ -107,6 +107,11 @@ def test_candidates_are_the_allowed_pairs_of_a_sentence() -> None:
     assert problems == ""
 
 
+def test_a_note_without_entities_gives_no_pair_and_is_counted() -> None:
+    documents, problems = made(Document("7", NOTE))
+    assert ([], True) == (documents, problems.startswith("no entity, so no pair: 1 ("))
+
+
 def test_without_a_name_for_none_only_relations_come() -> None:
     note = Document("7", NOTE, entities=DRUGS, relations=(Relation("causes", "T1", "T2"),))
     assert told(made(note, none="")[0]) == [("causes", "Aspirin", "rash")]

@@ -150,6 +150,20 @@ def test_moon_contrasts_with_the_shared_and_the_sites_own_last_model(
         torch.testing.assert_close(-0.5 * bench.gradient, change.flat)
 
 
+def test_by_cosine_the_contrast_does_not_grow_with_the_features() -> None:
+    """Of vectors of length 1 it is the dot product over the temperature, whatever the length of the features."""
+    task = DoubleFeatures(2, 2)
+    majors, classifier = torch.eye(2, dtype=torch.float64), torch.zeros(2, 2, dtype=torch.float64)
+    inputs, labels = tensor([[0.6, 0.8], [1.0, 0.0]]), [0, 0]
+    found = [
+        Judged(task, FedCMC(temperature=0.5).loss(task, 7 * majors), classifier, (size * inputs).tolist(), labels).loss
+        for size in (1.0, 9.0)
+    ]
+    expected = functional.cross_entropy(inputs / 0.5, torch.tensor(labels)) + torch.log(torch.tensor(2.0).double())
+    torch.testing.assert_close(expected, found[0])
+    torch.testing.assert_close(expected, found[1])
+
+
 @pytest.mark.parametrize("case", oracle.params("fedcmc"))
 def test_oracle_fedcmc(case: oracle.Case) -> None:
     """Similarities, whose vector is chosen for each class, and the loss with its gradients."""

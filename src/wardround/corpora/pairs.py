@@ -98,6 +98,8 @@ def pairs(
     found = Problems() if problems is None else problems
     document = note.document
     entities = sorted(document.entities, key=lambda entity: (entity.start, entity.end))
+    if not entities:
+        found.note("no entity, so no pair", note.path, note.line_at(0))
     told = _told(note, entities, found, both_ways=both_ways)
     for (start, end), one, other in candidates(document.text, entities, scope):
         head, tail = entities[one], entities[other]

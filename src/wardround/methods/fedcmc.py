@@ -16,6 +16,9 @@ the vector with the largest similarity (`minor`, eq. 18) or of any site (`random
 With two classes d_{k,1} = d_{k,2}, so both majors come from one site. The similarities of every round, by site and
 class, are in the run's journal (figure 1).
 
+A dot product can be raised by longer features, which the next round's majors then follow: with several local epochs
+and SGD this ran to infinity. `temperature` compares by cosine instead, which is not the paper's.
+
 Departures: eq. 10 prints Θ_{k,c} twice; eq. 14 sums over examples, and here it is the mean, as the cross-entropy of
 eq. 3 is; eq. 11 is not needed. The paper's classifier has no bias; where a task has one, the contrast leaves it out.
 """
@@ -78,6 +81,8 @@ class FedCMC(LocalTraining, Method[Guided]):
     mu: Annotated[float, Ge(0)] = 1.0
     contrast: Literal["major", "minor", "random", "none"] = "major"
     """Whose vectors to contrast with: per class the least or most similar, any site's, or without contrast."""
+    temperature: Annotated[float, Ge(0)] = 0.0
+    """If not 0: the contrast is by cosine, divided by this, and not by eq. 14's dot product."""
 
     def start(self, weights: Weights, cohort: Cohort) -> Guided:
         """The initial model and its own classifier."""
@@ -127,7 +132,11 @@ class FedCMC(LocalTraining, Method[Guided]):
         def contrasted(model: nn.Module, batch: Batch) -> Tensor:
             features, targets = task.features(model, batch), task.targets(batch)  # (B, features), (B,)
             entropy = functional.cross_entropy(task.scores(model, features), targets)
-            return entropy + self.mu * functional.cross_entropy(features @ majors.T, targets)  # eq. 15
+            alike = features @ majors.T  # (B, classes)
+            if self.temperature:
+                lengths = features.norm(dim=-1, keepdim=True) * majors.norm(dim=-1)  # (B, classes)
+                alike = alike / (lengths.clamp(min=1e-6) * self.temperature)
+            return entropy + self.mu * functional.cross_entropy(alike, targets)  # eq. 15
 
         return contrasted
 
