@@ -21,7 +21,7 @@ from wardround.corpora.document import Document
 from wardround.corpora.options import Options
 from wardround.corpora.pairs import Placed
 from wardround.corpora.reading import DataError, Problems
-from wardround.inference.about import ABOUT, ModelError
+from wardround.inference.about import ABOUT, ModelError, model_folder
 from wardround.inference.heard import Heard
 from wardround.inference.model import Model, load
 from wardround.inference.outputs import OUTPUTS, Sink, written
@@ -100,6 +100,8 @@ def _split(paths: list[str], text: str | None) -> tuple[list[str], Path | None]:
             fail('--text is empty; give a text, such as --text "Aspirin gave her a rash"')
         return paths, None
     if len(paths) == 1 or _is_model(paths[-1]):
+        for path in paths:
+            model_folder(Path(path))  # raises an error if texts stand where a model should
         fail(f'no texts: name a file, a folder or - after {paths[-1]}, or give --text "…"')
     return paths[:-1], STDIN if paths[-1] == "-" else Path(paths[-1])
 
