@@ -87,6 +87,13 @@ def test_every_kind_of_input_gives_the_same_findings(here: Path) -> None:
     assert [row for row in expected if row["id"] == "n0"] == alone
 
 
+def test_notes_named_in_capitals_are_notes_too(here: Path) -> None:
+    (notes(here, 1) / "WARD7.TXT").write_text(NOTE)
+    told = rows(cli("predict", "tagger", "notes", cwd=here))
+    assert ["WARD7", "n0"] == [row["id"] for row in told]
+    assert told[:1] == rows(cli("predict", "tagger", "notes/WARD7.TXT", cwd=here))
+
+
 def test_what_stands_in_the_column_of_labels_does_not_matter(here: Path) -> None:
     (here / "rows.csv").write_text(f"text,label\n{NOTE},\n")
     (here / "rows.jsonl").write_text(json.dumps({"text": NOTE, "label": None}) + "\n")
