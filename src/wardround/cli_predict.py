@@ -16,7 +16,7 @@ import typer
 
 from wardround import __version__
 from wardround.cli_drawn import drawn
-from wardround.cli_options import fail, literal, one_of, reading, refusals
+from wardround.cli_options import fail, literal, one_of, reading, refusals, renames
 from wardround.corpora.document import Document
 from wardround.corpora.options import Options
 from wardround.corpora.pairs import Placed
@@ -74,7 +74,7 @@ def predict_command(
     target = _target(to, out, one=text is not None)
     problems, losses, heard = Problems(), Problems(), Heard()
     with one_thread(), _refusals(target):
-        model = load(*folders, rename=dict(map(_renamed, rename or ())))
+        model = load(*folders, rename=renames(rename or ()))
         texts = (
             _one(text, options) if path is None else read_texts(path, problems, replace(options, labelled=False), form)
         )
@@ -125,13 +125,6 @@ def _target(to: str, out: Path | None, *, one: bool) -> Target:
     if to == "brat" and out is None:
         fail("--to brat makes a folder; name it with --out")
     return Target(to or (TERMINAL if one or sys.stdout.isatty() else "jsonl"), out)
-
-
-def _renamed(told: str) -> tuple[str, str]:
-    mine, mark, theirs = told.partition("=")
-    if not (mine and mark and theirs):
-        fail(f"--rename {told}: write the tagger's type, =, the next model's: --rename DRUG=treatment")
-    return mine, theirs
 
 
 def _one(text: str | None, options: Options) -> Iterator[Placed]:
