@@ -86,6 +86,8 @@ def test_entities_of_another_pipe_are_related_and_stay(folders: dict[str, Path])
     doc = nlp("aspirin caused a rash.")
     assert [("treatment", 0, 7), ("problem", 17, 21)] == spans(doc)
     assert ("aspirin", "rash") in {(link["head"].text, link["tail"].text) for link in doc._.relations}
+    many = list(nlp.pipe(["nothing to see."] * 70 + ["aspirin caused a rash."]))
+    assert [False] * 70 + [True] == [bool(doc._.relations) for doc in many]
     assert [] == nlp("nothing to see.")._.relations
 
 
