@@ -10,7 +10,7 @@ both. `nlp.to_disk` copies the models' folders, so that `spacy.load` needs nothi
 """
 
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -37,13 +37,14 @@ if not Span.has_extension("confidence"):
 class Component:
     """The models as a pipe; they are loaded when the first text comes."""
 
-    def __init__(self, models: Iterable[str]) -> None:
+    def __init__(self, models: Iterable[str], rename: Mapping[str, str] | None = None) -> None:
         self.folders = [Path(folder) for folder in models]
+        self.rename = dict(rename or {})
 
     @cached_property
     def answering(self) -> Model:
         """All models, together; not called `model`, which spaCy would look into as one of its own."""
-        return load(*self.folders)
+        return load(*self.folders, rename=self.rename)
 
     def __call__(self, doc: Doc) -> Doc:
         """The same text with what is found in it."""
@@ -74,10 +75,12 @@ class Component:
         raise NotImplementedError("wardround's models are folders; use nlp.to_disk and spacy.load")
 
 
-@Language.factory("wardround", default_config={"models": []}, assigns=["doc.ents", "doc.cats", "doc._.relations"])
-def make(nlp: Language, name: str, models: list[str]) -> Component:  # noqa: ARG001 -- what spaCy gives a factory
+@Language.factory(
+    "wardround", default_config={"models": [], "rename": {}}, assigns=["doc.ents", "doc.cats", "doc._.relations"]
+)
+def make(nlp: Language, name: str, models: list[str], rename: dict[str, str]) -> Component:  # noqa: ARG001 -- what spaCy gives a factory
     """The pipe; spaCy finds it by its entry point."""
-    return Component(models)
+    return Component(models, rename)
 
 
 def _document(doc: Doc) -> Document:
