@@ -198,7 +198,11 @@ def test_another_language_and_what_is_cut_are_told_once_with_the_share(here: Pat
         (["note.jsonl"], "note.jsonl: it is a file, not a model's folder; models come first, and one file or folder"),
         (["note.jsonl", "tagger"], "note.jsonl: it is a file, not a model's folder; models come first, and one file"),
         (["taggr", "--text", "x"], "taggr: there is no such folder; name the model/ folder of a run"),
-        (["relater", "--text", NOTE], "it relates entities and finds none by itself, and the texts come without any"),
+        (
+            ["relater", "--text", NOTE],
+            "it relates entities and finds none by itself, and the first text comes without any",
+        ),
+        (["relater", "many.jsonl"], "and the first 64 texts come without any; name a tagging model before it, or give"),
         (["tagger", "none.jsonl"], "none.jsonl: no such file — did you mean note.jsonl?"),
         (["tagger", "empty"], "empty: an empty folder"),
         (["tagger", "picture.txt"], "picture.txt: a binary file, not text"),
@@ -224,6 +228,7 @@ def test_mistakes_are_told_and_nothing_is_written(here: Path, arguments: list[st
     (here / "rows.csv").write_text("ID,NOTE_TEXT\n1,Zanzibarine\n")
     (here / "note.jsonl").write_text(json.dumps({"text": NOTE}) + "\n")
     (here / "bad.jsonl").write_text(json.dumps({"text": NOTE}) + '\n{"text": "Zanzibarine"\n')
+    (here / "many.jsonl").write_text((json.dumps({"text": "Zanzibarine"}) + "\n") * 70)
     before = left(here)
     more = [] if "--out" in arguments or "--text" in arguments else ["--out", "new.jsonl"]
     if "--to" in arguments:

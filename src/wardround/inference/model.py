@@ -100,12 +100,13 @@ class Model:
             yield from self.together(documents)
 
     def refuse_bare(self, documents: Sequence[Document]) -> None:
-        """Raise an error if entities are to be related, and there is neither a tagger nor any in these texts."""
+        """Raise an error if entities are to be related, and there is neither a tagger nor any in these first texts."""
         if not self.finds_entities and not any(document.entities for document in documents):
+            texts = f"the first {len(documents)} texts come" if len(documents) > 1 else "the first text comes"
             raise ModelError(
                 next(part.folder for part in self.parts if _kind(part) in (RelationTask, BagsTask)),
-                "it relates entities and finds none by itself, and the texts come without any",
-                "name a tagging model before it, or give documents with entities (JSONL, BRAT)",
+                f"it relates entities and finds none by itself, and {texts} without any",
+                "name a tagging model before it, or give documents with entities (JSONL, BRAT), one of these first",
             )
 
     def together(self, documents: Sequence[Document]) -> list[Prediction]:
