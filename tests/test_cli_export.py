@@ -24,7 +24,11 @@ def test_mistakes_are_answered_with_the_reason_and_leave_nothing(tmp_path: Path)
     sorter(tmp_path / "other")
     for arguments, said in {
         ("run", "--to", "spacyy"): "--to spacyy: did you mean spacy?\n",
-        ("run", "--to", "pytorch"): "--to pytorch: use onnx, spacy, transformers\n",
+        ("run", "--to", "pytorch"): "--to pytorch: use one of onnx, spacy, transformers\n",
+        ("run", "--to", "onnx", "--rename", "a=b"): (
+            "run: onnx takes one model, so no other has names for its types; leave --rename away\n"
+        ),
+        ("run", "--to", ""): "--to is empty: use one of onnx, spacy, transformers\n",
         ("nowhere", "--to", "spacy"): "nowhere: there is no such folder; name the model/ folder of a run\n",
         (
             "run",

@@ -8,7 +8,7 @@ from encoders import tiny_encoder
 from wardround.rounds import run
 from wardround.study import cells
 
-__all__ = ["CLINIC", "relater", "sorter", "tagger", "trained"]
+__all__ = ["CLINIC", "SMALL", "relater", "sorter", "tagger", "trained"]
 
 CLINIC = {"name": "clinic", "hospitals": 2, "documents": 30, "test_documents": 10}
 SMALL = {"embedding": 16, "character": 8, "filters": 16, "hidden": 8, "buckets": 1024}

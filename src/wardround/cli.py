@@ -151,6 +151,8 @@ def _tell(states: list[CellState], again: str, reported: Path | None) -> None:
             up = f"{row['up'] / 1e6:.2f}"
             table.add_row(row["label"], str(len(row["seeds"])), metric, _pm(final), _pm(best), up)
     _wide().print(table)
+    if done := [state.folder for state in states if state.done]:
+        _say(f"the runs are in {done[0].parent}, a folder for each cell; the first is {done[0]}")
     if reported:
         _report(reported)
     failed = [state for state in states if state.failed]

@@ -23,7 +23,7 @@ from wardround.corpora.options import Options
 from wardround.corpora.reading import DataError, nearest
 from wardround.run_folder import NO_ROOM
 
-__all__ = ["fail", "in_options", "literal", "one_of", "reading", "refusals"]
+__all__ = ["fail", "in_options", "literal", "one_of", "reading", "refusals", "renames"]
 
 literal = partial(Console, markup=False, emoji=False, highlight=False, soft_wrap=True)
 
@@ -93,6 +93,17 @@ def one_of(value: str, known: Iterable[str], option: str) -> None:
     if value and value not in names:
         close = nearest(value, names)
         fail(f"{option} {value}: " + (f"did you mean {close}?" if close else f"use one of {', '.join(names)}"))
+
+
+def renames(told: Iterable[str]) -> dict[str, str]:
+    """From a tagger's type to the next model's, as `--rename` says it."""
+    found = {}
+    for one in told:
+        mine, _, theirs = one.partition("=")
+        if not (mine and theirs):
+            fail(f"--rename {one}: write the tagger's type, =, the next model's: --rename DRUG=treatment")
+        found[mine] = theirs
+    return found
 
 
 def fail(message: str, code: int = 2) -> NoReturn:

@@ -16,12 +16,12 @@ import typer
 
 from wardround import __version__
 from wardround.cli_drawn import drawn
-from wardround.cli_options import fail, literal, one_of, reading, refusals
+from wardround.cli_options import fail, literal, one_of, reading, refusals, renames
 from wardround.corpora.document import Document
 from wardround.corpora.options import Options
 from wardround.corpora.pairs import Placed
 from wardround.corpora.reading import DataError, Problems
-from wardround.inference.about import ABOUT, ModelError
+from wardround.inference.about import ABOUT, ModelError, model_folder
 from wardround.inference.heard import Heard
 from wardround.inference.model import Model, load
 from wardround.inference.outputs import OUTPUTS, Sink, written
@@ -74,7 +74,7 @@ def predict_command(
     target = _target(to, out, one=text is not None)
     problems, losses, heard = Problems(), Problems(), Heard()
     with one_thread(), _refusals(target):
-        model = load(*folders, rename=dict(map(_renamed, rename or ())))
+        model = load(*folders, rename=renames(rename or ()))
         texts = (
             _one(text, options) if path is None else read_texts(path, problems, replace(options, labelled=False), form)
         )
@@ -100,6 +100,8 @@ def _split(paths: list[str], text: str | None) -> tuple[list[str], Path | None]:
             fail('--text is empty; give a text, such as --text "Aspirin gave her a rash"')
         return paths, None
     if len(paths) == 1 or _is_model(paths[-1]):
+        for path in paths:
+            model_folder(Path(path))  # raises an error if texts stand where a model should
         fail(f'no texts: name a file, a folder or - after {paths[-1]}, or give --text "…"')
     return paths[:-1], STDIN if paths[-1] == "-" else Path(paths[-1])
 
@@ -123,13 +125,6 @@ def _target(to: str, out: Path | None, *, one: bool) -> Target:
     if to == "brat" and out is None:
         fail("--to brat makes a folder; name it with --out")
     return Target(to or (TERMINAL if one or sys.stdout.isatty() else "jsonl"), out)
-
-
-def _renamed(told: str) -> tuple[str, str]:
-    mine, mark, theirs = told.partition("=")
-    if not (mine and mark and theirs):
-        fail(f"--rename {told}: write the tagger's type, =, the next model's: --rename DRUG=treatment")
-    return mine, theirs
 
 
 def _one(text: str | None, options: Options) -> Iterator[Placed]:

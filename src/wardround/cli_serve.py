@@ -5,20 +5,18 @@ Exit codes: 0 ended by Ctrl-C, 2 the command or a model is wrong.
 
 import os
 import sys
-from functools import partial
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from wardround.cli_options import fail, literal, renames
 from wardround.inference.about import ModelError
 from wardround.inference.model import load
 
 __all__ = ["serve_command"]
 
 NEEDED = {"starlette", "uvicorn"}
-literal = partial(Console, markup=False, emoji=False, highlight=False, soft_wrap=True)
 
 
 def serve_command(
@@ -41,10 +39,10 @@ def serve_command(
         missing = (error.name or "").partition(".")[0]
         if missing not in NEEDED:
             raise
-        _fail(f"this needs {missing}; install it with: pip install 'wardround[serve]'")
+        fail(f"this needs {missing}; install it with: pip install 'wardround[serve]'")
     try:
         with listening(host, port) as door:
-            desk = Desk(load(*models, rename=_renamed(rename or [])), largest * 1_000_000)
+            desk = Desk(load(*models, rename=renames(rename or ())), largest * 1_000_000)
             console = literal()
             if not loopback(door):
                 literal(stderr=True).print(
@@ -55,22 +53,7 @@ def serve_command(
             serve(application(desk, names(host)), door)
             console.print("stopped")
     except (HostError, ModelError) as error:
-        _fail(str(error))
+        fail(str(error))
     if desk.busy:
         sys.stdout.flush()
         os._exit(0)  # the prediction under way would be waited for
-
-
-def _renamed(told: list[str]) -> dict[str, str]:
-    found = {}
-    for one in told:
-        name, equals, called = one.partition("=")
-        if not (name and equals and called):
-            _fail(f"--rename {one}: write FOUND=CALLED, as drug=Chemical")
-        found[name] = called
-    return found
-
-
-def _fail(message: str) -> NoReturn:
-    literal(stderr=True).print(message)
-    raise SystemExit(2)

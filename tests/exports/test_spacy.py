@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from trained import relater, sorter, tagger
+from study_files import cli
+from trained import SMALL, relater, sorter, tagger
 from wardround import ModelError, load
 from wardround.corpora.clinic import Clinic
 
@@ -78,6 +79,20 @@ def test_two_models_chain_and_a_third_sorts(folders: dict[str, Path], tmp_path: 
             assert [told.words(link.head) for link in told.relations] == [r["head"].text for r in doc._.relations]
 
 
+def test_types_under_other_names_chain_once_they_are_renamed(folders: dict[str, Path], tmp_path: Path) -> None:
+    names = {"treatment": "TREATMENTS", "problem": "DISEASE", "test": ""}
+    task = {"name": "tagging", "model": "cnn-crf", **SMALL, "rename": names}
+    chosen = [tagger(tmp_path / "run", task=task), folders["relater"]]
+    with pytest.raises(ModelError, match=r"say which is which: .*--rename TREATMENTS=treatment"):
+        export(chosen, "spacy", tmp_path / "out")
+    back = ["--rename", "TREATMENTS=treatment", "--rename", "DISEASE=problem"]
+    assert 0 == cli("export", *chosen, "--to", "spacy", "--out", "out", *back, cwd=tmp_path).code
+    doc = spacy.load(tmp_path / "out")(NOTES[0])
+    told = load(*chosen, rename={"TREATMENTS": "treatment", "DISEASE": "problem"})(NOTES[0])
+    assert told.relations
+    assert [link.type for link in told.relations] == [link["type"] for link in doc._.relations]
+
+
 def test_entities_of_another_pipe_are_related_and_stay(folders: dict[str, Path]) -> None:
     nlp = spacy.blank("en")
     rules = nlp.add_pipe("entity_ruler")
@@ -86,6 +101,8 @@ def test_entities_of_another_pipe_are_related_and_stay(folders: dict[str, Path])
     doc = nlp("aspirin caused a rash.")
     assert [("treatment", 0, 7), ("problem", 17, 21)] == spans(doc)
     assert ("aspirin", "rash") in {(link["head"].text, link["tail"].text) for link in doc._.relations}
+    many = list(nlp.pipe(["nothing to see."] * 70 + ["aspirin caused a rash."]))
+    assert [False] * 70 + [True] == [bool(doc._.relations) for doc in many]
     assert [] == nlp("nothing to see.")._.relations
 
 

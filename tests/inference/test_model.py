@@ -211,6 +211,16 @@ def test_a_stream_is_answered_in_order_and_like_single_texts(tagger: Model) -> N
         assert [e.confidence for e in alone] == pytest.approx([e.confidence for e in one.entities], abs=1e-4)
 
 
+def test_one_text_for_many_and_entities_outside_of_a_text_are_refused(tagger: Model) -> None:
+    with pytest.raises(TypeError, match="predict takes many texts, and this is one; give"):
+        next(tagger.predict("Zanzibarine"))
+    for start, end in ((0, 12), (-1, 3), (4, 4)):
+        with pytest.raises(
+            ValueError, match=rf"entities\[0\] is at {start}-{end}, the text has 11 characters; offsets"
+        ):
+            tagger(Document("", "Zanzibarine", entities=(Entity("T1", "test", start, end),)))
+
+
 def test_no_more_texts_are_read_than_go_through_the_model_together(tagger: Model) -> None:
     taken = itertools.count()
     told = tagger.predict(f"{NOTE} {next(taken)}" for _ in itertools.count())

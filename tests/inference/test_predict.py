@@ -87,6 +87,13 @@ def test_every_kind_of_input_gives_the_same_findings(here: Path) -> None:
     assert [row for row in expected if row["id"] == "n0"] == alone
 
 
+def test_notes_named_in_capitals_are_notes_too(here: Path) -> None:
+    (notes(here, 1) / "WARD7.TXT").write_text(NOTE)
+    told = rows(cli("predict", "tagger", "notes", cwd=here))
+    assert ["WARD7", "n0"] == [row["id"] for row in told]
+    assert told[:1] == rows(cli("predict", "tagger", "notes/WARD7.TXT", cwd=here))
+
+
 def test_what_stands_in_the_column_of_labels_does_not_matter(here: Path) -> None:
     (here / "rows.csv").write_text(f"text,label\n{NOTE},\n")
     (here / "rows.jsonl").write_text(json.dumps({"text": NOTE, "label": None}) + "\n")
@@ -188,8 +195,14 @@ def test_another_language_and_what_is_cut_are_told_once_with_the_share(here: Pat
         (["tagger", "--text", " \n"], "--text is empty"),
         (["tagger"], "no texts: name a file, a folder or - after tagger"),
         (["tagger", "relater"], "no texts: name a file, a folder or - after relater"),
+        (["note.jsonl"], "note.jsonl: it is a file, not a model's folder; models come first, and one file or folder"),
+        (["note.jsonl", "tagger"], "note.jsonl: it is a file, not a model's folder; models come first, and one file"),
         (["taggr", "--text", "x"], "taggr: there is no such folder; name the model/ folder of a run"),
-        (["relater", "--text", NOTE], "it relates entities and finds none by itself, and the texts come without any"),
+        (
+            ["relater", "--text", NOTE],
+            "it relates entities and finds none by itself, and the first text comes without any",
+        ),
+        (["relater", "many.jsonl"], "and the first 64 texts come without any; name a tagging model before it, or give"),
         (["tagger", "none.jsonl"], "none.jsonl: no such file — did you mean note.jsonl?"),
         (["tagger", "empty"], "empty: an empty folder"),
         (["tagger", "picture.txt"], "picture.txt: a binary file, not text"),
@@ -215,6 +228,7 @@ def test_mistakes_are_told_and_nothing_is_written(here: Path, arguments: list[st
     (here / "rows.csv").write_text("ID,NOTE_TEXT\n1,Zanzibarine\n")
     (here / "note.jsonl").write_text(json.dumps({"text": NOTE}) + "\n")
     (here / "bad.jsonl").write_text(json.dumps({"text": NOTE}) + '\n{"text": "Zanzibarine"\n')
+    (here / "many.jsonl").write_text((json.dumps({"text": "Zanzibarine"}) + "\n") * 70)
     before = left(here)
     more = [] if "--out" in arguments or "--text" in arguments else ["--out", "new.jsonl"]
     if "--to" in arguments:

@@ -332,6 +332,7 @@ def test_a_run_and_a_grid_end_with_their_report(tmp_path: Path) -> None:
     grid = small_study(tmp_path, "grid.toml", seeds=[1, 2], rounds=2, grid={"method.lr": [0.1, 0.2]})
     ended = cli("run", grid, "--out", "grid", "--workers", 2, "--quiet", cwd=tmp_path, report=True)
     assert (0, "") == (ended.code, ended.err)
+    assert "the runs are in grid, a folder for each cell; the first is grid/" in ended.out
     assert ended.out.endswith("the report is in grid/report.html\n")
     assert "Of 2 federated methods, fedavg, lr = 0." in words_of((tmp_path / "grid" / "report.html").read_text())
     assert [tmp_path / "grid" / "report.html"] == list((tmp_path / "grid").rglob("report.html"))

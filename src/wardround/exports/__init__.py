@@ -3,7 +3,7 @@
 Each target is refused, with the reason, for models that it cannot hold. A folder appears whole or not at all.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from wardround.core.files import fresh_folder
@@ -19,15 +19,17 @@ SINGLE = {"onnx": write_onnx, "transformers": write_transformers}
 TARGETS = ("onnx", "spacy", "transformers")
 
 
-def export(models: Sequence[Path], to: str, out: Path) -> None:
+def export(models: Sequence[Path], to: str, out: Path, rename: Mapping[str, str] | None = None) -> None:
     """Write models, of which only spaCy takes several, as a new folder."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ModelError(out, "is there already", "name a new folder")
     if to in SINGLE and len(models) > 1:
         raise ModelError(models[1], f"{to} takes one model at a time", "export each by itself, or use --to spacy")
+    if to in SINGLE and rename:
+        raise ModelError(models[0], f"{to} takes one model, so no other has names for its types", "leave --rename away")
     parts = [load_part(path) for path in models]
     with fresh_folder(out) as new:
         if to in SINGLE:
             SINGLE[to](parts[0], new)
         else:
-            write_spacy(parts, new)
+            write_spacy(parts, new, rename or {})

@@ -10,7 +10,7 @@ both. `nlp.to_disk` copies the models' folders, so that `spacy.load` needs nothi
 """
 
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -21,6 +21,7 @@ from spacy.tokens import Doc, Span
 from spacy.util import filter_spans
 
 from wardround.corpora.document import Document, Entity
+from wardround.inference.blocks import blocks
 from wardround.inference.model import Model, load
 from wardround.inference.predicted import Prediction
 
@@ -36,18 +37,14 @@ if not Span.has_extension("confidence"):
 class Component:
     """The models as a pipe; they are loaded when the first text comes."""
 
-    def __init__(self, models: Iterable[str]) -> None:
+    def __init__(self, models: Iterable[str], rename: Mapping[str, str] | None = None) -> None:
         self.folders = [Path(folder) for folder in models]
+        self.rename = dict(rename or {})
 
     @cached_property
     def answering(self) -> Model:
         """All models, together; not called `model`, which spaCy would look into as one of its own."""
-        return load(*self.folders)
-
-    @cached_property
-    def without_entities(self) -> Model:
-        """Those that have something to say of a text without entities."""
-        return Model([part for part in self.answering.parts if part.about.task["name"] not in ("relation", "bags")])
+        return load(*self.folders, rename=self.rename)
 
     def __call__(self, doc: Doc) -> Doc:
         """The same text with what is found in it."""
@@ -57,9 +54,9 @@ class Component:
         """The same for many texts, some at once."""
         rest = iter(stream)
         while docs := list(islice(rest, batch_size)):
-            enough = self.answering.finds_entities or any(doc.ents for doc in docs)
-            model = self.answering if enough else self.without_entities
-            for doc, told in zip(docs, model.predict(map(_document, docs)), strict=True):
+            # Not `predict`, which refuses texts without entities where there is no tagger: other pipes may find none.
+            found = (told for some in blocks(map(_document, docs)) for told in self.answering.together(some))
+            for doc, told in zip(docs, found, strict=True):
                 yield _told(doc, told)
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:  # noqa: ARG002 -- spaCy's own
@@ -70,8 +67,7 @@ class Component:
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "Component":  # noqa: ARG002 -- likewise
         """The models that were copied there."""
         self.folders = sorted(folder for folder in Path(path).iterdir() if folder.is_dir())
-        for known in ("answering", "without_entities"):
-            self.__dict__.pop(known, None)
+        self.__dict__.pop("answering", None)
         return self
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
@@ -79,10 +75,12 @@ class Component:
         raise NotImplementedError("wardround's models are folders; use nlp.to_disk and spacy.load")
 
 
-@Language.factory("wardround", default_config={"models": []}, assigns=["doc.ents", "doc.cats", "doc._.relations"])
-def make(nlp: Language, name: str, models: list[str]) -> Component:  # noqa: ARG001 -- what spaCy gives a factory
+@Language.factory(
+    "wardround", default_config={"models": [], "rename": {}}, assigns=["doc.ents", "doc.cats", "doc._.relations"]
+)
+def make(nlp: Language, name: str, models: list[str], rename: dict[str, str]) -> Component:  # noqa: ARG001 -- what spaCy gives a factory
     """The pipe; spaCy finds it by its entry point."""
-    return Component(models)
+    return Component(models, rename)
 
 
 def _document(doc: Doc) -> Document:

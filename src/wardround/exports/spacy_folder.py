@@ -1,6 +1,6 @@
 """Models as a spaCy pipeline's folder: a blank language and our pipe, with the models' folders inside."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -12,7 +12,7 @@ __all__ = ["write_spacy"]
 ANY = "xx"  # spaCy's name for a language that it has no rules for
 
 
-def write_spacy(parts: Sequence[Part], new: Path) -> None:
+def write_spacy(parts: Sequence[Part], new: Path, rename: Mapping[str, str]) -> None:
     """Fill a new folder, which `spacy.load` takes."""
     if find_spec("spacy") is None:
         raise ModelError(parts[0].folder, "the package spacy is not installed", 'pip install "wardround[spacy]"')
@@ -25,7 +25,7 @@ def write_spacy(parts: Sequence[Part], new: Path) -> None:
         nlp = spacy.blank(languages.pop() if len(languages) == 1 else ANY)
     except ImportError:  # a language that spaCy does not know
         nlp = spacy.blank(ANY)
-    pipe = nlp.add_pipe("wardround")
+    pipe = nlp.add_pipe("wardround", config={"rename": dict(rename)})
     assert isinstance(pipe, Component)  # noqa: S101 -- what our factory makes
     pipe.folders = [part.folder for part in parts]
     nlp.meta["name"] = parts[0].about.study

@@ -30,6 +30,7 @@ __all__ = [
 
 ABOUT, CARD, SUMS, WEIGHTS = "model.json", "README.md", "SHA256SUMS", "weights.safetensors"
 FORM = 1
+MOST = 10  # runs that a message lists
 
 
 class ModelError(ValueError):
@@ -80,9 +81,27 @@ def model_folder(path: Path) -> Path:
     for folder in (path, path / "model"):
         if (folder / ABOUT).is_file():
             return folder
+    raise ModelError(path, *_why_none(path))
+
+
+def _why_none(path: Path) -> tuple[str, str]:
+    """What a path is that has no model, and where one might be."""
     if not path.is_dir():
-        raise ModelError(path, "there is no such folder", "name the model/ folder of a run")
-    raise ModelError(path, f"it has no {ABOUT}", "name the model/ folder that a finished run leaves")
+        if path.is_file():
+            return "it is a file, not a model's folder", "models come first, and one file or folder of texts last"
+        return "there is no such folder", "name the model/ folder of a run"
+    runs = sorted(str(found.parent) for found in path.glob("*/metrics.json"))
+    more = f" and {len(runs) - MOST} more" if len(runs) > MOST else ""
+    together = f"put one together: wardround model assemble {path} SITE --out FOLDER"
+    marks = (
+        (SUMS, f"its {ABOUT} is missing", "copy the model's folder again"),
+        (f"model/{SUMS}", f"its model/{ABOUT} is missing", "copy the model's folder again"),
+        ("metrics.json", "each site keeps its own model", together),
+        ("journal.jsonl", "the run is not finished", "go on with wardround run … --resume"),
+        ("*/metrics.json", "it holds runs, such as the cells of a grid", f"name one: {', '.join(runs[:MOST])}{more}"),
+        ("", f"it has no {ABOUT}", "name the model/ folder that a finished run leaves"),
+    )
+    return next((what, remedy) for mark, what, remedy in marks if not mark or any(path.glob(mark)))
 
 
 def read_about(folder: Path) -> About:

@@ -32,6 +32,8 @@ __all__ = ["assembled", "assembled_run", "shared_weights"]
 
 def assembled_run(run: Path, name: str, out: Path, beside: Path | None = None) -> About:
     """Put the model of a simulated site together; `beside` is where the study lay, if it names files of its own."""
+    if not (run / "metrics.json").exists():
+        model_folder(run)  # which tells what this folder is, if it is no run
     told = _json(run / "metrics.json", "the run is not finished; go on with wardround run … --resume")
     try:
         study = load_study(run / "study.toml", beside=beside)[0].study

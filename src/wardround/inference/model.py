@@ -91,19 +91,22 @@ class Model:
 
     def predict(self, texts: Iterable[str | Document], at_once: int = AT_ONCE) -> Iterator[Prediction]:
         """What is found in each of many texts, in order; `at_once` of them, or fewer long ones, are in memory."""
+        if isinstance(texts, str):
+            raise TypeError("predict takes many texts, and this is one; give [text], or call model(text)")
         for number, some in enumerate(blocks(texts, at_once)):
-            documents = [one if isinstance(one, Document) else Document("", one) for one in some]
+            documents = [_within(one) if isinstance(one, Document) else Document("", one) for one in some]
             if number == 0:
                 self.refuse_bare(documents)
             yield from self.together(documents)
 
     def refuse_bare(self, documents: Sequence[Document]) -> None:
-        """Raise an error if entities are to be related, and there is neither a tagger nor any in these texts."""
+        """Raise an error if entities are to be related, and there is neither a tagger nor any in these first texts."""
         if not self.finds_entities and not any(document.entities for document in documents):
+            texts = f"the first {len(documents)} texts come" if len(documents) > 1 else "the first text comes"
             raise ModelError(
                 next(part.folder for part in self.parts if _kind(part) in (RelationTask, BagsTask)),
-                "it relates entities and finds none by itself, and the texts come without any",
-                "name a tagging model before it, or give documents with entities (JSONL, BRAT)",
+                f"it relates entities and finds none by itself, and {texts} without any",
+                "name a tagging model before it, or give documents with entities (JSONL, BRAT), one of these first",
             )
 
     def together(self, documents: Sequence[Document]) -> list[Prediction]:
@@ -143,6 +146,15 @@ class Model:
 
 def _kind(part: Part) -> type:
     return next(kind for kind in ORDER if isinstance(part.task, kind))
+
+
+def _within(document: Document) -> Document:
+    """The document, unless an entity lies outside of its text, which readers refuse, too."""
+    for at, entity in enumerate(document.entities):
+        if not 0 <= entity.start < entity.end <= len(document.text):
+            where = f"entities[{at}] is at {entity.start}-{entity.end}, the text has {len(document.text)} characters"
+            raise ValueError(f"{where}; offsets count characters from 0, the end excluded")
+    return document
 
 
 def _together(given: Sequence[Found], found: Sequence[Found]) -> tuple[Found, ...]:

@@ -29,7 +29,7 @@ def read_texts(path: Path, problems: Problems, options: Options, form: str = "")
     """The texts of a path in order; those of a folder by the names of its files."""
     if path == STDIN or path.is_fifo():
         yield from _piped(path, problems, options, form)
-    elif not form and path.name.endswith(PLAIN) and not path.is_dir():
+    elif not form and path.name.casefold().endswith(PLAIN) and not path.is_dir():
         yield from FORMATS["text"].read(path, problems, options)
     elif path.is_dir() and form in ("", "text", "brat"):
         yield from _folder(path, problems, options, form)
@@ -72,4 +72,4 @@ def _folder(path: Path, problems: Problems, options: Options, form: str) -> Iter
 
 
 def _texts(folder: Path) -> list[Path]:
-    return [path for path in files_under(folder, "") if path.name.endswith(PLAIN) and path.is_file()]
+    return [path for path in files_under(folder, "") if path.name.casefold().endswith(PLAIN) and path.is_file()]
