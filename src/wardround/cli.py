@@ -146,7 +146,7 @@ def _tell(states: list[CellState], again: str, reported: Path | None) -> None:
     """The grid's table of results, and what failed."""
     table = Table("cell", "seeds", "metric", "final", "best", "MB up", title=None)
     for row in summary(states):
-        for metric in (name for name in row["best"]):
+        for metric in (name for name in row["best"] if "[" not in name):  # by class: in the report
             final, best = row["final"][metric], row["best"][metric]
             up = f"{row['up'] / 1e6:.2f}"
             table.add_row(row["label"], str(len(row["seeds"])), metric, _pm(final), _pm(best), up)
