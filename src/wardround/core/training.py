@@ -178,18 +178,22 @@ class Adam:
     def __init__(
         self, lr: float, betas: tuple[float, float], eps: float, like: Tensor, moments: "Moments | None" = None
     ) -> None:
-        self.lr, self.betas, self.eps, self.steps = lr, betas, eps, 0
-        if moments is None:
-            self.first, self.second = torch.zeros_like(like), torch.zeros_like(like)
-        else:
-            self.steps, self.first, self.second = moments[0], moments[1].clone(), moments[2].clone()
+        self.lr, self.betas, self.eps = lr, betas, eps
+        self.lent = moments is not None
+        """Whether the moments are still the given ones, which stay as they are."""
+        self.steps, self.first, self.second = moments or (0, torch.zeros_like(like), torch.zeros_like(like))
 
     def step(self, flat: Tensor, gradient: Tensor) -> None:
         """One step, in place."""
         beta1, beta2 = self.betas
         self.steps += 1
-        self.first.mul_(beta1).add_(gradient, alpha=1 - beta1)
-        self.second.mul_(beta2).addcmul_(gradient, gradient, value=1 - beta2)
+        if self.lent:
+            self.first, self.second, self.lent = self.first * beta1, self.second * beta2, False
+        else:
+            self.first.mul_(beta1)
+            self.second.mul_(beta2)
+        self.first.add_(gradient, alpha=1 - beta1)
+        self.second.addcmul_(gradient, gradient, value=1 - beta2)
         unbias1, unbias2 = 1 - beta1**self.steps, 1 - beta2**self.steps
         flat.addcdiv_(self.first, (self.second / unbias2).sqrt_().add_(self.eps), value=-self.lr / unbias1)
 
