@@ -72,6 +72,14 @@ def test_a_bag_of_one_sentence_is_that_sentence(name: Denoiser) -> None:
     torch.testing.assert_close(alone.softmax(1), odds.sigmoid())
 
 
+@pytest.mark.parametrize("name", NAMES.values())
+def test_scores_come_in_the_order_of_bags(name: Denoiser) -> None:
+    model, vectors, _, _ = given(oracle.cases("bag_denoisers")[0])
+    backwards, labels = torch.arange(len(vectors)).flip(0), torch.zeros(len(vectors), dtype=torch.int64)
+    alone = model.classifier(vectors.flip(0))
+    torch.testing.assert_close(alone, bag_scores(name, model, vectors, backwards, labels))
+
+
 def test_the_first_of_equals_is_the_surest() -> None:
     owner = torch.tensor([0, 1, 1, 0, 1])
     assert [3, 1] == surest(torch.tensor([0.2, 0.5, 0.5, 0.9, 0.5]), owner, 2).tolist()
