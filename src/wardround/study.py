@@ -18,7 +18,7 @@ your own as `module:Class`; their other keys are the fields of that entry's data
 study is checked whole: all its errors come at once, unknown keys with the nearest valid one. `[grid]` lists values
 for dotted keys (or whole tables); every combination is one run, a *cell*; `seeds` is one more such list.
 `[public]` has a `fraction` of the training examples or a `[public.corpus]` that everybody may see (FedED needs one).
-`[expected]` is for the reader: published numbers beside measured ones.
+`[expected]` is for the reader: published numbers, which the report shows beside measured ones.
 """
 
 import copy
@@ -43,6 +43,7 @@ from wardround.settings import OWN, SECTIONS, StudyError, Table, checked, import
 __all__ = ["Cell", "Study", "StudyError", "load_study"]
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+BESIDES = frozenset({"name", "description", "rounds", "expected"})  # what decides nothing of how a round goes
 
 
 class Sites(Table):
@@ -133,7 +134,7 @@ class Study:
     @property
     def fingerprint(self) -> str:
         """A hash of all that decides the result, but for the number of rounds."""
-        told = {key: value for key, value in self.resolved.items() if key not in ("rounds", "description", "name")}
+        told = {key: value for key, value in self.resolved.items() if key not in BESIDES}
         return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 
     def toml(self) -> str:
@@ -186,7 +187,7 @@ def cells(tables: Mapping[str, Any], *, where: str = "study", folder: Path | Non
     found = []
     seeds = {"seed": tables["seeds"]} if tables.get("seeds") and isinstance(tables["seeds"], list) else {}
     for choices in combinations(tables.get("grid", {}), seeds, problems):
-        cell = copy.deepcopy({key: value for key, value in tables.items() if key not in ("grid", "expected")})
+        cell = copy.deepcopy({key: value for key, value in tables.items() if key != "grid"})
         if seeds:
             del cell["seeds"]
         mine: list[str] = []
@@ -232,13 +233,14 @@ def _study(tables: Mapping[str, Any], folder: Path | None, problems: list[str]) 
     if problems or outline is None:
         return None
     resolved: dict[str, Any] = outline.model_dump(mode="json", exclude={"grid", "expected"}, exclude_none=True)
+    shown = outline.model_dump(mode="json", include={"expected"}, exclude_defaults=True)
     if "public.corpus" in plain:
         resolved["public"] = {"corpus": plain.pop("public.corpus")}
     o = outline
     public = Public(o.public.fraction, built.get("public.corpus")) if o.public else None
     return Study(
         o.name, o.description, o.rounds, o.seed, built["method"], built["task"], built["corpus"],
-        built.get("partition"), o.sites, o.evaluation, o.stop, public, resolved | plain,
+        built.get("partition"), o.sites, o.evaluation, o.stop, public, resolved | plain | shown,
     )  # fmt: skip
 
 

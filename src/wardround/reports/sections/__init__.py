@@ -7,6 +7,7 @@ from wardround.reports.html import Html
 from wardround.reports.sections.communication import communication
 from wardround.reports.sections.curves import learning
 from wardround.reports.sections.definitions import definitions
+from wardround.reports.sections.published import published
 from wardround.reports.sections.recall import precision_recall
 from wardround.reports.sections.results import results
 from wardround.reports.sections.settings import all_settings
@@ -21,6 +22,7 @@ __all__ = ["SECTIONS"]
 SECTIONS: dict[str, tuple[str, Callable[[Report], Html]]] = {
     "summary": ("Summary", summary),
     "results": ("Results", results),
+    "published": ("Published", published),
     "curves": ("Curves", learning),
     "precision-recall": ("Precision and recall", precision_recall),
     "communication": ("Communication", communication),
