@@ -121,6 +121,12 @@ def test_what_is_odd_in_facts_is_counted(tmp_path: Path) -> None:
     assert ["facts.tsv:1"] == problems.places["pair both related and NA, taken as related"]
 
 
+def test_facts_of_other_relations_alone_are_an_error_that_names_them(tmp_path: Path) -> None:
+    (tmp_path / "facts.tsv").write_text("D1\tcauses\tD9\nD2\tcures\tD9\n")
+    with pytest.raises(DataError, match=r"facts\.tsv: no facts of cause — ask for one of its relations: causes, cures"):
+        read_facts(tmp_path / "facts.tsv", ["cause"])
+
+
 def test_what_is_odd_in_facts_is_told_once_for_both_splits(tmp_path: Path) -> None:
     (tmp_path / "facts.tsv").write_text("D1\tcauses\tD9\nD1\tcauses\tD9\n")
     (tmp_path / "n.jsonl").write_text('{"text": "x", "entities": []}\n')

@@ -298,7 +298,7 @@ def test_jsonl_texts_in_both_splits(tmp_path: Path) -> None:
     problems = Problems()
     reader = corpus(tmp_path, line(), line(relations=[]), dedupe=True)
     assert [len(list(reader.documents(split, problems))) for split in reader.splits] == [0, 2]
-    assert str(problems) == "text also in test, dropped: 2 (train.jsonl:1, train.jsonl:1)"
+    assert str(problems) == "text also in test, dropped: 2 (train.jsonl:1)"
 
 
 def test_jsonl_labels_can_be_renamed_and_are_checked(tmp_path: Path) -> None:

@@ -106,13 +106,18 @@ def read_facts(path: Path, relations: Collection[str] = (), problems: Problems |
     """The facts of a file; with `relations`, those of others are left out."""
     found = Problems() if problems is None else problems
     kept: dict[Fact, int] = {}
+    others: dict[str, None] = {}
     for line, fact in _rows(path, found):
         if relations and fact.relation not in (*relations, UNRELATED):
+            others[fact.relation] = None
             found.note("fact of a relation that is not in the study, left out", path, line)
         elif fact in kept:
             found.note("repeated fact", path, line)
         else:
             kept[fact] = line
+    if not kept and others:
+        what = f"no facts of {', '.join(relations)}"
+        raise DataError(path, None, what, f"ask for one of its relations: {', '.join([*others][:10])}")
     if not kept:
         raise DataError(path, None, "no facts", "write head, relation and tail between tabs, one fact per line")
     for relation in sorted({*relations} - {fact.relation for fact in kept}):

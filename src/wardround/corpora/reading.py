@@ -87,7 +87,7 @@ class Problems:
         """The same, where the place is a document's id and a character of its text."""
         self.counts[kind] += 1
         places = self.places.setdefault(kind, [])
-        if len(places) < PLACES:
+        if len(places) < PLACES and place not in places:
             places.append(place)
 
     def include(self, other: "Problems") -> None:
@@ -95,7 +95,7 @@ class Problems:
         self.counts.update(other.counts)
         for kind, places in other.places.items():
             mine = self.places.setdefault(kind, [])
-            mine += places[: PLACES - len(mine)]
+            mine += [place for place in places if place not in mine][: PLACES - len(mine)]
 
     def __str__(self) -> str:
         return "\n".join(f"{kind}: {n} ({', '.join(self.places[kind])})" for kind, n in self.counts.items())
