@@ -106,6 +106,7 @@ def test_a_study_is_rehearsed_with_its_own_settings(tmp_path: Path, capsys: pyte
     code, out, _ = printed(capsys, "protocol", "feddyn", "--study", str(study))
     assert 0 == code
     assert {"measure", "fit", "evaluate"} == {line.split()[0] for line in out.splitlines() if " from site " in line}
+    assert (0, out, "") == printed(capsys, "protocol", str(study))
 
 
 def test_a_look_at_single_sites_shows_even_after_sums(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -174,14 +174,17 @@ def methods() -> None:
 
 @app.command()
 def protocol(
-    method: Annotated[str, typer.Argument(help="A method's name, or my_module:MyMethod.")],
+    method: Annotated[str, typer.Argument(help="A method's name, my_module:MyMethod, or a study file.")],
     study: Annotated[Path | None, typer.Option(help="Rehearse on this study's model and data.")] = None,
 ) -> None:
     """Print what would leave a hospital, by rehearsing the method."""
-    told = load_study(study, [f"method.name={method}"])[0].study if study else toy(method)
+    if method.endswith(".toml"):
+        told = load_study(Path(method))[0].study
+    else:
+        told = load_study(study, [f"method.name={method}"])[0].study if study else toy(method)
     if told.method.pooled:
         _say(
-            f"{method} pools all sites' notes in one place. It runs only in a simulation, as the upper bound that "
+            f"{told.resolved['method']['name']} pools all sites' notes in one place. It runs only in a simulation, as the upper bound that "
             "others are compared with: on real sites every note would have to leave."
         )
         return
