@@ -184,8 +184,8 @@ def protocol(
         told = load_study(study, [f"method.name={method}"])[0].study if study else toy(method)
     if told.method.pooled:
         _say(
-            f"{told.resolved['method']['name']} pools all sites' notes in one place. It runs only in a simulation, as the upper bound that "
-            "others are compared with: on real sites every note would have to leave."
+            f"{told.resolved['method']['name']} pools all sites' notes in one place. It runs only in a simulation, as "
+            "the upper bound that others are compared with: on real sites every note would have to leave."
         )
         return
     table = Table("step", "direction", "message", "field", "shape", "bytes", "seen", "reveals", box=None)
