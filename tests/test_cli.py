@@ -4,6 +4,7 @@ import os
 import pty
 import re
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -35,6 +36,22 @@ def on_a_terminal(*arguments: object, cwd: Path) -> str:
         os.close(ours)
         assert 0 == process.wait(TIMEOUT)
     return shown.decode()
+
+
+def test_ctrl_c_while_torch_is_imported_ends_it_without_a_word(tmp_path: Path) -> None:
+    command = [sys.executable, "-X", "importtime", "-m", "wardround", "--help"]
+    reset = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"  # it may be ignored here
+    (tmp_path / "sitecustomize.py").write_text(reset, encoding="utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        assert process.stderr is not None
+        assert any("torch" in line for line in process.stderr)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=TIMEOUT)
+    assert (-signal.SIGINT, "") == (process.returncode, out)
+    assert all(line.startswith("import time:") for line in err.splitlines()[:-1])  # the last may be cut off
 
 
 def test_the_command_tells_what_it_can_do(tmp_path: Path) -> None:

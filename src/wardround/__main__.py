@@ -1,5 +1,21 @@
-"""`python -m wardround` is `wardround`."""
+"""The command `wardround`, also as `python -m wardround`."""
 
-from wardround.cli import main
+import signal
 
-main()
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Import and run the command line."""
+    ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if ours:  # Ctrl-C while torch is imported would be a traceback, or half an import
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from wardround.cli import main as command  # noqa: PLC0415 -- it takes a second
+
+    if ours:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    command()
+
+
+if __name__ == "__main__":
+    main()
