@@ -5,7 +5,7 @@ import re
 import pytest
 
 from wardround.reports.heatmap import MOST_LABELS, MOST_SITES, heat_map, shade
-from wardround.reports.plots import Axis, Series, curves, dots, key
+from wardround.reports.plots import BOTTOM, HIGH, TOP, Axis, Series, curves, dots, key
 from wardround.reports.svg import Scale, cut, decimals, fit, width_of
 
 ROUNDS = [(1.0, 0.4, 0.1), (2.0, 0.5, 0.05), (3.0, 0.55, None)]
@@ -50,6 +50,15 @@ def test_a_chart_has_a_line_per_series_a_band_where_there_is_a_spread_and_a_titl
     assert 1 == made.count('class="target"')
     assert "fedavg: 0.5500 at the end" in made
     assert "nan" not in made
+
+
+def test_a_share_and_its_band_stay_between_nothing_and_all() -> None:
+    told = [Series("fedavg", 0, [(0.1, 0.98, 0.2), (0.9, 0.05, 0.3)])]
+    made = curves(told, Axis("recall", share=True), Axis("precision", share=True), "", told)
+    assert ["0.0", "0.2", "0.4", "0.6", "0.8", "1.0"] == re.findall(r'text-anchor="end"[^>]*>([\d.-]+)<', made)
+    (band,) = re.findall(r'd="([^"]+)Z"', made)
+    heights = [float(place.split()[1]) for place in re.findall(r"[\d.]+ [\d.]+", band)]
+    assert [TOP, HIGH - BOTTOM] == [min(heights), max(heights)]
 
 
 def test_bytes_over_a_wide_range_are_drawn_on_a_log_axis() -> None:

@@ -91,7 +91,9 @@ def test_a_single_run_is_told_as_one(tmp_path: Path) -> None:
 
 def test_generated_data_are_no_claim_about_patients(tmp_path: Path) -> None:
     assert "Generated data (synthetic); not a claim about patients." in page_of(make_run(tmp_path / "a"))
-    assert "not a claim about patients" not in page_of(make_run(tmp_path / "b", corpus={"name": "files"}))
+    bags = make_run(tmp_path / "b", corpus={"name": "clinic-bags"})
+    assert "Generated data (clinic-bags); not a claim about patients." in page_of(bags)
+    assert "not a claim" not in page_of(make_run(tmp_path / "c", corpus={"name": "bc5cdr-bags"}))
 
 
 def test_an_unfinished_run_is_said_to_be_one(tmp_path: Path) -> None:
@@ -346,3 +348,17 @@ def test_a_report_that_fails_does_not_spoil_the_run(tmp_path: Path) -> None:
     assert 0 == ended.code
     assert "the run is complete, but its report could not be written" in ended.err
     assert "wardround report run" in ended.err
+
+
+def test_of_many_methods_the_best_are_drawn_and_all_are_listed(tmp_path: Path) -> None:
+    runs = [make_run(tmp_path / f"{mu}", using={"mu": mu}, values=[0.1, mu / 100]) for mu in range(30, 10, -1)] + [
+        make_run(tmp_path / "local", "local", values=[0.1, 0.12])
+    ]
+    told = page_of(*runs)
+    assert "Drawn are the 12 best of 20 methods; the figures of all are in Results." in words_of(told)
+    curves = told[told.index('id="curves"') : told.index('id="communication"')]
+    drawn = re.findall(r"<span>fedavg, mu = (\d+)</span>", curves)
+    assert list(range(19, 31)) == sorted(map(int, drawn))
+    assert "<span>local</span>" in curves
+    assert 20 == len(set(re.findall(r"fedavg, mu = (\d+)<", told[: told.index('id="curves"')])))
+    assert "Drawn are" not in words_of(page_of(*runs[:12]))

@@ -11,6 +11,8 @@ from wardround.reports.statistics import Group, Pair, Panel, grouped, pairs
 
 __all__ = ["Report"]
 
+DRAWN = 12  # lines in a chart that can still be told apart
+
 
 @dataclass(frozen=True)
 class Report:
@@ -38,10 +40,27 @@ class Report:
         """The place of each label among the colours, the same all over the page."""
         told: dict[str, int] = {}
         for reference in (False, True):
-            groups = (g for panel in self.panels for g in panel.groups if bool(g.reference) is reference)
-            labels = dict.fromkeys(group.label for group in groups)
+            drawn = [group for panel in self.panels for group in self.drawn(panel)]
+            everyone = (*drawn, *(group for panel in self.panels for group in panel.groups))
+            labels = dict.fromkeys(group.label for group in everyone if bool(group.reference) is reference)
             told |= {label: index for index, label in enumerate(labels)}
         return told
+
+    def drawn(self, panel: Panel) -> tuple[Group, ...]:
+        """The groups that charts have lines for: all, or the best of many, and the references."""
+        methods = [group for group in panel.groups if not group.reference]
+        if len(methods) <= DRAWN:
+            return panel.groups
+        best = {group.label for group in (panel.ranked or methods)[:DRAWN]}
+        return tuple(group for group in panel.groups if group.reference or group.label in best)
+
+    def left_out(self, panel: Panel) -> Html | None:
+        """Says so, if charts do not have them all."""
+        if len(self.drawn(panel)) == len(panel.groups):
+            return None
+        many = sum(not group.reference for group in panel.groups)
+        how = f"the {DRAWN} best" if panel.ranked else f"the first {DRAWN}"
+        return tag("p", f"Drawn are {how} of {many} methods; the figures of all are in Results.", class_="soft")
 
     def series(self, group: Group, points: Sequence[tuple[float, float, float | None]] = ()) -> Series:
         """A group's line or dots, in its colour."""

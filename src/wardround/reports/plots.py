@@ -90,8 +90,9 @@ def curves(series: Sequence[Series], across: Axis, up: Axis, said: str, reaching
     points = [point for one in reaching for point in one.points]
     reach = [value for _, mean, sd in points for value in (mean - (sd or 0.0), mean + (sd or 0.0))]
     reach += [up.target] if up.target is not None else []
+    reach = [min(max(value, 0.0), 1.0) for value in reach] if up.share else reach
     y = fit((value for value in reach if value > 0 or not up.log), HIGH - BOTTOM, TOP, log=up.log)
-    parts = [*_axis_up(y, up), *_axis_across(x, across), [_band(one, x, y) for one in series]]
+    parts = [*_axis_up(y, up), *_axis_across(x, across), [_band(one, x, y, up) for one in series]]
     parts += [_line(one, x, y) for one in series]
     if up.target is not None:
         parts.append(stroke(LEFT, y(up.target), WIDE - RIGHT, y(up.target), "target"))
@@ -128,12 +129,13 @@ def _size(value: float) -> str:
     return f"{value:,.0f} B" if unit.startswith("byte") else f"{float(number):g} {unit}"
 
 
-def _band(one: Series, x: Scale, y: Scale) -> Html | None:
+def _band(one: Series, x: Scale, y: Scale, up: Axis) -> Html | None:
     told = [(px, mean, sd) for px, mean, sd in one.points if sd is not None]
     if len(told) < 2:
         return None
-    floor = y.low if y.log else -math.inf
-    edge = [(x(px), y(mean + sd)) for px, mean, sd in told]
+    floor = y.low if y.log else 0.0 if up.share else -math.inf
+    ceiling = 1.0 if up.share else math.inf
+    edge = [(x(px), y(min(mean + sd, ceiling))) for px, mean, sd in told]
     edge += [(x(px), y(max(mean - sd, floor))) for px, mean, sd in reversed(told)]
     return tag("path", d=f"{path(edge)}Z", class_=f"band {one.colour}")
 

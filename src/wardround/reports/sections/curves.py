@@ -15,11 +15,12 @@ def learning(report: Report) -> Html:
     """A pair of charts per metric but those of single classes; splits beyond the first are folded."""
     parts: list[object] = []
     for panel in report.panels:
-        shown_groups = [group for group in panel.groups if group.counted]
+        shown_groups = [group for group in report.drawn(panel) if group.counted]
         if not panel.metrics or not shown_groups:
             parts += [report.heading(panel), tag("p", "No round has been evaluated yet.")]
             continue
-        parts += [report.heading(panel), key([report.series(group) for group in shown_groups])]
+        series = [report.series(group) for group in shown_groups]
+        parts += [report.heading(panel), report.left_out(panel), key(series)]
         first = split_of(panel.metrics[0])
         shown = [metric for metric in panel.metrics if not of_one_class(metric) or metric == panel.metrics[0]]
         main = [metric for metric in shown if split_of(metric) == first]
@@ -34,8 +35,8 @@ def learning(report: Report) -> Html:
 
 def _both(report: Report, panel: Panel, metric: str) -> Html:
     """The metric by round, and by bytes sent up."""
-    told = {group.label: curve(group, metric) for group in panel.groups}
-    groups = [group for group in panel.groups if told[group.label]]
+    told = {group.label: curve(group, metric) for group in report.drawn(panel)}
+    groups = [group for group in report.drawn(panel) if told[group.label]]
     stop = groups[0].runs[0].study.get("stop") if groups else None
     target = float(stop["target"]) if isinstance(stop, dict) and stop.get("metric", "accuracy") == metric else None
     values = [point.mean for points in told.values() for point in points]

@@ -19,7 +19,7 @@ def precision_recall(report: Report) -> Html:
     """One chart per panel; empty if no run has a curve."""
     parts: list[object] = []
     for panel in report.panels:
-        drawn = [(group, _mean([run.pr for run in group.counted if run.pr])) for group in panel.groups]
+        drawn = [(group, _mean([run.pr for run in group.counted if run.pr])) for group in report.drawn(panel)]
         series = [report.series(group, points) for group, points in drawn if points]
         if not series:
             continue
@@ -29,7 +29,7 @@ def precision_recall(report: Report) -> Html:
         chart = curves(
             series,
             Axis("recall", share=True),
-            Axis("precision"),
+            Axis("precision", share=True),
             f"precision over recall; it begins with {said}",
             series,
         )
@@ -38,7 +38,8 @@ def precision_recall(report: Report) -> Html:
             caption += (
                 " Lines are means over seeds at equal recall, as far as all reach; bands ± one standard deviation."
             )
-        parts += [report.heading(panel), key(series), tag("figure", chart, tag("figcaption", caption))]
+        drawing = tag("figure", tag("div", chart, class_="pair"), tag("figcaption", caption))
+        parts += [report.heading(panel), report.left_out(panel), key(series), drawing]
     return join(parts)
 
 
