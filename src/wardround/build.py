@@ -19,6 +19,7 @@ from wardround.core.manifest import Manifest
 from wardround.core.site import HUB, ClassTask, Exchange, Task, seeded
 from wardround.core.training import belongs
 from wardround.core.weights import Weights
+from wardround.corpora.bag_files import AlignedFiles
 from wardround.corpora.federation import Prepared, Raw, Sites, federate, opened, pooled, prepared, thinned
 from wardround.corpora.reading import nearest
 from wardround.corpora.texts import AsCorpus, Elsewhere
@@ -137,6 +138,11 @@ def bound(study: Study) -> Task:
             raise StudyError(
                 study.name, [f"{table}.{key} is missing: real sites cannot look into each other's notes; {remedy}"]
             )
+        if isinstance(corpus.reader, AlignedFiles) and not corpus.reader.pairs:
+            remedy = 'add pairs = [["…", "…"]], the types of head and tail, to [corpus]'
+            raise StudyError(
+                study.name, [f"corpus.pairs is missing: real sites cannot look into each other's notes; {remedy}"]
+            )
     try:
         task: Task = study.task.bind(corpus)
     except ValueError as error:
@@ -148,7 +154,10 @@ def _assembled(study: Study, task: Task, sites: Prepared, raw: Sites | None, mem
     """The initial weights, and all that follows from them."""
     private = study.sites.private
     torch.default_generator.manual_seed(seeded(study.seed, "weights"))
-    model = task.model()
+    try:
+        model = task.model()
+    except (ValueError, OSError) as error:  # a file of vectors or an encoder's folder that is not there, or not one
+        raise StudyError(study.name, [str(error)]) from None
     parts = [name for name, _ in model.named_children()]
     if unknown := [name for name in private if name not in (*parts, "all")]:
         near = nearest(unknown[0], parts)

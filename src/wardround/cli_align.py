@@ -13,7 +13,7 @@ from wardround.corpora.bag_files import notes_jsonl, write_bags
 from wardround.corpora.facts import UNRELATED, Sentence, read_facts
 from wardround.corpora.pairs import Placed
 from wardround.corpora.pubtator import pubtator
-from wardround.corpora.reading import DataError, Problems
+from wardround.corpora.reading import DataError, Problems, nearest, shown
 from wardround.corpora.sentences import Scope
 from wardround.study import StudyError
 
@@ -36,29 +36,38 @@ def align_command(
     scope: Annotated[
         str, typer.Option(help="sentence, line or note: within what two entities make a pair.")
     ] = "sentence",
+    encoding: Annotated[str | None, typer.Option(help="Of the files, if it is not UTF-8.")] = None,
 ) -> None:
     """Align notes with public facts: one bag per pair and relation, NA for pairs without a fact."""
     problems = Problems()
     try:
+        if out.exists():
+            raise DataError(out, None, "exists already", "name another with --out, or remove it first")
         chosen = _scope(scope)
-        known = read_facts(kb, relation or (), problems)
-        notes = [note for path in texts for note in _notes(path, format, problems)]
-        types = frozenset(map(_types, pair)) if pair else _found(kb, related_types(notes, known))
+        known = read_facts(kb, relation or (), problems, encoding)
+        notes = [note for path in dict.fromkeys(texts) for note in _notes(path, format, encoding, problems)]
+        types = _known(pair, notes) if pair else related_types(notes, known)
         rows = list(align(notes, known, types, scope=chosen, problems=problems))
+        if not types:
+            raise DataError(kb, None, "no note names both ends of a fact", "are these the same ids? Else set --pair")
         write(out, "".join(f"{line}\n" for line in write_bags(rows)).encode())
     except (ValueError, OSError) as error:
-        raise StudyError("align", [str(error)]) from None
+        found = [f"in the data: {line}" for line in str(problems).splitlines()]  # which may be the cause
+        raise StudyError("align", [str(error), *found]) from None
     console = Console(markup=False, highlight=False, soft_wrap=True)
     console.print(f"{out}: {_told(rows)}")
     for line in str(problems).splitlines():
         console.print(f"in the data: {line}")
 
 
-def _notes(path: Path, format: str, problems: Problems) -> list[Placed]:  # noqa: A002
+def _notes(path: Path, format: str, encoding: str | None, problems: Problems) -> list[Placed]:  # noqa: A002
     chosen = format or ("pubtator" if "pubtator" in path.name.casefold() else "jsonl")
     if chosen not in READERS:
         raise ValueError(f"--format {format}: use {' or '.join(READERS)}")
-    return list(READERS[chosen](path, None, problems))
+    found = list(READERS[chosen](path, encoding, problems))
+    if not found:
+        raise DataError(path, None, "no note", "name the file that holds the notes")
+    return found
 
 
 def _scope(told: str) -> Scope:
@@ -68,10 +77,15 @@ def _scope(told: str) -> Scope:
     return scopes[told]
 
 
-def _found(kb: Path, types: frozenset[tuple[str, str]]) -> frozenset[tuple[str, str]]:
-    if not types:
-        raise DataError(kb, None, "no note names both ends of a fact", "are these the same ids? Else set --pair")
-    return types
+def _known(told: list[str], notes: list[Placed]) -> frozenset[tuple[str, str]]:
+    """The wanted pairs of types, each of which some entity must have."""
+    wanted = frozenset(map(_types, told))
+    types = sorted({entity.type for note in notes for entity in note.document.entities})
+    for name in sorted({name for both in wanted for name in both} - {*types}):
+        near = nearest(name, types)
+        remedy = f"did you mean {near}?" if near else f"there are {', '.join(map(shown, types[:10])) or 'none'}"
+        raise ValueError(f"--pair {name}: no entity has this type; {remedy}")
+    return wanted
 
 
 def _types(told: str) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from data import needs_data
 from wardround.cli import main
 from wardround.corpora import CORPORA
 from wardround.corpora.align import align, related_types
-from wardround.corpora.bag_files import BagsJSONL, NotesBags, PubTatorBags, write_bags
+from wardround.corpora.bag_files import BagsJSONL, NotesBags, PubTatorBags, notes_jsonl, write_bags
 from wardround.corpora.clinic_bags import ClinicBags
 from wardround.corpora.describe import describe
 from wardround.corpora.document import Document, Entity
@@ -123,7 +123,7 @@ def test_what_is_odd_in_facts_is_counted(tmp_path: Path) -> None:
 
 def test_facts_of_other_relations_alone_are_an_error_that_names_them(tmp_path: Path) -> None:
     (tmp_path / "facts.tsv").write_text("D1\tcauses\tD9\nD2\tcures\tD9\n")
-    with pytest.raises(DataError, match=r"facts\.tsv: no facts of cause — ask for one of its relations: causes, cures"):
+    with pytest.raises(DataError, match=r'no facts of cause — ask for one of its relations: "causes", "cures"'):
         read_facts(tmp_path / "facts.tsv", ["cause"])
 
 
@@ -135,7 +135,8 @@ def test_what_is_odd_in_facts_is_told_once_for_both_splits(tmp_path: Path) -> No
     )
     problems = Problems()
     assert [] == [row for split in ("train", "test") for row in reader.documents(split, problems)]
-    assert {"repeated fact": 1} == dict(problems.counts)
+    assert 1 == problems.counts["repeated fact"]
+    assert ["drug", "problem"] == problems.places["type in pairs that no entity has"]
 
 
 @pytest.mark.parametrize(("text", "said"), [("", "no facts"), ("D1\tcauses\n", ":1: 2 cells"), ("D1\t\tD9\n", ":1: 3")])
@@ -218,6 +219,80 @@ def test_a_sentence_whose_mention_lies_outside_is_left_out_of_its_bag(tmp_path: 
     assert {"mention outside the text, sentence left out": 1} == dict(problems.counts)
 
 
+def bag(relation: str = "causes", *spans: tuple[list[int], list[int]]) -> str:
+    """A line of a file of bags, with a sentence for each head and tail."""
+    told = [{"text": "ab", "head": head, "tail": tail} for head, tail in spans]
+    return json.dumps({"head": "D1", "relation": relation, "tail": "D9", "sentences": told}) + "\n"
+
+
+def test_what_is_odd_in_bags_is_counted(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text(bag() + bag("causes", ([0, 2], [1, 2])) + bag("causes", ([0, 1], [1, 2])))
+    problems = Problems()
+    assert 1 == len(list(BagsJSONL(train="x", test="x", folder=str(tmp_path)).documents("train", problems)))
+    assert {"bag without a sentence": 1, "entities overlap, sentence left out": 1} == dict(problems.counts)
+
+
+def test_sentences_of_relations_that_are_not_in_the_study_are_left_out_and_counted(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("".join(bag(name, ([0, 1], [1, 2])) for name in ("causes", "cures", "NA")))
+    reader = BagsJSONL(train="x", test="x", relations=("causes",), folder=str(tmp_path))
+    for split in reader.splits:
+        problems = Problems()
+        assert ["causes", "NA"] == [row.labels[0] for row in reader.documents(split, problems)]
+        said = f"sentence of a relation that is not in the study, left out: 1 ({split}:2)"
+        assert said == str(problems)
+
+
+@pytest.mark.parametrize(
+    ("relations", "said"), [(("NA", "causes"), "'NA', which is always there"), (("causes", "causes"), "'causes' twice")]
+)
+def test_declared_relations_are_named_once_and_na_is_none_of_them(relations: tuple[str, ...], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        BagsJSONL(train="x", test="x", relations=relations)
+
+
+def test_a_test_split_without_a_fact_says_so(tmp_path: Path) -> None:
+    (tmp_path / "train").write_text(bag("causes", ([0, 1], [1, 2])))
+    (tmp_path / "test").write_text(bag("NA", ([0, 1], [1, 2])))
+    problems = Problems()
+    reader = BagsJSONL(train="train", test="test", folder=str(tmp_path))
+    assert 1 == len(list(reader.documents("test", problems)))
+    assert ["no fact to find, so no precision and recall"] == list(problems.counts)
+
+
+def test_an_entitys_id_may_be_a_number_and_a_concept_may_be_empty(tmp_path: Path) -> None:
+    entities = [
+        {"id": 672, "type": "gene", "start": 0, "end": 1},
+        {"id": "D9", "concept": None, "type": "disease", "start": 1, "end": 2},
+        {"id": [1], "type": "gene", "start": 0, "end": 1},
+    ]
+    (tmp_path / "n.jsonl").write_text(json.dumps({"text": "ab", "entities": entities}))
+    problems = Problems()
+    (found,) = notes_jsonl(tmp_path / "n.jsonl", None, problems)
+    assert ["672", "D9"] == [entity.id for entity in found.document.entities]
+    assert 1 == sum(problems.counts.values())
+
+
+def test_a_long_note_is_aligned_sentence_by_sentence() -> None:
+    """Not every mention is looked at for every sentence: this would take minutes."""
+    many = 20_000
+    text = "Aspirin rash.\n" * many
+    places = [(name, kind, 14 * at + start, 14 * at + end) for at in range(many) for name, kind, start, end in
+              (("D1", "drug", 0, 7), ("D9", "problem", 8, 12))]  # fmt: skip
+    assert many == len(list(align([note(*places, text=text)], CAUSES, PAIRS, scope="line")))
+    assert PAIRS == related_types([note(*places[:40], text=text)], CAUSES)
+
+
+def test_opennre_sentences_whose_mention_lies_outside_are_counted(tmp_path: Path) -> None:
+    ends = ([0, 1], [-1, 1], [1, 1], [1, 9])
+    (tmp_path / "x").write_text("\n".join(
+        json.dumps({"text": "ab", "h": {"id": "1", "pos": pos}, "t": {"id": "2", "pos": [1, 2]}, "relation": "causes"})
+        for pos in ends
+    ))  # fmt: skip
+    problems = Problems()
+    assert 1 == len(list(OpenNREBags(train="x", test="x", folder=str(tmp_path)).documents("train", problems)))
+    assert "mention outside the text, sentence left out: 3 (x:2, x:3, x:4)" == str(problems)
+
+
 def test_opennre_files_keep_the_ids_of_the_knowledge_base(tmp_path: Path) -> None:
     lines = [
         {"text": "Aspirin gave her a rash .", "h": {"id": "/m/1", "pos": [0, 7]}, "t": {"id": "/m/9", "pos": [19, 23]}},
@@ -279,18 +354,32 @@ def test_align_writes_bags_of_the_clinics_own_files_and_tells_what_is_odd(
         (("--scope", "page"), "--scope page: use"),
         (("--format", "xml"), "--format xml: use jsonl or pubtator"),
         (("--kb", "none.tsv"), "no such file"),
+        (("--pair", "drgu:problem"), "--pair drgu: no entity has this type; did you mean drug?"),
+        (("--relation", "cures"), 'no facts of cures — ask for one of its relations: "causes"'),
+        (("--texts", "{}/empty.jsonl"), "empty.jsonl: no note — name the file that holds the notes"),
+        (("--out", "{}/n.jsonl"), "n.jsonl: exists already — name another with --out, or remove it first"),
+        ((), "in the data: mention without an id, left out: 1 (n.jsonl:1)"),
     ],
 )
 def test_align_says_what_is_wrong(
-    tmp_path: Path, change: tuple[str, str], said: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, change: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "facts.tsv").write_text("D1\tcauses\tD9\n")
-    (tmp_path / "n.jsonl").write_text('{"text": "x", "entities": []}\n')
+    entities = [{"type": kind, "start": 0, "end": 1, "id": name} for kind, name in (("drug", "-"), ("problem", "D9"))]
+    (tmp_path / "n.jsonl").write_text(json.dumps({"text": "x", "entities": entities}))
+    (tmp_path / "empty.jsonl").touch()
     options = ["--kb", str(tmp_path / "facts.tsv"), "--texts", str(tmp_path / "n.jsonl"), "--out", str(tmp_path / "o")]
     with pytest.raises(SystemExit) as end:
-        main(["align", *options, *change])
+        main(["align", *options, *(part.format(tmp_path) for part in change)])
     assert 2 == end.value.code
     assert said in capsys.readouterr().err
+    assert "entities" in (tmp_path / "n.jsonl").read_text()
+
+
+def test_what_may_be_a_note_is_not_taken_for_a_relation(tmp_path: Path) -> None:
+    (tmp_path / "notes.tsv").write_text("1\tMrs Smith has HIV, and took aspirin\tx\n")
+    with pytest.raises(DataError, match=r"ask for one of its relations: \(a value of 35 characters\)"):
+        read_facts(tmp_path / "notes.tsv", ["causes"])
 
 
 # sites

@@ -85,6 +85,11 @@ def test_the_first_of_equals_is_the_surest() -> None:
     assert [3, 1] == surest(torch.tensor([0.2, 0.5, 0.5, 0.9, 0.5]), owner, 2).tolist()
 
 
+def test_what_is_no_number_is_never_the_surest_but_of_its_own() -> None:
+    values = torch.tensor([torch.nan, 0.5, torch.nan, torch.nan])
+    assert [1, 2] == surest(values, torch.tensor([0, 0, 1, 1]), 2).tolist()
+
+
 def test_odds_stay_apart_where_single_precision_probabilities_no_longer_do() -> None:
     model = PCNN(2, 1, 2, filters=1).eval()
     model.classifier.weight, model.classifier.bias = (

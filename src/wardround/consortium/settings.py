@@ -27,6 +27,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from wardround.corpora import CORPORA
+from wardround.corpora.bag_files import BagFiles
 from wardround.corpora.document import Document
 from wardround.corpora.federation import Raw, Sites, federate, opened, pooled
 from wardround.corpora.reading import Problems
@@ -62,6 +64,14 @@ class SiteSettings:
     labels: Mapping[str, str] = field(default_factory=dict)
     consent: Consent = Consent()
 
+    def _as_in(self, study: Study) -> dict[str, Any]:
+        """What the study says of all sites' bags, relations and types of pairs, if the site has no words of its own."""
+        kind = CORPORA.get(str(self.data.get("name", "")))
+        if self.labels or kind is None or not issubclass(kind, BagFiles):
+            return {}
+        shared = {"relations", "pairs"} & {one.name for one in dataclasses.fields(kind)}
+        return {key: value for key, value in study.resolved["corpus"].items() if key in shared and value}
+
     def examples(self, study: Study) -> tuple[Raw, Raw]:
         """The site's training and test examples as this study's task takes them."""
         if self.data.get("share"):
@@ -70,7 +80,7 @@ class SiteSettings:
                 known = ", ".join(sites.names[:10])
                 raise ValueError(f"data.share: the study's corpus has no site {self.name!r}; it has {known}")
             return sites.raw(self.name)
-        tables = {**study.resolved, "corpus": dict(self.data)}
+        tables = {**study.resolved, "corpus": {**self._as_in(study), **self.data}}
         tables.pop("partition", None)
         reader = cells(tables, where=str(self.folder / "site.toml"), folder=self.folder)[0].study.corpus
         if self.labels:

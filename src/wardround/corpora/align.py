@@ -12,6 +12,7 @@ Rules:
    none. Ids of which the facts know nothing are counted; their pairs are `NA`.
 """
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import permutations, product
@@ -40,11 +41,7 @@ def align(
     for note in notes:
         document = note.document
         mentions = list(_mentions(note, facts, found))
-        for start, end in sentences(document.text, scope, mentions):
-            inside: dict[str, list[Entity]] = defaultdict(list)
-            for mention in mentions:
-                if start <= mention.start < end:
-                    inside[mention.id].append(mention)
+        for (start, end), inside in _by_sentence(sentences(document.text, scope, mentions), mentions):
             for one, other in _candidates(inside, facts, pairs):
                 chosen = _nearest(inside[one], inside[other], pairs)
                 if chosen is None:
@@ -61,6 +58,18 @@ def align(
                         source=document.source or document.id,
                         language=document.language,
                     )
+
+
+def _by_sentence(
+    spans: Sequence[tuple[int, int]], mentions: Iterable[Entity]
+) -> Iterator[tuple[tuple[int, int], Mapping[str, Sequence[Entity]]]]:
+    """The sentences that have mentions, in order, with theirs by id."""
+    starts = [start for start, _ in spans]
+    found: dict[int, dict[str, list[Entity]]] = defaultdict(lambda: defaultdict(list))
+    for mention in mentions:
+        found[bisect_right(starts, mention.start) - 1][mention.id].append(mention)  # none is ever cut
+    for at in sorted(found):
+        yield spans[at], found[at]
 
 
 def _candidates(
@@ -84,9 +93,9 @@ def related_types(notes: Iterable[Placed], facts: Facts) -> frozenset[tuple[str,
         types: dict[str, set[str]] = defaultdict(set)
         for mention in _mentions(note, facts, Problems()):
             types[mention.id].add(mention.type)
-        for one, other in product(types, types):
-            if (one, other) in facts.pairs:
-                found.update(product(types[one], types[other]))
+        for one, mine in types.items():
+            for other in facts.tails.get(one, ()):
+                found.update(product(mine, types.get(other, ())))
     return frozenset(found)
 
 

@@ -26,13 +26,23 @@ from wardround.corpora.align import align, related_types
 from wardround.corpora.document import Document, Entity
 from wardround.corpora.facts import UNRELATED, Fact, Facts, Sentence, read_facts, sentence
 from wardround.corpora.pair_files import json_lines, string
-from wardround.corpora.pairs import Placed
+from wardround.corpora.pairs import Placed, overlap
 from wardround.corpora.pubtator import pubtator
 from wardround.corpora.reading import DataError, Problems, one_of
 from wardround.corpora.sentences import Scope
 from wardround.corpora.texts import found_path
 
-__all__ = ["BagFiles", "BagReader", "BagsJSONL", "NotesBags", "PubTatorBags", "notes_jsonl", "told_facts", "write_bags"]
+__all__ = [
+    "AlignedFiles",
+    "BagFiles",
+    "BagReader",
+    "BagsJSONL",
+    "NotesBags",
+    "PubTatorBags",
+    "notes_jsonl",
+    "told_facts",
+    "write_bags",
+]
 
 SHAPE = (
     '{"head": "D1", "relation": "causes", "tail": "D2", "sentences": [{"text": …, "head": [0, 7], "tail": [9, 12]}]}'
@@ -55,19 +65,28 @@ class BagReader(ABC):
         """Train and test."""
         return ("train", "test")
 
+    @property
+    def _known(self) -> tuple[str, ...]:
+        """`NA` and the relations, if they are known before anything is read."""
+        return (UNRELATED, *self.relations_told) if self.relations_told else ()
+
     @cached_property
     def labels(self) -> tuple[str, ...]:
         """`NA` and the relations, of a named corpus or of the training split."""
-        if self.relations_told:
-            return (UNRELATED, *self.relations_told)
-        told = {row.labels[0] for row in self._training[0]}
-        return (UNRELATED, *sorted(told - {UNRELATED}))
+        told = {row.labels[0] for row in self._training[0]} if not self._known else set()
+        return self._known or (UNRELATED, *sorted(told - {UNRELATED}))
 
     @cached_property
     def _training(self) -> tuple[tuple[Sentence, ...], Problems]:
         """The training split, read once for labels, pairs and sentences, and what was odd in it."""
-        found = Problems()
-        return tuple(self._rows("train", found)), found
+        found, known = Problems(), self._known
+        rows = []
+        for at, row in enumerate(self._rows("train", found), 1):
+            if known and row.labels[0] not in known:
+                found.note("sentence of a relation that is not in the study, left out", "train", at)
+            else:
+                rows.append(row)
+        return tuple(rows), found
 
     def documents(self, split: str, problems: Problems | None = None) -> Iterator[Document]:
         """The sentences of one split."""
@@ -80,13 +99,18 @@ class BagReader(ABC):
 
     def _tested(self, problems: Problems) -> Iterator[Sentence]:
         seen = {_pair(row) for row in self._training[0]} if self.unseen else set()
+        lacking = "the study" if self._known else "training"
+        facts = False
         for at, row in enumerate(self._rows("test", problems), 1):
             if row.labels[0] not in self.labels:
-                problems.note("test sentence of a relation that training lacks, left out", "test", at)
+                problems.note(f"sentence of a relation that is not in {lacking}, left out", "test", at)
             elif _pair(row) in seen:
                 problems.note("test sentence whose pair training has too, left out", "test", at)
             else:
+                facts = facts or row.labels[0] != UNRELATED
                 yield row
+        if not facts:
+            problems.at("no fact to find, so no precision and recall", "test")
 
     @abstractmethod
     def _rows(self, split: str, problems: Problems) -> Iterable[Sentence]: ...
@@ -109,15 +133,20 @@ class BagFiles(BagReader):
     folder: str = ""
     """Where relative paths start; a study fills in its own folder."""
 
+    def __post_init__(self) -> None:
+        if UNRELATED in self.relations:
+            raise ValueError(f"relations has {UNRELATED!r}, which is always there; take it out")
+        if twice := [name for name in self.relations if self.relations.count(name) > 1]:
+            raise ValueError(f"relations has {twice[0]!r} twice; list each once")
+
     @property
     def declared(self) -> tuple[str, ...]:
         """`NA` and the relations, if the settings say which."""
         return (UNRELATED, *self.relations) if self.relations else ()
 
-    @cached_property
-    def labels(self) -> tuple[str, ...]:
-        """`NA` and the relations, as declared or of the training split."""
-        return self.declared or super().labels
+    @property
+    def _known(self) -> tuple[str, ...]:
+        return self.declared or super()._known
 
     def path(self, split: str) -> Path:
         """The file of a split."""
@@ -137,6 +166,8 @@ class BagsJSONL(BagFiles):
             told = row.get("sentences")
             if not isinstance(told, list):
                 raise DataError(path, line, 'no list "sentences"', SHAPE)
+            if not told:
+                problems.note("bag without a sentence", path, line)
             kinds = [str(row.get(key) or "ENTITY") for key in ("head_type", "tail_type")]
             for at, item in enumerate(told, 1):
                 if not isinstance(item, dict):
@@ -147,6 +178,9 @@ class BagsJSONL(BagFiles):
                     problems.note("mention outside the text, sentence left out", path, line)
                     continue
                 ends = (Entity(head, kinds[0], *spans[0]), Entity(tail, kinds[1], *spans[1]))
+                if overlap(*ends):
+                    problems.note("entities overlap, sentence left out", path, line)
+                    continue
                 said = item.get("expressed")
                 yield sentence(
                     str(item.get("id") or f"{path.name}:{line}:{at}"), text, *ends, relation,
@@ -198,12 +232,17 @@ class AlignedFiles(BagFiles):
 
     def _rows(self, split: str, problems: Problems) -> Iterator[Sentence]:
         facts = self._facts(split, problems if split == "train" else Problems())  # what is odd in a `kb` is told once
-        return align(self._notes(split, problems), facts, self._types, scope=self.scope, problems=problems)
+        types = set[str]()
+        for note in self._notes(split, problems):
+            types.update(entity.type for entity in note.document.entities)
+            yield from align([note], facts, self._types, scope=self.scope, problems=problems)
+        for wanted in sorted({name for both in self.pairs for name in both} - types):
+            problems.at("type in pairs that no entity has", wanted)
 
     def _facts(self, split: str, problems: Problems) -> Facts:  # noqa: ARG002 -- for files with facts of their own
         if self.kb is None:
             raise DataError(self.path("train"), None, "no public facts to align with", 'set kb = "facts.tsv"')
-        return read_facts(found_path(self.kb, self.folder), self.relations, problems)
+        return read_facts(found_path(self.kb, self.folder), self.relations, problems, self.encoding)
 
     @cached_property
     def _types(self) -> frozenset[tuple[str, str]]:
@@ -237,7 +276,7 @@ class PubTatorBags(AlignedFiles):
     def _facts(self, split: str, problems: Problems) -> Facts:
         if self.kb is not None:
             return super()._facts(split, problems)
-        return told_facts(self._notes(split, Problems()))
+        return told_facts(self._notes(split, Problems()))  # of other relations too: their sentences are counted
 
 
 def told_facts(notes: Iterable[Placed]) -> Facts:
@@ -256,7 +295,7 @@ def notes_jsonl(path: Path, encoding: str | None, problems: Problems) -> Iterato
         for item in told:
             entity = _entity(item)
             if entity is None:
-                problems.note("entity without type, start or end, left out", path, line)
+                problems.note("entity without type, start and end, or with an odd id, left out", path, line)
             else:
                 entities.append(entity)
         name = str(row.get("id") or f"{path.name}:{line}")
@@ -267,8 +306,9 @@ def notes_jsonl(path: Path, encoding: str | None, problems: Problems) -> Iterato
 def _entity(item: object) -> Entity | None:
     if not isinstance(item, Mapping):
         return None
-    name, kind = item.get("concept", item.get("id", "")), item.get("type")
-    start, end = item.get("start"), item.get("end")
+    told = next((item[key] for key in ("concept", "id") if item.get(key) is not None), "")
+    name = str(told) if type(told) is int else told  # NCBI's genes are numbers
+    kind, start, end = item.get("type"), item.get("start"), item.get("end")
     if not isinstance(name, str) or not isinstance(kind, str) or type(start) is not int or type(end) is not int:
         return None
     return Entity(name, kind, start, end)

@@ -18,7 +18,7 @@ from functools import cached_property
 from pathlib import Path
 
 from wardround.corpora.document import Document, Entity
-from wardround.corpora.reading import DataError, Problems, open_text
+from wardround.corpora.reading import DataError, Problems, open_text, shown
 
 __all__ = ["UNRELATED", "Fact", "Facts", "Sentence", "number", "read_facts", "sentence"]
 
@@ -92,6 +92,14 @@ class Facts:
         return self._known
 
     @cached_property
+    def tails(self) -> Mapping[str, Collection[str]]:
+        """What each head is related to."""
+        found: dict[str, list[str]] = {}
+        for head, tail in self._known:
+            found.setdefault(head, []).append(tail)
+        return found
+
+    @cached_property
     def ids(self) -> frozenset[str]:
         """Every id of which something is known."""
         return frozenset(end for pair in self._known for end in pair)
@@ -102,12 +110,14 @@ class Facts:
         return (UNRELATED, *sorted({relation for told in self._known.values() for relation in told}))
 
 
-def read_facts(path: Path, relations: Collection[str] = (), problems: Problems | None = None) -> Facts:
+def read_facts(
+    path: Path, relations: Collection[str] = (), problems: Problems | None = None, encoding: str | None = None
+) -> Facts:
     """The facts of a file; with `relations`, those of others are left out."""
     found = Problems() if problems is None else problems
     kept: dict[Fact, int] = {}
     others: dict[str, None] = {}
-    for line, fact in _rows(path, found):
+    for line, fact in _rows(path, encoding, found):
         if relations and fact.relation not in (*relations, UNRELATED):
             others[fact.relation] = None
             found.note("fact of a relation that is not in the study, left out", path, line)
@@ -117,7 +127,7 @@ def read_facts(path: Path, relations: Collection[str] = (), problems: Problems |
             kept[fact] = line
     if not kept and others:
         what = f"no facts of {', '.join(relations)}"
-        raise DataError(path, None, what, f"ask for one of its relations: {', '.join([*others][:10])}")
+        raise DataError(path, None, what, f"ask for one of its relations: {', '.join(map(shown, [*others][:10]))}")
     if not kept:
         raise DataError(path, None, "no facts", "write head, relation and tail between tabs, one fact per line")
     for relation in sorted({*relations} - {fact.relation for fact in kept}):
@@ -133,9 +143,9 @@ def read_facts(path: Path, relations: Collection[str] = (), problems: Problems |
     return Facts(kept)
 
 
-def _rows(path: Path, problems: Problems) -> Iterator[tuple[int, Fact]]:
+def _rows(path: Path, encoding: str | None, problems: Problems) -> Iterator[tuple[int, Fact]]:
     names: Sequence[str] = ()
-    for line, text in enumerate(open_text(path, problems=problems), 1):
+    for line, text in enumerate(open_text(path, encoding, problems=problems), 1):
         cells = [cell.strip() for cell in text.split("\t")]
         if not names:
             folded = [cell.casefold() for cell in cells]

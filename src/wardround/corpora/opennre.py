@@ -25,6 +25,10 @@ SHAPE = '{"text": …, "h": {"pos": [0, 7]}, "t": {"pos": [9, 12]}, "relation": 
 NEAR = 3
 
 
+class Outside(DataError):
+    """A mention that is not in its text."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class OpenNRE(PairFiles):
     """One file per split."""
@@ -34,14 +38,22 @@ class OpenNRE(PairFiles):
     def _rows(self, split: str, problems: Problems) -> Iterator[Placed]:
         return (made for made, _ in self.rows(split, problems))
 
-    def rows(self, split: str, problems: Problems) -> Iterator[tuple[Placed, Mapping[str, object]]]:
-        """The pairs of one file, each with the object that it comes from."""
+    def rows(
+        self, split: str, problems: Problems, *, lenient: bool = False
+    ) -> Iterator[tuple[Placed, Mapping[str, object]]]:
+        """The pairs of one file, each with its object; `lenient` counts mentions outside the text and goes on."""
         path = self.path(split)
         for line, row in json_lines(path, self.encoding, problems, SHAPE):
             if not isinstance(row.get("h"), dict) and not isinstance(row.get("t"), dict):
                 raise DataError(path, line, 'neither "h" nor "t"', SHAPE)
             text, starts, ends = _text(row, path, line, problems)
-            head, tail = (self._span(row, end, text, starts, ends, path, line, problems) for end in ("h", "t"))
+            try:
+                head, tail = (self._span(row, end, text, starts, ends, path, line, problems) for end in ("h", "t"))
+            except Outside:
+                if not lenient:
+                    raise
+                problems.note("mention outside the text, sentence left out", path, line)
+                continue
             label = self._label(string(row.get("relation"), "relation", path, line, problems), path, line)
             if overlap(head, tail):
                 problems.note("entities overlap, pair skipped", path, line)
@@ -61,10 +73,10 @@ class OpenNRE(PairFiles):
         first, last = _pos(entity.get("pos"), end, path, line)
         size, unit = (len(text), "characters") if starts is None else (len(starts), "tokens")
         if last > size:
-            raise DataError(path, line, f"{end}.pos ends at {last}, but there are {size} {unit}", "ends are excluded")
+            raise Outside(path, line, f"{end}.pos ends at {last}, but there are {size} {unit}", "ends are excluded")
         start, stop = (first, last) if starts is None or ends is None else (starts[first], ends[last - 1])
         if not text[start:stop].strip():
-            raise DataError(path, line, f"{end}.pos covers blanks only", "0 ≤ start < end; the end is excluded")
+            raise Outside(path, line, f"{end}.pos covers blanks only", "0 ≤ start < end; the end is excluded")
         kind = string(entity.get("type", "ENTITY"), f"{end}.type", path, line, problems) or "ENTITY"
         name = entity.get("name")
         if isinstance(name, str) and name and _bare(name) != _bare(text[start:stop]):
@@ -107,5 +119,5 @@ def _pos(pos: object, end: str, path: Path, line: int) -> tuple[int, int]:
         raise DataError(path, line, f"{end}.pos is not two whole numbers", SHAPE)
     first, last = pos
     if not 0 <= first < last:
-        raise DataError(path, line, f"{end}.pos [{first}, {last}] is no span", "0 ≤ start < end; the end is excluded")
+        raise Outside(path, line, f"{end}.pos [{first}, {last}] is no span", "0 ≤ start < end; the end is excluded")
     return first, last

@@ -32,7 +32,7 @@ class OpenNREBags(BagFiles):
             train=self.train, test=self.test, fix_offsets=self.fix_offsets, encoding=self.encoding,
             language=self.language, folder=self.folder,
         )  # fmt: skip
-        for made, row in reader.rows(split, problems):
+        for made, row in reader.rows(split, problems, lenient=True):
             document = made.document
             head, tail = (
                 Entity(_id(row, key, made, problems), entity.type, entity.start, entity.end)
