@@ -121,6 +121,13 @@ def test_a_long_path_with_brackets_is_printed_whole_and_unchanged(tmp_path: Path
     assert f"{out} holds a run already; go on with --resume, or choose another --out\n" == again.err
 
 
+def test_a_missing_file_of_vectors_is_one_message(tmp_path: Path) -> None:
+    corpus = {"name": "clinic-bags", "hospitals": 2, "sentences": 9}
+    path = small_study(tmp_path, corpus=corpus, task={"name": "bags", "vectors": "none.npz"}, stop=None)
+    ended = cli("run", path, cwd=tmp_path)
+    assert (2, f"{path}: 1 problem\n  {tmp_path}/none.npz: no such file\n") == (ended.code, ended.err)
+
+
 def test_a_grids_progress_elsewhere_is_plain_lines_too(tmp_path: Path) -> None:
     ended = cli("run", small_study(tmp_path, seeds=[1, 2]), "--out", "grid", "--workers", 2, cwd=tmp_path)
     lines = ended.err.splitlines()

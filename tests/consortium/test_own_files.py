@@ -30,6 +30,16 @@ CASES: dict[str, dict[str, Any]] = {
         "corpus": {"name": "bags", **FILES, "relations": ["causes", "stops"]},
         "task": {"name": "bags", "buckets": 50, "embedding": 4, "filters": 4},
     },
+    "corpus.pairs": {
+        "corpus": {
+            "name": "notes-bags",
+            **FILES,
+            "kb": "facts.tsv",
+            "relations": ["causes"],
+            "pairs": [["DRUG", "DISEASE"]],
+        },
+        "task": {"name": "bags", "buckets": 50, "embedding": 4, "filters": 4},
+    },
 }
 """By what a study has to declare, one that does."""
 
@@ -42,7 +52,7 @@ def lines(declared: str, site: str) -> str:
                                       for n in range(8)]  # fmt: skip
     else:
         spans = [
-            {"id": "T1", "start": 2, "end": 6, "type": "DRUG"},
+            {"id": f"T1 of {site}" if declared == "corpus.pairs" else "T1", "start": 2, "end": 6, "type": "DRUG"},
             {"id": "T2", "start": 14, "end": 15, "type": "DISEASE"},
         ]
         told = {"entities": spans, "relations": [{"type": "causes", "head": "T1", "tail": "T2"}]}
@@ -64,11 +74,12 @@ def places(tmp_path: Path) -> Path:
 
 
 def with_files(places: Path, declared: str) -> dict[str, dict[str, str]]:
-    """Files in each site's folder; for a simulation, where they are."""
+    """Files in each site's folder; for a simulation, where they are. No pair of the last site is a fact."""
     for name in SITES:
+        (places / "x" / name).mkdir(parents=True)
+        (places / "x" / name / "facts.tsv").write_text("T1 of site-0\tcauses\tT2\n", encoding="utf-8")
         for split in FILES.values():
             path = places / "x" / name / split
-            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(lines(declared, name), encoding="utf-8")
     return {split: {name: str(places / "x" / name / file) for name in SITES} for split, file in FILES.items()}
 
@@ -77,7 +88,7 @@ def with_files(places: Path, declared: str) -> dict[str, dict[str, str]]:
 def test_the_coordinator_needs_no_file_of_the_sites(places: Path, declared: str) -> None:
     files = with_files(places, declared)
     study = study_of(declared, places / "centre")
-    data = [f'{key} = "{value}"' for key, value in study.resolved["corpus"].items() if key in ("name", *FILES)]
+    data = [f'{key} = "{value}"' for key, value in study.resolved["corpus"].items() if key in ("name", "kb", *FILES)]
     with Exchange(places / "x", study, SITES, data) as exchange:
         assert 2 == submit(study, places / "run", exchange.over, wait=1.0).rounds
     if declared == "task.types":  # whose reader takes one file per site, too

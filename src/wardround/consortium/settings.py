@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from wardround.corpora import CORPORA
-from wardround.corpora.bag_files import BagFiles
+from wardround.corpora.bag_files import AlignedFiles
 from wardround.corpora.document import Document
 from wardround.corpora.federation import Raw, Sites, federate, opened, pooled
 from wardround.corpora.reading import Problems
@@ -65,12 +65,11 @@ class SiteSettings:
     consent: Consent = Consent()
 
     def _as_in(self, study: Study) -> dict[str, Any]:
-        """What the study says of all sites' bags, relations and types of pairs, if the site has no words of its own."""
+        """The types that make pairs in the study, for a site that aligns its own notes and has no words of its own."""
         kind = CORPORA.get(str(self.data.get("name", "")))
-        if self.labels or kind is None or not issubclass(kind, BagFiles):
-            return {}
-        shared = {"relations", "pairs"} & {one.name for one in dataclasses.fields(kind)}
-        return {key: value for key, value in study.resolved["corpus"].items() if key in shared and value}
+        aligns = kind is not None and issubclass(kind, AlignedFiles) and not self.labels
+        told = study.resolved["corpus"].get("pairs") if aligns else None
+        return {"pairs": told} if told else {}
 
     def examples(self, study: Study) -> tuple[Raw, Raw]:
         """The site's training and test examples as this study's task takes them."""

@@ -39,8 +39,8 @@ class Scores(Message):
     """For each public fact whose pair a site's notes name: how sure the model is of the site's best sentence for it."""
 
     facts: Tensor = reveals(
-        "which public pairs occur together in a sentence of the site: a fact's number is a hash of public ids, which "
-        "whoever has those ids can work out",
+        "which public pairs occur together in a sentence of the site: a fact's number is a hash of public ids (of "
+        "names, in a corpus without ids), which whoever has those can work out",
         shape=("facts at the site",),
         dtype=torch.int64,
     )

@@ -8,7 +8,9 @@ are ranked by score, over all pairs together.
 - `pr_auc_2000`: the same over the first 2000 predictions only, as papers report NYT10.
 - `p_100`, `p_200`, `p_300`, `p_mean`: precision among the first 100, 200 and 300, and the mean of the three.
 - `max_f1`: the largest F1 along the curve.
-- `expressed`: the share of what training looked at that truly says its fact, where that is known (generated texts).
+- `expressed`: the share of a split's sentences of facts, by the weight that the denoiser gives them, that truly say
+  their fact, where that is known (generated texts). On the training split that is what training looks at, and under
+  Lazy MIL what was chosen in the round.
 - `loss`: mean cross-entropy per bag, as in training (natural logarithm).
 
 To add over sites, each site counts its right and wrong predictions in bands of score: 4096 bands of the log-odds
@@ -40,8 +42,9 @@ DEFINITIONS = {
     "p_300": "precision among the 300 surest predictions",
     "p_mean": "mean of precision at 100, 200 and 300",
     "max_f1": "largest F1 along the precision–recall curve",
-    "expressed": "share of the sentences that training looked at, by their weight, that truly say their fact; known of "
-    "generated texts only",
+    "expressed": "share of the split's sentences of facts, by the weight that the denoiser gives them, that truly say "
+    "their fact, known of generated texts only; on the training split that is what training looks at, and under Lazy "
+    "MIL what was chosen in the round",
     "loss": "mean cross-entropy per bag (natural logarithm)",
 }
 
