@@ -19,6 +19,7 @@ from wardround.corpora.describe import describe
 from wardround.corpora.document import Document, Entity
 from wardround.corpora.facts import UNRELATED, Fact, Facts, Sentence, number, read_facts
 from wardround.corpora.federation import BySource, Evenly, federate, opened
+from wardround.corpora.jsonl import read_jsonl
 from wardround.corpora.mirgene_bags import MIRGENEBags
 from wardround.corpora.opennre_bags import OpenNREBags
 from wardround.corpora.pairs import Placed
@@ -223,6 +224,14 @@ def bag(relation: str = "causes", *spans: tuple[list[int], list[int]]) -> str:
     """A line of a file of bags, with a sentence for each head and tail."""
     told = [{"text": "ab", "head": head, "tail": tail} for head, tail in spans]
     return json.dumps({"head": "D1", "relation": relation, "tail": "D9", "sentences": told}) + "\n"
+
+
+def test_bags_are_not_taken_for_notes(tmp_path: Path) -> None:
+    (tmp_path / "x.jsonl").write_text(bag("causes", ([0, 1], [1, 2])))
+    with pytest.raises(
+        DataError, match=r'x\.jsonl:1: a bag of sentences, no note — in a study: \[corpus\] name = "bags"'
+    ):
+        list(read_jsonl(tmp_path / "x.jsonl", Problems()))
 
 
 def test_what_is_odd_in_bags_is_counted(tmp_path: Path) -> None:

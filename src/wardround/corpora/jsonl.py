@@ -64,6 +64,8 @@ def _document(
         text, entities = made.text, {entity.id: entity for entity in made.entities}
     else:
         key = options.text or "text"
+        if key not in row and "sentences" in row:
+            raise DataError(path, line, "a bag of sentences, no note", 'in a study: [corpus] name = "bags"')
         text = string(row.get(key), key, path, line, problems)
         if missing := [name for name in needs if name not in row]:
             what = f'no "{missing[0]}"'
