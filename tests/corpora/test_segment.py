@@ -186,6 +186,7 @@ def test_settings_do_not_mix(tmp_path: Path) -> None:
 
 
 def test_the_usual_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("WARDROUND_CACHE", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     assert Cache(Words(), Hashed()).path.parents[1] == tmp_path / ".cache" / "wardround"
 
