@@ -107,6 +107,9 @@ def test_a_study_is_rehearsed_with_its_own_settings(tmp_path: Path, capsys: pyte
     assert 0 == code
     assert {"measure", "fit", "evaluate"} == {line.split()[0] for line in out.splitlines() if " from site " in line}
     assert (0, out, "") == printed(capsys, "protocol", str(study))
+    assert 2 == printed(capsys, "protocol", str(study), "--study", str(study))[0]
+    study.write_text("\n".join(["seeds = [0, 1]", *tables]), encoding="utf-8")
+    assert "the first of the 2 runs of this grid: seed=0" in printed(capsys, "protocol", str(study))[1]
 
 
 def test_a_look_at_single_sites_shows_even_after_sums(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

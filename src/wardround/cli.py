@@ -178,8 +178,13 @@ def protocol(
     study: Annotated[Path | None, typer.Option(help="Rehearse on this study's model and data.")] = None,
 ) -> None:
     """Print what would leave a hospital, by rehearsing the method."""
+    if method.endswith(".toml") and study is not None:
+        _fail(f"protocol takes one study file; {method} and --study {study} are two", 2)
     if method.endswith(".toml"):
-        told = load_study(Path(method))[0].study
+        found = load_study(Path(method))
+        told = found[0].study
+        if len(found) > 1:
+            _say(f"the first of the {len(found)} runs of this grid: {found[0].label}")
     else:
         told = load_study(study, [f"method.name={method}"])[0].study if study else toy(method)
     if told.method.pooled:

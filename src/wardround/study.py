@@ -233,7 +233,7 @@ def _study(tables: Mapping[str, Any], folder: Path | None, problems: list[str]) 
     if problems or outline is None:
         return None
     resolved: dict[str, Any] = outline.model_dump(mode="json", exclude={"grid", "expected"}, exclude_none=True)
-    shown = outline.model_dump(mode="json", include={"expected"}, exclude_defaults=True)
+    shown = {"expected": outline.expected} if outline.expected else {}
     if "public.corpus" in plain:
         resolved["public"] = {"corpus": plain.pop("public.corpus")}
     o = outline

@@ -126,14 +126,22 @@ def _next(waiting: Iterator[CellState], room: int) -> Iterator[CellState]:
 
 def _is_finished(state: CellState) -> bool:
     state.look()
-    return finished(state.cell.study, state.folder, state.round) is not None
+    done = finished(state.cell.study, state.folder, state.round) is not None
+    if done and state.round <= state.cell.study.rounds:
+        _told(state)
+    return done
+
+
+def _told(state: CellState) -> Path:
+    """The cell's study in its folder, as it is now: more rounds than before, say, or a description."""
+    path, text = state.folder / "study.toml", state.cell.study.toml().encode()
+    if not path.exists() or path.read_bytes() != text:
+        write(path, text)
+    return path
 
 
 def _start(state: CellState, beside: Path, options: Sequence[str]) -> "subprocess.Popen[bytes]":
-    told, text = state.folder / "study.toml", state.cell.study.toml().encode()
-    if not told.exists() or told.read_bytes() != text:  # more rounds than before, say
-        write(told, text)
-    command = [sys.executable, "-m", "wardround", "run", str(told), "--out", str(state.folder)]
+    command = [sys.executable, "-m", "wardround", "run", str(_told(state)), "--out", str(state.folder)]
     command += ["--workers", "1", "--resume", "--quiet", "--beside", str(beside), *options]
     state.said = tempfile.TemporaryFile()  # noqa: SIM115 -- `_ended` closes it; a pipe that nobody reads fills up
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=state.said)

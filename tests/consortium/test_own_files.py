@@ -10,6 +10,7 @@ from encoders import tiny_encoder
 from loopback import Exchange
 from wardround.build import build, build_apart
 from wardround.consortium.rehearse import generated
+from wardround.consortium.settings import SiteSettings
 from wardround.consortium.submit import submit
 from wardround.rounds import run
 from wardround.study import Study, StudyError, cells
@@ -74,10 +75,12 @@ def places(tmp_path: Path) -> Path:
 
 
 def with_files(places: Path, declared: str) -> dict[str, dict[str, str]]:
-    """Files in each site's folder; for a simulation, where they are. No pair of the last site is a fact."""
+    """Files in each site's folder; for a simulation, where they are. The last site's only fact is not in the study."""
     for name in SITES:
         (places / "x" / name).mkdir(parents=True)
-        (places / "x" / name / "facts.tsv").write_text("T1 of site-0\tcauses\tT2\n", encoding="utf-8")
+        (places / "x" / name / "facts.tsv").write_text(
+            "T1 of site-0\tcauses\tT2\nT1 of site-1\tcures\tT2\n", encoding="utf-8"
+        )
         for split in FILES.values():
             path = places / "x" / name / split
             path.write_text(lines(declared, name), encoding="utf-8")
@@ -112,3 +115,11 @@ def test_a_rehearsal_has_generated_texts_for_every_task(places: Path, declared: 
     study = generated(study_of(declared, places / "centre"), places)
     assert study.resolved["corpus"]["name"].startswith("clinic")
     assert 3 == len(build(study, places / "run").sites.names)
+
+
+def test_a_site_with_words_of_its_own_aligns_by_them(places: Path) -> None:
+    told = SiteSettings(
+        places, "site-0", data={"name": "notes-bags"}, labels={"Medication": "DRUG", "triggers": "causes"}
+    )
+    wanted = {"relations": ["causes", "triggers"], "pairs": [["DRUG", "DISEASE"], ["Medication", "DISEASE"]]}
+    assert wanted == told._as_in(study_of("corpus.pairs", places))

@@ -281,14 +281,14 @@ def test_an_entitys_id_may_be_a_number_and_a_concept_may_be_empty(tmp_path: Path
     assert 1 == sum(problems.counts.values())
 
 
-def test_a_long_note_is_aligned_sentence_by_sentence() -> None:
-    """Not every mention is looked at for every sentence: this would take minutes."""
-    many = 20_000
+def test_every_sentence_of_a_long_note_gives_its_own_pair() -> None:
+    many = 2_000
     text = "Aspirin rash.\n" * many
     places = [(name, kind, 14 * at + start, 14 * at + end) for at in range(many) for name, kind, start, end in
               (("D1", "drug", 0, 7), ("D9", "problem", 8, 12))]  # fmt: skip
-    assert many == len(list(align([note(*places, text=text)], CAUSES, PAIRS, scope="line")))
-    assert PAIRS == related_types([note(*places[:40], text=text)], CAUSES)
+    rows = list(align([note(*places, text=text)], CAUSES, PAIRS, scope="line"))
+    assert {("D1", "causes", "D9", "Aspirin")} == {*told(rows)}
+    assert [f"n:{14 * at}" for at in range(many)] == [row.id for row in rows]
 
 
 def test_opennre_sentences_whose_mention_lies_outside_are_counted(tmp_path: Path) -> None:
@@ -383,6 +383,19 @@ def test_align_says_what_is_wrong(
     assert 2 == end.value.code
     assert said in capsys.readouterr().err
     assert "entities" in (tmp_path / "n.jsonl").read_text()
+
+
+def test_pubtators_own_facts_of_other_relations_are_left_out_and_their_pairs_are_na(tmp_path: Path) -> None:
+    lines = ["1|t|Aspirin rash", "1|a|", "1\t0\t7\tAspirin\tChemical\tD1", "1\t8\t12\trash\tDisease\tD9",
+             "1\tcures\tD1\tD9", ""]  # fmt: skip
+    (tmp_path / "x.pubtator").write_text("\n".join(lines))
+    problems = Problems()
+    reader = PubTatorBags(
+        train="x.pubtator", test="x.pubtator", relations=("causes",), pairs=(("Chemical", "Disease"),),
+        folder=str(tmp_path),
+    )  # fmt: skip
+    assert [UNRELATED] == [row.labels[0] for row in reader.documents("train", problems)]
+    assert "fact of a relation that is not in the study, left out" in problems.counts
 
 
 def test_what_may_be_a_note_is_not_taken_for_a_relation(tmp_path: Path) -> None:

@@ -362,3 +362,7 @@ def test_of_many_methods_the_best_are_drawn_and_all_are_listed(tmp_path: Path) -
     assert "<span>local</span>" in curves
     assert 20 == len(set(re.findall(r"fedavg, mu = (\d+)<", told[: told.index('id="curves"')])))
     assert "Drawn are" not in words_of(page_of(*runs[:12]))
+    going = [make_run(tmp_path / f"going-{mu}", using={"mu": mu}, finished=False) for mu in range(20)]
+    told = page_of(*going, *runs[:2])
+    assert "Drawn are 12, the finished ones first, of 22 methods" in words_of(told)
+    assert 12 == len(re.findall(r"<li>", told[told.index('id="curves"') : told.index('id="communication"')]))

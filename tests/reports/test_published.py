@@ -49,6 +49,11 @@ def test_rows_stand_as_written_and_measured_ones_beside_them(tmp_path: Path) -> 
     ]
 
 
+def test_one_run_that_knows_what_is_expected_is_enough(tmp_path: Path) -> None:
+    runs = [make_run(tmp_path / "a"), make_run(tmp_path / "b", seed=1, expected={"claim": "more", "odd": float("nan")})]
+    assert "Claim: more" in section(*runs)
+
+
 def test_a_method_stands_for_its_only_cell(tmp_path: Path) -> None:
     told: dict[str, Any] = {"expected": {"fedavg": {"accuracy": 0.7}, "fedprox": {"accuracy": 0.8}}}
     runs = [make_run(tmp_path / "fedavg,mu=1", **told), make_run(tmp_path / "fedprox,mu=1", "fedprox", **told)]
@@ -67,5 +72,10 @@ def test_what_is_expected_is_no_setting(tmp_path: Path) -> None:
     assert cli(*run, cwd=tmp_path).code == 0
     small_study(tmp_path, expected={"claim": "more"})
     assert cli(*run, cwd=tmp_path, report=True).code == 0
+    grid = ("run", small_study(tmp_path, seeds=[0, 1]), "--out", "grid", "--resume")
+    assert cli(*grid, cwd=tmp_path).code == 0
+    small_study(tmp_path, seeds=[0, 1], expected={"claim": "most"})
+    assert cli(*grid, cwd=tmp_path, report=True).code == 0
+    assert "Claim: most" in (tmp_path / "grid/report.html").read_text(encoding="utf-8")
     assert tomllib.loads((tmp_path / "out/study.toml").read_text(encoding="utf-8"))["expected"] == {"claim": "more"}
     assert "Claim: more" in (tmp_path / "out/report.html").read_text(encoding="utf-8")

@@ -24,6 +24,7 @@ import difflib
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
@@ -65,11 +66,19 @@ class SiteSettings:
     consent: Consent = Consent()
 
     def _as_in(self, study: Study) -> dict[str, Any]:
-        """The types that make pairs in the study, for a site that aligns its own notes and has no words of its own."""
+        """What the study says of facts, in the site's words: relations and types, if the site aligns its own notes."""
         kind = CORPORA.get(str(self.data.get("name", "")))
-        aligns = kind is not None and issubclass(kind, AlignedFiles) and not self.labels
-        told = study.resolved["corpus"].get("pairs") if aligns else None
-        return {"pairs": told} if told else {}
+        if kind is None or not issubclass(kind, AlignedFiles):
+            return {}
+        told = study.resolved["corpus"]
+
+        def words(name: str) -> list[str]:
+            own = [word for word, meant in self.labels.items() if meant == name]
+            return own if name in self.labels else [name, *own]
+
+        relations = [word for name in told.get("relations", ()) for word in words(name)]
+        pairs = [list(both) for head, tail in told.get("pairs", ()) for both in product(words(head), words(tail))]
+        return {key: value for key, value in (("relations", relations), ("pairs", pairs)) if value}
 
     def examples(self, study: Study) -> tuple[Raw, Raw]:
         """The site's training and test examples as this study's task takes them."""

@@ -16,7 +16,7 @@ training sentence was labelled with.
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -276,12 +276,19 @@ class PubTatorBags(AlignedFiles):
     def _facts(self, split: str, problems: Problems) -> Facts:
         if self.kb is not None:
             return super()._facts(split, problems)
-        return told_facts(self._notes(split, Problems()))  # of other relations too: their sentences are counted
+        return told_facts(self._notes(split, Problems()), self.relations, problems)
 
 
-def told_facts(notes: Iterable[Placed]) -> Facts:
-    """The relations that notes list, as facts."""
-    return Facts(Fact(told.head, told.type, told.tail) for note in notes for told in note.document.relations)
+def told_facts(notes: Iterable[Placed], relations: Sequence[str] = (), problems: Problems | None = None) -> Facts:
+    """The relations that notes list, as facts; with `relations`, others are left out, and counted."""
+    kept = []
+    for note in notes:
+        for told in note.document.relations:
+            if not relations or told.type in relations:
+                kept.append(Fact(told.head, told.type, told.tail))
+            elif problems is not None:
+                problems.note("fact of a relation that is not in the study, left out", note.path, note.line)
+    return Facts(kept)
 
 
 def notes_jsonl(path: Path, encoding: str | None, problems: Problems) -> Iterator[Placed]:

@@ -51,7 +51,8 @@ class Report:
         methods = [group for group in panel.groups if not group.reference]
         if len(methods) <= DRAWN:
             return panel.groups
-        best = {group.label for group in (panel.ranked or methods)[:DRAWN]}
+        rest = (group for group in methods if group not in panel.ranked)
+        best = {group.label for group in [*panel.ranked, *rest][:DRAWN]}
         return tuple(group for group in panel.groups if group.reference or group.label in best)
 
     def left_out(self, panel: Panel) -> Html | None:
@@ -59,7 +60,7 @@ class Report:
         if len(self.drawn(panel)) == len(panel.groups):
             return None
         many = sum(not group.reference for group in panel.groups)
-        how = f"the {DRAWN} best" if panel.ranked else f"the first {DRAWN}"
+        how = f"the {DRAWN} best" if len(panel.ranked) >= DRAWN else f"{DRAWN}, the finished ones first,"
         return tag("p", f"Drawn are {how} of {many} methods; the figures of all are in Results.", class_="soft")
 
     def series(self, group: Group, points: Sequence[tuple[float, float, float | None]] = ()) -> Series:

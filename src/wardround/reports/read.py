@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 FRAMING = "(names, numbers, framing)"
-GENERATED = ("synthetic", "clinic")  # what the names of generated corpora begin with
+GENERATED = frozenset({"synthetic", "clinic", "clinic-pairs", "clinic-bags"})
 TOLD_BY_HAND = frozenset({"name", "description"})  # what a study is called decides nothing
 
 
@@ -153,7 +153,7 @@ class RunRecord:
     @property
     def generated(self) -> bool:
         """Whether its data were generated."""
-        return str(self.study["corpus"].get("name")).startswith(GENERATED)
+        return self.study["corpus"].get("name") in GENERATED
 
     def total(self, *what: Literal["up", "down", "evaluation_up", "evaluation_down"]) -> int:
         """Bytes over all rounds."""

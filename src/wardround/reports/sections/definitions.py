@@ -41,7 +41,8 @@ TERMS = {
         aggregation is on, the coordinator's machine still receives every answer. Each: the method gets every
         site's answer.""",
     "Fingerprints": """SHA-256 hashes. Of data: of all examples of all sites. Of settings: of the resolved study
-        but its name, description and number of rounds. Equal fingerprints mean equal data, or equal settings.""",
+        but its name, description, number of rounds and what it expects. Equal fingerprints mean equal
+        data, or equal settings.""",
 }
 
 

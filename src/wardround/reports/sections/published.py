@@ -26,7 +26,7 @@ def published(report: Report) -> Html:
     parts: list[object] = []
     for name in dict.fromkeys(str(run.study.get("name", "")) for run in report.runs):
         mine = [group for group in groups if group.runs[0].study.get("name") == name]
-        told = next((group.runs[0].study.get("expected") for group in mine), None)
+        told = next((found for group in mine for run in group.runs if (found := run.study.get("expected"))), None)
         if isinstance(told, Mapping) and told:
             parts += [tag("h3", name), _study(told, mine)]
     return join(parts[1:] if len(parts) == 2 else parts)
