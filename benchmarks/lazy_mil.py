@@ -6,7 +6,7 @@ Twenty sites of generated sentences, a PCNN with 230 filters, all sites in each 
 surest of each fact is chosen over all sites, and each site trains on what it was left with. Done
 
 - *bare*: a plain PyTorch loop over padded tensors, with a dict for the choice, no messages, no checks, no ledger;
-- *serial*: through the engine in one process, as in `overhead.py`.
+- *serial*: through the engine in one process, with the ledger and the round's checkpoint as in a run.
 
 Both score and train on the same sentences in the same batches and must end with the same weights, or the script stops.
 They take turns; what is printed is the median of the ratios of neighbours, and their quartiles.
@@ -26,13 +26,15 @@ from torch import Tensor
 from torch.nn import functional
 
 from bare import StateDict
-from overhead import Timed, agree, clocked, through
-from wardround.build import Built, build
+from overhead import Timed, agree, clocked
+from wardround.build import Built, build, drawn
+from wardround.checkpoint import Checkpoint, save
 from wardround.core.site import seeded
 from wardround.corpora.bag_files import write_bags
 from wardround.corpora.clinic_bags import ClinicBags
 from wardround.corpora.facts import Sentence
 from wardround.engines.inline import Serial
+from wardround.layers.ledger import Ledger
 from wardround.methods.lazy_mil import LazyMIL
 from wardround.models.pcnn import PCNN
 from wardround.rounds import one_thread
@@ -123,6 +125,18 @@ def bare(built: Built, sites: list[Padded]) -> StateDict:
             trained.append({name: value.clone() for name, value in model.state_dict().items()})
         weights = {name: torch.stack([state[name] for state in trained]).mean(0) for name in weights}
     return weights
+
+
+def through(built: Built, engine: Serial, out: Path) -> StateDict:
+    """The same through the engine; nothing is evaluated."""
+    study, names = built.study, built.sites.names
+    engine.ledger = ledger = Ledger(out / "ledger")
+    state = study.method.start(built.weights, built.cohort(0, names, engine, (ledger,)))
+    for round_ in range(1, study.rounds + 1):
+        state = study.method.round(state, built.cohort(round_, drawn(study, names, round_), engine, (ledger,)))
+        ledger.flush()
+        save(out / "checkpoints", Checkpoint(round_, study.fingerprint, state))
+    return dict(state.weights)
 
 
 def main() -> None:
