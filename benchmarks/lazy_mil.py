@@ -26,15 +26,13 @@ from torch import Tensor
 from torch.nn import functional
 
 from bare import StateDict
-from overhead import Timed, agree, clocked
-from wardround.build import Built, build, drawn
-from wardround.checkpoint import Checkpoint, save
+from overhead import Timed, agree, clocked, through
+from wardround.build import Built, build
 from wardround.core.site import seeded
 from wardround.corpora.bag_files import write_bags
 from wardround.corpora.clinic_bags import ClinicBags
 from wardround.corpora.facts import Sentence
 from wardround.engines.inline import Serial
-from wardround.layers.ledger import Ledger
 from wardround.methods.lazy_mil import LazyMIL
 from wardround.models.pcnn import PCNN
 from wardround.rounds import one_thread
@@ -127,18 +125,6 @@ def bare(built: Built, sites: list[Padded]) -> StateDict:
     return weights
 
 
-def through(built: Built, engine: Serial, out: Path) -> StateDict:
-    """The same through the engine; nothing is evaluated."""
-    study, names = built.study, built.sites.names
-    engine.ledger = ledger = Ledger(out / "ledger")
-    state = study.method.start(built.weights, built.cohort(0, names, engine, (ledger,)))
-    for round_ in range(1, study.rounds + 1):
-        state = study.method.round(state, built.cohort(round_, drawn(study, names, round_), engine, (ledger,)))
-        ledger.flush()
-        save(out / "checkpoints", Checkpoint(round_, study.fingerprint, state))
-    return dict(state.weights)
-
-
 def main() -> None:
     """Measure and print the ratio."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
@@ -158,11 +144,11 @@ def main() -> None:
         built = build(cells(tables, folder=Path(folder))[0].study, Path(folder))
         sites = padded(built)
         serial = Serial(built.host, None, built.manifest)
-        agree({"bare": bare(built, sites), "serial": through(built, serial, Path(folder) / "first")})
+        agree({"bare": bare(built, sites), "serial": through(built, serial, Path(folder) / "first", before=False)})
         found = Timed()
         for _ in range(repeats):
             found.bare.append(clocked(lambda _: bare(built, sites)))
-            found.mine.append(clocked(lambda out: through(built, serial, out)))
+            found.mine.append(clocked(lambda out: through(built, serial, out, before=False)))
     low, median, high = found.ratio("wall")
     per_round = sorted(time.wall for time in found.mine)[len(found.mine) // 2] / built.study.rounds
     print(f"serial {per_round * 1e3:,.0f} ms a round   {median:.2f} × bare  [{low:.2f} – {high:.2f}]", end="   ")

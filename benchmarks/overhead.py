@@ -150,12 +150,13 @@ def _pool(built: Built, out: Path) -> Iterator[Pool]:
         pool.close()
 
 
-def through(built: Built, engine: Serial | Pool, out: Path) -> StateDict:
-    """All rounds through an engine, with ledger and checkpoints as in a run; nothing is evaluated."""
+def through(built: Built, engine: Serial | Pool, out: Path, *, before: bool = True) -> StateDict:
+    """All rounds through an engine, with ledger and checkpoints as in a run, that `before` them too; no evaluation."""
     study, names = built.study, built.sites.names
     engine.ledger = ledger = Ledger(out / "ledger")
     state = study.method.start(built.weights, built.cohort(0, names, engine, (ledger,)))
-    save(out / "checkpoints", Checkpoint(0, study.fingerprint, state))
+    if before:
+        save(out / "checkpoints", Checkpoint(0, study.fingerprint, state))
     for round_ in range(1, study.rounds + 1):
         cohort = built.cohort(round_, drawn(study, names, round_), engine, (ledger,))
         state = study.method.round(state, cohort)

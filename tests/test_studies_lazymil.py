@@ -77,7 +77,10 @@ def test_every_study_is_valid(path: Path) -> None:
     assert path.stem in cells[0].study.name.removeprefix("lazymil-")
 
 
-def test_an_ideal_model_is_misled_where_noise_gives_the_relation_away(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_ideal_model_is_misled_where_noise_gives_the_relation_away(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", ["ideal.py"])
     runpy.run_path(str(FOLDER / "ideal.py"), run_name="__main__")
     rows = [line.split() for line in capsys.readouterr().out.splitlines()[1:]]
     chosen = {(row[0], row[1]): (float(row[4]), float(row[5])) for row in rows}

@@ -130,18 +130,17 @@ def bound(study: Study) -> Task:
     corpus = opened(study.corpus)
     if isinstance(corpus, AsCorpus):
         corpus = Elsewhere(corpus.reader)
-        known, table, key = corpus.labels, "corpus", "relations" if hasattr(corpus.reader, "declared") else "labels"
+        known: Sequence[object] = corpus.labels
+        table, key = "corpus", "relations" if hasattr(corpus.reader, "declared") else "labels"
         if hasattr(study.task, "types"):
             known, table, key = study.task.types or corpus.types, "task", "types"
+        shape = '["…", "…"]'
+        if isinstance(corpus.reader, AlignedFiles) and known:
+            known, key, shape = corpus.reader.pairs, "pairs", '[["…", "…"]], the types of head and tail,'
         if not known:
-            remedy = f'add {key} = ["…", "…"] to [{table}]'
+            remedy = f"add {key} = {shape} to [{table}]"
             raise StudyError(
                 study.name, [f"{table}.{key} is missing: real sites cannot look into each other's notes; {remedy}"]
-            )
-        if isinstance(corpus.reader, AlignedFiles) and not corpus.reader.pairs:
-            remedy = 'add pairs = [["…", "…"]], the types of head and tail, to [corpus]'
-            raise StudyError(
-                study.name, [f"corpus.pairs is missing: real sites cannot look into each other's notes; {remedy}"]
             )
     try:
         task: Task = study.task.bind(corpus)

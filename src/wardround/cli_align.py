@@ -83,7 +83,7 @@ def _known(told: list[str], notes: list[Placed]) -> frozenset[tuple[str, str]]:
     types = sorted({entity.type for note in notes for entity in note.document.entities})
     for name in sorted({name for both in wanted for name in both} - {*types}):
         near = nearest(name, types)
-        remedy = f"did you mean {near}?" if near else f"there are {', '.join(map(shown, types[:10])) or 'none'}"
+        remedy = f"did you mean {shown(near)}?" if near else f"there are {', '.join(map(shown, types[:10])) or 'none'}"
         raise ValueError(f"--pair {name}: no entity has this type; {remedy}")
     return wanted
 

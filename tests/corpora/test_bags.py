@@ -363,7 +363,7 @@ def test_align_writes_bags_of_the_clinics_own_files_and_tells_what_is_odd(
         (("--scope", "page"), "--scope page: use"),
         (("--format", "xml"), "--format xml: use jsonl or pubtator"),
         (("--kb", "none.tsv"), "no such file"),
-        (("--pair", "drgu:problem"), "--pair drgu: no entity has this type; did you mean drug?"),
+        (("--pair", "drgu:problem"), '--pair drgu: no entity has this type; did you mean "drug"?'),
         (("--relation", "cures"), 'no facts of cures — ask for one of its relations: "causes"'),
         (("--texts", "{}/empty.jsonl"), "empty.jsonl: no note — name the file that holds the notes"),
         (("--out", "{}/n.jsonl"), "n.jsonl: exists already — name another with --out, or remove it first"),

@@ -12,7 +12,6 @@ Rules:
    none. Ids of which the facts know nothing are counted; their pairs are `NA`.
 """
 
-from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import permutations, product
@@ -21,7 +20,7 @@ from wardround.corpora.document import Entity
 from wardround.corpora.facts import Facts, Sentence, sentence
 from wardround.corpora.pairs import Placed, overlap
 from wardround.corpora.reading import Problems
-from wardround.corpora.sentences import Scope, sentences
+from wardround.corpora.sentences import Scope, held, sentences
 
 __all__ = ["align", "related_types"]
 
@@ -41,7 +40,12 @@ def align(
     for note in notes:
         document = note.document
         mentions = list(_mentions(note, facts, found))
-        for (start, end), inside in _by_sentence(sentences(document.text, scope, mentions), mentions):
+        spans = sentences(document.text, scope, mentions)
+        for at, numbers in sorted(held(spans, mentions).items()):
+            start, end = spans[at]
+            inside: dict[str, list[Entity]] = defaultdict(list)
+            for number in numbers:
+                inside[mentions[number].id].append(mentions[number])
             for one, other in _candidates(inside, facts, pairs):
                 chosen = _nearest(inside[one], inside[other], pairs)
                 if chosen is None:
@@ -58,18 +62,6 @@ def align(
                         source=document.source or document.id,
                         language=document.language,
                     )
-
-
-def _by_sentence(
-    spans: Sequence[tuple[int, int]], mentions: Iterable[Entity]
-) -> Iterator[tuple[tuple[int, int], Mapping[str, Sequence[Entity]]]]:
-    """The sentences that have mentions, in order, with theirs by id."""
-    starts = [start for start, _ in spans]
-    found: dict[int, dict[str, list[Entity]]] = defaultdict(lambda: defaultdict(list))
-    for mention in mentions:
-        found[bisect_right(starts, mention.start) - 1][mention.id].append(mention)  # none is ever cut
-    for at in sorted(found):
-        yield spans[at], found[at]
 
 
 def _candidates(

@@ -73,8 +73,10 @@ class BagReader(ABC):
     @cached_property
     def labels(self) -> tuple[str, ...]:
         """`NA` and the relations, of a named corpus or of the training split."""
-        told = {row.labels[0] for row in self._training[0]} if not self._known else set()
-        return self._known or (UNRELATED, *sorted(told - {UNRELATED}))
+        if self._known:
+            return self._known
+        told = {row.labels[0] for row in self._training[0]}
+        return (UNRELATED, *sorted(told - {UNRELATED}))
 
     @cached_property
     def _training(self) -> tuple[tuple[Sentence, ...], Problems]:

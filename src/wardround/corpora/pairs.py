@@ -12,7 +12,6 @@ Rules:
 """
 
 import hashlib
-from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import permutations
@@ -21,7 +20,7 @@ from typing import NamedTuple
 
 from wardround.corpora.document import Document, Entity, Relation
 from wardround.corpora.reading import Problems, digest, one_of
-from wardround.corpora.sentences import Scope, sentences
+from wardround.corpora.sentences import Scope, held, sentences
 
 __all__ = [
     "Placed",
@@ -155,11 +154,7 @@ def candidates(
     With `near`, only those that begin at most so many characters apart.
     """
     spans = sentences(text, scope, entities)
-    starts = [start for start, _ in spans]
-    inside: defaultdict[int, list[int]] = defaultdict(list)
-    for number, entity in enumerate(entities):
-        inside[bisect_right(starts, entity.start) - 1].append(number)
-    for at, numbers in inside.items():
+    for at, numbers in held(spans, entities).items():
         for one, other in permutations(numbers, 2) if near is None else _near(entities, numbers, near):
             yield spans[at], one, other
 

@@ -9,14 +9,14 @@ relation that is cut is lost. No entity is ever cut.
 """
 
 import re
-from bisect import bisect_left
-from collections.abc import Iterable
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
 from typing import Literal
 
 from wardround.corpora.document import Entity
 
-__all__ = ["Scope", "sentences"]
+__all__ = ["Scope", "held", "sentences"]
 
 Scope = Literal["sentence", "line", "note"]
 
@@ -52,6 +52,15 @@ def sentences(text: str, scope: Scope = "sentence", whole: Iterable[Entity] = ()
             left, right = min(left, held[0][0]), max(right, *(last for _, last in held))
         if left < right:
             found.append((left, right))
+    return found
+
+
+def held(spans: Sequence[tuple[int, int]], entities: Iterable[Entity]) -> dict[int, list[int]]:
+    """By the number of the sentence, the numbers of the entities that begin in it, in the order given."""
+    starts = [start for start, _ in spans]
+    found: dict[int, list[int]] = {}
+    for number, entity in enumerate(entities):
+        found.setdefault(bisect_right(starts, entity.start) - 1, []).append(number)
     return found
 
 
