@@ -1,15 +1,19 @@
 """Choosing the surest sentence of each bag, by a model that knew everything: how often would it be a true one.
 
     python studies/lazymil/ideal.py
+    python studies/lazymil/ideal.py clinic-noise clinic-apart bc5cdr-lazy      # the bags of these studies, counted
 
 No training: generated sentences are counted by kind of clause and types of their ends, which gives P(relation | clause)
 exactly. Of each bag the surest sentence is taken, as Lazy MIL at C = 1 would. Printed are the share of sentences that
 are true, of those so chosen, and of bags that have a true one at all: more than these no choice can reach.
 """
 
+import sys
 from collections import Counter, defaultdict
+from pathlib import Path
 
 from wardround.corpora.clinic import UNRELATED, Clinic, Expressed, Fact
+from wardround.study import load_study
 
 
 def surest(told: list[Expressed]) -> dict[Fact, list[Expressed]]:
@@ -30,8 +34,33 @@ def surest(told: list[Expressed]) -> dict[Fact, list[Expressed]]:
     return {fact: [one for one in mine if sure(one) == max(map(sure, mine))] for fact, mine in facts.items()}
 
 
+def bags(study: str) -> None:
+    """For each corpus of a study: its training bags, those without a fact, and how many have a true sentence at all."""
+    seen = []
+    for cell in load_study(Path(__file__).with_name(f"{study}.toml")):
+        reader = cell.study.corpus
+        if reader in seen:
+            continue
+        seen.append(reader)
+        told = defaultdict(list)
+        for row in reader.documents("train"):
+            told[row.fact].append(row.expressed)
+        facts = [mine for fact, mine in told.items() if fact.relation != UNRELATED]
+        rest = [mine for fact, mine in told.items() if fact.relation == UNRELATED]
+        said = f"{sum(any(mine) for mine in facts) / len(facts):.2f} have a true one" if None not in facts[0] else ""
+        print(
+            f"{study} {cell.label}: {len(facts)} facts of {sum(map(len, facts)) / len(facts):.1f} sentences {said}",
+            end="; ",
+        )
+        print(f"{len(rest)} pairs without, {sum(len(mine) > 1 for mine in rest)} of them with several sentences")
+
+
 def main() -> None:
-    """Two settings of the noise, by relation."""
+    """Two settings of the noise, by relation; or the bags of the studies that are named."""
+    if sys.argv[1:]:
+        for study in sys.argv[1:]:
+            bags(study)
+        return
     print("background  relation       bags   true  chosen  at most  what is chosen first")
     for background in (0.0, 1.0):
         clinic = Clinic(hospitals=4, documents=1000, heterogeneity=0.3, expression=0.25, background=background)
