@@ -6,7 +6,7 @@
     sentences = 400        # per hospital
     expression = 0.3       # the share that truly expresses its fact: the rest is noise
     background = 1         # noise says nothing that would give the relation away
-    unrelated = 0.7        # of the bags; most pairs that texts name together have no fact
+    unrelated = 0.7        # of the draws of a bag: a fact is drawn again and again, a pair without one seldom
 
 The settings are those of `clinic` with `kind = "distant"`. All hospitals talk about the same facts, so a bag grows with
 their number of sentences; test sentences are of other facts than training sentences.
