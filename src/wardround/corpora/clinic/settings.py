@@ -36,7 +36,7 @@ class Distant(Hospitals):
     """The share of noise, and of the sentences of unrelated pairs, that says the same whatever the relation; the rest
     says what goes with it (that the drug was stopped, that it did not help), which gives the relation away."""
     unrelated: float = 0.3
-    """The share of draws of a bag whose pair has no fact; of the bags in the end it is more, for facts come up again."""
+    """The share of draws of a bag whose pair has no fact; of the bags it is more in the end, as facts come up again."""
 
 
 def shared(settings: Hospitals, kind: type[Hospitals]) -> dict[str, Any]:
