@@ -58,7 +58,7 @@ class Rehearsal:
             place = folder / "sites" / name
             init_site(kit, place)
             # Generated notes have no patients whose counts would have to stay small.
-            told = f'name = "{name}"\n[data]\nshare = true\n[consent]\nsmallest_count = 0\n'
+            told = f'name = "{name}"\n[data]\nshare = true\n[consent]\nsmallest_count = 0\nleast_examples = 0\n'
             (place / "site.toml").write_text(told, encoding="utf-8")
             for module in beside.glob("*.py"):
                 (place / module.name).write_bytes(module.read_bytes())

@@ -14,7 +14,9 @@
     [consent]
     steps = "any"                   # or a list: ["fit", "evaluate"]
     messages = "any"                # or a list of what may leave: ["Update", "Counts"]
-    smallest_count = 10             # labels with fewer examples are left out of what is told
+    smallest_count = 10             # labels with fewer examples are left out of what evaluation tells
+    least_examples = 5              # nothing leaves that stands on fewer examples
+    largest_change = 10             # how far weights may have come, by what one's own training changes in a round
 
 In a rehearsal `[data]` may say `share = true`: the site takes its part of the study's own corpus.
 """
@@ -38,7 +40,7 @@ from wardround.study import Study, StudyError, cells
 __all__ = ["Consent", "SiteSettings", "read_site", "site_study"]
 
 KNOWN = {"name", "workers", "data", "labels", "consent"}
-CONSENT = {"steps", "messages", "smallest_count"}
+CONSENT = {"steps", "messages", "smallest_count", "least_examples", "largest_change"}
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,11 @@ class Consent:
     steps: tuple[str, ...] | Literal["any"] = "any"
     messages: tuple[str, ...] | Literal["any"] = "any"
     smallest_count: int = 10
+    """Labels with fewer examples are left out of what evaluation tells."""
+    least_examples: int = 5
+    """No reply leaves that stands on fewer examples, and on more than none."""
+    largest_change: float = 10.0
+    """How many times farther than one's own training weights may have come, per round, and still be this study's."""
 
     def allows(self, step: str, reply: str) -> bool:
         """Whether this step may be taken and this kind of message may leave."""
@@ -155,19 +162,20 @@ def read_site(folder: Path) -> SiteSettings:
         for key, value in labels.items()
         if not isinstance(value, str)
     ]
-    smallest = consent.get("smallest_count", 10)
-    if type(smallest) is not int or smallest < 0:
-        problems.append(f"consent.smallest_count = {smallest!r}: should be a whole number")
+    for key in ("smallest_count", "least_examples"):
+        if type(value := consent.get(key, 0)) is not int or value < 0:
+            problems.append(f"consent.{key} = {value!r}: should be a whole number")
+    change = consent.get("largest_change", 1.0)
+    if type(change) not in (int, float) or not change > 0:
+        problems.append(f"consent.largest_change = {change!r}: should be a number above 0")
     for key in ("steps", "messages"):
         value = consent.get(key, "any")
         if value != "any" and not (isinstance(value, list) and all(isinstance(item, str) for item in value)):
             problems.append(f'consent.{key} = {value!r}: should be "any" or a list of names')
     if problems:
         raise StudyError(str(path), problems)
-    chosen = {
-        key: value if value == "any" else tuple(value) for key, value in consent.items() if key != "smallest_count"
-    }
-    return SiteSettings(folder, str(name), workers, told["data"], labels, Consent(**chosen, smallest_count=smallest))
+    chosen = {key: tuple(value) if isinstance(value, list) else value for key, value in consent.items()}
+    return SiteSettings(folder, str(name), workers, told["data"], labels, Consent(**chosen))
 
 
 def _table(told: Mapping[str, Any], key: str) -> dict[str, Any]:

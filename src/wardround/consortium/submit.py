@@ -19,6 +19,7 @@ from wardround.core.cohort import BelowQuorum
 from wardround.core.files import write
 from wardround.engines.frames import dial, door_of
 from wardround.engines.remote import PATIENCE, Remote
+from wardround.engines.seal import Asker, read_signing_key
 from wardround.layers.ledger import Ledger
 from wardround.rounds import Line, Progress, Result, run
 from wardround.run_folder import RunError
@@ -59,7 +60,9 @@ class Consortium:
             write(mark, secrets.token_hex(8).encode())
         run_id = mark.read_text(encoding="ascii")
         door = door_of(self.folder)
-        return Remote(door, study_hash(study), run_id, deadline=self.deadline, patience=self.patience, **options)
+        signing = read_signing_key(self.folder / "keys" / "ask.key")
+        desk = Asker(signing, {name: member["seal"] for name, member in roster_at(self.folder).items()})
+        return Remote(door, desk, study_hash(study), run_id, deadline=self.deadline, patience=self.patience, **options)
 
 
 def consortium_at(folder: Path) -> dict[str, Any]:
@@ -69,6 +72,12 @@ def consortium_at(folder: Path) -> dict[str, Any]:
         raise RunError(f"{folder} holds no consortium; make one with: wardround consortium new")
     told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return told
+
+
+def roster_at(folder: Path) -> dict[str, Any]:
+    """The members of a consortium, as its folder has them."""
+    members: dict[str, Any] = json.loads((folder / "roster.json").read_text(encoding="utf-8"))
+    return members
 
 
 def submit(
