@@ -23,6 +23,7 @@ from typing import Any, Self
 
 from wardround.consortium.kits import approve, init_site, new_consortium
 from wardround.consortium.submit import Consortium, submit
+from wardround.consortium.trust import modules_table
 from wardround.engines.frames import Line, dial, door_of, listen
 from wardround.engines.processes import WITH_PARENT, descendants
 from wardround.rounds import Result
@@ -75,7 +76,7 @@ class Federation:
         kits = new_consortium(relative, "tests", self.names, "127.0.0.1", free_port())
         for name, kit in zip(self.names, kits, strict=True):
             init_site(kit, self.site(name))
-            told = f'name = "{name}"\n[data]\nshare = true\n[consent]\nsmallest_count = 0\n'
+            told = f'name = "{name}"\n[data]\nshare = true\n[consent]\nsmallest_count = 0\n{modules_table(modules)}'
             (self.site(name) / "site.toml").write_text(told, encoding="utf-8")
             for module in modules:
                 shutil.copy(module, self.site(name))

@@ -42,7 +42,7 @@ def site_folder(
         (place / "kit" / "site.json").write_text(json.dumps(told), encoding="utf-8")
     lines = [f'name = "{name}"', "[data]", *data, *(more or OPEN)]
     (place / "site.toml").write_text("\n".join(lines), encoding="utf-8")
-    approve(place, study, **budget)
+    approve(place, study, **budget)  # type: ignore[arg-type]  # numbers, and no switch
     return place
 
 
@@ -109,7 +109,12 @@ class Exchange:
         (centre / "keys" / "ask.key").write_bytes((folder / "keys" / "ask.key").read_bytes())
         (centre / "consortium.json").write_text(json.dumps({"sites": list(names)}), encoding="utf-8")
         members = {
-            name: {"seal": _seal_key(folder / name), "serial": "1", "expires": "2999-01-01T00:00:00+00:00", "revoked": None}
+            name: {
+                "seal": _seal_key(folder / name),
+                "serial": "1",
+                "expires": "2999-01-01T00:00:00+00:00",
+                "revoked": None,
+            }
             for name in names
         }
         (centre / "roster.json").write_text(json.dumps(members), encoding="utf-8")

@@ -94,7 +94,7 @@ def start_command(folder: Folder) -> None:
     problems += _port_problems(int(told["port"]))
     if problems:
         raise RunError("\n".join(problems))
-    os.execv(sys.executable, [sys.executable, "-m", "wardround.consortium.switchboard", str(folder)])  # noqa: S606
+    os.execv(sys.executable, [sys.executable, "-P", "-m", "wardround.consortium.switchboard", str(folder)])  # noqa: S606
 
 
 def _port_problems(port: int) -> Iterator[str]:

@@ -33,7 +33,8 @@ SITES = ("site-0", "site-1", "site-2")
 def study_of(**changes: Any) -> Study:
     tables = {
         "name": "door", "rounds": 3, "method": {"name": "fedavg"}, "task": {"name": "features"},
-        "corpus": {"name": "synthetic", "sites": 3, "largest": 400}, "partition": {"name": "iid", "sites": 3}, **changes,
+        "corpus": {"name": "synthetic", "sites": 3, "largest": 400}, "partition": {"name": "iid", "sites": 3},
+        **changes,
     }  # fmt: skip
     return cells(tables)[0].study
 
@@ -72,7 +73,10 @@ def test_an_approval_is_a_budget_over_all_runs_and_attempts(tmp_path: Path) -> N
                 head, data = ask(study, model, run=f"{run:016x}", round=round_, resumed=[0] * attempt)
                 left.add(put(site, head, data)[1])
     assert 6 == len(left - {b""})
-    assert (6, 0) == (site.ledger.budget.of(study_hash(study)).exchanges, site.ledger.budget.of(study_hash(study)).restarts)
+    assert (6, 0) == (
+        site.ledger.budget.of(study_hash(study)).exchanges,
+        site.ledger.budget.of(study_hash(study)).restarts,
+    )
     again = SiteProcess(tmp_path / "site-0")  # which knows it from the ledger
     assert "restart" == code(put(again, *ask(study, Global(nudged(weights, 1e-3)), round=2, run="f" * 16)))
     assert "rounds" == code(put(again, *ask(study, Global(weights), round=7, run="f" * 16)))

@@ -15,9 +15,9 @@ from loopback import Exchange, put, site_folder
 from wardround import __version__
 from wardround.build import build_apart
 from wardround.consortium import site_process
+from wardround.consortium.approving import approve
 from wardround.consortium.deployed import study_hash
 from wardround.consortium.house_ledger import compared, summed
-from wardround.consortium.approving import approve
 from wardround.consortium.site_process import SiteProcess
 from wardround.consortium.submit import submit
 from wardround.core.cohort import BelowQuorum
@@ -123,7 +123,8 @@ def test_the_same_ask_gets_the_same_reply_and_another_in_its_place_none(tmp_path
     restarted = SiteProcess(tmp_path / "site-0")  # which has to compute it again
     assert first[1] == put(restarted, *ask(study, state))[1]
     assert lines < len((tmp_path / "site-0" / "ledger" / "site.jsonl").read_text().splitlines())
-    other = dataclasses.replace(state, weights=state.weights * 2.0)
+    control = Weights.of_flat(state.control.flat + 1e-6, state.control.layout)
+    other = dataclasses.replace(state, control=control)
     for process in (site, restarted):
         assert "stale" == put(process, *ask(study, other))[0]["fault"]
     assert "ledger" in put(restarted, *ask(study, other, round=2))[0]
@@ -159,9 +160,7 @@ def test_no_label_count_below_ten_leaves(tmp_path: Path) -> None:
     assert "ledger" in told
     counts = decode(study.method.evaluate.reply, data).numbers
     open_ = SiteProcess(site_folder(tmp_path / "x", "site-0", study))
-    whole = decode(
-        study.method.evaluate.reply, put(open_, *ask(study, exam, step="evaluate", number=1001))[1]
-    ).numbers
+    whole = decode(study.method.evaluate.reply, put(open_, *ask(study, exam, step="evaluate", number=1001))[1]).numbers
     examples, all_ = (found["hits"] + found["misses"] for found in (counts, whole))
     assert bool((all_ < 10).any()) and bool((all_ >= 10).any())  # noqa: PT018 -- both, or it shows nothing
     assert torch.equal(torch.where(all_ >= 10, all_, 0.0), examples)

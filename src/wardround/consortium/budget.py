@@ -10,7 +10,7 @@ Rules of this file:
 2. What left once may leave again: the same question with the same answer, bit for bit, costs nothing, so a run that is
    taken up after a crash spends nothing twice.
 3. A round is asked with one state. Another question in place of one that was answered, or another answer to the same,
-   begins the study anew from there; that has to be agreed to (`site approve --restarts 1`), and is spent as well.
+   begins the study anew from there; that has to be agreed to (`site approve --again`), and is spent as well.
 4. The ledger is the only memory: it is hash-chained, on the disk before a reply leaves, and outlives everything.
 """
 

@@ -1,9 +1,10 @@
 """A hospital's own ledger: every message that came and went, for its data-protection officer to read.
 
-One hash-chained file for all studies, and the journal of what approvals have been spent on (`budget`). The first time a kind of message leaves in a study, a line says in words what
-it is and what it reveals; from then on a line per exchange names it, with what the coordinator signed: which message
-it sent, by its digest. Each line also notes the head of the coordinator's ledger, and each reply tells the coordinator
-ours: neither can cut off its own tail unseen. The first line of a run has a fingerprint of the data.
+One hash-chained file for all studies, and the journal of what approvals have been spent on (`budget`). The first time a
+kind of message leaves in a study, a line says in words what it is and what it reveals; from then on a line per exchange
+names it, with what the coordinator signed: which message it sent, by its digest. Each line also notes the head of the
+coordinator's ledger, and each reply tells the coordinator ours: neither can cut off its own tail unseen. The first line
+of a run has a fingerprint of the data.
 
     wardround ledger show FOLDER        # by day, study and message: how often, bytes, what it reveals
     wardround ledger verify FILE --against OTHER

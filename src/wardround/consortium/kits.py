@@ -22,11 +22,11 @@ from pathlib import Path
 from typing import Any
 
 from wardround import __version__
-from wardround.consortium.deployed import study_hash
+from wardround.consortium.approving import approve
+from wardround.consortium.template import SITE_TOML
 from wardround.core.files import write
 from wardround.engines.flare_kits import make_kits
 from wardround.run_folder import RunError
-from wardround.study import Study
 
 __all__ = [
     "approve", "certificate_problems", "init_site", "key_problems", "kit_address", "lasting", "needs_flare",
@@ -36,26 +36,6 @@ __all__ = [
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,49}")
 HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,250}[A-Za-z0-9])?")
 SOON = 14  # days before a certificate's end when it is time to say so
-
-SITE_TOML = """# This site's own settings; see `wardround site check` for what is wrong or missing.
-name = "{name}"
-workers = 1                      # threads for training
-
-[data]                           # where the notes are, as [corpus] in a study; paths start at this file
-format = "csv"                   # csv, tsv, jsonl; or name = "brat", path = "…"
-train = "train.csv"
-test = "test.csv"
-text = "text"
-label = "label"
-
-[labels]                         # this site's word = the study's
-# Medication = "DRUG"
-
-[consent]
-steps = "any"                    # or a list of what this site takes part in: ["fit", "evaluate"]
-messages = "any"                 # or a list of what may leave: ["Update", "Counts"]
-smallest_count = 10              # labels with fewer examples are left out of what is told
-"""
 
 
 def needs_flare() -> None:
@@ -126,13 +106,6 @@ def init_site(kit: Path, folder: Path) -> str:
     (folder / "kit" / "transfer").mkdir(exist_ok=True)
     write(folder / "site.toml", SITE_TOML.format(name=told["site"]).encode())
     return str(told["site"])
-
-
-def approve(folder: Path, study: Study) -> str:
-    """Remember that this site takes part in a study; its hash."""
-    mark = study_hash(study)
-    write(folder / "approved" / f"{mark}.toml", study.toml().encode())
-    return mark
 
 
 # what can be wrong with a kit

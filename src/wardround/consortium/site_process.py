@@ -11,8 +11,8 @@ Rules of this file:
    examples, and whatever does not match the manifest, in either direction.
 4. An exchange is over when a later one has been asked for. The last one may be asked for again with the same message
    and gets the same reply; another message in its place is refused.
-5. What a reply says is in the ledger, on the disk, and spent from the approval before it leaves. If it cannot be written
-   down it does not leave.
+5. What a reply says is in the ledger, on the disk, and spent from the approval before it leaves. If it cannot be
+   written down it does not leave.
 6. `site.toml` and approvals are read anew when they have changed: what the hospital decides holds from the next ask on.
 """
 

@@ -171,6 +171,14 @@ class Method(Generic[S]):
         """Dtypes that this method's messages name and its settings decide; without one it is the model's."""
         return {}
 
+    def opening(self) -> tuple[str, ...]:
+        """The steps that each site is asked for once, before the first round."""
+        return ()
+
+    def exchanges(self, examples: int) -> Mapping[str, int]:  # noqa: ARG002 -- a hook
+        """How often a site is asked for each step in a round, with so many training examples at all sites together."""
+        return {name: 1 for name in self.declared() if name != "evaluate" and name not in self.opening()}
+
     @classmethod
     @cache  # every exchange asks
     def declared(cls) -> dict[str, on_site[Any, Any]]:

@@ -30,7 +30,7 @@ from wardround.core.method import Step
 from wardround.core.record import DecodeError, Message, decode
 from wardround.core.site import Exchange
 from wardround.engines.frames import Line, dial
-from wardround.engines.seal import Asker, SealError
+from wardround.engines.seal import Asker, Letter, SealError
 from wardround.layers.ledger import Ledger
 
 __all__ = ["CODES", "Remote"]
@@ -59,7 +59,7 @@ CODES: dict[str, tuple[Code, str]] = {
     "lost": ("lost", "the connection to it broke"),
     "message": ("invalid", "the message that it received does not fit the study"),
     "result": ("invalid", "its result does not fit the study (NaN, shape or count), and it sent nothing"),
-    "restart": ("refused", "it has answered this round with another state; there: wardround site approve --restarts 1"),
+    "restart": ("refused", "it has answered this round with another state; there: wardround site approve --again"),
     "rounds": ("refused", "it has approved fewer rounds of this study; there: wardround site approve"),
     "settings": ("refused", "its site.toml is not in order; there: wardround site check"),
     "spent": ("refused", "its approval is spent; there: wardround site approve --again"),
@@ -191,16 +191,10 @@ class Remote:
                 time.sleep(0.1)
                 continue
             self.away.discard(name)
-            if "fault" in frame[0]:  # said in the clear, so by whoever carries letters
-                code = frame[0]["fault"]
-                if code == "late":
-                    self._drop(name)
-                return {"fault": code if code in ON_THE_WAY else "forged"}, b""
-            try:
-                return letter.read(*frame)
-            except SealError:
+            answer = opened(letter, *frame)
+            if answer[0].get("fault") in ("forged", "late"):
                 self._drop(name)
-                return {"fault": "forged"}, b""
+            return answer
 
     def _line(self, name: str, until: float) -> Line | None:
         """The line to a site: the one at hand, or a new one as soon as there is one."""
@@ -230,6 +224,16 @@ class Remote:
                     line.send({**letter.head, "seconds": SLACK}, letter.data)
                     line.receive()
             self._drop(name)
+
+
+def opened(letter: Letter, head: Mapping[str, Any], data: bytes) -> tuple[dict[str, Any], bytes]:
+    """What the site answered to this letter, or what befell it on the way."""
+    if "fault" in head:  # said in the clear, so by whoever carries letters
+        return {"fault": head["fault"] if head["fault"] in ON_THE_WAY else "forged"}, b""
+    try:
+        return letter.read(head, data)
+    except SealError:
+        return {"fault": "forged"}, b""
 
 
 def fault(said: Mapping[str, Any]) -> Fault:

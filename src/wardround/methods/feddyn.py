@@ -9,6 +9,7 @@ Acar et al., "Federated Learning Based on Dynamic Regularization", ICLR 2021.
 The coordinator then asks once for the sum of the sites' sizes.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -79,6 +80,14 @@ class FedDyn(LocalTraining, Method[DynamicState]):
         drift = state.drift - total.change * (self.alpha / cohort.sites)
         mean = state.weights + total.change / total.sites
         return DynamicState(mean - drift / self.alpha, drift, state.mean_size)
+
+    def opening(self) -> tuple[str, ...]:
+        """By size, sites are asked for theirs first."""
+        return ("measure",) if self.by_size else ()
+
+    def exchanges(self, examples: int) -> Mapping[str, int]:  # noqa: ARG002
+        """One."""
+        return {"fit": 1}
 
     @on_site
     def measure(self, model: Dynamic, site: Site) -> Sizes:  # noqa: ARG002

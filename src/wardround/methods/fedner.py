@@ -115,13 +115,21 @@ class FedNER(LocalTraining, Method[Served]):
             return state
         size = self.batch or there
         shares = {name: max(share, 1) for name, share in self._shares(state, cohort, size).items()}
-        exchanges = ceil((self.steps or self.epochs * ceil(there / size)) / self.steps_per_exchange)
-        for left in reversed(range(exchanges)):
+        for left in reversed(range(self.exchanges(there)["grade"])):
             turns = {name: Turn(state.weights, shares.get(name, 0), size / there, left) for name in cohort.names}
             total = cohort.total(self.grade, turns)
             if total.examples:
                 state = self._served(state, total.gradient / total.examples, cohort.round)
         return state
+
+    def opening(self) -> tuple[str, ...]:
+        """Sites are asked for their sizes first."""
+        return ("size",)
+
+    def exchanges(self, examples: int) -> Mapping[str, int]:
+        """One for every so many batches of all sites together."""
+        size = self.batch or max(examples, 1)
+        return {"grade": ceil((self.steps or self.epochs * ceil(examples / size)) / self.steps_per_exchange)}
 
     def _shares(self, state: Served, cohort: Cohort, size: int) -> Mapping[str, int]:
         return largest_remainder({name: n for name in cohort.names if (n := state.sizes.get(name, 0))}, size)

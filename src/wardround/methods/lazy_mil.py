@@ -130,7 +130,7 @@ class LazyMIL(LocalTraining, Method[Global]):
     def fit_chosen(self, told: Chosen, site: Site) -> Update:
         """Train on the chosen sentences alone."""
         task, train = cast("BagTask", site.task), site.data.train
-        site.stands_on(len(told.rows.unique()))  # one sentence named ten times is one
+        site.stands_on(len(set(told.rows.tolist())))  # one sentence named ten times is one
         if task.said(train, told.rows)[0]:
             site.keep(Believed(site.exchange.round, told.rows))
         trained = self.train(site, told.weights, examples=task.only(train, told.rows))
