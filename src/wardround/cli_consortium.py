@@ -196,7 +196,7 @@ def start_command(folder: Folder) -> None:
         raise RunError("\n".join(problems))
     for warning in soon_over(folder):
         errors.print(warning)
-    os.execv(sys.executable, [sys.executable, "-m", "wardround.consortium.switchboard", str(folder)])  # noqa: S606
+    os.execv(sys.executable, [sys.executable, "-P", "-m", "wardround.consortium.switchboard", str(folder)])  # noqa: S606
 
 
 def _port_problems(port: int) -> Iterator[str]:

@@ -134,7 +134,7 @@ def start_command(folder: Folder = Path()) -> None:
     if warning := ends_soon(folder / "kit" / "startup"):
         console.print(warning)
     module = "wardround.consortium.site_start"
-    os.execv(sys.executable, [sys.executable, "-m", module, str(folder), name])  # noqa: S606
+    os.execv(sys.executable, [sys.executable, "-P", "-m", module, str(folder), name])  # noqa: S606
 
 
 @site.command("model")

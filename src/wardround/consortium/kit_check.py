@@ -35,8 +35,8 @@ FILES = (
 )  # fmt: skip
 FOLDERS = ("kit", "kit/startup", "kit/local")
 PLACES = {"site.json", "startup", "local", "transfer"}
-WRITTEN = re.compile(r"XXX")
-"""What NVFlare's client writes in its folder."""
+WRITTEN = re.compile(r"[a-z_]+\.(?:txt|log|fl)(?:\.\d+)?|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""What NVFlare's client writes in its folder: logs, and a folder for each job."""
 AGAIN = "take the kit up again: wardround site join {} KIT.zip"
 
 

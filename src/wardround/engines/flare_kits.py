@@ -215,11 +215,6 @@ class Desk:
         with self.quiet():
             self.session.abort_job(job)
 
-    def bar(self, site: str) -> None:
-        """Have NVFlare's server drop a site whose certificate was revoked, and refuse it from now on."""
-        with self.quiet():
-            self.session.disable_client(site)
-
     def close(self) -> None:
         """Log out."""
         with self.quiet():
