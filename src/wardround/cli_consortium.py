@@ -69,7 +69,9 @@ def new_command(
     _tell_ready_made(made)
     _tell_fingerprint(folder)
     if not made:
-        console.print(f"hospitals: wardround site init NAME; then here: wardround consortium admit {folder} NAME.request")
+        console.print(
+            f"hospitals: wardround site init NAME; then here: wardround consortium admit {folder} NAME.request"
+        )
     console.print(f"then: wardround coordinator start {folder}")
 
 
@@ -110,8 +112,10 @@ def admit_command(
     if not fingerprint and not typer.confirm("Does the hospital read out the same?"):
         raise RunError("not admitted; nothing was written")
     if fingerprint and not same_fingerprint(fingerprint, read.fingerprint):
-        raise RunError(f"{request} has the fingerprint {read.fingerprint}, not {fingerprint}; it is not what the hospital "
-                       f"made: nothing was written")  # fmt: skip
+        raise RunError(
+            f"{request} has the fingerprint {read.fingerprint}, not {fingerprint}; it is not what the hospital made: "
+            f"nothing was written"
+        )
     kit = admit(folder, read, days)
     console.print(f"{kit}: send it to {read.name}, for: wardround site join {read.name} {kit.name}; it holds no secret")
     _tell_fingerprint(folder)

@@ -42,7 +42,7 @@ NEVER = "never leaves: text, tokens, entity strings, document ids, private recor
 
 @site.command("init")
 def init_command(
-    site: Annotated[
+    what: Annotated[
         Path, typer.Argument(help="The site's name; or a ready-made kit with keys in it.", metavar="NAME|KIT.zip")
     ],
     folder: Annotated[Path | None, typer.Argument(help="For a kit: a new folder; default: the site's name.")] = None,
@@ -50,19 +50,19 @@ def init_command(
     """Make a site's keys, its site.toml and a request to the coordinator; or take all of it from a ready-made kit."""
     from wardround.consortium.kits import init_site, new_site  # noqa: PLC0415 -- an extra
 
-    if site.suffix == ".zip" or site.is_file():
-        place = folder or Path(site.stem)
-        name = init_site(site, place)
+    if what.suffix == ".zip" or what.is_file():
+        place = folder or Path(what.stem)
+        name = init_site(what, place)
         console.print(f"{place / 'site.toml'}: say there where the notes of {name} are, then: wardround site check "
                       f"{place}")  # fmt: skip
         return
     if folder is not None:
-        raise RunError(f"{site} is no kit; give one name, which is the new folder's, too: wardround site init {folder}")
-    request, path = new_site(site)
+        raise RunError(f"{what} is no kit; give one name, which is the new folder's, too: wardround site init {folder}")
+    request, path = new_site(what)
     console.print(f"{path}: send it to the coordinator; it holds no secret, the keys stay here")
     console.print(f"read this out to the coordinator over the phone: {request.fingerprint}")
-    console.print(f"with the kit that comes back: wardround site join {site} {request.name}.zip")
-    console.print(f"{site / 'site.toml'}: say there where the notes of {request.name} are")
+    console.print(f"with the kit that comes back: wardround site join {what} {request.name}.zip")
+    console.print(f"{what / 'site.toml'}: say there where the notes of {request.name} are")
 
 
 @site.command("join")
@@ -75,8 +75,8 @@ def join_command(
     from wardround.consortium.kits import join, lasting  # noqa: PLC0415 -- an extra
 
     taken = join(folder, kit, fingerprint)
-    console.print(f"{taken.about.site} is in the consortium {taken.about.name} at {taken.about.host}:{taken.about.port}, "
-                  f"{lasting(folder / 'kit' / 'startup')}")  # fmt: skip
+    about, until = taken.about, lasting(folder / "kit" / "startup")
+    console.print(f"{about.site} is in the consortium {about.name} at {about.host}:{about.port}, {until}")
     console.print(f"compare with what the coordinator reads out over the phone: {taken.fingerprint}")
     console.print(f"then: wardround site check {folder}; a site that is running is to be started again")
 

@@ -82,19 +82,14 @@ def kit_problems(folder: Path) -> Iterator[str]:
 
 
 def _file_problems(folder: Path) -> Iterator[str]:
-    try:
-        noted = dict(
-            reversed(line.split("  ", 1)) for line in (folder / HASHES).read_text(encoding="utf-8").splitlines()
-        )
-    except (OSError, ValueError):
-        noted = {}
+    noted = _noted(folder)
     if set(noted) != set(FILES):
         yield f"{folder / HASHES} is missing or damaged; {AGAIN.format(folder)}"
         return
-    for name in FOLDERS:
-        if (folder / name).is_symlink():
-            yield f"{folder / name} is a link to another place; {AGAIN.format(folder)}"
-            return
+    linked = [folder / name for name in FOLDERS if (folder / name).is_symlink() or not (folder / name).is_dir()]
+    if linked:
+        yield f"{linked[0]} is missing, or a link to another place; {AGAIN.format(folder)}"
+        return
     for name, value in noted.items():
         path = folder / name
         if path.is_symlink() or not path.is_file():
@@ -104,8 +99,16 @@ def _file_problems(folder: Path) -> Iterator[str]:
     for name in FOLDERS[1:]:
         for path in sorted((folder / name).iterdir()):
             if f"{name}/{path.name}" not in noted:
-                yield f"{path} is not of the kit, and NVFlare would read it or run it; delete it"
+                yield f"{path} is not of the kit, and NVFlare would read or run it; delete it"
     yield from _code_problems(folder / "kit")
+
+
+def _noted(folder: Path) -> dict[str, str]:
+    try:
+        lines = (folder / HASHES).read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):
+        return {}
+    return {name: value for value, _, name in (line.partition("  ") for line in lines)}
 
 
 def _code_problems(kit: Path) -> Iterator[str]:
@@ -174,19 +177,31 @@ def reach(startup: Path, host: str, port: int, timeout: float = 5.0) -> str | No
     context.load_verify_locations(startup / "rootCA.pem")
     context.load_cert_chain(startup / "client.crt", startup / "client.key")
     context.set_alpn_protocols(["h2"])
-    said = None
+    why = None
     try:
         with socket.create_connection((host, port), timeout) as plain, context.wrap_socket(plain) as line:
             line.settimeout(1.0)
             with contextlib.suppress(TimeoutError):
                 if not line.recv(1):  # a server that refuses us says so only now
-                    said = "refuses this kit's certificate; is it the kit of another consortium?"
-    except ssl.SSLCertVerificationError:
-        said = "is not this consortium's coordinator: its certificate is signed by another root"
+                    why = _refused(startup)
+    except ssl.SSLCertVerificationError as error:
+        expired = error.verify_code == 10  # X509_V_ERR_CERT_HAS_EXPIRED
+        why = (
+            "shows a certificate that has expired; tell the coordinator, which has: wardround consortium renew"
+            if expired
+            else "is not this consortium's coordinator: its certificate is signed by another root"
+        )
     except ssl.SSLError:
-        said = "refuses this kit's certificate; is it expired, or the kit of another consortium?"
+        why = _refused(startup)
     except socket.gaierror:
-        said = "is no address that can be found; check it with the coordinator"
+        why = "is no address that can be found; check it with the coordinator"
     except OSError as error:
-        said = f"cannot be reached ({error.strerror or error}); is the coordinator running, is the port open?"
-    return said and f"{host}:{port} {said}"
+        why = f"cannot be reached ({error.strerror or error}); is the coordinator running, is the port open?"
+    return why and f"{host}:{port} {why}"
+
+
+def _refused(startup: Path) -> str:
+    words = lasts(dates(read_certificate(startup / "client.crt"))[1])
+    if words.startswith("expired"):
+        return f"refuses this kit's certificate, which {words}; {_remedy('client')}"
+    return "refuses this kit's certificate; is it the kit of another consortium?"

@@ -249,17 +249,7 @@ def read_about(kit: Path) -> About:
 def read_request(path: Path) -> Request:
     """The request in this file, its own signature checked; a `RunError` with one message if it is none."""
     try:
-        if path.stat().st_size > LIMIT:
-            raise _Malformed(f"it is larger than {LIMIT:,} bytes")
-        row = _object(path.read_bytes()) or {}
-        if {"name", "csr", "seal", "version"} != row.keys() or not all(isinstance(one, str) for one in row.values()):
-            raise _Malformed("it should hold name, csr, seal and version")
-        if problem := next(name_problems(row["name"]), ""):
-            raise _Malformed(problem)
-        if not HEX_KEY.fullmatch(row["seal"]) or not VERSION.fullmatch(row["version"]) or not row["csr"].isascii():
-            raise _Malformed("its sealing key, version or certificate request is none")
-        request = Request(row["name"], row["csr"].encode("ascii"), row["seal"], row["version"])
-        public_key_of(request.csr, request.name)
+        request = _request(_object(path.read_bytes()) if path.stat().st_size <= LIMIT else None)
     except FileNotFoundError:
         raise RunError(f"{path}: there is no such file; a hospital makes it with: wardround site init NAME") from None
     except (_Malformed, CertificateError) as error:
@@ -269,3 +259,14 @@ def read_request(path: Path) -> Request:
     else:
         return request
     raise RunError(f"{path} is no request to join: {why}; ask the hospital to send it again")
+
+
+def _request(row: dict[str, Any] | None) -> Request:
+    if row is None or {"name", "csr", "seal", "version"} != row.keys() or {str} != {type(one) for one in row.values()}:
+        raise _Malformed("it should be JSON with name, csr, seal and version")
+    if problem := next(name_problems(row["name"]), ""):
+        raise _Malformed(problem)
+    if not HEX_KEY.fullmatch(row["seal"]) or not VERSION.fullmatch(row["version"]) or not row["csr"].isascii():
+        raise _Malformed("its sealing key, version or certificate request is none")
+    public_key_of(row["csr"].encode("ascii"), row["name"])
+    return Request(row["name"], row["csr"].encode("ascii"), row["seal"], row["version"])

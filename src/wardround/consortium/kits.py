@@ -178,7 +178,9 @@ def init_site(kit: Path, folder: Path) -> str:
         shutil.rmtree(folder / "keys")
         if new:
             folder.rmdir()
-        raise RunError(f"{kit} is not a start-up kit: its seal.key is no key; ask the coordinator for another") from None
+        raise RunError(
+            f"{kit} is not a start-up kit: its seal.key is no key; ask the coordinator for another"
+        ) from None
     write_private(folder / "kit" / "startup" / "client.key", read.key)
     write(folder / "site.toml", SITE_TOML.format(name=read.about.site).encode())
     _place(folder, read)

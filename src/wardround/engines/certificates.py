@@ -24,8 +24,9 @@ from cryptography.x509 import Certificate
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 __all__ = [
-    "ROOT_DAYS", "Authority", "Certificate", "CertificateError", "belongs", "common_name", "dates", "fingerprint", "issued_by", "make_key",
-    "new_key", "pem_of", "public_half", "public_key_of", "read_certificate", "request_for", "same_fingerprint", "write_private",
+    "ROOT_DAYS", "Authority", "Certificate", "CertificateError", "belongs", "common_name", "dates", "fingerprint",
+    "issued_by", "make_key", "new_key", "pem_of", "public_half", "public_key_of", "read_certificate", "request_for",
+    "same_fingerprint", "write_private",
 ]  # fmt: skip
 
 BITS = 3072
