@@ -231,7 +231,6 @@ def test_the_coordinator_leaves_out_who_answers_nonsense(tmp_path: Path, twist: 
     assert "Miller" not in str(lines)
 
 
-@fault("replayed")
 @pytest.mark.parametrize("garble", ["replayed", "another site's", "changed", "code"])
 def test_what_a_site_did_not_seal_to_this_ask_is_not_looked_at(tmp_path: Path, garble: str) -> None:
     study = study_of()

@@ -15,6 +15,7 @@ from typing import Any
 
 from wardround.build import Built, build_apart
 from wardround.consortium.deployed import study_hash
+from wardround.consortium.roster import read_roster
 from wardround.core.cohort import BelowQuorum
 from wardround.core.files import write
 from wardround.engines.frames import dial, door_of
@@ -61,7 +62,7 @@ class Consortium:
         run_id = mark.read_text(encoding="ascii")
         door = door_of(self.folder)
         signing = read_signing_key(self.folder / "keys" / "ask.key")
-        desk = Asker(signing, {name: member["seal"] for name, member in roster_at(self.folder).items()})
+        desk = Asker(signing, {name: member.seal for name, member in read_roster(self.folder).items()})
         return Remote(door, desk, study_hash(study), run_id, deadline=self.deadline, patience=self.patience, **options)
 
 
@@ -72,12 +73,6 @@ def consortium_at(folder: Path) -> dict[str, Any]:
         raise RunError(f"{folder} holds no consortium; make one with: wardround consortium new")
     told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return told
-
-
-def roster_at(folder: Path) -> dict[str, Any]:
-    """The members of a consortium, as its folder has them."""
-    members: dict[str, Any] = json.loads((folder / "roster.json").read_text(encoding="utf-8"))
-    return members
 
 
 def submit(
