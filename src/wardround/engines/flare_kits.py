@@ -17,7 +17,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["ADMIN", "Desk", "make_kits", "place_stores"]
+from wardround.core.files import write
+
+__all__ = ["ADMIN", "Desk", "make_kits", "place_server", "place_stores"]
 
 ADMIN = "coordinator@wardround.local"
 ALLOWED = ["wardround.engines.flare.Door", "wardround.engines.flare.Pipe"]
@@ -179,3 +181,15 @@ def _server_app(site: str) -> dict[str, Any]:
 def _client_app() -> dict[str, Any]:
     door = {"tasks": ["*"], "executor": {"path": "wardround.engines.flare.Door", "args": {}}}
     return {"format_version": 2, "executors": [door], "components": []}
+
+
+def place_server(folder: Path, port: int) -> None:
+    """Have NVFlare's server listen on this port of this machine alone, where the coordinator's own session finds it."""
+    server, admin = folder / "server" / "startup" / "fed_server.json", folder / "admin" / "startup" / "fed_admin.json"
+    config = json.loads(server.read_text(encoding="utf-8"))
+    config["servers"][0]["service"]["target"] = f"127.0.0.1:{port}"
+    config["servers"][0]["admin_port"] = port
+    write(server, (json.dumps(config, indent=1) + "\n").encode())
+    config = json.loads(admin.read_text(encoding="utf-8"))
+    config["admin"] |= {"host": "127.0.0.1", "port": port}
+    write(admin, (json.dumps(config, indent=1) + "\n").encode())
