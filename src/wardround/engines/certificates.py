@@ -20,12 +20,13 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.x509 import Certificate
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 __all__ = [
-    "ROOT_DAYS", "Authority", "CertificateError", "belongs", "common_name", "dates", "fingerprint", "issued_by",
-    "make_key",
-    "new_key", "pem_of", "public_key_of", "read_certificate", "request_for", "same_fingerprint", "write_private",
+    "ROOT_DAYS", "Authority", "Certificate", "CertificateError", "belongs", "common_name", "dates", "fingerprint",
+    "issued_by", "make_key", "new_key", "pem_of", "public_half", "public_key_of", "read_certificate", "request_for",
+    "same_fingerprint", "write_private",
 ]  # fmt: skip
 
 BITS = 3072
@@ -45,6 +46,11 @@ def new_key() -> bytes:
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
+
+
+def public_half(key: bytes) -> rsa.RSAPublicKey:
+    """What belongs to a private key (PEM)."""
+    return _private(key).public_key()
 
 
 def make_key(path: Path) -> None:
@@ -94,7 +100,7 @@ class Authority:
         self.certificate = read_certificate(folder / "root.crt")
         self.key = _private((folder / "root.key").read_bytes())
 
-    def signed(self, key: rsa.RSAPublicKey, name: str, days: int) -> x509.Certificate:
+    def signed(self, key: rsa.RSAPublicKey, name: str, days: int) -> Certificate:
         """A site's certificate."""
         subject = [
             x509.NameAttribute(NameOID.COMMON_NAME, name),
@@ -113,7 +119,7 @@ class Authority:
             .sign(self.key, hashes.SHA256())
         )
 
-    def renewed(self, old: x509.Certificate, days: int) -> x509.Certificate:
+    def renewed(self, old: Certificate, days: int) -> Certificate:
         """The same certificate for the same key, from now on."""
         key = old.public_key()
         if not isinstance(key, rsa.RSAPublicKey):
@@ -144,7 +150,7 @@ class Authority:
 # reading
 
 
-def read_certificate(source: Path | bytes) -> x509.Certificate:
+def read_certificate(source: Path | bytes) -> Certificate:
     """The one certificate of a PEM file."""
     data = source.read_bytes() if isinstance(source, Path) else source
     try:
@@ -155,22 +161,22 @@ def read_certificate(source: Path | bytes) -> x509.Certificate:
     return certificate
 
 
-def pem_of(certificate: x509.Certificate) -> bytes:
+def pem_of(certificate: Certificate) -> bytes:
     """A certificate as files have it."""
     return certificate.public_bytes(serialization.Encoding.PEM)
 
 
-def common_name(certificate: x509.Certificate) -> str:
+def common_name(certificate: Certificate) -> str:
     """Whose certificate it is."""
     return ", ".join(_names(certificate.subject))
 
 
-def dates(certificate: x509.Certificate) -> tuple[datetime, datetime]:
+def dates(certificate: Certificate) -> tuple[datetime, datetime]:
     """From when on, and until when, it is good."""
     return certificate.not_valid_before_utc, certificate.not_valid_after_utc
 
 
-def belongs(certificate: x509.Certificate, key: bytes) -> bool:
+def belongs(certificate: Certificate, key: bytes) -> bool:
     """Whether this private key (PEM) is the certificate's."""
     try:
         return _private(key).public_key() == certificate.public_key()
@@ -178,7 +184,7 @@ def belongs(certificate: x509.Certificate, key: bytes) -> bool:
         return False
 
 
-def issued_by(certificate: x509.Certificate, root: x509.Certificate) -> bool:
+def issued_by(certificate: Certificate, root: Certificate) -> bool:
     """Whether this root signed it."""
     try:
         certificate.verify_directly_issued_by(root)

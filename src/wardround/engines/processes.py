@@ -28,6 +28,8 @@ PARENT = "WARDROUND_PARENT"
 VOICE = "WARDROUND_VOICE"
 _VOICE = os.environ.pop(VOICE, "")  # taken out, for it means nothing to the programs that this one starts
 SENTENCE = 1000  # bytes of what a program may say at once
+NO_FOLDER = "PYTHONSAFEPATH"
+"""Keeps the folder that a program works in, and those that it starts, off Python's path."""
 PATIENCE = 8.0  # what NVFlare needs to end in good order
 PAUSES = (0.2, 1.0, 5.0, 15.0, 30.0)  # before a program that keeps dying is started again
 LOOK_SECONDS = 0.3
@@ -124,7 +126,7 @@ class Programs:
         with self._said() as said, os.fdopen(theirs, "wb", 0):
             process = subprocess.Popen(
                 self.commands[name],
-                env={**os.environ, **self.environment, PARENT: str(os.getpid()), VOICE: str(theirs)},
+                env={**os.environ, **self.environment, PARENT: str(os.getpid()), NO_FOLDER: "1", VOICE: str(theirs)},
                 stdin=subprocess.DEVNULL,
                 stdout=said,
                 stderr=said,
