@@ -31,7 +31,7 @@ ALONE = "not connected yet; is the coordinator running?"
 RENEW = "ask the coordinator for a new one: wardround consortium renew"
 REFUSALS = {
     "expired": f"the coordinator refuses this site: its certificate has expired; {RENEW}",
-    "revoked": f"the coordinator refuses this site: its certificate was revoked; {RENEW}",
+    "revoked": "the coordinator refuses this site: it was revoked; ask the coordinator why, and whether to join anew",
     "twin": "the coordinator refuses this machine: this kit is in use on another machine; stop it there, or here",
     "unknown": "the coordinator refuses this site: it is no member of the consortium any more; ask the coordinator",
 }
