@@ -120,7 +120,9 @@ class SiteProcess:
         run = self._run(str(head.get("study")), str(head.get("run")))
         if "hello" in head:
             self._approved(head, head.get("rounds", 0))
-            return {"ready": True}, b""
+            own = run.built.sites.open(self.settings.name)
+            most = {split: 1 << (len(own.split(split)) - 1).bit_length() for split in ("train", "test")}
+            return {"ready": True, "most": most}, b""
         if "bye" in head:
             self.ledger.farewell(head)
             return {}, b""

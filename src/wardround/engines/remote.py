@@ -82,6 +82,8 @@ class Remote:
         self.told = {"version": __version__, "study": study, "run": run}
         self.lines: dict[str, Line] = {}
         self.away: set[str] = set()
+        self.declared: dict[str, dict[str, int]] = {}
+        """At most how many examples of each split each site has, as it said when it was last greeted."""
         self.file = void
         self.void: dict[str, list[dict[str, Any]]] = json.loads(void.read_bytes()) if void and void.exists() else {}
         """Exchanges of which each site's reply did not arrive: what it kept in them does not count."""
@@ -130,6 +132,9 @@ class Remote:
         def one(name: str) -> None:
             said, _ = self._ask(name, {"hello": True, "rounds": rounds}, b"", seconds, patience=0.0)
             found[name] = fault(said) if "fault" in said else None
+            most = said.get("most")
+            if isinstance(most, dict):
+                self.declared[name] = {str(k): v for k, v in most.items() if type(v) is int and v >= 0}
 
         threads = [threading.Thread(target=one, args=(name,), daemon=True) for name in names]
         for thread in threads:
