@@ -95,7 +95,7 @@ def test_large_sites_may_go_farther_and_small_ones_too_as_far_as_they_weigh_less
     assert {} == left_out(large, Bound())
     small = {"ann": update(30.0, 30), "bob": update(1.0, 300), "cyd": update(1.0, 3000)}
     assert {} == left_out(small, Bound())
-    sizes = dict.fromkeys(NAMES, {"train": 4096, "test": 64})
+    sizes = {key: {"train": 4096, "test": 64} for key in NAMES}
     assert ["cyd"] == list(left_out(large, Bound(declared=sizes.get)))
 
 
@@ -112,7 +112,7 @@ def test_the_median_of_a_round_is_its_largest_so_far() -> None:
 
 
 def test_a_claim_beyond_what_was_declared_is_left_out() -> None:
-    sizes = dict.fromkeys(NAMES, {"train": 128, "test": 64})
+    sizes = {key: {"train": 128, "test": 64} for key in NAMES}
     assert {} == left_out(honest(), Bound(declared=sizes.get))
     claims = honest(cyd=Update(MODEL.weights * 0.0, 10**9))
     expected = {"cyd": "fit: invalid: Update.weight is more than the site declared, at most 128"}
