@@ -213,6 +213,8 @@ class _Loop:
         round_ = checkpoint.round if checkpoint else 0
         self._journal_back_to(checkpoint)
         self.resumed = attempts(self.out, checkpoint)
+        for layer in self.layers:
+            layer.recall([line.noted for line in self.history])
         if checkpoint is None:
             raw, count = self.built.raw, len(names)
             nothing = {"count": count, "sites": {}, "fingerprint": None, "problems": []}

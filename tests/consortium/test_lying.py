@@ -61,7 +61,7 @@ def lying(exchange: Exchange, lie: Lie) -> None:
         reply = honest(*arguments)
         return lie(reply) if isinstance(reply, Update) else reply
 
-    site._served = served  # type: ignore[method-assign]
+    vars(site)["_served"] = served
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +131,7 @@ def test_a_step_that_failed_first_keeps_its_reason_and_evaluation_adds_its_own(t
         def served(*_: Any) -> Message:
             raise ValueError
 
-        site._served = served  # type: ignore[method-assign]
+        vars(site)["_served"] = served
         submit(study, tmp_path / "run", exchange.over, progress=lines.append)
     words = "failed: an error in the step; its own log says where"
     assert {LIAR: f"fit: {words}; evaluate: {words}"} == lines[0].left_out

@@ -45,11 +45,11 @@ def step_of(message: type[Message], reply: type[Message]) -> Step[Any, Any]:
     return Step("fit", message, reply, cast("Callable[[Any, Site], Any]", None))
 
 
-def cohort(replies: Mapping[str, Message], bound: Bound | None, **options: Any) -> Cohort:
+def cohort(replies: Mapping[str, Message], bound: Bound | None, round_: int = 3, **options: Any) -> Cohort:
     data = SiteData(train=(), test=())
     hub = Site("hub", cast("Task", None), lambda: data, Memory(Path("nowhere")), Exchange("hub", 3, 0, 0, 0))
     layers = (bound,) if bound else ()
-    return Cohort(tuple(sorted(replies)), 9, 3, 0, Engine(replies), MANIFEST, hub, layers, **options)
+    return Cohort(tuple(sorted(replies)), 9, round_, 0, Engine(replies), MANIFEST, hub, layers, **options)
 
 
 def update(length: float, weight: int = 100, seed: int = 0) -> Update:
@@ -111,6 +111,36 @@ def test_the_median_of_a_round_is_its_largest_so_far() -> None:
     assert ["cyd"] == list(left_out(quiet, Bound()))  # in a round's first exchange there is nothing to go by
 
 
+def rounds(bound: Bound, *told: Mapping[str, Message], first: int = 1) -> list[tuple[list[str], Any]]:
+    """Whom each of several rounds leaves out, and what it notes."""
+    found = []
+    for round_, replies in enumerate(told, first):
+        asked = cohort(replies, bound, round_)
+        asked.total(step_of(Global, Update), MODEL)
+        found.append((sorted(asked.left_out), asked.noted))
+    return found
+
+
+def test_a_site_that_comes_back_late_is_not_taken_for_a_liar() -> None:
+    late: list[dict[str, Message]] = [{"ann": update(0.1), "bob": update(0.1), "cyd": update(x)} for x in (1.8, 1.2)]
+    away: list[dict[str, Message]] = [{"ann": update(x), "bob": update(x)} for x in (0.3, 0.1)]
+    told = [honest(), *away, *late]
+    whole = rounds(Bound(), *told)
+    assert [[], [], [], [], []] == [names for names, _ in whole]
+    again = Bound()  # of a process that takes the run up after the third round
+    again.recall([noted for _, noted in whole[:3]])
+    assert whole[3:] == rounds(again, *late, first=4)
+
+
+def test_a_site_that_was_there_all_along_may_not_go_as_far() -> None:
+    told: list[dict[str, Message]] = [honest(), {name: update(0.1) for name in NAMES}]
+    lie: dict[str, Message] = {"ann": update(0.1), "bob": update(0.1), "cyd": update(-1.0)}
+    assert [[], [], ["cyd"]] == [names for names, _ in rounds(Bound(), *told, lie)]
+    far: dict[str, Message] = {"ann": update(0.1), "bob": update(0.1), "cyd": update(-10.0)}
+    away: dict[str, Message] = {name: update(0.1) for name in ("ann", "bob")}
+    assert [[], [], ["cyd"]] == [names for names, _ in rounds(Bound(), honest(), away, far)]
+
+
 def test_a_claim_beyond_what_was_declared_is_left_out() -> None:
     sizes = {key: {"train": 128, "test": 64} for key in NAMES}
     assert {} == left_out(honest(), Bound(declared=sizes.get))
@@ -123,7 +153,7 @@ def test_a_claim_beyond_what_was_declared_is_left_out() -> None:
 
 
 def test_under_a_uniform_mean_every_site_weighs_one() -> None:
-    replies: dict[str, Message] = {name: update(1.0, 1) for name in NAMES} | {"bob": update(1.0, 50)}
+    replies: dict[str, Message] = {name: update(1.0, 50 if name == "bob" else 1) for name in NAMES}
     method = FedAvg(mean="uniform")
     expected = {"bob": "fit: invalid: Update.weight should be 1"}
     assert expected == left_out(replies, Bound(contradiction=method.contradiction))

@@ -78,10 +78,14 @@ class Layer:
         self,
         replies: Mapping[str, Message],  # noqa: ARG002
         sent: Mapping[str, Message],  # noqa: ARG002
-        exchange: Exchange,  # noqa: ARG002
+        step: str,  # noqa: ARG002
+        cohort: "Cohort",  # noqa: ARG002
     ) -> Mapping[str, str]:
         """At the coordinator, on all replies of an exchange, if `together`: whose not to use, and why."""
         return {}
+
+    def recall(self, noted: Iterable[Mapping[str, Mapping[str, Mapping[str, float]]]]) -> None:
+        """At the coordinator, when a run is taken up again: what was `noted` in the rounds that count, in order."""
 
     def settle(self, total: Message, cohort: "Cohort") -> Message:  # noqa: ARG002
         """At the coordinator, on a sum, in reverse order."""
@@ -204,7 +208,7 @@ class Cohort:
             return
         gathered = dict(replies)
         for layer in judges:
-            for name, why in layer.judge(gathered, messages, exchange).items():
+            for name, why in layer.judge(gathered, messages, step.name, self).items():
                 self.left_out[name] = f"{step.name}: {Fault('invalid', why)}"
                 del gathered[name]
         yield from gathered.items()
