@@ -8,7 +8,8 @@ Rules of this file:
 3. What a site may say besides its message is one of the codes below; the words for it are ours.
 4. A site hears which of its replies did not arrive, and forgets what it kept then: it was not in that round. Which
    these are outlives this process, in a file beside the checkpoints, written before the round is over.
-5. Nothing waits without end: an exchange has a deadline, and a site that is away has less than that.
+5. Nothing waits without end: an exchange has a deadline, and a site that is away has less than that. One that missed
+   a deadline is greeted before it is asked again, and asked only if it answers.
 """
 
 import json
@@ -40,6 +41,7 @@ Code = Literal["failed", "refused", "invalid", "late", "lost"]
 
 PATIENCE = 60.0  # what a new job needs, and a client that is started again
 AWAY = 1.0  # what a site gets that was away the last time
+PROBE = 5.0  # what a site gets to show that it lives, once it has missed a deadline
 SLACK = 2.0
 UNCERTAIN = ("died", "forged", "late", "lost")  # what the site did before, nobody knows
 ON_THE_WAY = ("absent", "busy", "died", "late", "lost", "unsigned")  # what can be said by whoever carries a letter
@@ -55,6 +57,7 @@ CODES: dict[str, tuple[Code, str]] = {
     "failed": ("failed", "an error in the step; its own log says where"),
     "few": ("refused", "too few examples would stand behind its answer; there: consent.least_examples in site.toml"),
     "forged": ("invalid", "what came back is not sealed by it to this ask"),
+    "hung": ("late", "it has not answered since it missed a deadline, and was not asked"),
     "late": ("late", "no reply within the deadline"),
     "lost": ("lost", "the connection to it broke"),
     "message": ("invalid", "the message that it received does not fit the study"),
@@ -95,6 +98,8 @@ class Remote:
         self.away: set[str] = set()
         self.busy: set[str] = set()
         """Sites whose line somebody else has."""
+        self.hung: set[str] = set()
+        """Sites that missed a deadline and have not answered since."""
         self.declared: dict[str, dict[str, int]] = {}
         """At most how many examples of each split each site has, as it said when it was last greeted."""
         self.file = void
@@ -111,17 +116,27 @@ class Remote:
 
         def one(name: str, data: bytes) -> None:
             told = {**head, "void": self.void.get(name, [])}
-            replies.put((name, *self._ask(name, told, data, self.deadline)))
+            hangs = name in self.hung and self._hangs(name)
+            replies.put((name, *(({"fault": "hung"}, b"") if hangs else self._ask(name, told, data, self.deadline))))
 
         for name, message in messages.items():
             threading.Thread(target=one, args=(name, encoded[id(message)]), daemon=True).start()
         for _ in messages:
             name, said, data = replies.get()
+            if said.get("fault") == "late":
+                self.hung.add(name)
+            elif said.get("fault") != "hung":
+                self.hung.discard(name)
             if said.get("fault") in UNCERTAIN:
                 self._note({**self.void, name: [*self.void.get(name, []), head["exchange"]]})
             elif "fault" not in said and name in self.void:  # it has heard
                 self._note({site: told for site, told in self.void.items() if site != name})
             yield name, self._reply(step, name, said, data)
+
+    def _hangs(self, name: str) -> bool:
+        """Whether a site that missed a deadline does not even answer a greeting: one more deadline would be lost."""
+        said, _ = self._ask(name, {"hello": True, "rounds": 0}, b"", PROBE, patience=0.0)
+        return said.get("fault") == "late"
 
     def _note(self, void: dict[str, list[dict[str, Any]]]) -> None:
         self.void = void
