@@ -375,7 +375,7 @@ def test_an_expired_certificate_is_refused_at_both_ends(
     scene: Scene, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place = copied(scene, "site-0", tmp_path)
-    expire(scene.federation.centre / "root" / "cert.json", place / "kit" / "startup", days=3)
+    expire(scene.federation.centre / "root", place / "kit" / "startup", days=3)
     code, said = called("site", "start", place, capsys=capsys)
     assert (2, True) == (code, "certificate expired 3 days ago (client.crt" in said)
     host, port = "127.0.0.1", json.loads((scene.federation.centre / "consortium.json").read_text())["port"]
@@ -410,8 +410,7 @@ def expire(root: Path, startup: Path, days: int) -> None:
     from cryptography import x509  # noqa: PLC0415 -- comes with NVFlare
     from cryptography.hazmat.primitives import hashes, serialization  # noqa: PLC0415
 
-    told = json.loads(root.read_text())
-    authority = serialization.load_pem_private_key(told["root_pri_key"].encode(), None)
+    authority = serialization.load_pem_private_key((root / "root.key").read_bytes(), None)
     old = x509.load_pem_x509_certificate((startup / "client.crt").read_bytes())
     now = datetime.now(UTC)
     made = (
