@@ -9,6 +9,7 @@ import struct
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -23,7 +24,7 @@ from wardround.consortium.admission import add, admit, fingerprint_of, renew, re
 from wardround.consortium.kit_files import LIMIT, read_kit, read_request, write_kit
 from wardround.consortium.kits import init_site, join, kit_problems, new_consortium, new_site, reach
 from wardround.consortium.roster import Member, changed, lasts, read_roster
-from wardround.engines.certificates import Authority, pem_of, read_certificate
+from wardround.engines.certificates import Authority, Certificate, pem_of, read_certificate
 from wardround.engines.seal import read_sealing_key
 from wardround.run_folder import RunError
 
@@ -46,6 +47,14 @@ def north(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A consortium with one ready-made site, nothing of it running."""
     folder = tmp_path_factory.mktemp("n") / "north"
     new_consortium(folder, "north", ["ready"], HOST, 8002)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A hospital that made its keys and has no kit yet."""
+    folder = tmp_path_factory.mktemp("o") / "own"
+    new_site(folder)
     return folder
 
 
@@ -107,7 +116,9 @@ def test_a_hospital_makes_its_keys_is_admitted_and_joins_a_coordinator_that_runs
     code, _, err = called(capsys, "consortium", "admit", centre, request, "--fingerprint", other)
     assert (2, True) == (code, "it is not what the hospital made" in err)
     assert {} == read_roster(centre)
-    code, out, _ = called(capsys, "consortium", "admit", centre, request, "--fingerprint", mark.upper().replace(" ", ""))
+    code, out, _ = called(
+        capsys, "consortium", "admit", centre, request, "--fingerprint", mark.upper().replace(" ", "")
+    )
     assert (0, True) == (code, "it holds no secret" in out)
     assert fingerprint_of(centre) in out
 
@@ -123,7 +134,7 @@ def test_a_hospital_makes_its_keys_is_admitted_and_joins_a_coordinator_that_runs
 
     startup = tmp_path / "charite" / "kit" / "startup"
     wait_until(lambda: reach(startup, *at(running)) is None)
-    running.site = lambda _name: tmp_path / "charite"  # type: ignore[method-assign]
+    monkeypatch.setattr(running, "site", lambda _name: tmp_path / "charite")
     (tmp_path / "charite" / "site.toml").write_text('name = "charite"\n[data]\nshare = true\n')
     running.start("charite")
     wait_until(lambda: "charite is connected" in (running.folder / "coordinator.said").read_text())
@@ -166,9 +177,7 @@ def test_a_site_is_admitted_only_when_the_hospital_says_the_same(
     assert ["ready", "b"] == list(read_roster(centre)) == json.loads((centre / "consortium.json").read_text())["sites"]
 
 
-def test_a_ready_made_kit_is_said_to_be_for_rehearsals(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_ready_made_kit_is_said_to_be_for_rehearsals(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = called(capsys, "consortium", "new", "x", "a", "--address", "h", "--out", tmp_path / "x")
     assert "holds the site's private keys; for rehearsals" in out
     assert "for patients' notes keys are made at the hospital: wardround site init, consortium admit" in out
@@ -191,7 +200,8 @@ def test_requests_that_are_none_are_refused_with_one_message(
     flipped = row["csr"].splitlines()
     flipped[-2] = ("A" if flipped[-2][5] != "A" else "B").join((flipped[-2][:5], flipped[-2][6:]))
     cases = {
-        "it should be JSON": [b"", b"[]", b"\xff", b"{" * 100_000, json.dumps({**row, "x": "y"}), json.dumps({**row, "seal": 1})],
+        "it should be JSON": [b"", b"[]", b"\xff", b"{" * 100_000],
+        "with name, csr, seal and version": [json.dumps({**row, "x": "y"}), json.dumps({**row, "seal": 1})],
         "larger than": [b" " * (LIMIT + 1)],
         "is for good, not for other": [json.dumps({**row, "name": "other"})],
         "is taken by the coordinator": [json.dumps({**row, "name": "Server"})],
@@ -249,16 +259,12 @@ def symlink(kit: Path) -> bytes:
 
 
 def bomb(kit: Path) -> bytes:
-    return kit_bytes(kit, lambda parts: parts.update({"rootCA.pem": b"\n" * (600 << 20)}))
+    return kit_bytes(kit, lambda parts: parts.update({"rootCA.pem": b"\n" * (64 << 20)}))
 
 
 def lying_bomb(kit: Path) -> bytes:
     """One whose directory says that it is small."""
-    raw = bytearray(kit_bytes(kit, lambda parts: parts.update({"rootCA.pem": b"\n" * (64 << 20)})))
-    for place in range(len(raw) - 4):
-        if raw[place : place + 4] == struct.pack("<L", 64 << 20):
-            raw[place : place + 4] = struct.pack("<L", 1000)
-    return bytes(raw)
+    return bomb(kit).replace(struct.pack("<L", 64 << 20), struct.pack("<L", 1000))
 
 
 MALFORMED: dict[str, tuple[Callable[[Path], bytes], str]] = {
@@ -273,7 +279,7 @@ MALFORMED: dict[str, tuple[Callable[[Path], bytes], str]] = {
     "local/custom": (lambda kit: with_entry(kit, "local/custom/nvflare_decomposers/x.py"), "'local/custom/"),
     "resources": (lambda kit: with_entry(kit, "local/resources.json"), "'local/resources.json'"),
     "outside": (lambda kit: with_entry(kit, "../../evil"), "'../../evil'"),
-    "absolute": (lambda kit: with_entry(kit, "/tmp/evil"), "'/tmp/evil'"),
+    "absolute": (lambda kit: with_entry(kit, "/etc/evil"), "'/etc/evil'"),
     "folder": (lambda kit: with_entry(kit, "client.crt/"), "'client.crt/'"),
     "nul": (lambda kit: with_entry(kit, "client.crtx").replace(b"client.crtx", b"client.crt\0"), "no kit does"),
     "twice": (lambda kit: with_entry(kit, "client.crt"), "client.crt twice"),
@@ -305,12 +311,12 @@ MALFORMED: dict[str, tuple[Callable[[Path], bytes], str]] = {
 
 @pytest.mark.parametrize("name", MALFORMED)
 def test_a_malformed_kit_is_one_message_and_nothing_is_written(
-    north: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+    north: Path, own: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
     make, why = MALFORMED[name]
     kit = tmp_path / "kit.zip"
     kit.write_bytes(make(north / "kits" / "ready.zip"))
-    _, request = new_site(tmp_path / "own")
+    shutil.copytree(own, tmp_path / "own")
     before = files(tmp_path)
     for command in (["site", "init", kit, tmp_path / "new"], ["site", "join", tmp_path / "own", kit]):
         code, out, err = called(capsys, *command)
@@ -319,7 +325,6 @@ def test_a_malformed_kit_is_one_message_and_nothing_is_written(
         assert why in err
     assert before == files(tmp_path)
     assert not (tmp_path / "new").exists()
-    assert request.exists()
 
 
 def test_a_kit_with_the_keys_of_another_is_refused(
@@ -327,7 +332,10 @@ def test_a_kit_with_the_keys_of_another_is_refused(
 ) -> None:
     centre, ready, kit = copied(north, tmp_path), north / "kits" / "ready.zip", tmp_path / "kit.zip"
     (other,) = add(centre, ["other"])
-    for name, why in (("client.key", "client.key does not belong to its client.crt"), ("seal.key", "seal.key is no key")):
+    for name, why in (
+        ("client.key", "client.key does not belong to its client.crt"),
+        ("seal.key", "seal.key is no key"),
+    ):
         data = zipfile.ZipFile(other).read("client.key")
         kit.write_bytes(kit_bytes(ready, lambda parts, name=name, data=data: parts.update({name: data})))  # type: ignore[misc]
         code, _, err = called(capsys, "site", "init", kit, tmp_path / "new")
@@ -348,7 +356,7 @@ def whole(north: Path) -> bytes:
     return (north / "kits" / "ready.zip").read_bytes()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(place=st.floats(0, 1, exclude_max=True), new=st.binary(max_size=8), cut=st.booleans())
 def test_no_damage_to_a_kit_ends_in_anything_but_a_message(
     whole: bytes, tmp_path_factory: pytest.TempPathFactory, place: float, new: bytes, cut: bool
@@ -411,9 +419,7 @@ TAMPERED: dict[str, tuple[Callable[[Path], None], str, str]] = {
 
 
 @pytest.mark.parametrize("name", TAMPERED)
-def test_a_kit_that_is_not_as_it_was_starts_nothing(
-    site: Path, capsys: pytest.CaptureFixture[str], name: str
-) -> None:
+def test_a_kit_that_is_not_as_it_was_starts_nothing(site: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
     assert [] == list(kit_problems(site))
     tamper, path, why = TAMPERED[name]
     tamper(site / path)
@@ -500,13 +506,18 @@ def test_who_is_revoked_is_out_for_good_and_in_words(
         admit(centre, read_request(request))
 
 
+def past(centre: Path, path: Path, days: int) -> Certificate:
+    """A certificate as it would be if it had ended so many days ago."""
+    then = datetime.now(UTC) - timedelta(days=100 + days, hours=1)
+    return Authority(centre / "root", then).renewed(read_certificate(path), 100)
+
+
 def test_an_expired_certificate_is_said_in_words_at_both_ends(
     running: Federation, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place = admitted(running, tmp_path / "old")
     startup = place / "kit" / "startup"
-    authority = Authority(running.centre / "root")
-    old = authority.renewed(read_certificate(startup / "client.crt"), -3)
+    old = past(running.centre, startup / "client.crt", days=3)
     kit = read_kit(running.centre / "kits" / "old.zip")
     write_kit(tmp_path / "old.zip", replace(kit, certificate=pem_of(old)))
     join(place, tmp_path / "old.zip")
@@ -527,21 +538,19 @@ def test_an_expired_certificate_is_said_in_words_at_both_ends(
     assert read_roster(running.centre)["old"].barred is None
 
 
-def test_the_coordinators_own_certificates_are_renewed_too(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_coordinators_own_certificates_are_renewed_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     new_consortium(tmp_path / "x", "x", [], HOST, 8002, days=10)
     (warning,) = soon_over(tmp_path / "x")
     assert "the certificate of coordinator ends in 9 days" in warning
     path = tmp_path / "x" / "server" / "startup" / "server.crt"
-    past = Authority(tmp_path / "x" / "root").renewed(read_certificate(path), -1)
-    path.write_bytes(pem_of(past))
+    old = past(tmp_path / "x", path, days=1)
+    path.write_bytes(pem_of(old))
     code, _, err = called(capsys, "coordinator", "start", tmp_path / "x")
     assert (2, True) == (code, "certificate expired 1 day ago (server.crt, " in err)
     assert "wardround consortium renew CONSORTIUM coordinator" in err
     assert 0 == called(capsys, "consortium", "renew", tmp_path / "x", "coordinator")[0]
     assert [] == soon_over(tmp_path / "x")
-    assert read_certificate(path).public_key() == past.public_key()
+    assert read_certificate(path).public_key() == old.public_key()
 
 
 @pytest.mark.parametrize(("days", "words"), [
@@ -555,9 +564,9 @@ def test_a_certificate_is_spoken_of_thirty_days_ahead(days: float, words: str) -
 
 def test_a_roster_is_read_whole_while_it_changes_and_damage_is_named(north: Path, tmp_path: Path) -> None:
     centre = copied(north, tmp_path)
-    with pytest.raises(ZeroDivisionError), changed(centre) as members:
+    with suppress(InterruptedError), changed(centre) as members:
         members["x"] = Member("x", "", "", datetime.now(UTC))
-        raise ZeroDivisionError
+        raise InterruptedError
     assert ["ready"] == list(read_roster(centre))
     revoke(centre, "ready")
     assert read_roster(centre)["ready"].revoked is not None
