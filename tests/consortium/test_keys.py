@@ -199,7 +199,7 @@ def test_requests_that_are_none_are_refused_with_one_message(
     row = json.loads(path.read_text())
     flipped = row["csr"].splitlines()
     flipped[-2] = ("A" if flipped[-2][5] != "A" else "B").join((flipped[-2][:5], flipped[-2][6:]))
-    cases = {
+    cases: dict[str, list[bytes | str]] = {
         "it should be JSON": [b"", b"[]", b"\xff", b"{" * 100_000],
         "with name, csr, seal and version": [json.dumps({**row, "x": "y"}), json.dumps({**row, "seal": 1})],
         "larger than": [b" " * (LIMIT + 1)],
@@ -389,6 +389,14 @@ def change(path: Path) -> None:
     path.write_text(path.read_text().replace('"class_allow_list": [', '"class_allow_list": [ "os.", '))
 
 
+def another_ask_key(path: Path) -> None:
+    path.write_text(path.read_text().replace('"ask_key": "', '"ask_key": "0'))
+
+
+def another_name(path: Path) -> None:
+    path.write_text(path.read_text().replace('"ready"', '"other"'))
+
+
 def put(path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("raise SystemExit('run')\n")
@@ -410,10 +418,8 @@ TAMPERED: dict[str, tuple[Callable[[Path], None], str, str]] = {
         put, "kit/14a164b4-3311-4928-9f53-3ab556784cec/app_ready/custom/x.py", "would be on Python's path",
     ),
     "hashes": (remove, "kit.sha256", "is missing or damaged"),
-    "ask key": (
-        lambda path: path.write_text(path.read_text().replace('"ask_key": "', '"ask_key": "0')) and None,
-        "kit/site.json", "was changed since the kit was taken up",
-    ),
+    "ask key": (another_ask_key, "kit/site.json", "was changed since the kit was taken up"),
+    "another name": (another_name, "site.toml", "says that this site is called other, its kit is for ready"),
     "an open key": (lambda path: path.chmod(0o640), "keys/seal.key", "can be read by others"),
 }  # fmt: skip
 
