@@ -28,7 +28,6 @@ from wardround.inference.assemble import assembled, shared_weights
 from wardround.layers.ledger import LedgerError, verify
 from wardround.run_folder import RunError
 from wardround.study import Study, StudyError, load_study
-from wardround.wire import rows
 
 __all__ = ["ledger", "site"]
 
@@ -37,7 +36,6 @@ ledger = typer.Typer(help="What crossed the wire.", no_args_is_help=True)
 console = Console(markup=False, emoji=False, highlight=False, soft_wrap=True)
 
 Folder = Annotated[Path, typer.Argument(help="The site's folder.", metavar="SITE")]
-NEVER = "never leaves: text, tokens, entity strings, document ids, private records, label counts below {}"
 
 
 @site.command("init")
@@ -88,34 +86,65 @@ def check_command(
     offline: Annotated[bool, typer.Option("--offline", help="Do not knock at the coordinator's address.")] = False,
 ) -> None:
     """Test everything that can be wrong, and print what a study would make leave this site."""
-    from wardround.consortium.check import checked  # noqa: PLC0415 -- an extra
+    from wardround.cli_approve import show_leaving  # noqa: PLC0415 -- slow
+    from wardround.consortium.check import checked  # noqa: PLC0415
 
     told = _study(folder, study) if study else None
     bad = 0
     for finding in checked(folder, told, online=not offline):
-        console.print(f"{'ok ' if finding.good else 'BAD'} {finding.what}: {finding.said}")
+        console.print(f"{finding.mark} {finding.what}: {finding.said}")
         bad += not finding.good
     if bad:
         raise RunError(f"{bad} thing{'s' * (bad > 1)} to put right")
     if told is not None:
-        _show_leaving(folder, told)
+        show_leaving(folder, told)
 
 
 @site.command("approve")
 def approve_command(
-    folder: Folder, study: Annotated[Path, typer.Argument(help="The study file that the coordinator sent.")]
+    folder: Folder,
+    study: Annotated[Path, typer.Argument(help="The study file that the coordinator sent.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Yes to what is questioned about labels.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Add another budget to one given before.")] = False,
+    exchanges: Annotated[
+        int | None,
+        typer.Option(min=1, help="How many replies may leave in all; default: what one run is expected to take."),
+    ] = None,
+    restarts: Annotated[
+        int | None,
+        typer.Option(min=0, help="How often an answered round may be asked for again with another state; default: 1."),
+    ] = None,
 ) -> None:
-    """Take part in a study: this one, with exactly these settings."""
-    from wardround.consortium.check import checked  # noqa: PLC0415 -- an extra
-    from wardround.consortium.kits import approve  # noqa: PLC0415
+    """Take part in a study: this one, with exactly these settings, on the data as they are, for one budget."""
+    from wardround.cli_approve import ask, show_leaving, tell_approved  # noqa: PLC0415 -- slow
+    from wardround.consortium.approval import read_approval  # noqa: PLC0415
+    from wardround.consortium.approving import RESTARTS, approve  # noqa: PLC0415
+    from wardround.consortium.check import checked  # noqa: PLC0415
+    from wardround.consortium.deployed import study_hash  # noqa: PLC0415
 
     told = _study(folder, study)
-    problems = [f"{found.what}: {found.said}" for found in checked(folder, told, online=False) if not found.good]
+    findings = list(checked(folder, told, online=False))
+    problems = [f"{found.what}: {found.said}" for found in findings if not found.good]
     if problems:
         raise RunError("\n".join(["not approved:", *problems]))
-    _show_leaving(folder, told)
-    mark = approve(folder, told)
-    console.print(f"approved {told.name} ({mark[:16]}…); take it back by deleting {folder / 'approved' / mark}.toml")
+    show_leaving(folder, told)
+    ask([f"{found.mark} {found.what}: {found.said}" for found in findings if found.asks], yes=yes)
+    before = read_approval(folder, study_hash(told))
+    if before and not again and (exchanges or restarts):
+        raise RunError(f"{told.name} was approved before; to add to what it may spend, say --again")
+    mark = approve(folder, told, again=again, exchanges=exchanges, restarts=RESTARTS if restarts is None else restarts)
+    tell_approved(folder, told, mark, before, again=again)
+
+
+@site.command("trust-module")
+def trust_command(
+    folder: Folder, file: Annotated[Path, typer.Argument(help="A Python file beside site.toml.", metavar="FILE.py")]
+) -> None:
+    """Let a Python file of this site's own run here, as it is now: read it first."""
+    from wardround.consortium.trust import trust_module  # noqa: PLC0415 -- slow
+
+    line = trust_module(folder, file)
+    console.print(f"{folder / 'site.toml'} now says under [modules]: {line}")
 
 
 @site.command("start")
@@ -163,30 +192,13 @@ def model_command(
 
 
 def _study(folder: Path, path: Path) -> Study:
-    """The study as this site reads it: what it names is looked for in the site's folder."""
-    found = load_study(path, beside=folder)
+    """The study as this site reads it: files that it names are looked for in its folder, and no code comes with it."""
+    from wardround.consortium.settings import read_site  # noqa: PLC0415 -- slow
+
+    found = load_study(path, beside=folder, trusted=read_site(folder).trusted)
     if len(found) > 1:
         raise StudyError(str(path), [f"is a grid of {len(found)} runs; ask the coordinator for one study at a time"])
     return found[0].study
-
-
-def _show_leaving(folder: Path, study: Study) -> None:
-    from wardround.consortium.check import leaving  # noqa: PLC0415 -- an extra
-    from wardround.consortium.settings import read_site  # noqa: PLC0415
-
-    settings = read_site(folder)
-    seen = leaving(folder, settings, study)
-    table = Table("step", "message", "field", "shape", "bytes", "seen", "reveals", box=None)
-    for row in rows(seen):
-        if row.direction == "from site":
-            table.add_row(row.step, row.message, row.field, row.shape, row.bytes, row.seen, row.reveals)
-    Console(width=200, markup=False, highlight=False).print(table)
-    each = {found.step: found.reply.nbytes for found in seen}
-    tested = each.pop("evaluate", 0)
-    console.print(
-        f"per round: {sum(each.values()):,} bytes leave this site, and {tested:,} when the model is tried;\n"
-        + NEVER.format(settings.consent.smallest_count)
-    )
 
 
 @ledger.command("show")

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from wardround import __version__
 from wardround.consortium.admission import add
-from wardround.consortium.deployed import study_hash
+from wardround.consortium.approving import approve
 from wardround.consortium.kit_check import (
     certificate_problems,
     key_problems,
@@ -40,6 +40,7 @@ from wardround.consortium.kit_files import (
     read_about,
     read_kit,
 )
+from wardround.consortium.template import SITE_TOML
 from wardround.core.files import write
 from wardround.engines.certificates import (
     belongs,
@@ -52,32 +53,11 @@ from wardround.engines.certificates import (
 from wardround.engines.flare_kits import make_kits, write_site
 from wardround.engines.seal import SealError, make_sealing_key, make_signing_key, read_sealing_key
 from wardround.run_folder import RunError
-from wardround.study import Study
 
 __all__ = [
     "approve", "certificate_problems", "init_site", "join", "key_problems", "kit_address", "kit_problems", "lasting",
     "needs_flare", "new_consortium", "new_site", "reach",
 ]  # fmt: skip
-
-SITE_TOML = """# This site's own settings; see `wardround site check` for what is wrong or missing.
-name = "{name}"
-workers = 1                      # threads for training
-
-[data]                           # where the notes are, as [corpus] in a study; paths start at this file
-format = "csv"                   # csv, tsv, jsonl; or name = "brat", path = "…"
-train = "train.csv"
-test = "test.csv"
-text = "text"
-label = "label"
-
-[labels]                         # this site's word = the study's
-# Medication = "DRUG"
-
-[consent]
-steps = "any"                    # or a list of what this site takes part in: ["fit", "evaluate"]
-messages = "any"                 # or a list of what may leave: ["Update", "Counts"]
-smallest_count = 10              # labels with fewer examples are left out of what is told
-"""
 
 
 def needs_flare() -> None:
@@ -203,10 +183,3 @@ def _place(folder: Path, kit: Kit) -> None:
     write(place / "startup" / "rootCA.pem", kit.root)
     write(place / "site.json", about.json())
     record_hashes(folder)
-
-
-def approve(folder: Path, study: Study) -> str:
-    """Remember that this site takes part in a study; its hash."""
-    mark = study_hash(study)
-    write(folder / "approved" / f"{mark}.toml", study.toml().encode())
-    return mark
