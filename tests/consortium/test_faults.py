@@ -5,6 +5,7 @@ One federation serves the module. Each test leaves it whole, or waits until it i
 
 import json
 import resource
+import shutil
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -406,13 +407,11 @@ def test_a_kit_of_another_consortium_is_refused(
 
 
 def copied(scene: Scene, name: str, folder: Path) -> Path:
-    place = folder / name
-    (place / "kit" / "startup").mkdir(parents=True)
-    for path in (scene.federation.site(name) / "kit" / "startup").iterdir():
-        target = place / "kit" / "startup" / path.name
-        target.write_bytes(path.read_bytes())
-        target.chmod(0o600)
-    (place / "site.toml").write_bytes((scene.federation.site(name) / "site.toml").read_bytes())
+    place, source = folder / name, scene.federation.site(name)
+    for part in ("keys", "kit/startup", "kit/local"):
+        shutil.copytree(source / part, place / part)
+    for part in ("kit/site.json", "kit.sha256", "site.toml"):
+        shutil.copy(source / part, place / part)
     return place
 
 
