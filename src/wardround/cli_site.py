@@ -1,6 +1,8 @@
-"""A hospital's commands: unpack a kit, check everything, see and approve what would leave, join; read the ledger.
+"""A hospital's commands: make keys, join, check everything, see and approve what would leave; read the ledger.
 
-wardround site init KIT.zip hospital/          writes hospital/site.toml: where the data are, labels, consent
+wardround site init hospital                   makes its keys, hospital/site.toml, and a request for the coordinator
+wardround site join hospital/ KIT.zip          takes the kit that the coordinator made of it
+wardround site init KIT.zip hospital/          both at once, from a ready-made kit: for rehearsals
 wardround site check hospital/ --study S.toml  what is wrong, and what would leave
 wardround site approve hospital/ S.toml        take part in this study, and in no other
 wardround site start hospital/                 joins and stays
@@ -38,15 +40,43 @@ Folder = Annotated[Path, typer.Argument(help="The site's folder.", metavar="SITE
 
 @site.command("init")
 def init_command(
-    kit: Annotated[Path, typer.Argument(help="The file that the coordinator sent.", metavar="KIT")],
-    folder: Annotated[Path | None, typer.Argument(help="A new folder; default: the site's name.")] = None,
+    what: Annotated[
+        Path, typer.Argument(help="The site's name; or a ready-made kit with keys in it.", metavar="NAME|KIT.zip")
+    ],
+    folder: Annotated[Path | None, typer.Argument(help="For a kit: a new folder; default: the site's name.")] = None,
 ) -> None:
-    """Unpack a start-up kit and write site.toml."""
-    from wardround.consortium.kits import init_site  # noqa: PLC0415 -- an extra
+    """Make a site's keys, its site.toml and a request to the coordinator; or take all of it from a ready-made kit."""
+    from wardround.consortium.kits import init_site, new_site  # noqa: PLC0415 -- an extra
 
-    place = folder or Path(kit.stem)
-    name = init_site(kit, place)
-    console.print(f"{place / 'site.toml'}: say there where the notes of {name} are, then: wardround site check {place}")
+    if what.suffix == ".zip" or what.is_file():
+        place = folder or Path(what.stem)
+        name = init_site(what, place)
+        console.print(f"{place / 'site.toml'}: say there where the notes of {name} are, then: wardround site check "
+                      f"{place}")  # fmt: skip
+        return
+    if folder is not None:
+        raise RunError(f"{what} is no kit; give one name, which is the new folder's, too: wardround site init {folder}")
+    request, path = new_site(what)
+    console.print(f"{path}: send it to the coordinator; it holds no secret, the keys stay here")
+    console.print(f"read this out to the coordinator over the phone: {request.fingerprint}")
+    console.print(f"with the kit that comes back: wardround site join {what} {request.name}.zip")
+    console.print(f"{what / 'site.toml'}: say there where the notes of {request.name} are")
+
+
+@site.command("join")
+def join_command(
+    folder: Folder,
+    kit: Annotated[Path, typer.Argument(help="The file that the coordinator sent.", metavar="KIT.zip")],
+    fingerprint: Annotated[str, typer.Option(help="What the coordinator read out to you.")] = "",
+) -> None:
+    """Take the kit that the coordinator made for this site's keys, the first or a renewed one."""
+    from wardround.consortium.kits import join, lasting  # noqa: PLC0415 -- an extra
+
+    taken = join(folder, kit, fingerprint)
+    about, until = taken.about, lasting(folder / "kit" / "startup")
+    console.print(f"{about.site} is in the consortium {about.name} at {about.host}:{about.port}, {until}")
+    console.print(f"compare with what the coordinator reads out over the phone: {taken.fingerprint}")
+    console.print(f"then: wardround site check {folder}; a site that is running is to be started again")
 
 
 @site.command("check")
@@ -81,13 +111,14 @@ def approve_command(
         typer.Option(min=1, help="How many replies may leave in all; default: what one run is expected to take."),
     ] = None,
     restarts: Annotated[
-        int, typer.Option(min=0, help="How often an answered round may be asked for again with another state.")
-    ] = 0,
+        int | None,
+        typer.Option(min=0, help="How often an answered round may be asked for again with another state; default: 1."),
+    ] = None,
 ) -> None:
     """Take part in a study: this one, with exactly these settings, on the data as they are, for one budget."""
     from wardround.cli_approve import ask, show_leaving, tell_approved  # noqa: PLC0415 -- slow
     from wardround.consortium.approval import read_approval  # noqa: PLC0415
-    from wardround.consortium.approving import approve  # noqa: PLC0415
+    from wardround.consortium.approving import RESTARTS, approve  # noqa: PLC0415
     from wardround.consortium.check import checked  # noqa: PLC0415
     from wardround.consortium.deployed import study_hash  # noqa: PLC0415
 
@@ -101,7 +132,7 @@ def approve_command(
     before = read_approval(folder, study_hash(told))
     if before and not again and (exchanges or restarts):
         raise RunError(f"{told.name} was approved before; to add to what it may spend, say --again")
-    mark = approve(folder, told, again=again, exchanges=exchanges, restarts=restarts)
+    mark = approve(folder, told, again=again, exchanges=exchanges, restarts=RESTARTS if restarts is None else restarts)
     tell_approved(folder, told, mark, before, again=again)
 
 
@@ -120,6 +151,7 @@ def trust_command(
 def start_command(folder: Folder = Path()) -> None:
     """Join the consortium, and stay."""
     from wardround.consortium.check import checked  # noqa: PLC0415 -- slow
+    from wardround.consortium.kit_check import ends_soon  # noqa: PLC0415
     from wardround.consortium.kits import needs_flare  # noqa: PLC0415
     from wardround.consortium.settings import read_site  # noqa: PLC0415
 
@@ -128,6 +160,8 @@ def start_command(folder: Folder = Path()) -> None:
     problems = [f"{found.what}: {found.said}" for found in checked(folder, None) if not found.good]
     if problems:
         raise RunError("\n".join(problems))
+    if warning := ends_soon(folder / "kit" / "startup"):
+        console.print(warning)
     module = "wardround.consortium.site_start"
     os.execv(sys.executable, [sys.executable, "-P", "-m", module, str(folder), name])  # noqa: S606
 

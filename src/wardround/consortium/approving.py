@@ -18,7 +18,9 @@ from wardround.core.files import write
 from wardround.corpora.federation import Raw
 from wardround.study import Study
 
-__all__ = ["Spent", "approve", "budget", "data_fingerprint", "spent"]
+__all__ = ["RESTARTS", "Spent", "approve", "budget", "data_fingerprint", "spent"]
+
+RESTARTS = 1  # a coordinator that crashes while sites come and go asks its last round again, of other sites
 
 
 def data_fingerprint(settings: SiteSettings, study: Study) -> str:
@@ -34,14 +36,24 @@ def _fingerprint(settings: SiteSettings, parts: tuple[Raw, Raw]) -> str:
 
 
 def budget(folder: Path, settings: SiteSettings, study: Study, exchanges: int | None = None) -> Approval:
-    """What one run of the study takes, on this site's data as they are."""
+    """What one run of the study takes, on this site's data as they are.
+
+    One round more, for one that is asked again when sites come and go; twice that where the number is an estimate.
+    """
     parts = settings.examples(study)
-    expected = expected_exchanges(study, len(parts[0]), sites_of(folder)).total(study)
-    return Approval(_fingerprint(settings, parts), study.rounds, expected if exchanges is None else exchanges)
+    if exchanges is None:
+        expected = expected_exchanges(study, len(parts[0]), sites_of(folder))
+        exchanges = expected.total(study) * (2 if expected.estimated else 1) + expected.per_round + expected.evaluation
+    return Approval(_fingerprint(settings, parts), study.rounds, exchanges)
 
 
-def approve(folder: Path, study: Study, *, again: bool = False, restarts: int = 0, exchanges: int | None = None) -> str:
-    """Take part in a study, or in more of it (`again`); a study approved before is approved for the data of now."""
+def approve(
+    folder: Path, study: Study, *, again: bool = False, restarts: int = RESTARTS, exchanges: int | None = None
+) -> str:
+    """Take part in a study, or in more of it (`again`).
+
+    A study approved before is approved for the data of now, and for as many rounds as it has now.
+    """
     mark, settings = study_hash(study), read_site(folder)
     more = replace(budget(folder, settings, study, exchanges), restarts=restarts)
     before = read_approval(folder, mark)
@@ -51,8 +63,9 @@ def approve(folder: Path, study: Study, *, again: bool = False, restarts: int = 
             write_approval(folder, mark, more)
         else:
             add_approval(folder, mark, more)
-    elif before.data != more.data:
-        write_approval(folder, mark, replace(before, data=more.data))
+    elif before.data != more.data or before.rounds < more.rounds:  # a study that goes on for more rounds than before
+        rounds, most = max(before.rounds, more.rounds), max(before.exchanges, more.exchanges)
+        write_approval(folder, mark, replace(before, data=more.data, rounds=rounds, exchanges=most))
     return mark
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from wardround.build import bound, build_at_site
-from wardround.consortium.kits import certificate_problems, key_problems, kit_address, lasting, reach
+from wardround.consortium.kit_check import kit_address, kit_problems, lasting, reach
 from wardround.consortium.labels import labels_of, odd, proposed
 from wardround.consortium.settings import SiteSettings, read_site
 from wardround.core.cohort import Seen
@@ -55,7 +55,7 @@ def checked(folder: Path, study: Study | None, *, online: bool = True) -> Iterat
         return
     yield Finding("settings", f"site {settings.name}, {settings.workers} thread(s)")
     startup = folder / "kit" / "startup"
-    problems = [*key_problems(startup / "client.key"), *(certificate_problems(startup) if startup.is_dir() else ())]
+    problems = list(kit_problems(folder))
     yield from (Finding("kit", problem, good=False) for problem in problems)
     if not problems:
         yield Finding("kit", f"key and certificates are in order, as is the clock by them, {lasting(startup)}")

@@ -29,6 +29,8 @@ class Expected:
     """The steps of the start."""
     steps: Mapping[str, int]
     """How often each step is asked for in a round."""
+    estimated: bool = False
+    """Whether that depends on how many examples the others have."""
 
     def total(self, study: Study) -> int:
         """How many leave in the whole study, once through."""
@@ -45,7 +47,8 @@ def expected_exchanges(study: Study, examples: int, sites: int) -> Expected:
     """What a site with so many training examples, of so many sites, will be asked for; others taken to be as large."""
     used = max(round(examples * study.sites.share), 1) * max(sites, 1)
     opening, steps = study.method.opening(), study.method.exchanges(used)
-    return Expected(len(opening), sum(steps.values()), len(study.evaluation.splits), opening, steps)
+    estimated = steps != study.method.exchanges(8 * used)
+    return Expected(len(opening), sum(steps.values()), len(study.evaluation.splits), opening, steps, estimated)
 
 
 def sites_of(folder: Path) -> int:

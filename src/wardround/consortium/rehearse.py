@@ -64,7 +64,7 @@ class Rehearsal:
             place = folder / "sites" / name
             init_site(kit, place)
             # Generated notes have no patients whose counts would have to stay small.
-            told = f'name = "{name}"\n[data]\nshare = true\n[consent]\nsmallest_count = 0\n'
+            told = f'name = "{name}"\n[data]\nshare = true\n[consent]\nsmallest_count = 0\nleast_examples = 0\n'
             modules = sorted(beside.glob("*.py")) if _own(study) else []
             (place / "site.toml").write_text(told + modules_table(modules), encoding="utf-8")
             for module in modules:

@@ -14,7 +14,9 @@
     [consent]
     steps = "any"                   # or a list: ["fit", "evaluate"]
     messages = "any"                # or a list of what may leave: ["Update", "Counts"]
-    smallest_count = 10             # labels with fewer examples are left out of what is told
+    smallest_count = 10             # labels with fewer examples are left out of what evaluation tells
+    least_examples = 5              # nothing leaves that stands on fewer examples
+    largest_change = 10             # how far weights may have come, by what one's own training changes in a round
 
     [modules]                       # Python files beside this one that may run here, with their SHA-256
     shaky = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
@@ -43,7 +45,7 @@ from wardround.trusted import Trusted, module_problems
 __all__ = ["Consent", "SiteSettings", "read_site", "site_study"]
 
 KNOWN = {"name", "workers", "data", "labels", "consent", "modules"}
-CONSENT = {"steps", "messages", "smallest_count"}
+CONSENT = {"steps", "messages", "smallest_count", "least_examples", "largest_change"}
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,11 @@ class Consent:
     steps: tuple[str, ...] | Literal["any"] = "any"
     messages: tuple[str, ...] | Literal["any"] = "any"
     smallest_count: int = 10
+    """Labels with fewer examples are left out of what evaluation tells."""
+    least_examples: int = 5
+    """No reply leaves that stands on fewer examples, and on more than none."""
+    largest_change: float = 10.0
+    """How many times farther than one's own training weights may have come, per round, and still be this study's."""
 
     def allows(self, step: str, reply: str) -> bool:
         """Whether this step may be taken and this kind of message may leave."""
@@ -169,20 +176,24 @@ def read_site(folder: Path) -> SiteSettings:
         if not isinstance(value, str)
     ]
     problems += module_problems(modules)
-    smallest = consent.get("smallest_count", 10)
-    if type(smallest) is not int or smallest < 0:
-        problems.append(f"consent.smallest_count = {smallest!r}: should be a whole number")
+    problems += _consent_problems(consent)
+    if problems:
+        raise StudyError(str(path), problems)
+    chosen: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in consent.items()}
+    return SiteSettings(folder, str(name), workers, told["data"], labels, Consent(**chosen), modules)
+
+
+def _consent_problems(consent: Mapping[str, Any]) -> Iterator[str]:
+    for key in ("smallest_count", "least_examples"):
+        if type(value := consent.get(key, 0)) is not int or value < 0:
+            yield f"consent.{key} = {value!r}: should be a whole number"
+    change = consent.get("largest_change", 1.0)
+    if type(change) not in (int, float) or not change > 0:
+        yield f"consent.largest_change = {change!r}: should be a number above 0"
     for key in ("steps", "messages"):
         value = consent.get(key, "any")
         if value != "any" and not (isinstance(value, list) and all(isinstance(item, str) for item in value)):
-            problems.append(f'consent.{key} = {value!r}: should be "any" or a list of names')
-    if problems:
-        raise StudyError(str(path), problems)
-    chosen = {
-        key: value if value == "any" else tuple(value) for key, value in consent.items() if key != "smallest_count"
-    }
-    agreed = Consent(**chosen, smallest_count=smallest)
-    return SiteSettings(folder, str(name), workers, told["data"], labels, agreed, modules)
+            yield f'consent.{key} = {value!r}: should be "any" or a list of names'
 
 
 def _table(told: Mapping[str, Any], key: str) -> dict[str, Any]:

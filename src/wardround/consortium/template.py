@@ -73,6 +73,8 @@ label = "label"
 steps = "any"                    # or a list of what this site takes part in: ["fit", "evaluate"]
 messages = "any"                 # or a list of what may leave: ["Update", "Counts"]
 smallest_count = 10              # labels with fewer examples are left out of what evaluation tells
+least_examples = 5               # nothing leaves that stands on fewer examples (FedNER: its share of a batch)
+largest_change = 10              # weights may have come so far, by what this site's own training changes in a round
 
 [modules]                        # Python files beside this one that may run here; see `wardround site trust-module`
 """

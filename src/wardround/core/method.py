@@ -159,8 +159,9 @@ class Method(Generic[S]):
 
     def tried(self, weights: Weights, split: str, site: Site) -> Counts:
         """The counts of these weights on one split of the site's."""
-        model = Bench.at(site, weights).model.eval()
-        return Counts(Weights(site.task.count(model, site.data.split(split))))
+        model, examples = Bench.at(site, weights).model.eval(), site.data.split(split)
+        site.stands_on(len(examples))
+        return Counts(Weights(site.task.count(model, examples)))
 
     def sizes(self, task: Task, weights: Weights) -> Mapping[str, int]:  # noqa: ARG002 -- a hook
         """Sizes beyond the task's that this method's messages name in their shapes."""

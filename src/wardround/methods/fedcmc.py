@@ -128,6 +128,7 @@ class FedCMC(LocalTraining, Method[Guided]):
     @on_site
     def show(self, wanted: Wanted, site: Site) -> Vectors:  # noqa: ARG002
         """The vectors that the site's training has just ended in."""
+        site.stands_on(len(site.data.train))
         return Vectors(site.recall(OwnVectors).vectors)
 
     def loss(self, task: ClassTask, majors: Tensor) -> Loss:

@@ -92,6 +92,7 @@ class FedDyn(LocalTraining, Method[DynamicState]):
     @on_site
     def measure(self, model: Dynamic, site: Site) -> Sizes:  # noqa: ARG002
         """The site's number of training examples."""
+        site.stands_on(len(site.data.train))
         return Sizes(len(site.data.train), 1)
 
     @on_site

@@ -105,6 +105,7 @@ class FedNER(LocalTraining, Method[Served]):
     @on_site
     def size(self, roll: Roll, site: Site) -> Size:  # noqa: ARG002
         """Count the training examples."""
+        site.stands_on(len(site.data.train))
         return Size(len(site.data.train))
 
     def round(self, state: Served, cohort: Cohort) -> Served:
@@ -150,6 +151,7 @@ class FedNER(LocalTraining, Method[Served]):
         """The gradient of the shared part over the site's next batch; its private part takes its step."""
         examples = len(site.data.train)
         if not examples:
+            site.stands_on(0)
             return Gradient(turn.weights.zeros(), 0)
         if site.exchange.number > 1 and not site.holds(Progress):
             raise LookupError(f"{site.name}: what it held in this round is gone with its process; go on with --resume")
@@ -162,13 +164,16 @@ class FedNER(LocalTraining, Method[Served]):
         optimizer = SGD(lr) if self.optimizer == "sgd" else self._adam(lr, bench.private, known)
         share = turn.examples or max(round(turn.rate * examples), 1)
         total: Tensor | None = None
+        seen = 0
         for _ in range(self.steps_per_exchange):
             epoch, place, batch = self._next(site, epoch, place, share)
+            seen += len(batch)
             bench.gradient.zero_()
             site.task.loss(model, batch).backward()  # type: ignore[no-untyped-call]  # torch's own gap
             part = bench.shared_gradient * (examples / self.steps_per_exchange)
             total = part if total is None else total.add_(part)
             optimizer.step(bench.private, bench.private_gradient)
+        site.stands_on(min(seen, examples))
         remember = site.hold if turn.left else site.keep
         if bench.own.size:
             remember(bench.own_part())
