@@ -199,7 +199,7 @@ def test_a_site_is_started_without_the_current_folder(site: Path, monkeypatch: p
     from wardround.consortium import check  # noqa: PLC0415
 
     begun: list[list[str]] = []
-    monkeypatch.setattr(module.os, "execv", lambda _path, words: begun.append(words))
+    monkeypatch.setattr("os.execv", lambda _path, words: begun.append(words))
     monkeypatch.setattr(check, "checked", lambda *_: iter(()))
     pytest.importorskip("nvflare")
     module.start_command(site)
