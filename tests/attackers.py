@@ -117,7 +117,7 @@ def exchange_of(**changes: Any) -> dict[str, Any]:
 
 
 def plain_ask(study: Study, message: Message, run: str, **changes: Any) -> Answer:
-    """An ask in words that a site understands, neither signed nor sealed: all that it takes to know them is the study."""
+    """An ask as a site understands it, neither signed nor sealed: it takes the study to write it, and nothing else."""
     head = {
         "version": __version__, "study": study_hash(study), "run": run, "ask": "1", "seconds": 20.0, "ledger": "",
         "exchange": exchange_of(seed=study.seed, **changes),
@@ -143,7 +143,7 @@ class Liar:
         """The site's answer to this message in this exchange, opened."""
         self.remote.told["run"] = run
         head = {"exchange": exchange_of(seed=self.study.seed, **changes), "ledger": "", "void": []}
-        return self.remote._ask(site, head, message.encode(), 30.0)  # noqa: SLF001 -- nobody else may ask so
+        return self.remote._ask(site, head, message.encode(), 30.0)  # as nobody else may
 
     def __enter__(self) -> Self:
         return self
@@ -168,7 +168,7 @@ def bag(like: Weights, bias: Mapping[int, float], words: Mapping[int, Mapping[in
 
 
 def settled_labels(update: Update, lr: float) -> list[int]:
-    """How many notes have each label, from one step at a model that is sure of class 0: Δb = lr/n · count, sent n-fold."""
+    """How many notes have each label, by one step from a model that is sure of class 0: n Δb = lr · count."""
     others = [round(float(value) / lr) for value in update.change["bias"][1:]]
     return [update.weight - sum(others), *others]
 

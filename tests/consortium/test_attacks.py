@@ -18,13 +18,23 @@ import pytest
 import torch
 
 from attackers import (
-    Liar, attack, bag, exchange_of, local_user, neighbour, plain_ask, settled_labels, start_of, words_between,
+    Liar,
+    attack,
+    bag,
+    exchange_of,
+    local_user,
+    neighbour,
+    plain_ask,
+    settled_labels,
+    start_of,
+    words_between,
 )  # fmt: skip
 from federation import Answer, Between, Federation, wait_until
 from study_files import cli
-from wardround.consortium.kits import approve, init_site, new_consortium
+from threat_table import threat
+from wardround.consortium.kits import new_consortium
 from wardround.core.method import Global
-from wardround.core.record import Message, decode
+from wardround.core.record import decode
 from wardround.core.weights import Weights
 from wardround.corpora.segment import Hashed, Words
 from wardround.engines.frames import Line, dial, door_of
@@ -39,7 +49,7 @@ SITES = ("site-0", "site-1", "site-2")
 BUCKETS, LR = 4096, 0.5
 DIAGNOSES = ("flu", "gout", "lupus")
 COUNTS = (40, 13, 3)
-SECRET = "mrs miller of elm street saw doctor grey about lupus"
+LAST = "mrs miller of elm street saw doctor grey about lupus"
 TABLES = {
     "name": "attacked", "rounds": 6, "method": {"name": "fedavg", "lr": LR, "batch": 0},
     "task": {"name": "classification", "model": "logistic", "tokens": "words", "buckets": BUCKETS, "remember": False},
@@ -48,7 +58,9 @@ TABLES = {
 }  # fmt: skip
 TAGGED = {
     "name": "tagged", "rounds": 6, "method": {"name": "fedner"},
-    "task": {"name": "tagging", "model": "cnn-crf", "types": ["DRUG"], "buckets": BUCKETS, "embedding": 4, "filters": 4},
+    "task": {
+        "name": "tagging", "model": "cnn-crf", "types": ["DRUG"], "buckets": BUCKETS, "embedding": 4, "filters": 4,
+    },
     "corpus": {"name": "entities-jsonl", "train": "train.jsonl", "test": "test.jsonl"},
 }  # fmt: skip
 
@@ -60,7 +72,7 @@ def notes() -> list[tuple[str, str]]:
         for label, count in zip(DIAGNOSES, COUNTS, strict=True)
         for n in range(count - (label == "lupus"))
     ]
-    return [*common, (SECRET, "lupus")]
+    return [*common, (LAST, "lupus")]
 
 
 def sentences() -> list[dict[str, Any]]:
@@ -132,6 +144,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 # a, b: who is not the coordinator
 
 
+@threat("another hospital")
 def test_another_hospital_asks(scene: Scene) -> None:
     plan = neighbour(scene.federation, "site-0", victim="site-1")
     loot = attack(plan, [plain_ask(scene.approved("site-1"), Global(scene.weights), scene.run())])
@@ -141,6 +154,7 @@ def test_another_hospital_asks(scene: Scene) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can pose as another user")
+@threat("local user")
 def test_a_local_user_asks(scene: Scene) -> None:
     plan = local_user(scene.federation, "site-1")
     loot = attack(plan, [plain_ask(scene.approved("site-1"), Global(scene.weights), scene.run())], user="nobody")
@@ -171,7 +185,7 @@ def recorded(scene: Scene, monkeypatch: pytest.MonkeyPatch, model: Weights) -> t
     asks: list[Answer] = []
     tape = Tape()
 
-    def twist(head: Mapping[str, Any], answer: Answer) -> Answer:
+    def twist(_: Mapping[str, Any], answer: Answer) -> Answer:
         tape.frames.append(answer)
         return answer
 
@@ -203,6 +217,7 @@ def knocked(scene: Scene, site: str, head: Mapping[str, Any], data: bytes) -> An
         return line.receive() or ({}, b"")
 
 
+@threat("listener")
 def test_who_listens_reads_nothing(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     model = Weights({name: torch.randn(value.shape) * 0.01 for name, value in scene.weights.items()})
     _, tape, update = recorded(scene, monkeypatch, model)
@@ -210,6 +225,7 @@ def test_who_listens_reads_nothing(scene: Scene, monkeypatch: pytest.MonkeyPatch
     assert (False, False) == (tape.within(model), tape.within(update.change))
 
 
+@threat("replay")
 def test_what_was_sent_cannot_be_sent_again(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     asks, _, update = recorded(scene, monkeypatch, scene.weights)
     head, data = asks[0]
@@ -229,13 +245,16 @@ def test_what_was_sent_cannot_be_sent_again(scene: Scene, monkeypatch: pytest.Mo
 
 
 def moved(model: Weights, steps: int) -> Weights:
-    return Weights({name: value + 1e-4 * steps for name, value in model.items()})
+    """A model nearby, with other scores of the last class."""
+    sign = torch.tensor([0.0] * (len(DIAGNOSES) - 1) + [1.0])
+    return Weights({name: value + 1e-4 * steps * sign for name, value in model.items()})
 
 
 def distinct(answers: list[Answer]) -> int:
     return len({data for _, data in answers if data})
 
 
+@threat("budget")
 def test_one_approval_is_a_budget(scene: Scene) -> None:
     model = scene.weights
     with Liar(scene.federation, scene.approved("site-0")) as liar:
@@ -247,13 +266,11 @@ def test_one_approval_is_a_budget(scene: Scene) -> None:
     assert 6 >= distinct(answers)
 
 
+@threat("second model")
 def test_a_round_has_one_model(scene: Scene) -> None:
     model, run = scene.weights, scene.run()
     with Liar(scene.federation, scene.approved("site-1")) as liar:
-        answers = [
-            liar.ask("site-1", Global(moved(model, turn)), run, resumed=[0] * turn)
-            for turn in range(20)
-        ]
+        answers = [liar.ask("site-1", Global(moved(model, turn)), run, resumed=[0] * turn) for turn in range(20)]
     assert 1 >= distinct(answers)
 
 
@@ -264,12 +281,26 @@ def fitted(answer: Answer) -> Update | str:
     return decode(Update, answer[1]) if answer[1] else str(answer[0].get("fault", "silence"))
 
 
+@threat("sure model")
 def test_label_counts_by_a_model_that_is_sure(scene: Scene) -> None:
     with Liar(scene.federation, scene.approved("site-0")) as liar:
         got = fitted(liar.ask("site-0", Global(bag(scene.weights, {0: 40.0})), scene.run()))
-    assert list(COUNTS) != (settled_labels(got, LR) if isinstance(got, Update) else got)
+    assert "weights" == (settled_labels(got, LR) if isinstance(got, Update) else got)
 
 
+def test_an_honest_round_tells_label_counts_and_words(scene: Scene) -> None:
+    """Not defended, and said so in the table: the study's own first model, and all notes in one batch."""
+    with Liar(scene.federation, scene.approved("site-0")) as liar:
+        got = fitted(liar.ask("site-0", Global(scene.weights), scene.run()))
+    assert isinstance(got, Update)
+    even = got.weight / len(DIAGNOSES)  # what a model that knows nothing expects
+    assert list(COUNTS) == [round(float(value) / LR + even) for value in got.change["bias"]]
+    number = Hashed(buckets=BUCKETS)
+    words = {number(word) for text, _ in notes() for word in Words()(text)}
+    assert words == set(got.change["words.weight"].abs().sum(1).nonzero().flatten().tolist())
+
+
+@threat("two models")
 def test_the_words_of_one_note_by_two_models(scene: Scene) -> None:
     number = Hashed(buckets=BUCKETS)
     vocabulary = {word: number(word) for text, _ in notes() for word in Words()(text)}
@@ -279,9 +310,13 @@ def test_the_words_of_one_note_by_two_models(scene: Scene) -> None:
             fitted(liar.ask("site-0", Global(bag(scene.weights, {0: 40.0}, words)), scene.run()))
             for words in ({}, chosen)
         )
-    assert isinstance(before, str), set(SECRET.split()) ^ words_between(before, after, vocabulary)
+    got: Any = (before, after)
+    if isinstance(before, Update) and isinstance(after, Update):
+        got = words_between(before, after, vocabulary)
+    assert ("weights", "weights") == got
 
 
+@threat("one sentence")
 def test_a_gradient_of_one_sentence(scene: Scene) -> None:
     study = scene.approved("site-2", tables=TAGGED)
     model, run = start_of(study, SITES), scene.run()
@@ -316,7 +351,8 @@ def tampered(kit: Path, files: Mapping[str, str]) -> None:
             file.writestr(name, text)
 
 
-def test_a_module_of_the_kit_in_a_study(scene: Scene, tmp_path: Path) -> None:
+@threat("code in a kit")
+def test_a_module_of_the_kit_in_a_study(tmp_path: Path) -> None:
     ran = tmp_path / "ran"
     kit = new_consortium(tmp_path / "c", "c", ["a"], "127.0.0.1", 8002)[0]
     tampered(kit, {"evil.py": MARK.format(str(ran)) + EVIL})
@@ -324,11 +360,14 @@ def test_a_module_of_the_kit_in_a_study(scene: Scene, tmp_path: Path) -> None:
     if unpacked.code == 0:
         furnish(tmp_path / "a", "a")
         study = tmp_path / "study.toml"
-        study.write_text(cells(TABLES, folder=tmp_path)[0].study.toml().replace('"fedavg"', '"kit.evil:M"'), encoding="utf-8")
+        study.write_text(
+            cells(TABLES, folder=tmp_path)[0].study.toml().replace('"fedavg"', '"kit.evil:M"'), encoding="utf-8"
+        )
         cli("site", "check", tmp_path / "a", "--study", study, "--offline", cwd=tmp_path)
     assert not ran.exists()
 
 
+@threat("code in a folder")
 @pytest.mark.parametrize("file", ["kit/local/custom/nvflare_decomposers/__init__.py", "json.py", "kit/json.py"])
 def test_a_file_that_lies_in_the_site_s_folder(scene: Scene, tmp_path: Path, file: str) -> None:
     """The second site is started as a hospital would, from its own folder."""
