@@ -112,9 +112,11 @@ OPEN = (
     ),
     Gap(
         "A model within the bounds can still be chosen.",
-        "The bounds refuse what cannot be a trained model; they do not prove that a model was trained. A patient "
-        "coordinator can move within them, and compare rounds.",
-        "The states are hashed in both ledgers: afterwards it can be shown what was asked.",
+        "The bounds refuse what cannot be a trained model; they do not prove that a model was trained. Two rounds, "
+        "asked with models that differ in one rare word by as much as training would move it, tell all words of the "
+        "one note that has this word, if all notes are one batch: a test does it.",
+        "The states are hashed in both ledgers: afterwards it can be shown what was asked. Batches that are drawn "
+        "anew in each round blur the difference; they do not undo it.",
     ),
     Gap(
         "Least numbers count examples, not patients.",

@@ -316,6 +316,20 @@ def test_the_words_of_one_note_by_two_models(scene: Scene) -> None:
     assert ("weights", "weights") == got
 
 
+def test_two_rounds_that_differ_in_one_word_tell_the_words_of_a_note(scene: Scene) -> None:
+    """Not defended, and said so in the table: both models are small, each is asked once, and in a round of its own."""
+    number = Hashed(buckets=BUCKETS)
+    vocabulary = {word: number(word) for text, _ in notes() for word in Words()(text)}
+    model, run = scene.weights, scene.run()
+    nearby = model + bag(model, {}, {number("miller"): {1: 0.5}})
+    with Liar(scene.federation, scene.approved("site-0")) as liar:
+        before = fitted(liar.ask("site-0", Global(model), run, round=1))
+        after = fitted(liar.ask("site-0", Global(nearby), run, round=2))
+    assert isinstance(before, Update)
+    assert isinstance(after, Update)
+    assert set(LAST.split()) == words_between(before, after, vocabulary)
+
+
 @threat("one sentence")
 def test_a_gradient_of_one_sentence(scene: Scene) -> None:
     study = scene.approved("site-2", tables=TAGGED)
