@@ -21,18 +21,21 @@ from pathlib import Path
 from typing import Any, Self
 
 import torch
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from federation import Answer, Federation
 from wardround import __version__
 from wardround.build import build_apart
 from wardround.consortium.deployed import study_hash
+from wardround.consortium.roster import read_roster
 from wardround.core.record import Message
 from wardround.core.weights import Weights
+from wardround.engines.seal import Asker, read_signing_key
 from wardround.methods.fedavg import Update
 from wardround.study import Study
 
 __all__ = [
-    "Liar", "Loot", "Plan", "attack", "bag", "exchange_of", "local_user", "neighbour", "plain_ask", "settled_labels",
+    "Liar", "Loot", "Plan", "attack", "bag", "exchange_of", "forged_asks", "local_user", "neighbour", "plain_ask", "settled_labels",
     "start_of", "words_between",
 ]  # fmt: skip
 
@@ -123,6 +126,17 @@ def plain_ask(study: Study, message: Message, run: str, **changes: Any) -> Answe
         "exchange": exchange_of(seed=study.seed, **changes),
     }  # fmt: skip
     return head, message.encode()
+
+
+def forged_asks(federation: Federation, victim: str, study: Study, message: Message, run: str) -> list[Answer]:
+    """The same ask without a signature; signed by another key; signed by the coordinator, but for another site."""
+    head, data = plain_ask(study, message, run)
+    seals = {name: member.seal for name, member in read_roster(federation.centre).items()}
+    own = Asker(Ed25519PrivateKey.generate(), seals).write(victim, head, data)
+    other = next(name for name in federation.names if name != victim)
+    theirs = Asker(read_signing_key(federation.centre / "keys" / "ask.key"), seals).write(other, head, data)
+    letters = [(own.head, own.data), (theirs.head, theirs.data), ({**theirs.head, "to": victim}, own.data)]
+    return [(head, data), *(({**outside, "seconds": 20.0}, sealed) for outside, sealed in letters)]
 
 
 def start_of(study: Study, names: Sequence[str]) -> Weights:

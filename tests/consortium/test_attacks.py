@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import zipfile
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +25,7 @@ from attackers import (
     exchange_of,
     local_user,
     neighbour,
-    plain_ask,
+    forged_asks,
     settled_labels,
     start_of,
     words_between,
@@ -32,12 +33,15 @@ from attackers import (
 from federation import Answer, Between, Federation, wait_until
 from study_files import cli
 from threat_table import threat
+from wardround.consortium.approval import read_approval
+from wardround.consortium.deployed import study_hash
 from wardround.consortium.kits import new_consortium
 from wardround.core.method import Global
 from wardround.core.record import decode
 from wardround.core.weights import Weights
 from wardround.corpora.segment import Hashed, Words
 from wardround.engines.frames import Line, dial, door_of
+from wardround.engines.seal import STATED
 from wardround.methods.fedavg import Update
 from wardround.methods.fedner import Roll, Turn
 from wardround.methods.fedsgd import Gradient
@@ -147,20 +151,24 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 @threat("another hospital")
 def test_another_hospital_asks(scene: Scene) -> None:
     plan = neighbour(scene.federation, "site-0", victim="site-1")
-    loot = attack(plan, [plain_ask(scene.approved("site-1"), Global(scene.weights), scene.run())])
+    asks = forged_asks(scene.federation, "site-1", scene.approved("site-1"), Global(scene.weights), scene.run())
+    loot = attack(plan, asks)
     assert loot.connected
     assert any(peer.startswith("site-1.") for peer in loot.peers)  # NVFlare tells it where to knock
-    assert [] == [decode(Update, data).weight for data in loot.messages]
+    assert [] == loot.messages
+    assert ["unsigned"] * len(asks) == loot.codes
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can pose as another user")
 @threat("local user")
 def test_a_local_user_asks(scene: Scene) -> None:
     plan = local_user(scene.federation, "site-1")
-    loot = attack(plan, [plain_ask(scene.approved("site-1"), Global(scene.weights), scene.run())], user="nobody")
+    asks = forged_asks(scene.federation, "site-1", scene.approved("site-1"), Global(scene.weights), scene.run())
+    loot = attack(plan, asks, user="nobody")
     assert loot.user not in (0, os.geteuid())
     assert loot.connected
-    assert [] == [decode(Update, data).weight for data in loot.messages]
+    assert [] == loot.messages
+    assert ["unsigned"] * len(asks) == loot.codes
 
 
 # c, d: who listens on the way, and sends again what was sent
@@ -229,16 +237,22 @@ def test_who_listens_reads_nothing(scene: Scene, monkeypatch: pytest.MonkeyPatch
 def test_what_was_sent_cannot_be_sent_again(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     asks, _, update = recorded(scene, monkeypatch, scene.weights)
     head, data = asks[0]
-    altered: dict[str, Answer] = {
-        "run": ({**head, "run": scene.run()}, data),
-        "exchange": ({**head, "exchange": exchange_of(round=2)}, data),
-        "data": (head, data[:-1] + bytes([data[-1] ^ 1])),
-    }
+    before = len(scene.federation.ledger("site-1"))
+    others = {"run": scene.run(), "exchange": exchange_of(round=2), "to": "site-0"}
+    altered = {what: ({**head, what: others.get(what, "0" * 64)}, data) for what in (*STATED, "signature")}
+    altered |= {f"byte {place}": (head, flipped(data, place)) for place in (0, 8, len(data) // 2, len(data) - 1)}
+    altered |= {"cut": (head, data[:-1]), "more": (head, data + b"0"), "nothing": (head, b"")}
     got = {what: knocked(scene, "site-1", *frame) for what, frame in altered.items()}
-    assert {} == {what: len(reply) for what, (_, reply) in got.items() if reply}
-    assert b"" == knocked(scene, "site-0", head, data)[1]  # another site
-    again = knocked(scene, "site-1", head, data)[1]
-    assert not Tape([({}, again)]).within(update.change)
+    assert dict.fromkeys(altered, "unsigned") == {what: said.get("fault") for what, (said, _) in got.items()}
+    assert "unsigned" == knocked(scene, "site-0", head, data)[0].get("fault")
+    again = knocked(scene, "site-1", head, data)
+    assert {"ask", "key"} == again[0].keys()
+    assert not Tape([again]).within(update.change)
+    assert [] == [line for line in scene.federation.ledger("site-1")[before:] if line.get("mark") == "new"]
+
+
+def flipped(data: bytes, place: int) -> bytes:
+    return data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
 
 
 # e: more than was approved
@@ -256,22 +270,36 @@ def distinct(answers: list[Answer]) -> int:
 
 @threat("budget")
 def test_one_approval_is_a_budget(scene: Scene) -> None:
-    model = scene.weights
-    with Liar(scene.federation, scene.approved("site-0")) as liar:
+    study, model = scene.approved("site-0"), scene.weights
+    with Liar(scene.federation, study) as liar:
         answers = [
-            liar.ask("site-0", Global(moved(model, 10 * run + round_)), scene.run(), round=round_)
+            liar.ask("site-0", Global(moved(model, (round_ > 1) * (10 * run + round_))), scene.run(), round=round_)
             for run in range(24)
             for round_ in range(1, 7)
         ]
-    assert 6 >= distinct(answers)
+    agreed = read_approval(scene.federation.site("site-0"), study_hash(study))
+    assert agreed is not None
+    assert agreed.rounds <= distinct(answers) <= agreed.rounds * (1 + agreed.restarts)
+    assert {"restart", "spent"} >= {str(head["fault"]) for head, data in answers if not data}
 
 
 @threat("second model")
 def test_a_round_has_one_model(scene: Scene) -> None:
-    model, run = scene.weights, scene.run()
-    with Liar(scene.federation, scene.approved("site-1")) as liar:
-        answers = [liar.ask("site-1", Global(moved(model, turn)), run, resumed=[0] * turn) for turn in range(20)]
-    assert 1 >= distinct(answers)
+    """Each time as if the run had been resumed, as another run, or as a later exchange of the same round."""
+    study, model, run = scene.approved("site-1"), scene.weights, scene.run()
+    with Liar(scene.federation, study) as liar:
+        first = liar.ask("site-1", Global(model), run)
+        second = liar.ask("site-1", Global(moved(model, 1)), run, round=2)
+        turns = range(2, 22)
+        answers = [liar.ask("site-1", Global(moved(model, n)), run, round=2, resumed=[1] * n) for n in turns]
+        answers += [liar.ask("site-1", Global(moved(model, n)), scene.run(), round=2) for n in turns]
+        answers += [liar.ask("site-1", Global(moved(model, n)), scene.run(), round=2, number=n) for n in turns]
+        answers += [liar.ask("site-1", Global(moved(model, n)), scene.run(), round=0, number=n) for n in turns]
+        answers += [liar.ask("site-1", Global(moved(model, n)), scene.run(), round=1, number=n) for n in turns]
+    assert 2 == distinct([first, second])
+    agreed = read_approval(scene.federation.site("site-1"), study_hash(study))
+    assert agreed is not None
+    assert agreed.restarts >= distinct(answers), Counter(str(head.get("fault", "answered")) for head, _ in answers)
 
 
 # f: messages that no training makes
