@@ -95,7 +95,7 @@ def reached(centre: Path, name: str) -> Line:
     """The pipe to a site, as soon as there is one."""
     while True:
         with suppress(OSError):
-            if line := borrowed(door_of(centre), name):
+            if isinstance(line := borrowed(door_of(centre), name), Line):
                 return line
         time.sleep(0.05)
 

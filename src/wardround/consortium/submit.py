@@ -15,10 +15,12 @@ from typing import Any
 
 from wardround.build import Built, build_apart
 from wardround.consortium.deployed import study_hash
+from wardround.consortium.roster import read_roster
 from wardround.core.cohort import BelowQuorum
 from wardround.core.files import write
 from wardround.engines.frames import dial, door_of
 from wardround.engines.remote import PATIENCE, Remote
+from wardround.engines.seal import Asker, read_signing_key
 from wardround.layers.ledger import Ledger
 from wardround.rounds import Line, Progress, Result, run
 from wardround.run_folder import RunError
@@ -59,7 +61,9 @@ class Consortium:
             write(mark, secrets.token_hex(8).encode())
         run_id = mark.read_text(encoding="ascii")
         door = door_of(self.folder)
-        return Remote(door, study_hash(study), run_id, deadline=self.deadline, patience=self.patience, **options)
+        signing = read_signing_key(self.folder / "keys" / "ask.key")
+        desk = Asker(signing, {name: member.seal for name, member in read_roster(self.folder).items()})
+        return Remote(door, desk, study_hash(study), run_id, deadline=self.deadline, patience=self.patience, **options)
 
 
 def consortium_at(folder: Path) -> dict[str, Any]:

@@ -22,6 +22,8 @@ __all__ = ["WITH_PARENT", "Programs", "descendants", "end_soon_after_parent", "e
 WITH_PARENT = "WARDROUND_WITH_PARENT"
 """Set in the environment by who wants a coordinator or a site to end when he does: a rehearsal, a test."""
 PARENT = "WARDROUND_PARENT"
+NO_FOLDER = "PYTHONSAFEPATH"
+"""Keeps the folder that a program works in, and those that it starts, off Python's path."""
 PATIENCE = 8.0  # what NVFlare needs to end in good order
 PAUSES = (0.2, 1.0, 5.0, 15.0, 30.0)  # before a program that keeps dying is started again
 LOOK_SECONDS = 0.3
@@ -108,7 +110,7 @@ class Programs:
         with self._said() as said:
             return subprocess.Popen(
                 self.commands[name],
-                env={**os.environ, **self.environment, PARENT: str(os.getpid())},
+                env={**os.environ, **self.environment, PARENT: str(os.getpid()), NO_FOLDER: "1"},
                 stdin=subprocess.DEVNULL,
                 stdout=said,
                 stderr=said,

@@ -79,6 +79,10 @@ class FedAtt(LocalTraining, Method[Bounded]):
             bound = torch.where(level < REACH - 1, lower, higher)
         raise ArithmeticError(f"the sites' distances lie more than {ATTEMPTS * REACH:.0f} apart; lower lr or raise mu")
 
+    def exchanges(self, examples: int) -> Mapping[str, int]:  # noqa: ARG002
+        """One; another in the rare round whose distances lie beyond the shift that was agreed before."""
+        return {"fit": 1}
+
     @on_site
     def fit(self, model: Bounded, site: Site) -> Attended:
         """Train on the site's own examples and measure how far that led."""

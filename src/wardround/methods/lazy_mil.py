@@ -121,6 +121,7 @@ class LazyMIL(LocalTraining, Method[Global]):
     @on_site
     def score(self, model: Global, site: Site) -> Scores:
         """How sure the shared model is of the site's best sentence for each fact."""
+        site.stands_on(len(site.data.train))
         told = cast("BagTask", site.task).surest(Bench.at(site, model.weights).model.eval(), site.data.train)
         order = torch.argsort(told.facts)  # by number, which tells nothing of the order of the site's notes
         return Scores(told.facts[order], told.scores[order], told.rows[order])
@@ -129,6 +130,7 @@ class LazyMIL(LocalTraining, Method[Global]):
     def fit_chosen(self, told: Chosen, site: Site) -> Update:
         """Train on the chosen sentences alone."""
         task, train = cast("BagTask", site.task), site.data.train
+        site.stands_on(len(set(told.rows.tolist())))  # one sentence named ten times is one
         if task.said(train, told.rows)[0]:
             site.keep(Believed(site.exchange.round, told.rows))
         trained = self.train(site, told.weights, examples=task.only(train, told.rows))

@@ -35,7 +35,12 @@ NAMES = {
     "recall": "recall",
     "relaxed_f1": "relaxed F1",
 }
-SEEN = {"sum only": "The method sees only the sum over sites.", "each": "The coordinator sees each site's answer."}
+SUMMED = "The method sees only the sum over sites; the coordinator's machine receives each site's answer."
+SEEN = {
+    "sum only": SUMMED,  # as older runs have it
+    "the sum; its machine each": SUMMED,
+    "each": "The coordinator sees each site's answer.",
+}
 REFERENCES = {"alone": "reference: each site alone", "pooled": "reference: all data in one place"}
 SPLIT_WORDS = {"test": "test split", "train": "training split", "valid": "validation split"}
 
