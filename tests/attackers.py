@@ -35,8 +35,8 @@ from wardround.methods.fedavg import Update
 from wardround.study import Study
 
 __all__ = [
-    "Liar", "Loot", "Plan", "attack", "bag", "exchange_of", "forged_asks", "local_user", "neighbour", "plain_ask", "settled_labels",
-    "start_of", "words_between",
+    "Liar", "Loot", "Plan", "attack", "bag", "exchange_of", "forged_asks", "local_user", "neighbour", "plain_ask",
+    "settled_labels", "start_of", "words_between",
 ]  # fmt: skip
 
 PROGRAM = Path(__file__).with_name("foreign_cell.py")

@@ -214,7 +214,7 @@ def recorded(scene: Scene, monkeypatch: pytest.MonkeyPatch, model: Weights) -> t
         patch.setattr(Line, "send", sent)
         patch.setattr(Line, "receive", received)
         with Liar(scene.federation, scene.approved("site-0", "site-1")) as liar:
-            _, data = liar.ask("site-1", Global(model), scene.run())
+            _, data = liar.ask("site-1", Global(model), scene.run(), round=2)
     return [ask for ask in asks if ask[1]], tape, decode(Update, data)
 
 
@@ -227,7 +227,7 @@ def knocked(scene: Scene, site: str, head: Mapping[str, Any], data: bytes) -> An
 
 @threat("listener")
 def test_who_listens_reads_nothing(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = Weights({name: torch.randn(value.shape) * 0.01 for name, value in scene.weights.items()})
+    model = Weights({name: torch.randn(value.shape) * 1e-3 for name, value in scene.weights.items()})
     _, tape, update = recorded(scene, monkeypatch, model)
     assert 4 <= len(tape.frames)
     assert (False, False) == (tape.within(model), tape.within(update.change))
@@ -238,7 +238,7 @@ def test_what_was_sent_cannot_be_sent_again(scene: Scene, monkeypatch: pytest.Mo
     asks, _, update = recorded(scene, monkeypatch, scene.weights)
     head, data = asks[0]
     before = len(scene.federation.ledger("site-1"))
-    others = {"run": scene.run(), "exchange": exchange_of(round=2), "to": "site-0"}
+    others = {"run": scene.run(), "exchange": exchange_of(round=3), "to": "site-0"}
     altered = {what: ({**head, what: others.get(what, "0" * 64)}, data) for what in (*STATED, "signature")}
     altered |= {f"byte {place}": (head, flipped(data, place)) for place in (0, 8, len(data) // 2, len(data) - 1)}
     altered |= {"cut": (head, data[:-1]), "more": (head, data + b"0"), "nothing": (head, b"")}
