@@ -84,9 +84,14 @@ TABLE = {
     # code
     "code in a kit": Row(
         "the coordinator, or whoever changed the kit on its way",
-        "adds a Python module to the kit, and names it in a study",
-        "a kit has files by an allow-list, and none of them is code: `site init` refuses it; a study may name only "
-        "what wardround itself has, or what the hospital's `site.toml` lists with its hash",
+        "adds a Python module to the kit",
+        "a kit has files by an allow-list, and none of them is code: `site init` names the file and unpacks nothing",
+    ),
+    "code in a study": Row(
+        "the coordinator",
+        "sends a study whose method is a module that lies somewhere in the site's folder",
+        "`site check` and `site approve` refuse it before anything of it runs; a study may name only what wardround "
+        "itself has, or what the hospital's `site.toml` lists with its hash",
     ),
     "code in a folder": Row(
         "the coordinator, or whoever can write into the site's folder",

@@ -6,6 +6,7 @@ third has notes with entities. Each attack is one that once succeeded.
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -35,7 +36,7 @@ from study_files import cli
 from threat_table import threat
 from wardround.consortium.approval import read_approval
 from wardround.consortium.deployed import study_hash
-from wardround.consortium.kits import new_consortium
+from wardround.consortium.kits import init_site, new_consortium
 from wardround.core.method import Global
 from wardround.core.record import decode
 from wardround.core.weights import Weights
@@ -394,39 +395,55 @@ def tampered(kit: Path, files: Mapping[str, str]) -> None:
 
 
 @threat("code in a kit")
-def test_a_module_of_the_kit_in_a_study(tmp_path: Path) -> None:
+def test_a_kit_with_a_module_is_none(tmp_path: Path) -> None:
     ran = tmp_path / "ran"
     kit = new_consortium(tmp_path / "c", "c", ["a"], "127.0.0.1", 8002)[0]
     tampered(kit, {"evil.py": MARK.format(str(ran)) + EVIL})
     unpacked = cli("site", "init", kit, tmp_path / "a", cwd=tmp_path)
-    if unpacked.code == 0:
-        furnish(tmp_path / "a", "a")
-        study = tmp_path / "study.toml"
-        study.write_text(
-            cells(TABLES, folder=tmp_path)[0].study.toml().replace('"fedavg"', '"kit.evil:M"'), encoding="utf-8"
-        )
-        cli("site", "check", tmp_path / "a", "--study", study, "--offline", cwd=tmp_path)
+    assert (2, True) == (unpacked.code, "evil.py" in unpacked.err)
+    assert not (tmp_path / "a").exists()
     assert not ran.exists()
 
 
+@threat("code in a study")
+@pytest.mark.parametrize(("place", "name"), [("evil.py", "evil:M"), ("kit/evil.py", "kit.evil:M")])
+def test_a_study_that_names_a_module_runs_nothing(tmp_path: Path, place: str, name: str) -> None:
+    """A file that lies in the site's folder, by whatever way it came there."""
+    ran, site = tmp_path / "ran", tmp_path / "a"
+    init_site(new_consortium(tmp_path / "c", "c", ["a"], "127.0.0.1", 8002)[0], site)
+    furnish(site, "a")
+    (site / place).write_text(MARK.format(str(ran)) + EVIL, encoding="utf-8")
+    study = tmp_path / "study.toml"
+    study.write_text(cells(TABLES, folder=tmp_path)[0].study.toml().replace('"fedavg"', f'"{name}"'), encoding="utf-8")
+    for order in (("check", site, "--offline", "--study", study), ("approve", site, study)):
+        ended = cli("site", *order, cwd=tmp_path)
+        assert (2, True) == (ended.code, name in ended.err)
+    assert not ran.exists()
+    assert not (site / "approved").exists()
+
+
 @threat("code in a folder")
-@pytest.mark.parametrize("file", ["kit/local/custom/nvflare_decomposers/__init__.py", "json.py", "kit/json.py"])
-def test_a_file_that_lies_in_the_site_s_folder(scene: Scene, tmp_path: Path, file: str) -> None:
-    """The second site is started as a hospital would, from its own folder."""
-    federation, ran = scene.federation, tmp_path / "ran"
+@pytest.mark.parametrize(("file", "starts"), [
+    ("kit/local/custom/nvflare_decomposers/__init__.py", False), ("kit/json.py", False), ("json.py", True),
+])  # fmt: skip
+def test_a_file_that_lies_in_the_sites_folder(scene: Scene, tmp_path: Path, file: str, starts: bool) -> None:
+    """A site is started from its own folder, as people do: a strange file in the kit stops it, elsewhere it is inert."""
+    federation, ran, said = scene.federation, tmp_path / "ran", tmp_path / "said"
     federation.stop("site-2")
     site = federation.site("site-2")
     (site / file).parent.mkdir(parents=True, exist_ok=True)
     (site / file).write_text(MARK.format(str(ran)), encoding="utf-8")
-    with (tmp_path / "said").open("wb") as said:
-        process = subprocess.Popen(
-            [Path(sys.executable).with_name("wardround"), "site", "start", "."], cwd=site, stdout=said, stderr=said
-        )
+    with said.open("wb") as output:
+        program = Path(sys.executable).with_name("wardround")
+        process = subprocess.Popen([program, "site", "start", "."], cwd=site, stdout=output, stderr=output)
         try:
-            wait_until(lambda: b"connected" in (tmp_path / "said").read_bytes() or process.poll() is not None)
+            wait_until(lambda: b"connected" in said.read_bytes() or process.poll() is not None)
         finally:
             process.terminate()
             process.wait(60)
             (site / file).unlink()
+            shutil.rmtree(site / "kit" / "local" / "custom", ignore_errors=True)
             federation.start("site-2")
     assert not ran.exists()
+    assert starts == ("connected to the coordinator" in said.read_text(encoding="utf-8"))
+    assert starts or Path(file).name in said.read_text(encoding="utf-8") or "custom" in said.read_text(encoding="utf-8")
