@@ -427,7 +427,7 @@ def test_a_study_that_names_a_module_runs_nothing(tmp_path: Path, place: str, na
     ("kit/local/custom/nvflare_decomposers/__init__.py", False), ("kit/json.py", False), ("json.py", True),
 ])  # fmt: skip
 def test_a_file_that_lies_in_the_sites_folder(scene: Scene, tmp_path: Path, file: str, starts: bool) -> None:
-    """A site is started from its own folder, as people do: a strange file in the kit stops it, elsewhere it is inert."""
+    """Started from its own folder, as people do: a strange file in the kit stops a site, elsewhere it is inert."""
     federation, ran, said = scene.federation, tmp_path / "ran", tmp_path / "said"
     federation.stop("site-2")
     site = federation.site("site-2")
