@@ -17,6 +17,7 @@ from wardround.consortium.approving import approve
 from wardround.consortium.deployed import study_hash
 from wardround.consortium.site_process import SiteProcess
 from wardround.consortium.submit import submit
+from wardround.core.cohort import EVALUATION
 from wardround.core.method import Exam, Global
 from wardround.core.record import Message
 from wardround.core.weights import Weights
@@ -208,7 +209,7 @@ def test_a_changed_consent_holds_from_the_next_ask_on(tmp_path: Path) -> None:
     rewrite(path, text.replace("[consent]", '[consent]\nsteps = ["evaluate"]'))
     assert "consent" == code(put(site, *ask(study, Global(weights), round=2)))
     exam = Exam(weights, "test")
-    assert "answered" == code(put(site, *ask(study, exam, round=2, step="evaluate", number=1001)))
+    assert "answered" == code(put(site, *ask(study, exam, round=2, step="evaluate", number=EVALUATION + 1)))
     rewrite(path, "name = [")
     assert "settings" == code(put(site, *ask(study, Global(weights), round=3)))
     rewrite(path, text)

@@ -23,6 +23,7 @@ import pytest
 
 from federation import Federation, wait_until
 from study_files import cli
+from threat_table import threat
 from wardround.consortium.admission import revoke
 from wardround.consortium.kits import reach
 from wardround.consortium.presence import Presence
@@ -108,6 +109,7 @@ def listeners(pids: list[int]) -> set[str]:
     return found
 
 
+@threat("other addresses")
 def test_the_coordinator_listens_on_the_address_it_was_given_and_on_no_other(scene: Scene) -> None:
     host, port = scene.address
     with socket.create_connection((host, port), 10):
@@ -174,6 +176,7 @@ HELLO = bytes.fromhex("16030100c8010000c4")  # the first bytes of a handshake th
 @pytest.mark.parametrize(("origins", "first"), [
     (["127.0.0.2"], b""), (["127.0.0.2"], HELLO), ([f"127.0.1.{n}" for n in range(1, 60)], HELLO),
 ], ids=["one address that says nothing", "one address that begins", "many addresses"])  # fmt: skip
+@threat("half-open")
 def test_half_open_connections_do_not_keep_a_site_out(scene: Scene, origins: list[str], first: bytes) -> None:
     scene.federation.stop("site-1")
     wait_until(lambda: "not connected since" in scene.status("site-1"))
@@ -187,6 +190,7 @@ def test_half_open_connections_do_not_keep_a_site_out(scene: Scene, origins: lis
 # two machines with one kit
 
 
+@threat("second machine")
 def test_a_second_machine_with_the_same_kit_is_refused_while_the_first_lives(scene: Scene, tmp_path: Path) -> None:
     shutil.copytree(
         scene.federation.site("site-0"), tmp_path / "b", ignore=shutil.ignore_patterns(".door*", ".lock", "memory")
@@ -282,6 +286,7 @@ def taken(place: Path) -> None:
         place.chmod(0o777)
 
 
+@threat("squatted socket")
 def test_nobody_can_be_first_at_a_sockets_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -373,6 +378,7 @@ def test_certificates_that_end_soon_are_told_once_a_day(
     assert [f"{name}: its certificate {order} {name}" for name in ("site-0", "coordinator")] == found
 
 
+@threat("revoked")
 def test_a_site_that_is_revoked_is_cut_off_and_told_on_both_sides(scene: Scene, tmp_path: Path) -> None:
     line: Line = wait_until(lambda: borrowed(door_of(scene.centre), "site-2"))
     with line:
