@@ -93,8 +93,9 @@ def attack(plan: Plan, asks: Sequence[Answer], user: str = "") -> Loot:
 
 
 def neighbour(federation: Federation, name: str, victim: str, *, inside: bool) -> Plan:
-    """A hospital that turns against another, with the token of its own NVFlare client: through that client's line
-    (`inside`), or by a line of its own with its own certificate.
+    """A hospital that turns against another, with the token of its own NVFlare client.
+
+    Through that client's line (`inside`), or by a line of its own with its own certificate.
     """
     pid = federation.pid(name, "client.worker_process")
     pairs = (part.partition(b"=") for part in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"))

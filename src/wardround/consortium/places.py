@@ -3,9 +3,9 @@
     places = Places.of(study, examples=1200, sites=3)
     places.has(exchange)
 
-Before the first round a method's opening steps, once each; in a round as many exchanges as it has, one more for a round
-in which a method has to ask again, and twice as many where that number is an estimate; evaluations, one per split, have
-numbers of their own.
+Before the first round a method's opening steps, once each; in a round as many exchanges as it has, and a few for one in
+which a method has to ask again; where that number depends on how much others have, only the approval's budget limits
+it. Evaluations, one per split, have numbers of their own.
 """
 
 from dataclasses import dataclass
@@ -16,6 +16,8 @@ from wardround.core.site import Exchange
 from wardround.study import Study
 
 __all__ = ["Places"]
+
+REPEATS = 3  # FedAtt asks again, with the same weights, in a round whose distances its bound does not suit
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ class Places:
     def of(cls, study: Study, examples: int, sites: int) -> "Places":
         """Those of this study, at a site with so many training examples."""
         expected = expected_exchanges(study, examples, sites)
-        most = expected.per_round * (2 if expected.estimated else 1) + 1
+        most = EVALUATION - 1 if expected.estimated else expected.per_round + REPEATS
         single = expected.per_round == 1 and not expected.estimated
         return cls(expected.opening, frozenset(expected.steps), most, single, expected.evaluation)
 
