@@ -134,7 +134,7 @@ def test_a_port_in_use_is_named(north: Path, capsys: pytest.CaptureFixture[str])
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", port))
         taken.listen()
-        assert f"port {port} cannot be used (Address already in use)" in refused(capsys, "coordinator", "start", north)
+        assert f"port {port} of 127.0.0.1 is in use" in refused(capsys, "coordinator", "start", north)
 
 
 def test_what_is_not_running_is_said_to_be(north: Path, site: Path, capsys: pytest.CaptureFixture[str]) -> None:
