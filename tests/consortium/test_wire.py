@@ -223,6 +223,19 @@ def test_a_site_that_was_killed_is_let_in_again(scene: Scene) -> None:
 # what status knows
 
 
+def lent(centre: Path, site: str) -> Line:
+    """The line to a site, as soon as nobody else has it."""
+    found: list[Line] = []
+
+    def reached() -> bool:
+        line = borrowed(door_of(centre), site)
+        found.extend([line] if isinstance(line, Line) else [])
+        return bool(found)
+
+    wait_until(reached)
+    return found[0]
+
+
 def test_a_site_that_is_not_heard_of_is_called_silent(scene: Scene) -> None:
     pid = scene.federation.processes["site-1"].pid
     everyone = [pid, *descendants(pid)]
@@ -245,7 +258,7 @@ def test_a_line_that_somebody_has_is_busy(scene: Scene) -> None:
             desk.send(head)
             return (desk.receive() or ({}, b""))[0]
 
-    line: Line = wait_until(lambda: borrowed(door, "site-1"))
+    line = lent(scene.centre, "site-1")
     with line:
         assert {"lent": False, "busy": True, "barred": ""} == asking({"want": "site-1"})
         asking({"doing": "wire/run round 2", "sites": ["site-1", "site-9"]})
@@ -349,7 +362,8 @@ def test_a_certificate_that_ends_while_sites_are_connected_is_told_on_both_sides
     wait_until(lambda: f"site-1: its certificate {since}; {remedy}" in scene.said("coordinator"))
     assert scene.status("site-1").startswith(f"certificate {since}")
     lines: list[Round] = []
-    scene.federation.submit(scene.study, tmp_path / "run", wait=1.0, progress=lines.append)
+    over = scene.federation.over(patience=1.0)
+    scene.federation.submit(scene.study, tmp_path / "run", over=over, wait=1.0, progress=lines.append)
     assert [["site-1"]] * 3 == [list(line.left_out) for line in lines]
     with changed(scene.centre) as members:
         members["site-1"] = before
@@ -380,7 +394,7 @@ def test_certificates_that_end_soon_are_told_once_a_day(
 
 @threat("revoked")
 def test_a_site_that_is_revoked_is_cut_off_and_told_on_both_sides(scene: Scene, tmp_path: Path) -> None:
-    line: Line = wait_until(lambda: borrowed(door_of(scene.centre), "site-2"))
+    line = lent(scene.centre, "site-2")
     with line:
         revoke(scene.centre, "site-2")
         line.socket.settimeout(60)

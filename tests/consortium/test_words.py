@@ -244,6 +244,12 @@ def test_a_label_without_a_meaning_in_the_study_is_left_to_the_hospital(
     assert "label (a value of 19 characters) is not in the study" in said
 
 
+def test_too_few_examples_are_told_before_the_run(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (site / "test.csv").write_text("text,label\nnote on aspirin,DRUG\nnote on fever,DISEASE\n", encoding="utf-8")
+    ended(2, "site", "check", site, "--study", site.parent / "study.toml", "--offline")
+    assert "BAD data: 2 test examples, and consent.least_examples = 5: no answer would leave" in capsys.readouterr().out
+
+
 # approvals as files
 
 
