@@ -26,6 +26,7 @@ from wardround.consortium.kits import init_site, new_consortium, reach
 from wardround.consortium.submit import submit
 from wardround.core.record import decode
 from wardround.core.weights import Weights
+from wardround.layers.bound import NOTED
 from wardround.methods.scaffold import ScaffoldUpdate
 from wardround.rounds import Line, run
 from wardround.study import Study, cells
@@ -117,13 +118,14 @@ class Scene:
 
 
 def outcome(out: Path) -> dict[str, Any]:
+    journal = [json.loads(line) for line in (out / "journal.jsonl").read_text().splitlines()]
+    for line in journal:
+        line.pop("seconds")
+        line["noted"].pop(NOTED, None)  # by which real sites are judged
     return {
         "model": (out / "model" / "weights.safetensors").read_bytes(),
         "state": max((out / "checkpoints").glob("round-*")).read_bytes(),
-        "journal": [
-            {key: value for key, value in json.loads(line).items() if key != "seconds"}
-            for line in (out / "journal.jsonl").read_text().splitlines()
-        ],
+        "journal": journal,
     }
 
 

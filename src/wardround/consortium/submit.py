@@ -81,7 +81,8 @@ class Consortium:
         door = door_of(self.folder)
         signing = read_signing_key(self.folder / "keys" / "ask.key")
         desk = Asker(signing, {name: member.seal for name, member in read_roster(self.folder).items()})
-        return Remote(door, desk, study_hash(study), run_id, deadline=self.deadline, patience=self.patience, **options)
+        options = {"deadline": self.deadline, "patience": self.patience, "title": study.name, **options}
+        return Remote(door, desk, study_hash(study), run_id, **options)
 
 
 def consortium_at(folder: Path) -> dict[str, Any]:

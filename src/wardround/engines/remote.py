@@ -44,7 +44,8 @@ AWAY = 1.0  # what a site gets that was away the last time
 PROBE = 5.0  # what a site gets to show that it lives, once it has missed a deadline
 SLACK = 2.0
 UNCERTAIN = ("died", "forged", "late", "lost")  # what the site did before, nobody knows
-ON_THE_WAY = ("absent", "busy", "died", "late", "lost", "unsigned")  # what can be said by whoever carries a letter
+ON_THE_WAY = ("absent", "busy", "died", "expired", "late", "lost", "revoked", "unsigned")
+"""What can be said by whoever carries a letter."""
 
 CODES: dict[str, tuple[Code, str]] = {
     "absent": ("lost", "it is not connected"),
@@ -52,6 +53,7 @@ CODES: dict[str, tuple[Code, str]] = {
     "changed": ("refused", "its data or label map have changed since it approved; there: wardround site approve"),
     "consent": ("refused", "its consent does not allow this"),
     "data": ("refused", "it has no usable data for this task; there: wardround site check"),
+    "expired": ("refused", "its certificate has expired; here: wardround consortium renew"),
     "died": ("lost", "its site process died twice over this message; out of memory?"),
     "disk": ("failed", "it has no room left on its disk, and sent nothing"),
     "failed": ("failed", "an error in the step; its own log says where"),
@@ -63,6 +65,7 @@ CODES: dict[str, tuple[Code, str]] = {
     "message": ("invalid", "the message that it received does not fit the study"),
     "result": ("invalid", "its result does not fit the study (NaN, shape or count), and it sent nothing"),
     "restart": ("refused", "it has answered this round with another state; there: wardround site approve --again"),
+    "revoked": ("refused", "its certificate was revoked"),
     "rounds": ("refused", "it has approved fewer rounds of this study; there: wardround site approve"),
     "settings": ("refused", "its site.toml is not in order; there: wardround site check"),
     "spent": ("refused", "its approval is spent; there: wardround site approve --again"),
@@ -90,14 +93,16 @@ class Remote:
         deadline: float = 3600.0,
         patience: float = PATIENCE,
         void: Path | None = None,
+        title: str = "",
     ) -> None:
         self.door, self.desk, self.manifest, self.ledger = door, desk, manifest, ledger
         self.deadline, self.patience = deadline, patience
         self.told = {"version": __version__, "study": study, "run": run}
         self.lines: dict[str, Line] = {}
         self.away: set[str] = set()
-        self.busy: set[str] = set()
-        """Sites whose line somebody else has."""
+        self.unlent: dict[str, str] = {}
+        """Why the switchboard does not lend the line to a site: `busy` with another run, `revoked`, `expired`."""
+        self.title, self.doing = title, ""
         self.hung: set[str] = set()
         """Sites that missed a deadline and have not answered since."""
         self.declared: dict[str, dict[str, int]] = {}
@@ -113,6 +118,7 @@ class Remote:
         encoded = {id(message): message.encode() for message in {id(m): m for m in messages.values()}.values()}
         head: dict[str, Any] = {"exchange": asdict(exchange), "ledger": self.ledger.head if self.ledger else ""}
         replies: queue.Queue[tuple[str, dict[str, Any], bytes]] = queue.Queue()
+        self._tell(f"{self.title}, round {exchange.round}", messages)
 
         def one(name: str, data: bytes) -> None:
             told = {**head, "void": self.void.get(name, [])}
@@ -132,6 +138,13 @@ class Remote:
             elif "fault" not in said and name in self.void:  # it has heard
                 self._note({site: told for site, told in self.void.items() if site != name})
             yield name, self._reply(step, name, said, data)
+
+    def _tell(self, doing: str, names: Iterable[str]) -> None:
+        """Let whoever asks for the consortium's status know what these sites are busy with, once a round."""
+        if self.title and doing != self.doing:
+            self.doing = doing
+            with suppress(OSError), dial(self.door, timeout=1.0) as desk:
+                desk.send({"doing": doing, "sites": list(names)})
 
     def _hangs(self, name: str) -> bool:
         """Whether a site that missed a deadline does not even answer a greeting: one more deadline would be lost."""
@@ -184,7 +197,7 @@ class Remote:
             line = self._line(name, min(until, end))
             if line is None:
                 self.away.add(name)
-                return {"fault": "lost" if broken else "busy" if name in self.busy else "absent"}, b""
+                return {"fault": "lost" if broken else self.unlent.get(name, "absent")}, b""
             left = end - time.monotonic()
             try:
                 line.socket.settimeout(max(left, 0.0) + SLACK)
@@ -215,12 +228,14 @@ class Remote:
         """The line to a site: the one at hand, or a new one as soon as there is one."""
         while name not in self.lines:
             with suppress(OSError):
-                line = borrowed(self.door, name)
-                (self.busy.add if line == "busy" else self.busy.discard)(name)
+                line = borrowed(self.door, name, self.title)
+                self.unlent.pop(name, None)
                 if isinstance(line, Line):
                     self.lines[name] = line
                     break
-            if time.monotonic() >= until:
+                if line in ON_THE_WAY:
+                    self.unlent[name] = line
+            if time.monotonic() >= until or self.unlent.get(name) in ("revoked", "expired"):
                 return None
             time.sleep(0.2)
         return self.lines[name]
@@ -260,12 +275,13 @@ def fault(said: Mapping[str, Any]) -> Fault:
     return Fault(code, words)
 
 
-def borrowed(door: Path, name: str) -> Line | Literal["busy"] | None:
-    """The pipe to a site, if the switchboard has it at hand; `busy` if it has lent it to another run."""
+def borrowed(door: Path, name: str, title: str = "") -> Line | str:
+    """The pipe to a site, for what is called so, if the switchboard has it at hand; if not, why, if that is known."""
     with dial(door, timeout=5.0) as desk:
-        desk.send({"want": name})
+        desk.send({"want": name, "for": title})
         said = desk.receive()
         if said is None or not said[0].get("lent"):
-            return "busy" if said and said[0].get("busy") else None
+            head = said[0] if said else {}
+            return "busy" if head.get("busy") else str(head.get("barred", ""))
         _, handles, _, _ = socket.recv_fds(desk.socket, 1, 1)
-    return Line(socket.socket(fileno=handles[0])) if handles else None
+    return Line(socket.socket(fileno=handles[0])) if handles else ""

@@ -37,7 +37,7 @@ from wardround.core.cohort import Cohort, Layer
 from wardround.core.record import Message, reveals_of
 from wardround.core.weights import Weights
 
-__all__ = ["ENOUGH", "FACTOR", "SIZES", "Bound", "oversized"]
+__all__ = ["ENOUGH", "FACTOR", "NOTED", "SIZES", "Bound", "oversized"]
 
 FACTOR = 5.0
 SIZES = 100
