@@ -247,6 +247,33 @@ def test_data_that_changed_since_they_were_approved_need_another_yes(tmp_path: P
     assert 1 == len(set(fingerprints))
 
 
+@pytest.mark.parametrize("public", [
+    {"fraction": 0.3},
+    {"corpus": {"format": "csv", "train": "train.csv"}},
+    {"corpus": {"format": "csv", "train": "public/../train.csv"}},
+    {"corpus": {"format": "csv", "train": "public/a.csv"}},
+])  # fmt: skip
+def test_public_examples_are_never_a_sites_own_notes(tmp_path: Path, public: dict[str, Any]) -> None:
+    """FedED's sites send predictions on public examples: a study that names their notes as such would get those."""
+    place = tmp_path / "site-0"
+    (place / "public").mkdir(parents=True)
+    rows = "text,label\n" + "".join(f"note {n} on aspirin,drug\nnote {n} on fever,illness\n" for n in range(15))
+    for name in ("train.csv", "test.csv", "public/a.csv"):
+        (place / name).write_text(rows)
+    tables = {
+        "name": "own", "rounds": 3, "method": {"name": "feded"}, "task": {"name": "classification", "buckets": 64},
+        "corpus": {"format": "csv", "train": "train.csv", "test": "test.csv", "labels": ["drug", "illness"]},
+        "public": public,
+    }  # fmt: skip
+    study = cells(tables, folder=place)[0].study
+    files = ('format = "csv"', 'train = "train.csv"', 'test = "test.csv"')
+    if "a.csv" in str(public):
+        site_folder(tmp_path, "site-0", study, data=files)
+        return
+    with pytest.raises(ValueError, match=r"public.fraction would make|public.corpus names a file outside"):
+        site_folder(tmp_path, "site-0", study, data=files)
+
+
 def rewrite(path: Path, text: str) -> None:
     path.write_text(text)
     os.utime(path, ns=(time.time_ns(), time.time_ns()))

@@ -98,6 +98,23 @@ class SiteSettings:
         pairs = [list(both) for head, tail in told.get("pairs", ()) for both in product(words(head), words(tail))]
         return {key: value for key, value in (("relations", relations), ("pairs", pairs)) if value}
 
+    def _public(self, study: Study) -> None:
+        """Refuse a study whose public examples, on which predictions leave, would be the hospital's own notes."""
+        if study.public is None:
+            return
+        if study.public.fraction is not None:
+            raise ValueError(
+                "public.fraction would make some of this site's notes public; a study names [public.corpus]"
+            )
+        allowed = (self.folder / "public").resolve()
+        for name in _strings(study.resolved["public"]["corpus"]):
+            path = (self.folder / name).resolve()
+            if name and path.exists() and not path.is_relative_to(allowed):
+                raise ValueError(
+                    f"public.corpus names a file outside {allowed}; what everybody may see lies there, "
+                    f'and the study says so: train = "public/…"'
+                )
+
     def examples(self, study: Study) -> tuple[Raw, Raw]:
         """The site's training and test examples as this study's task takes them."""
         if self.data.get("share"):
@@ -106,6 +123,7 @@ class SiteSettings:
                 known = ", ".join(sites.names[:10])
                 raise ValueError(f"data.share: the study's corpus has no site {self.name!r}; it has {known}")
             return sites.raw(self.name)
+        self._public(study)
         tables = {**study.resolved, "corpus": {**self._as_in(study), **self.data}}
         tables.pop("partition", None)
         where = str(self.folder / "site.toml")
@@ -119,6 +137,18 @@ class SiteSettings:
             reader = _Renamed(reader, self.labels)
         corpus = opened(reader)
         return pooled(Sites(corpus.names(), corpus.open)).raw("pooled")
+
+
+def _strings(value: Any) -> Iterator[str]:
+    """Every text in a table, however deep."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _strings(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _strings(item)
 
 
 class _Renamed:
