@@ -131,7 +131,7 @@ def approve_command(
     show_leaving(folder, told)
     ask([f"{found.mark} {found.what}: {found.said}" for found in findings if found.asks], yes=yes)
     before = read_approval(folder, study_hash(told))
-    if before and not again and (exchanges or restarts):
+    if before and not again and (exchanges is not None or restarts is not None):
         raise RunError(f"{told.name} was approved before; to add to what it may spend, say --again")
     mark = approve(folder, told, again=again, exchanges=exchanges, restarts=RESTARTS if restarts is None else restarts)
     tell_approved(folder, told, mark, before, again=again)

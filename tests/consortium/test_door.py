@@ -251,11 +251,16 @@ def test_data_that_changed_since_they_were_approved_need_another_yes(tmp_path: P
     {"fraction": 0.3},
     {"corpus": {"format": "csv", "train": "train.csv"}},
     {"corpus": {"format": "csv", "train": "public/../train.csv"}},
+    {"corpus": {"format": "csv", "train": "~/train.csv"}},
+    {"corpus": {"format": "csv", "train": "$HOME/train.csv"}},
     {"corpus": {"format": "csv", "train": "public/a.csv"}},
 ])  # fmt: skip
-def test_public_examples_are_never_a_sites_own_notes(tmp_path: Path, public: dict[str, Any]) -> None:
+def test_public_examples_are_never_a_sites_own_notes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, public: dict[str, Any]
+) -> None:
     """FedED's sites send predictions on public examples: a study that names their notes as such would get those."""
     place = tmp_path / "site-0"
+    monkeypatch.setenv("HOME", str(place))
     (place / "public").mkdir(parents=True)
     rows = "text,label\n" + "".join(f"note {n} on aspirin,drug\nnote {n} on fever,illness\n" for n in range(15))
     for name in ("train.csv", "test.csv", "public/a.csv"):

@@ -43,9 +43,9 @@ PATIENCE = 60.0  # what a new job needs, and a client that is started again
 AWAY = 1.0  # what a site gets that was away the last time
 PROBE = 5.0  # what a site gets to show that it lives, once it has missed a deadline
 SLACK = 2.0
-UNCERTAIN = ("died", "forged", "late", "lost")  # what the site did before, nobody knows
-ON_THE_WAY = ("absent", "busy", "died", "expired", "late", "lost", "revoked", "unsigned")
-"""What can be said by whoever carries a letter."""
+UNCERTAIN = ("died", "forged", "late", "lost", "unsigned")  # what the site did before, nobody knows
+ON_THE_WAY = ("died", "late", "lost", "unsigned")  # what can be said by whoever carries a letter
+UNLENT = ("busy", "expired", "revoked")  # why our own switchboard has no line to lend
 
 CODES: dict[str, tuple[Code, str]] = {
     "absent": ("lost", "it is not connected"),
@@ -233,7 +233,7 @@ class Remote:
                 if isinstance(line, Line):
                     self.lines[name] = line
                     break
-                if line in ON_THE_WAY:
+                if line in UNLENT:
                     self.unlent[name] = line
             if time.monotonic() >= until or self.unlent.get(name) in ("revoked", "expired"):
                 return None

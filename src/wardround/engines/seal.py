@@ -34,7 +34,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 __all__ = [
     "Answerer", "Ask", "Asker", "Letter", "SealError", "make_sealing_key", "make_signing_key", "read_sealing_key",
-    "read_signing_key", "verify_statement",
+    "read_signing_key", "verify_statement", "write_private",
 ]  # fmt: skip
 
 FORM = "wardround letter 1"
@@ -80,10 +80,15 @@ def read_sealing_key(path: Path) -> X25519PrivateKey:
 
 def _written(path: Path, key: Ed25519PrivateKey | X25519PrivateKey) -> str:
     pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    write_private(path, pem)
+    return key.public_key().public_bytes_raw().hex()
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """A new file that nobody else could read at any moment."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(pem)
-    return key.public_key().public_bytes_raw().hex()
+        file.write(data)
 
 
 # letters
