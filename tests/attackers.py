@@ -93,10 +93,7 @@ def attack(plan: Plan, asks: Sequence[Answer], user: str = "") -> Loot:
 
 
 def neighbour(federation: Federation, name: str, victim: str, *, inside: bool) -> Plan:
-    """A hospital that turns against another, with the token of its own NVFlare client.
-
-    Through that client's line (`inside`), or by a line of its own with its own certificate.
-    """
+    """A hospital that turns against another: through its own NVFlare client's line, or by a second one of its own."""
     pid = federation.pid(name, "client.worker_process")
     pairs = (part.partition(b"=") for part in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"))
     own = {key.decode(): value.decode() for key, _, value in pairs}
