@@ -154,6 +154,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 @threat("another hospital")
 @pytest.mark.parametrize("inside", [True, False])
 def test_another_hospital_asks(scene: Scene, inside: bool) -> None:
+    scene.whole(("site-0", "site-1"), TABLES)
     plan = neighbour(scene.federation, "site-0", victim="site-1", inside=inside)
     asks = forged_asks(scene.federation, "site-1", scene.approved("site-1"), Global(scene.weights), scene.run())
     loot = attack(plan, asks)
@@ -169,6 +170,7 @@ def test_another_hospital_asks(scene: Scene, inside: bool) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can pose as another user")
 @threat("local user")
 def test_a_local_user_asks(scene: Scene) -> None:
+    scene.whole(("site-1",), TABLES)  # its job is up, or there would be nobody to ask
     plan = local_user(scene.federation, "site-1")
     asks = forged_asks(scene.federation, "site-1", scene.approved("site-1"), Global(scene.weights), scene.run())
     loot = attack(plan, asks, user="nobody")
