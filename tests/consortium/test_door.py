@@ -15,6 +15,7 @@ from wardround import __version__
 from wardround.build import build_apart
 from wardround.consortium.approving import approve
 from wardround.consortium.deployed import study_hash
+from wardround.consortium.house_ledger import proven
 from wardround.consortium.site_process import SiteProcess
 from wardround.consortium.submit import submit
 from wardround.core.cohort import EVALUATION
@@ -22,7 +23,7 @@ from wardround.core.method import Exam, Global
 from wardround.core.record import Message
 from wardround.core.weights import Weights
 from wardround.engines.seal import verify_statement
-from wardround.layers.ledger import lines, verify
+from wardround.layers.ledger import LedgerError, lines, verify
 from wardround.methods import METHODS
 from wardround.methods.fedner import Turn
 from wardround.methods.lazy_mil import Chosen
@@ -125,6 +126,9 @@ def test_what_the_coordinator_signed_stays_in_the_ledger(tmp_path: Path) -> None
     (line,) = [line for line in lines(path) if "signed" in line]
     verify_statement(line["signed"], site.seal.ask_key)
     assert line["signed"]["digest"] == line["received"]["digest"]
+    assert 1 == proven(path, site.seal.ask_key)
+    with pytest.raises(LedgerError, match="the coordinator did not sign this message"):
+        proven(path, "00" * 32)
     assert [site.runs[next(iter(site.runs))].ready.data] == [line["data"] for line in lines(path) if "data" in line]
 
 
