@@ -28,6 +28,8 @@ from wardround.study import Study, StudyError
 
 __all__ = ["Built", "bound", "build", "build_apart", "build_at_site", "drawn", "prefix", "taking_part"]
 
+JUDGED = 3
+
 
 @dataclass
 class Built:
@@ -70,6 +72,7 @@ def build(study: Study, out: Path) -> Built:
         sites = prepared(pooled(raw) if study.method.pooled else raw, task, private, public=study.method.public)
         _ = sites.public  # read now, since its labels may not be the corpus's
         sites.task(sites.names[0])  # likewise, since a tag set of its own may not fit the study
+        _judged(task, raw)
     except ValueError as error:
         raise StudyError(study.name, [str(error)]) from None
     problems = [*_fitting(study, task), *_enough(study, len(sites.names)), *_measurable(study, task)]
@@ -102,7 +105,18 @@ def build_at_site(study: Study, memory: Path, names: Sequence[str], raw: tuple[R
     """What one real site has: its own examples, under its name (or under several, to rehearse)."""
     task = bound(study)
     sites = thinned(Sites(names, lambda _: raw, public=_public(study)), study.sites.share, study.seed)
+    try:
+        _judged(task, sites)
+    except ValueError as error:
+        raise StudyError(study.name, [str(error)]) from None
     return _assembled(study, task, _ready(study, task, sites), sites, memory)
+
+
+def _judged(task: Task, sites: Sites) -> None:
+    """Have a task that can tell (`refuse`) look at the texts of a few sites before a model learns nothing from them."""
+    if hasattr(task, "refuse"):
+        for name in sites.names[:JUDGED]:
+            task.refuse(sites.raw(name)[0])
 
 
 def _public(study: Study) -> Callable[[], Raw] | None:

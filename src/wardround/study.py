@@ -38,6 +38,7 @@ from pydantic import AfterValidator, Field
 from wardround.core.method import Method
 from wardround.corpora.public import Public
 from wardround.corpora.views import misfit
+from wardround.defaults import left_open
 from wardround.grid import combinations, label_of, parsed, put
 from wardround.settings import OWN, SECTIONS, StudyError, Table, checked, imported, named
 from wardround.trusted import Trusted
@@ -227,6 +228,7 @@ def _study(
 
     built: dict[str, Any] = {}
     plain: dict[str, dict[str, Any]] = {}
+    registers: dict[str, Mapping[str, Any]] = {}
     for section, registry in SECTIONS.items():
         settings = _table(tables, section)
         if settings is None:
@@ -234,8 +236,15 @@ def _study(
         kind = str(settings.get("name"))
         own = imported(section, kind, folder, problems, trusted) if section in OWN and ":" in kind else {}
         if own is not None:
+            registers[section] = own or registry
             built[section], plain[section] = named(
-                section, own or registry, settings, problems, seed=seed, folder=str(folder or "")
+                section, registers[section], settings, problems, seed=seed, folder=str(folder or "")
+            )
+    if not problems:
+        for section, more in left_open(built, tables, look=trusted is None).items():
+            settings = {**more, **(_table(tables, section) or {})}
+            built[section], plain[section] = named(
+                section, registers[section], settings, problems, seed=seed, folder=str(folder or "")
             )
     problems += _misfits(built, plain)
     if outline and outline.public and len(outline.public.model_fields_set) != 1:
