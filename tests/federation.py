@@ -77,7 +77,8 @@ class Federation:
         kits = new_consortium(relative, "tests", self.names, "127.0.0.1", free_port())
         for name, kit in zip(self.names, kits, strict=True):
             init_site(kit, self.site(name))
-            told = f'name = "{name}"\n[data]\nshare = true\n[consent]\nsmallest_count = 0\nleast_examples = 0\n{modules_table(modules)}'
+            told = f'name = "{name}"\n[data]\nshare = true\n[consent]\nsmallest_count = 0\nleast_examples = 0\n'
+            told += modules_table(modules)
             (self.site(name) / "site.toml").write_text(told, encoding="utf-8")
             for module in modules:
                 shutil.copy(module, self.site(name))

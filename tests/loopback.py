@@ -18,6 +18,7 @@ from typing import Any, Self
 from wardround.consortium.approving import approve
 from wardround.consortium.site_process import SiteProcess
 from wardround.consortium.submit import Consortium
+from wardround.consortium.trust import modules_table
 from wardround.engines.frames import Line, door_of, listen, shut
 from wardround.engines.seal import Ask, Asker, make_sealing_key, make_signing_key, read_sealing_key, read_signing_key
 from wardround.study import Study
@@ -31,7 +32,13 @@ Twist = Callable[[str, dict[str, Any], Answer], Answer | None]
 
 
 def site_folder(
-    folder: Path, name: str, study: Study, *more: str, data: Sequence[str] = ("share = true",), **budget: int
+    folder: Path,
+    name: str,
+    study: Study,
+    *more: str,
+    data: Sequence[str] = ("share = true",),
+    modules: Sequence[Path] = (),
+    **budget: int,
 ) -> Path:
     """A site's folder with keys, its share of the study's corpus, or data of its own, and the study approved."""
     place = folder / name
@@ -41,7 +48,9 @@ def site_folder(
         told = {"site": name, "sites": ["site-0", "site-1", "site-2"], "ask_key": _ask_key(folder)}
         (place / "kit" / "site.json").write_text(json.dumps(told), encoding="utf-8")
     lines = [f'name = "{name}"', "[data]", *data, *(more or OPEN)]
-    (place / "site.toml").write_text("\n".join(lines), encoding="utf-8")
+    for module in modules:
+        (place / module.name).write_bytes(module.read_bytes())
+    (place / "site.toml").write_text("\n".join([*lines, modules_table(modules)]), encoding="utf-8")
     approve(place, study, **budget)  # type: ignore[arg-type]  # numbers, and no switch
     return place
 
@@ -94,12 +103,13 @@ class Exchange:
         names: Sequence[str],
         data: Sequence[str] = ("share = true",),
         consent: Sequence[str] = OPEN,
+        modules: Sequence[Path] = (),
         **budget: int,
     ) -> None:
         self.twist: Twist = lambda _name, _head, answer: answer
         self.sites = {
             name: Twisted(
-                site_folder(folder, name, study, *consent, data=data, **budget),
+                site_folder(folder, name, study, *consent, data=data, modules=modules, **budget),
                 lambda head, answer, name=name: self.twist(name, head, answer),  # type: ignore[misc]
             )
             for name in names

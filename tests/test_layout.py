@@ -39,6 +39,8 @@ HOMES = {
     "lxml": ["corpora/bioc_xml.py"],
     "numpy": ["*"],
     "torch": ["*"],
+    "cryptography": ["engines/certificates.py", "engines/seal.py"],
+    "grpc": ["engines/gate.py"],  # what NVFlare connects with
     "nvflare": ["engines/flare.py"],
     "pydantic": ["inference/about.py", "settings.py", "study.py"],
     "rich": ["cli*.py", "progress.py"],

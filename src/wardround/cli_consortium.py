@@ -15,10 +15,8 @@ wardround consortium rehearse STUDY.toml                           all of it on 
 
 import os
 import shlex
-import socket
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any
@@ -187,29 +185,34 @@ def rehearse_command(
 
 
 @coordinator.command("start")
-def start_command(folder: Folder) -> None:
+def start_command(
+    folder: Folder,
+    listen: Annotated[
+        str,
+        typer.Option(help="Which of this machine's addresses to listen on, if the consortium's is another's.",
+                     metavar="ADDRESS"),
+    ] = "",
+) -> None:  # fmt: skip
     """Let sites join, and stay."""
+    from wardround.consortium.switchboard import ListenError, servers_at  # noqa: PLC0415 -- beside its extra
+
     kits = _needs_flare()
     from wardround.consortium.admission import soon_over  # noqa: PLC0415 -- slow
 
     told = _told(folder)
     startup = folder / "server" / "startup"
     problems = [*kits.key_problems(startup / "server.key"), *kits.certificate_problems(startup, "server")]
-    problems += _port_problems(int(told["port"]))
+    try:
+        for server in servers_at(str(told["host"]), int(told["port"]), listen):
+            server.close()
+    except ListenError as error:
+        problems.append(str(error))
     if problems:
         raise RunError("\n".join(problems))
     for warning in soon_over(folder):
         errors.print(warning)
-    os.execv(sys.executable, [sys.executable, "-P", "-m", "wardround.consortium.switchboard", str(folder)])  # noqa: S606
-
-
-def _port_problems(port: int) -> Iterator[str]:
-    with socket.socket() as trial:
-        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            trial.bind(("0.0.0.0", port))  # noqa: S104 -- as NVFlare's server will
-        except OSError as error:
-            yield f"port {port} cannot be used ({error.strerror}); is a coordinator running already? see: ss -ltnp"
+    order = [sys.executable, "-P", "-m", "wardround.consortium.switchboard", str(folder)]
+    os.execv(sys.executable, [*order, *([listen] if listen else [])])  # noqa: S606
 
 
 @submit_commands.command("submit")
@@ -257,8 +260,7 @@ def status_command(folder: Folder) -> None:
     said = asked(folder, "status")
     table = Table("site", "state", box=None)
     for name, state in said["sites"].items():
-        words = "ready" if state["line"] else "connected, being linked" if state["connected"] else "not connected"
-        table.add_row(name, words)
+        table.add_row(name, state["words"])
     console.print(f"consortium {said['name']} at {said['address']}")
     console.print(table)
 

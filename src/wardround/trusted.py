@@ -15,6 +15,7 @@ import hashlib
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -37,7 +38,7 @@ def module_hash(data: bytes) -> str:
 
 def module_problems(modules: Mapping[str, Any]) -> Iterator[str]:
     """Why a `[modules]` table cannot be used."""
-    taken = {*sys.stdlib_module_names, "wardround", *packages_distributions()} if modules else set()
+    taken = _taken() if modules else frozenset[str]()
     for name, value in modules.items():
         if not name.isidentifier():
             yield f"modules.{name}: should be the name of a file beside site.toml, without .py: letters, digits and _"
@@ -45,6 +46,11 @@ def module_problems(modules: Mapping[str, Any]) -> Iterator[str]:
             yield f"modules.{name}: there is an installed module of this name; rename yours"
         if not (isinstance(value, str) and len(value) == 64 and not set(value) - set("0123456789abcdef")):
             yield f"modules.{name}: should be the file's SHA-256; wardround site trust-module writes it"
+
+
+@cache  # a second of reading what is installed
+def _taken() -> frozenset[str]:
+    return frozenset({*sys.stdlib_module_names, "wardround", *packages_distributions()})
 
 
 class _Untrusted(ImportError):

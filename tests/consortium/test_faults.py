@@ -312,7 +312,10 @@ def test_a_site_that_lies_is_left_out_and_nothing_that_it_sent_counts(scene: Sce
     assert [[], *[["site-1"]] * len(LIES)] == [list(line.left_out) for line in lines]
     said = [line.left_out.get("site-1", "") for line in lines]
     assert FOUND == [told[: len(found)] for told, found in zip(said, FOUND, strict=True)]
-    with Exchange(tmp_path / "x", study, SITES) as exchange:  # the same, but for a site that is not there
+    module = scene.beside / "shaky.py"
+    with Exchange(
+        tmp_path / "x", study, SITES, modules=[module]
+    ) as exchange:  # the same, but for a site that is not there
 
         def failing(name: str, head: dict[str, Any], answer: Answer) -> Answer:
             told = head.get("exchange") or {}

@@ -20,10 +20,9 @@ import contextlib
 import hashlib
 import json
 import signal
-import socket
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -46,9 +45,9 @@ from wardround.core.method import Step
 from wardround.core.record import DecodeError, Message, decode
 from wardround.core.serve import step_of
 from wardround.core.site import Exchange
-from wardround.engines.frames import Line, door_of, listen
+from wardround.engines.frames import Line, calls, door_of
 from wardround.engines.host import Host, describe
-from wardround.engines.processes import end_with_parent
+from wardround.engines.processes import end_with_parent, tell
 from wardround.engines.seal import Answerer, Ask, SealError, read_sealing_key
 from wardround.layers.least import LeastExamples, TooFew
 from wardround.layers.small_counts import SmallCounts
@@ -320,7 +319,8 @@ class SiteProcess:
     # what stays here
 
     def _log(self, text: str) -> None:
-        """A line in the site's own log: codes and places in the source, no text of a note."""
+        """A line in the site's own log and on its console: codes and places in the source, no text of a note."""
+        tell(text)
         with contextlib.suppress(OSError), (self.folder / "log.txt").open("a", encoding="utf-8") as file:
             file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
 
@@ -342,11 +342,10 @@ def _stamp(folder: Path, settings: SiteSettings) -> tuple[tuple[str, int, int], 
     return ()
 
 
-def serve(server: socket.socket, process: SiteProcess) -> None:
+def serve(lines: Iterable[Line], process: SiteProcess) -> None:
     """Answer whoever knocks, one after the other."""
-    while True:
-        end, _ = server.accept()
-        with contextlib.suppress(OSError), Line(end) as line:
+    for line in lines:
+        with contextlib.suppress(OSError), line:
             line.socket.settimeout(600.0)  # a frame that takes longer on the same machine will never end
             frame = line.receive()
             if frame is not None:
@@ -360,7 +359,7 @@ def main() -> None:
     folder = Path(sys.argv[1]).resolve()
     process = SiteProcess(folder)
     torch.set_num_threads(process.settings.workers)
-    serve(listen(door_of(folder)), process)
+    serve(calls(door_of(folder)), process)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from typing import Any
 from wardround.core.files import write
 from wardround.engines.certificates import ROOT_DAYS, Authority, pem_of, read_certificate, write_private
 
-__all__ = ["ADMIN", "Desk", "make_kits", "place_stores", "renew_coordinator", "write_site"]
+__all__ = ["ADMIN", "Desk", "make_kits", "place_server", "place_stores", "renew_coordinator", "write_site"]
 
 ADMIN = "coordinator@wardround.local"
 ALLOWED = ["wardround.engines.flare.Door", "wardround.engines.flare.Pipe"]
@@ -236,3 +236,15 @@ def _server_app(site: str) -> dict[str, Any]:
 def _client_app() -> dict[str, Any]:
     door = {"tasks": ["*"], "executor": {"path": "wardround.engines.flare.Door", "args": {}}}
     return {"format_version": 2, "executors": [door], "components": []}
+
+
+def place_server(folder: Path, port: int) -> None:
+    """Have NVFlare's server listen on this port of this machine alone, where the coordinator's own session finds it."""
+    server, admin = folder / "server" / "startup" / "fed_server.json", folder / "admin" / "startup" / "fed_admin.json"
+    config = json.loads(server.read_text(encoding="utf-8"))
+    config["servers"][0]["service"]["target"] = f"127.0.0.1:{port}"
+    config["servers"][0]["admin_port"] = port
+    write(server, _json(config))
+    config = json.loads(admin.read_text(encoding="utf-8"))
+    config["admin"] |= {"host": "127.0.0.1", "port": port}
+    write(admin, _json(config))
