@@ -8,6 +8,7 @@ cohort = built.cohort(round_, drawn(study, built.sites.names, round_), engine)
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import cast
 
@@ -24,6 +25,7 @@ from wardround.corpora.federation import Prepared, Raw, Sites, federate, opened,
 from wardround.corpora.reading import nearest
 from wardround.corpora.texts import AsCorpus, Elsewhere
 from wardround.engines.host import Host
+from wardround.references import NEEDED
 from wardround.study import Study, StudyError
 
 __all__ = ["Built", "bound", "build", "build_apart", "build_at_site", "drawn", "prefix", "taking_part"]
@@ -196,6 +198,11 @@ def _fitting(study: Study, task: Task) -> Iterator[str]:
         yield f"method {named['method']!r} needs public examples; add [public] with fraction = 0.2, or [public.corpus]"
     if study.method.classifier and isinstance(task, ClassTask) and belongs(task.classifier, study.sites.private):
         yield f"method {named['method']!r} shares the classifier, and sites.private has it; take it out"
+    for name in study.references or ():
+        if not hasattr(task, "constant" if name == "majority" else "plain"):
+            yield f"references has {name!r}, which task {named['task']!r} has no such thing for; leave it out"
+        elif name == "tfidf" and find_spec(NEEDED) is None:
+            yield 'references: "tfidf" needs scikit-learn; pip install "wardround[baselines]", or leave it out'
     if study.method.classifier and not isinstance(task, ClassTask):
         yield (
             f"method {named['method']!r} looks into the linear classifier at the end of a model for one label per "

@@ -23,7 +23,8 @@ LOOKED_AT = 100
 def left_open(built: Mapping[str, Any], tables: Mapping[str, Any], *, look: bool = True) -> dict[str, dict[str, Any]]:
     """By section, what to add to the settings that the study's tables give."""
     found: dict[str, dict[str, Any]] = {}
-    task, given = built.get("task"), tables.get("method", {})
+    task: Any = built.get("task")
+    given = tables.get("method", {})
     if hasattr(task, "suited"):
         told = language_of(built.get("corpus"), look=look and task.tokens is None and not task.terms)
         found["task"] = {key: value for key, value in task.suited(told).items() if getattr(task, key) is None}

@@ -18,6 +18,7 @@ your own as `module:Class`; their other keys are the fields of that entry's data
 study is checked whole: all its errors come at once, unknown keys with the nearest valid one. `[grid]` lists values
 for dotted keys (or whole tables); every combination is one run, a *cell*; `seeds` is one more such list.
 `[public]` has a `fraction` of the training examples or a `[public.corpus]` that everybody may see (FedED needs one).
+`references` names what the model should beat besides (`majority`, `tfidf`; see `wardround.references`).
 `[expected]` is for the reader: published numbers, which the report shows beside measured ones.
 """
 
@@ -46,7 +47,9 @@ from wardround.trusted import Trusted
 __all__ = ["Cell", "Study", "StudyError", "load_study"]
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-BESIDES = frozenset({"name", "description", "rounds", "expected"})  # what decides nothing of how a round goes
+BESIDES = frozenset(
+    {"name", "description", "rounds", "expected", "references"}
+)  # what decides nothing of how a round goes
 
 
 class Sites(Table):
@@ -111,6 +114,8 @@ class _Outline(Table):
     sites: Sites = Sites()
     evaluation: Evaluation = Evaluation()
     stop: Stop | None = None
+    references: tuple[Literal["majority", "tfidf"], ...] | None = None
+    """What the model is measured against besides; if not given, what costs next to nothing."""
     grid: dict[str, Any] = Field(default_factory=dict)
     expected: dict[str, Any] = Field(default_factory=dict)
 
@@ -131,6 +136,7 @@ class Study:
     evaluation: Evaluation
     stop: Stop | None
     public: Public | None
+    references: tuple[str, ...] | None
     resolved: Mapping[str, Any]
     """The same as plain tables with every default filled in."""
 
@@ -259,7 +265,8 @@ def _study(
     public = Public(o.public.fraction, built.get("public.corpus")) if o.public else None
     return Study(
         o.name, o.description, o.rounds, o.seed, built["method"], built["task"], built["corpus"],
-        built.get("partition"), o.sites, o.evaluation, o.stop, public, resolved | plain | shown,
+        built.get("partition"), o.sites, o.evaluation, o.stop, public, o.references,
+        resolved | plain | shown,
     )  # fmt: skip
 
 

@@ -32,6 +32,7 @@ from wardround.corpora.segment import Cache, Characters, Grams, Hashed, Jieba, L
 from wardround.corpora.texts import Texts, found_path
 from wardround.corpora.vectors import WordVectors, read_vectors
 from wardround.metrics.classes import class_counts, class_layout, class_metrics
+from wardround.metrics.constant import class_constant, label_constant
 from wardround.metrics.labels import label_counts, label_layout, label_metrics
 from wardround.models.linear import Bag, Logistic
 from wardround.models.recurrent import LSTMClassifier
@@ -294,7 +295,7 @@ class ClassificationTask:
         texts = cast("TextBatch", batch)
         scores, weights = model(texts.inputs), texts.weights
         if weights is None:
-            return self._loss(scores, texts.labels)
+            return self.loss_of(scores, texts.labels)
         if self.settings.several:  # summed over labels: a rate then means the same however many there are
             each = functional.binary_cross_entropy_with_logits(
                 scores, texts.labels, pos_weight=weights, reduction="none"
@@ -302,7 +303,8 @@ class ClassificationTask:
             return each.sum(1).mean()
         return (functional.cross_entropy(scores, texts.labels, reduction="none") * weights[texts.labels]).mean()
 
-    def _loss(self, scores: Tensor, labels: Tensor) -> Tensor:
+    def loss_of(self, scores: Tensor, labels: Tensor) -> Tensor:
+        """The mean loss of these scores, every class counting the same."""
         if self.settings.several:
             return functional.binary_cross_entropy_with_logits(scores, labels)
         return functional.cross_entropy(scores, labels)
@@ -315,7 +317,7 @@ class ClassificationTask:
         for batch in self.batches(examples, EVALUATED_AT_ONCE, None):
             texts = cast("TextBatch", batch)
             scores = model(texts.inputs)  # (B, labels)
-            counts = counted(scores, texts.labels, self._loss(scores, texts.labels) * len(texts))
+            counts = counted(scores, texts.labels, self.loss_of(scores, texts.labels) * len(texts))
             total = {name: total[name] + counts[name] for name in total}
         return total
 
@@ -326,6 +328,14 @@ class ClassificationTask:
     def metrics(self, counts: Mapping[str, Tensor]) -> dict[str, float]:
         """Accuracy or micro-F1, macro-F1 and loss."""
         return label_metrics(counts) if self.settings.several else class_metrics(counts)
+
+    def constant(self, counts: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """What the best constant answer would have counted."""
+        return label_constant(counts) if self.settings.several else class_constant(counts)
+
+    def plain(self, texts: Texts) -> tuple[list[str], Tensor]:
+        """Texts and labels, as a model that is not ours takes them."""
+        return [document.text for document in texts.documents], self._labels(texts)
 
     def sizes(self) -> dict[str, int]:
         """How many labels there are."""
