@@ -84,7 +84,8 @@ def test_a_run_that_does_not_beat_the_commonest_class_says_so(
 
 
 def test_references_can_be_turned_off_and_decide_nothing_of_a_run(tmp_path: Path) -> None:
-    without, default = (cells(tables(tmp_path, **more))[0].study for more in ({"references": []}, {}))
+    without = cells(tables(tmp_path, references=[]))[0].study
+    default = cells(tables(tmp_path))[0].study
     assert without.fingerprint == default.fingerprint
     run(without, tmp_path / "run")
     assert {} == read_references(tmp_path / "run")

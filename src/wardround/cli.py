@@ -45,12 +45,12 @@ from wardround.core.cohort import BelowQuorum
 from wardround.engines.inline import SiteFailed
 from wardround.inference.about import ModelError
 from wardround.methods import METHODS
+from wardround.metrics.signs import REMEDY, collapsed
 from wardround.progress import Grid, Single
 from wardround.protocol import rehearsed, toy
 from wardround.references import missed, read_references
 from wardround.reports.read import ReportError
 from wardround.rounds import CHECKPOINT_SECONDS, NO_ROOM, Result, RunError, run
-from wardround.signs import REMEDY, collapsed
 from wardround.study import Study, StudyError, load_study
 from wardround.sweep import CellState, summary, sweep
 from wardround.wire import HEADER, SEEN, rows

@@ -25,17 +25,14 @@ from wardround.core.files import cache_folder, write
 from wardround.corpora.federation import Raw, Sites, pooled
 from wardround.corpora.language import UNSPACED, mostly
 from wardround.metrics.classes import class_counts
+from wardround.metrics.constant import ABOUT, constant_figures
 from wardround.metrics.labels import label_counts
 
-__all__ = ["ABOUT", "NEEDED", "REFERENCES", "majority", "missed", "read_references", "tfidf", "write_references"]
+__all__ = ["NEEDED", "REFERENCES", "majority", "missed", "read_references", "tfidf", "write_references"]
 
 FILE = "references.json"
 NEEDED = "sklearn"
 REFERENCES = ("majority", "tfidf")
-ABOUT = {
-    "majority": "always the commonest class",
-    "tfidf": "TF-IDF and logistic regression on all texts in one place",
-}
 CHEAP = 5_000  # training texts up to which nobody notices the fit
 LOOKED_AT = 200
 SMALLEST = 1e-9  # probability, for a loss that is finite
@@ -45,9 +42,7 @@ Figures = dict[str, float]
 
 def majority(task: Any, numbers: Mapping[str, Tensor]) -> Figures:
     """The figures of the best constant answer on the examples that these counts are of; none if the task has none."""
-    if not hasattr(task, "constant"):
-        return {}
-    return _figures(task.metrics(task.constant(numbers)))
+    return _figures(constant_figures(task, numbers))
 
 
 def tfidf(task: Any, sites: Sites, mark: str | None, wanted: tuple[str, ...] | None) -> Figures:

@@ -44,6 +44,7 @@ from wardround.engines.inline import Pool, Serial
 from wardround.engines.remote import Remote
 from wardround.inference.folder import write_model
 from wardround.layers.ledger import Ledger
+from wardround.metrics.signs import signs
 from wardround.references import REFERENCES, majority, tfidf, write_references
 from wardround.run_folder import (
     NO_ROOM,
@@ -56,7 +57,6 @@ from wardround.run_folder import (
     make_folder,
     refuse_other,
 )
-from wardround.signs import signs
 from wardround.study import Study
 from wardround.wire import rows
 
@@ -84,7 +84,7 @@ class Line:
     seconds: float = 0.0
     noted: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
     signs: list[str] = field(default_factory=list)
-    """Of what looks wrong with the model (see `wardround.signs`)."""
+    """Of what looks wrong with the model (see `wardround.metrics.signs`)."""
 
 
 Progress = Callable[[Line], None]
@@ -200,7 +200,7 @@ class _Loop:
         if checkpoint is None:
             raw, count = self.built.raw, len(names)
             nothing = {"count": count, "sites": {}, "fingerprint": None, "problems": []}
-            data = describe(raw, self.built.task) if raw else nothing
+            data: dict[str, Any] = describe(raw, self.built.task) if raw else nothing
             write_json(self.out / "data.json", data)
             if raw:
                 figures = tfidf(self.built.task, raw, data["fingerprint"], self.study.references)

@@ -6,11 +6,23 @@ other constant has a lower loss.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
 
-__all__ = ["class_constant", "label_constant"]
+__all__ = ["ABOUT", "class_constant", "constant_figures", "label_constant"]
+
+ABOUT = {
+    "majority": "always the commonest class",
+    "tfidf": "TF-IDF and logistic regression on all texts in one place",
+}
+"""What any model should beat, in words."""
+
+
+def constant_figures(task: Any, counts: Mapping[str, Tensor]) -> dict[str, float]:
+    """The figures of a task's constant answer (`constant`); none if the task has no such thing."""
+    return dict(task.metrics(task.constant(counts))) if hasattr(task, "constant") else {}
 
 
 def class_constant(counts: Mapping[str, Tensor]) -> dict[str, Tensor]:

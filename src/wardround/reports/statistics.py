@@ -21,8 +21,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import stats
 
+from wardround.metrics.signs import collapsed
 from wardround.reports.read import RunRecord
-from wardround.signs import collapsed
 
 __all__ = [
     "Group", "Pair", "Panel", "Point", "Reached", "SiteResults", "Spread", "better", "curve", "grouped", "holm",

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from wardround.references import ABOUT
+from wardround.metrics.constant import ABOUT
 from wardround.reports.compared import Report
 from wardround.reports.html import Html, figure, join, p_value, plural, plus_minus, signed, table, tag
 from wardround.reports.read import RunRecord

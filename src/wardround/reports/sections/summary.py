@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from wardround.references import ABOUT
+from wardround.metrics.constant import ABOUT
+from wardround.metrics.signs import REMEDY
 from wardround.reports.compared import Report
 from wardround.reports.html import Html, bytes_of, describe_p, figure, join, plural, plus_minus, tag
 from wardround.reports.read import WireRow
 from wardround.reports.statistics import LEVEL, Group, Pair, Panel, better, lower_is_better, split_of
 from wardround.reports.words import SEEN, SPLIT_WORDS, named, per_round
-from wardround.signs import REMEDY
 
 __all__ = ["summary"]
 

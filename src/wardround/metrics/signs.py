@@ -15,7 +15,7 @@ from typing import Any
 
 from torch import Tensor
 
-from wardround.references import majority
+from wardround.metrics.constant import constant_figures
 
 __all__ = ["COLLAPSED", "REMEDY", "collapsed", "signs"]
 
@@ -40,7 +40,7 @@ def signs(task: Any, numbers: Mapping[str, Tensor], before: Sequence[float] = ()
     if not math.isfinite(loss):
         return [NOT_FINITE]
     found = [ONE_CLASS] if _one_class(numbers) else []
-    if (constant := majority(task, numbers)) and loss > constant["loss"]:
+    if (constant := constant_figures(task, numbers)) and loss > constant["loss"]:
         first = next(iter(figures))
         found.append(WORSE if figures[first] <= constant.get(first, -math.inf) else ABOVE)
     losses = [*before[-RISES:], loss]

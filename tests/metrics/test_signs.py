@@ -11,10 +11,10 @@ from torch import Tensor
 from wardround.cli import main
 from wardround.metrics.classes import class_counts
 from wardround.metrics.labels import label_counts
+from wardround.metrics.signs import ABOVE, NOT_FINITE, ONE_CLASS, RISING, WORSE, collapsed, signs
 from wardround.reports.read import read_runs
 from wardround.reports.statistics import grouped
 from wardround.rounds import Line, run
-from wardround.signs import ABOVE, NOT_FINITE, ONE_CLASS, RISING, WORSE, collapsed, signs
 from wardround.study import cells
 from wardround.tasks.classification import Classification, ClassificationTask
 
