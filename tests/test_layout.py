@@ -24,7 +24,8 @@ ALLOWED = {
     "tasks": {"core", "models", "corpora", "metrics"},
     "engines": {"core", "layers"},
     "consortium": {
-        "core", "corpora", "engines", "layers", "build", "rounds", "run_folder", "study", "protocol", "wire",
+        "core", "corpora", "engines", "layers", "build", "rounds", "run_folder", "study", "trusted", "protocol",
+        "wire",
     },
     "reports": {"core", "metrics"},
     "exports": {"core", "corpora", "inference", "models", "tasks"},

@@ -44,20 +44,28 @@ def tell_approved(folder: Path, study: Study, mark: str, before: Approval | None
     assert now is not None  # noqa: S101 -- it has just been written
     if before is not None:
         used = spent(folder, mark)
+        runs = len(used.runs)
         console.print(
-            f"{study.name} was approved before, on {before.time[:10]}: {before.rounds:,} rounds and "
-            f"{before.exchanges:,} exchanges in all; {used.rounds:,} rounds and {used.exchanges:,} exchanges are spent "
-            f"in {used.runs:,} run{'s' * (used.runs != 1)}"
+            f"{study.name} was approved before, on {before.time[:10]}, for {_budget(before)} in all; spent so far, in "
+            f"{runs:,} run{'s' * (runs != 1)}: {used.rounds:,} rounds, {used.exchanges:,} exchanges, "
+            f"{used.restarts:,} restarts"
         )
         if before.data != now.data:
             console.print("the data or the label map have changed since; they are approved as they are now")
-        if not again:
+        if not again and before.rounds == now.rounds:
             console.print("nothing was added to what it may spend; to add another budget, say --again")
             return
     console.print(
-        f"approved {study.name} ({mark[:16]}…): {now.rounds:,} rounds, {now.exchanges:,} exchanges and "
-        f"{now.restarts:,} restarts in all; take it back by deleting {folder / 'approved' / mark}.toml"
+        f"approved {study.name} ({mark[:16]}…), for {_budget(now)} in all, over all runs of it: what one run is "
+        f"expected to take, and room for a round that is asked again;\n"
+        f"take it back by deleting {folder / 'approved' / mark}.toml"
     )
+
+
+def _budget(approval: Approval) -> str:
+    counts = ((approval.rounds, "round"), (approval.exchanges, "exchange"), (approval.restarts, "restart"))
+    rounds, exchanges, restarts = (f"{count:,} {name}{'s' * (count != 1)}" for count, name in counts)
+    return f"{rounds}, {exchanges} and {restarts}"
 
 
 def show_leaving(folder: Path, study: Study) -> None:
@@ -81,10 +89,14 @@ def show_leaving(folder: Path, study: Study) -> None:
     console.print(
         f"per round: {_leaves(expected.per_round, round_)} this site, and when the model is tried: "
         f"{_leaves(expected.evaluation, tried)} it;\n"
-        f"in {study.rounds:,} round{'s' * (study.rounds != 1)} in all: {_leaves(expected.total(study), whole)} it.\n"
-        f"This is an estimate, for {examples:,} training examples here and as many at each of the {sites:,} sites "
-        f"of the consortium."
+        f"in {study.rounds:,} round{'s' * (study.rounds != 1)} in all: {_leaves(expected.total(study), whole)} it."
     )
+    if expected.estimated:
+        console.print(
+            f"This is an estimate: {study.resolved['method']['name']} asks the more often the more examples all sites "
+            f"have together; for {examples:,} training examples here, and as many at each of the {sites:,} sites of "
+            f"the consortium."
+        )
     console.print(SEEN)
     console.print(NEVER)
     smallest = settings.consent.smallest_count

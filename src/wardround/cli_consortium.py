@@ -224,6 +224,10 @@ def submit_command(
     resume: Annotated[bool, typer.Option("--resume", help="Go on where an earlier run was stopped.")] = False,
     wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for sites that are missing.")] = 600.0,
     deadline: Annotated[float, typer.Option(min=1, help="Seconds that a site has for one answer.")] = 3600.0,
+    alone: Annotated[bool, typer.Option("--alone", help="Let one site be enough, whose updates we can read.")] = False,
+    trust_sizes: Annotated[
+        bool, typer.Option("--trust-sizes", help="Let a site have over 100 times the others' examples.")
+    ] = False,
     quiet: Quiet = False,
 ) -> None:
     """Run a study over the consortium's sites."""
@@ -232,12 +236,12 @@ def submit_command(
     told = _single(study, changes)
     folder = out or Path("runs") / told.name
     again = shlex.join(["wardround", "submit", str(study), "--to", str(to), "--out", str(folder), "--resume"])
-    over = Consortium(to, deadline=deadline)
+    over = Consortium(to, deadline=deadline, trust_sizes=trust_sizes)
     asked(to, "status")
     say = (lambda _: None) if quiet else errors.print
     try:
         with Single(told, quiet=quiet) as progress:
-            result = submit(told, folder, over, wait=wait, resume=resume, progress=progress.line, say=say)
+            result = submit(told, folder, over, wait=wait, resume=resume, alone=alone, progress=progress.line, say=say)
     except KeyboardInterrupt:
         errors.print(f"stopped; nothing is lost, go on with: {again}")
         raise SystemExit(130) from None

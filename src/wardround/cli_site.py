@@ -22,6 +22,7 @@ from rich.table import Table
 
 from wardround.cli_model import tell_assembled
 from wardround.cli_options import refusals
+from wardround.consortium.budget import budgets
 from wardround.consortium.house_ledger import compared, summed
 from wardround.inference.about import model_folder, read_about
 from wardround.inference.assemble import assembled, shared_weights
@@ -205,12 +206,32 @@ def _study(folder: Path, path: Path) -> Study:
 def show_command(
     path: Annotated[Path, typer.Argument(help="A site's folder, or a ledger file.", metavar="SITE|FILE")],
 ) -> None:
-    """Show what left, by day, study and message."""
+    """Show what left, by day, study and message; and of each approval, its runs and what is left."""
     table = Table("day", "study", "message", "times", "bytes", "reveals", box=None)
     for (day, study, kind), sent in summed(_ledger(path)).items():
         words = "; ".join(f"{name}: {what}" for name, what in sent.reveals.items())
         table.add_row(day, study, kind, f"{sent.times:,}", f"{sent.bytes:,}", words)
-    Console(width=200, markup=False, highlight=False).print(table)
+    wide = Console(width=200, markup=False, highlight=False)
+    wide.print(table)
+    if (path / "approved").is_dir():
+        show_budgets(path, wide)
+
+
+def show_budgets(folder: Path, wide: Console) -> None:
+    """Print what each approval of a site was spent on, and what is left of it."""
+    table = Table("study", "runs", "rounds", "exchanges", "restarts", "left", box=None)
+    for budget in budgets(folder):
+        spent, approval = budget.spent, budget.approval
+        used = [len(spent.runs), spent.rounds, spent.exchanges, spent.restarts]
+        if approval is None:
+            table.add_row(budget.name, *map(str, used), "nothing: taken back")
+            continue
+        most = ["", f" of {approval.rounds}", f" of {approval.exchanges}", f" of {approval.restarts}"]
+        left = f"{max(approval.exchanges - spent.exchanges, 0)} exchanges"
+        table.add_row(budget.name, *(f"{number}{of}" for number, of in zip(used, most, strict=True)), left)
+    if table.row_count:
+        wide.print()
+        wide.print(table)
 
 
 @ledger.command("verify")

@@ -60,7 +60,10 @@ class Sites(Table):
     per_round: Annotated[int, Field(ge=1)] | None = None
     """Their number, instead of `fraction`."""
     quorum: Annotated[int, Field(ge=1)] = 1
-    """With fewer usable replies the run stops."""
+    """With fewer usable replies the run stops; over real sites it is 2 unless the study says otherwise."""
+    bound: Annotated[float, Field(gt=1)] | None = None
+    """An update longer than so many times the median of its exchange is left out; unset: 5 over real sites, no bound
+    in simulations."""
     private: tuple[str, ...] = ()
     """Parts of the model, by module name, that each site trains and keeps for itself; `all` leaves each alone."""
     share: Annotated[float, Field(gt=0, le=1)] = 1.0

@@ -17,10 +17,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
+from importlib.abc import ExecutionLoader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.metadata import packages_distributions
-from importlib.util import spec_from_loader
+from importlib.util import decode_source, spec_from_loader
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -108,18 +108,26 @@ class _Finder(MetaPathFinder):
         """The loader of a module that this site has named."""
         if fullname not in self.trusted.hashes:
             return None
-        return spec_from_loader(fullname, _Loader(self.trusted), origin=str(self.trusted.folder / f"{fullname}.py"))
+        path = str(self.trusted.folder / f"{fullname}.py")
+        return spec_from_loader(fullname, _Loader(path, self.trusted.source(fullname)), origin=path)
 
 
-class _Loader(Loader):
+class _Loader(ExecutionLoader):
     """Makes a module of the bytes that were hashed."""
 
-    def __init__(self, trusted: Trusted) -> None:
-        self.trusted = trusted
+    def __init__(self, path: str, data: bytes) -> None:
+        self.path, self.data = path, data
+
+    def get_filename(self, fullname: str) -> str:  # noqa: ARG002
+        """Where the bytes were read; for messages."""
+        return self.path
+
+    def get_source(self, fullname: str) -> str:  # noqa: ARG002
+        """The bytes as text, which is what gets compiled."""
+        return decode_source(self.data)
 
     def exec_module(self, module: ModuleType) -> None:
         """Run the module's own lines."""
-        data = self.trusted.source(module.__name__)
-        module.__file__ = str(self.trusted.folder / f"{module.__name__}.py")
-        setattr(module, SOURCE, data)
-        exec(compile(data, module.__file__, "exec", dont_inherit=True), module.__dict__)  # noqa: S102 -- its own
+        module.__file__ = self.path
+        setattr(module, SOURCE, self.data)
+        super().exec_module(module)

@@ -17,6 +17,7 @@ from wardround.consortium.approving import approve
 from wardround.consortium.deployed import study_hash
 from wardround.consortium.site_process import SiteProcess
 from wardround.consortium.submit import submit
+from wardround.core.cohort import EVALUATION
 from wardround.core.method import Exam, Global
 from wardround.core.record import Message
 from wardround.core.weights import Weights
@@ -208,13 +209,42 @@ def test_a_changed_consent_holds_from_the_next_ask_on(tmp_path: Path) -> None:
     rewrite(path, text.replace("[consent]", '[consent]\nsteps = ["evaluate"]'))
     assert "consent" == code(put(site, *ask(study, Global(weights), round=2)))
     exam = Exam(weights, "test")
-    assert "answered" == code(put(site, *ask(study, exam, round=2, step="evaluate", number=1001)))
+    assert "answered" == code(put(site, *ask(study, exam, round=2, step="evaluate", number=EVALUATION + 1)))
     rewrite(path, "name = [")
     assert "settings" == code(put(site, *ask(study, Global(weights), round=3)))
     rewrite(path, text)
     assert "answered" == code(put(site, *ask(study, Global(weights), round=3)))
     next((tmp_path / "site-0" / "approved").glob("*.json")).unlink()
     assert "study" == code(put(site, *ask(study, Global(weights), round=3, resumed=[2])))
+
+
+def test_data_that_changed_since_they_were_approved_need_another_yes(tmp_path: Path) -> None:
+    tables = {
+        "name": "own", "rounds": 3, "method": {"name": "fedavg"}, "task": {"name": "classification", "buckets": 64},
+        "corpus": {"format": "csv", "train": "train.csv", "test": "test.csv", "labels": ["drug", "illness"]},
+    }  # fmt: skip
+    study = cells(tables)[0].study
+    rows = "text,label\n" + "".join(f"note {n} on aspirin,drug\nnote {n} on fever,illness\n" for n in range(15))
+    place = tmp_path / "site-0"
+    place.mkdir()
+    for name in ("train.csv", "test.csv"):
+        (place / name).write_text(rows)
+    site_folder(tmp_path, "site-0", study, data=('format = "csv"', 'train = "train.csv"', 'test = "test.csv"'))
+    site = SiteProcess(place)
+    weights = first(study, tmp_path)
+    hello = {**ask(study, Global(weights))[0], "hello": True, "rounds": 3}
+    assert {"ready": True, "most": {"train": 32, "test": 32}} == put(site, hello)[0]  # thirty of each, and no closer
+    assert "answered" == code(put(site, *ask(study, Global(weights))))
+    rewrite(place / "train.csv", rows + "a new note,drug\n")
+    assert "changed" == code(put(site, hello))
+    assert "changed" == code(put(site, *ask(study, Global(weights), round=2)))
+    approve(place, study)
+    assert "answered" == code(put(site, hello)).replace("ready", "answered")
+    labels = (place / "site.toml").read_text() + '\n[labels]\nfieber = "illness"\n'
+    rewrite(place / "site.toml", labels)
+    assert "changed" == code(put(site, hello))
+    fingerprints = [line["data"] for line in lines(place / "ledger" / "site.jsonl") if "data" in line]
+    assert 1 == len(set(fingerprints))
 
 
 def rewrite(path: Path, text: str) -> None:

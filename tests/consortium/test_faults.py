@@ -5,6 +5,7 @@ One federation serves the module. Each test leaves it whole, or waits until it i
 
 import json
 import resource
+import shutil
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -25,6 +26,7 @@ from wardround.consortium.kits import init_site, new_consortium, reach
 from wardround.consortium.submit import submit
 from wardround.core.record import decode
 from wardround.core.weights import Weights
+from wardround.layers.bound import NOTED
 from wardround.methods.scaffold import ScaffoldUpdate
 from wardround.rounds import Line, run
 from wardround.study import Study, cells
@@ -116,13 +118,14 @@ class Scene:
 
 
 def outcome(out: Path) -> dict[str, Any]:
+    journal = [json.loads(line) for line in (out / "journal.jsonl").read_text().splitlines()]
+    for line in journal:
+        line.pop("seconds")
+        line["noted"].pop(NOTED, None)  # by which real sites are judged
     return {
         "model": (out / "model" / "weights.safetensors").read_bytes(),
         "state": max((out / "checkpoints").glob("round-*")).read_bytes(),
-        "journal": [
-            {key: value for key, value in json.loads(line).items() if key != "seconds"}
-            for line in (out / "journal.jsonl").read_text().splitlines()
-        ],
+        "journal": journal,
     }
 
 
@@ -389,7 +392,7 @@ def test_an_expired_certificate_is_refused_at_both_ends(
     scene: Scene, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place = copied(scene, "site-0", tmp_path)
-    expire(scene.federation.centre / "root" / "cert.json", place / "kit" / "startup", days=3)
+    expire(scene.federation.centre / "root", place / "kit" / "startup", days=3)
     code, said = called("site", "start", place, capsys=capsys)
     assert (2, True) == (code, "certificate expired 3 days ago (client.crt" in said)
     host, port = "127.0.0.1", json.loads((scene.federation.centre / "consortium.json").read_text())["port"]
@@ -409,13 +412,11 @@ def test_a_kit_of_another_consortium_is_refused(
 
 
 def copied(scene: Scene, name: str, folder: Path) -> Path:
-    place = folder / name
-    (place / "kit" / "startup").mkdir(parents=True)
-    for path in (scene.federation.site(name) / "kit" / "startup").iterdir():
-        target = place / "kit" / "startup" / path.name
-        target.write_bytes(path.read_bytes())
-        target.chmod(0o600)
-    (place / "site.toml").write_bytes((scene.federation.site(name) / "site.toml").read_bytes())
+    place, source = folder / name, scene.federation.site(name)
+    for part in ("keys", "kit/startup", "kit/local"):
+        shutil.copytree(source / part, place / part)
+    for part in ("kit/site.json", "kit.sha256", "site.toml"):
+        shutil.copy(source / part, place / part)
     return place
 
 
@@ -424,8 +425,7 @@ def expire(root: Path, startup: Path, days: int) -> None:
     from cryptography import x509  # noqa: PLC0415 -- comes with NVFlare
     from cryptography.hazmat.primitives import hashes, serialization  # noqa: PLC0415
 
-    told = json.loads(root.read_text())
-    authority = serialization.load_pem_private_key(told["root_pri_key"].encode(), None)
+    authority = serialization.load_pem_private_key((root / "root.key").read_bytes(), None)
     old = x509.load_pem_x509_certificate((startup / "client.crt").read_bytes())
     now = datetime.now(UTC)
     made = (

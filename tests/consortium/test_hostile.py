@@ -20,7 +20,7 @@ from wardround.consortium.deployed import study_hash
 from wardround.consortium.house_ledger import compared, summed
 from wardround.consortium.site_process import SiteProcess
 from wardround.consortium.submit import submit
-from wardround.core.cohort import BelowQuorum
+from wardround.core.cohort import EVALUATION, BelowQuorum
 from wardround.core.method import Exam, Global
 from wardround.core.record import Message, decode
 from wardround.core.weights import Weights
@@ -67,9 +67,9 @@ def test_a_site_answers_what_it_has_approved_and_refuses_the_rest(tmp_path: Path
         "version": ask(study, model, version="0.0.9"),
         "study": ask(study_of(seed=1), model),
         "message": ask(study, model, seed=9),
-        "stale": ask(study, model, round=0),
+        "stale": ask(study, model),
     }
-    assert "ledger" in put(site, *ask(study, model))[0]
+    assert all("ledger" in put(site, *ask(study, model, round=round_))[0] for round_ in (1, 2))
     assert {code: code for code in asks} == {code: put(site, *told)[0]["fault"] for code, told in asks.items()}
     assert __version__ == put(site, *asks["version"])[0]["version"]
     for step in ("nothing", "round", "start", "__class__"):
@@ -147,7 +147,7 @@ def test_consent_is_the_last_word(tmp_path: Path, consent: str) -> None:
     site = SiteProcess(site_folder(tmp_path, "site-0", study, "[consent]", "least_examples = 0", consent))
     weights = weights_of(study, tmp_path)
     assert "consent" == put(site, *ask(study, Global(weights)))[0]["fault"]
-    assert "ledger" in put(site, *ask(study, Exam(weights, "test"), step="evaluate", number=1001))[0]
+    assert "ledger" in put(site, *ask(study, Exam(weights, "test"), step="evaluate", number=EVALUATION + 1))[0]
     lines = [json.loads(line) for line in (tmp_path / "site-0" / "ledger" / "site.jsonl").read_text().splitlines()]
     assert ["consent"] == [line["refused"] for line in lines if "refused" in line]
 
@@ -156,11 +156,13 @@ def test_no_label_count_below_ten_leaves(tmp_path: Path) -> None:
     study = study_of(corpus={"name": "synthetic", "sites": 3, "largest": 400, "classes": 4})
     site = SiteProcess(site_folder(tmp_path, "site-0", study, "[consent]", "least_examples = 0"))
     exam = Exam(weights_of(study, tmp_path), "train")
-    told, data = put(site, *ask(study, exam, step="evaluate", number=1001))
+    told, data = put(site, *ask(study, exam, step="evaluate", number=EVALUATION + 1))
     assert "ledger" in told
     counts = decode(study.method.evaluate.reply, data).numbers
     open_ = SiteProcess(site_folder(tmp_path / "x", "site-0", study))
-    whole = decode(study.method.evaluate.reply, put(open_, *ask(study, exam, step="evaluate", number=1001))[1]).numbers
+    whole = decode(
+        study.method.evaluate.reply, put(open_, *ask(study, exam, step="evaluate", number=EVALUATION + 1))[1]
+    ).numbers
     examples, all_ = (found["hits"] + found["misses"] for found in (counts, whole))
     assert bool((all_ < 10).any()) and bool((all_ >= 10).any())  # noqa: PT018 -- both, or it shows nothing
     assert torch.equal(torch.where(all_ >= 10, all_, 0.0), examples)

@@ -23,6 +23,7 @@ import pytest
 
 from federation import Federation, wait_until
 from study_files import cli
+from threat_table import threat
 from wardround.consortium.admission import revoke
 from wardround.consortium.kits import reach
 from wardround.consortium.presence import Presence
@@ -108,6 +109,7 @@ def listeners(pids: list[int]) -> set[str]:
     return found
 
 
+@threat("other addresses")
 def test_the_coordinator_listens_on_the_address_it_was_given_and_on_no_other(scene: Scene) -> None:
     host, port = scene.address
     with socket.create_connection((host, port), 10):
@@ -174,6 +176,7 @@ HELLO = bytes.fromhex("16030100c8010000c4")  # the first bytes of a handshake th
 @pytest.mark.parametrize(("origins", "first"), [
     (["127.0.0.2"], b""), (["127.0.0.2"], HELLO), ([f"127.0.1.{n}" for n in range(1, 60)], HELLO),
 ], ids=["one address that says nothing", "one address that begins", "many addresses"])  # fmt: skip
+@threat("half-open")
 def test_half_open_connections_do_not_keep_a_site_out(scene: Scene, origins: list[str], first: bytes) -> None:
     scene.federation.stop("site-1")
     wait_until(lambda: "not connected since" in scene.status("site-1"))
@@ -187,6 +190,7 @@ def test_half_open_connections_do_not_keep_a_site_out(scene: Scene, origins: lis
 # two machines with one kit
 
 
+@threat("second machine")
 def test_a_second_machine_with_the_same_kit_is_refused_while_the_first_lives(scene: Scene, tmp_path: Path) -> None:
     shutil.copytree(
         scene.federation.site("site-0"), tmp_path / "b", ignore=shutil.ignore_patterns(".door*", ".lock", "memory")
@@ -219,6 +223,19 @@ def test_a_site_that_was_killed_is_let_in_again(scene: Scene) -> None:
 # what status knows
 
 
+def lent(centre: Path, site: str) -> Line:
+    """The line to a site, as soon as nobody else has it."""
+    found: list[Line] = []
+
+    def reached() -> bool:
+        line = borrowed(door_of(centre), site)
+        found.extend([line] if isinstance(line, Line) else [])
+        return bool(found)
+
+    wait_until(reached)
+    return found[0]
+
+
 def test_a_site_that_is_not_heard_of_is_called_silent(scene: Scene) -> None:
     pid = scene.federation.processes["site-1"].pid
     everyone = [pid, *descendants(pid)]
@@ -241,7 +258,7 @@ def test_a_line_that_somebody_has_is_busy(scene: Scene) -> None:
             desk.send(head)
             return (desk.receive() or ({}, b""))[0]
 
-    line: Line = wait_until(lambda: borrowed(door, "site-1"))
+    line = lent(scene.centre, "site-1")
     with line:
         assert {"lent": False, "busy": True, "barred": ""} == asking({"want": "site-1"})
         asking({"doing": "wire/run round 2", "sites": ["site-1", "site-9"]})
@@ -282,6 +299,7 @@ def taken(place: Path) -> None:
         place.chmod(0o777)
 
 
+@threat("squatted socket")
 def test_nobody_can_be_first_at_a_sockets_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -339,13 +357,13 @@ def test_a_certificate_that_ends_while_sites_are_connected_is_told_on_both_sides
     scene.federation.ready(scene.study)
     since = f"expired since {ends:%Y-%m-%d}"
     wait_until(lambda: f"this site's certificate {since}; ask the coordinator for a new one" in scene.said("site-1"))
-    wait_until(lambda: "site-1 cut off: its certificate has expired" in scene.said("coordinator"))
-    assert f"site-1: its certificate {since}; give it a new one: wardround consortium renew" in scene.said(
-        "coordinator"
-    )
+    wait_until(lambda: "cut off: its certificate has expired" in scene.said("coordinator"))
+    remedy = f"give it a new one: wardround consortium renew '{scene.centre}' site-1"
+    wait_until(lambda: f"site-1: its certificate {since}; {remedy}" in scene.said("coordinator"))
     assert scene.status("site-1").startswith(f"certificate {since}")
     lines: list[Round] = []
-    scene.federation.submit(scene.study, tmp_path / "run", wait=1.0, progress=lines.append)
+    over = scene.federation.over(patience=1.0)
+    scene.federation.submit(scene.study, tmp_path / "run", over=over, wait=1.0, progress=lines.append)
     assert [["site-1"]] * 3 == [list(line.left_out) for line in lines]
     with changed(scene.centre) as members:
         members["site-1"] = before
@@ -370,12 +388,13 @@ def test_certificates_that_end_soon_are_told_once_a_day(
     presence.read()
     presence.sites["site-0"].expires = ends
     found = [text for _ in range(3) for text in presence.warnings({"coordinator": ends})]
-    order = f"ends in 12 days ({ends:%Y-%m-%d}); give it a new one: wardround consortium renew {scene.centre}"
+    order = f"ends in 12 days ({ends:%Y-%m-%d}); give it a new one: wardround consortium renew '{scene.centre}'"
     assert [f"{name}: its certificate {order} {name}" for name in ("site-0", "coordinator")] == found
 
 
+@threat("revoked")
 def test_a_site_that_is_revoked_is_cut_off_and_told_on_both_sides(scene: Scene, tmp_path: Path) -> None:
-    line: Line = wait_until(lambda: borrowed(door_of(scene.centre), "site-2"))
+    line = lent(scene.centre, "site-2")
     with line:
         revoke(scene.centre, "site-2")
         line.socket.settimeout(60)

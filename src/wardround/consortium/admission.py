@@ -45,7 +45,7 @@ def admit(folder: Path, request: Request, days: int = 360) -> Path:
     name = request.name
     with changed(folder) as members:
         _refuse_taken(folder, members, [name])
-        certificate = Authority(folder / "root").signed(public_key_of(request.csr, name), name, days)
+        certificate = _authority(folder).signed(public_key_of(request.csr, name), name, days)
         members[name] = _enrolled(folder, name, request.seal, certificate)
     return _packed(folder, name)
 
@@ -55,7 +55,7 @@ def add(folder: Path, names: Sequence[str], days: int = 360) -> list[Path]:
     keys: dict[str, tuple[bytes, bytes]] = {}
     with changed(folder) as members, tempfile.TemporaryDirectory(dir=folder) as place:
         _refuse_taken(folder, members, names)
-        authority = Authority(folder / "root")
+        authority = _authority(folder)
         for name in names:
             key, path = new_key(), Path(place) / name
             seal = make_sealing_key(path)
@@ -67,7 +67,7 @@ def add(folder: Path, names: Sequence[str], days: int = 360) -> list[Path]:
 def renew(folder: Path, name: str, days: int = 360) -> Path | None:
     """A new certificate for the key that is known; the site's kit, or None if it is the coordinator's own."""
     if name == COORDINATOR:
-        read_roster(folder)  # or say that there is none
+        _authority(folder)
         renew_coordinator(folder, days)
         return None
     with changed(folder) as members:
@@ -75,7 +75,7 @@ def renew(folder: Path, name: str, days: int = 360) -> Path | None:
         if member.revoked is not None:
             raise RunError(f"{name} was revoked on {member.revoked:%Y-%m-%d}, which is for good; {_ANOTHER}")
         old = read_certificate(_certificate(folder, name))
-        members[name] = _enrolled(folder, name, member.seal, Authority(folder / "root").renewed(old, days))
+        members[name] = _enrolled(folder, name, member.seal, _authority(folder).renewed(old, days))
     return _packed(folder, name)
 
 
@@ -106,6 +106,13 @@ def fingerprint_of(folder: Path) -> str:
 
 
 _ANOTHER = "let the hospital make new keys under another name: wardround site init NAME"
+
+
+def _authority(folder: Path) -> Authority:
+    authority = Authority(folder / "root")
+    if (words := lasts(dates(authority.certificate)[1])).startswith("expired"):
+        raise RunError(f"the root of {folder} {words}, and can sign no more; make a new consortium")
+    return authority
 
 
 def _refuse_taken(folder: Path, members: Mapping[str, Member], names: Sequence[str]) -> None:

@@ -6,19 +6,19 @@ spent(folder, mark)                 # what has left of it so far, by the site's 
 
 import hashlib
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from wardround.consortium.approval import Approval, add_approval, read_approval, write_approval
+from wardround.consortium.budget import Budget, Spent
 from wardround.consortium.deployed import study_hash
 from wardround.consortium.expected import expected_exchanges, sites_of
 from wardround.consortium.settings import SiteSettings, read_site
-from wardround.core.cohort import EVALUATION
 from wardround.core.files import write
 from wardround.corpora.federation import Raw
 from wardround.study import Study
 
-__all__ = ["RESTARTS", "Spent", "approve", "budget", "data_fingerprint", "spent"]
+__all__ = ["RESTARTS", "approve", "budget", "data_fingerprint", "spent"]
 
 RESTARTS = 1  # a coordinator that crashes while sites come and go asks its last round again, of other sites
 
@@ -69,28 +69,6 @@ def approve(
     return mark
 
 
-@dataclass(frozen=True)
-class Spent:
-    """What has left of one study, over all its runs."""
-
-    runs: int = 0
-    rounds: int = 0
-    exchanges: int = 0
-
-
 def spent(folder: Path, mark: str) -> Spent:
-    """What has left of the study with this hash, as the site's own ledger has it."""
-    path = folder / "ledger" / "site.jsonl"
-    if not path.exists():
-        return Spent()
-    runs, rounds, exchanges = set[str](), set[tuple[str, int, int]](), 0
-    with path.open(encoding="utf-8") as file:
-        for raw in file:
-            line = json.loads(raw)
-            if line.get("study") != mark[:16] or "sent" not in line:
-                continue
-            exchanges += 1
-            runs.add(line["run"])
-            if line["round"] and line["exchange"] <= EVALUATION:
-                rounds.add((line["run"], line["attempt"], line["round"]))
-    return Spent(len(runs), len(rounds), exchanges)
+    """What the study with this hash has had of its budget, as the site's own ledger has it."""
+    return Budget(folder / "ledger" / "site.jsonl").of(mark)

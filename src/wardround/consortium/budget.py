@@ -14,16 +14,17 @@ Rules of this file:
 4. The ledger is the only memory: it is hash-chained, on the disk before a reply leaves, and outlives everything.
 """
 
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from wardround.consortium.approval import Approval
+from wardround.consortium.approval import Approval, read_approval
 from wardround.core.site import Exchange
 from wardround.layers.ledger import lines
 
-__all__ = ["Answered", "Budget", "Mark", "Overspent", "Spent"]
+__all__ = ["Answered", "Budget", "Mark", "Overspent", "Spent", "Studied", "budgets"]
 
 Mark = Literal["new", "again", "restart"]
 Place = tuple[int, int, str]
@@ -109,6 +110,31 @@ class Budget:
         if spent.exchanges >= approval.exchanges:
             raise Overspent("spent")
         return "restart"
+
+
+@dataclass(frozen=True)
+class Studied:
+    """One study at a site: what was agreed to, if it still is, and what it has had."""
+
+    name: str
+    approval: Approval | None
+    spent: Spent
+
+
+def budgets(folder: Path) -> list[Studied]:
+    """Every study that a site has approved or answered, in the order of their hashes."""
+    ledger = folder / "ledger" / "site.jsonl"
+    budget = Budget(ledger)
+    named = [line for line in lines(ledger) if "about" in line] if ledger.exists() else []
+    names = {str(line["study"]): str(line["name"]) for line in named}
+    approved = {path.stem[:16]: path for path in (folder / "approved").glob("*.toml")}
+    rows = []
+    for mark in sorted({*approved, *budget.studies}):
+        path = approved.get(mark)
+        name = names.get(mark) or (str(tomllib.loads(path.read_text(encoding="utf-8"))["name"]) if path else "")
+        approval = read_approval(folder, path.stem) if path else None
+        rows.append(Studied(f"{name} ({mark[:8]})", approval, budget.of(mark)))
+    return rows
 
 
 def _place(exchange: Exchange) -> Place:

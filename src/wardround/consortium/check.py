@@ -81,6 +81,11 @@ def _of_study(folder: Path, settings: SiteSettings, study: Study) -> Iterator[Fi
         yield Finding("data", "there are no training examples for this task; see [data] in site.toml", good=False)
         return
     yield Finding("data", f"{len(train):,} training and {len(test):,} test examples")
+    least = settings.consent.least_examples
+    for part, name in ((train, "training"), (test, "test")):
+        if 0 < len(part) < least:
+            said = f"{len(part)} {name} examples, and consent.least_examples = {least}: no answer would leave"
+            yield Finding("data", f"{said}; add notes, or lower it in site.toml", good=False)
     unknown = list(_unknown_labels(_known(task), labels_of(task, train, test)))
     yield from (Finding("labels", problem, good=False) for problem in unknown)
     if unknown:

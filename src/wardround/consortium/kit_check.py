@@ -13,6 +13,7 @@ import re
 import socket
 import ssl
 import stat
+import tomllib
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,12 +21,12 @@ from pathlib import Path
 from wardround.consortium.kit_files import read_about
 from wardround.consortium.roster import lasts
 from wardround.core.files import write
-from wardround.engines.certificates import CertificateError, belongs, dates, issued_by, read_certificate
+from wardround.engines.certificates import CertificateError, belongs, common_name, dates, issued_by, read_certificate
 from wardround.run_folder import RunError
 
 __all__ = [
     "certificate_problems", "ends_soon", "key_problems", "kit_address", "kit_problems", "lasting", "reach",
-    "record_hashes",
+    "record_hashes", "site_name",
 ]  # fmt: skip
 
 HASHES = "kit.sha256"
@@ -75,10 +76,24 @@ def kit_problems(folder: Path) -> Iterator[str]:
     yield from key_problems(startup / "client.key")
     yield from key_problems(folder / "keys" / "seal.key")
     yield from certificate_problems(startup)
+    yield from _name_problems(folder)
+
+
+def _name_problems(folder: Path) -> Iterator[str]:
     with contextlib.suppress(OSError, CertificateError, RunError):
-        names, site = read_certificate(startup / "client.crt").subject.rfc4514_string(), read_about(folder / "kit").site
-        if f"CN={site}" not in names.split(","):
-            yield f"{startup / 'client.crt'} is not {site}'s; {AGAIN.format(folder)}"
+        site, certificate = read_about(folder / "kit").site, folder / "kit" / "startup" / "client.crt"
+        if common_name(read_certificate(certificate)) != site:
+            yield f"{certificate} is not {site}'s; {AGAIN.format(folder)}"
+        if (name := site_name(folder)) != site:
+            yield f"{folder / 'site.toml'} says that this site is called {name}, its kit is for {site}; set name there"
+
+
+def site_name(folder: Path) -> object:
+    """What `site.toml` says of the site's name, whatever else it says."""
+    try:
+        return tomllib.loads((folder / "site.toml").read_text(encoding="utf-8-sig")).get("name")
+    except (OSError, ValueError):
+        return None
 
 
 def _file_problems(folder: Path) -> Iterator[str]:

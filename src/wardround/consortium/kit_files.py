@@ -10,6 +10,7 @@ Rules of this file:
 3. Nothing in it is code, is run, or is put where code is looked for.
 """
 
+import io
 import json
 import re
 import stat
@@ -166,11 +167,9 @@ def read_kit(path: Path) -> Kit:
 
 
 def _unpacked(path: Path) -> dict[str, bytes]:
-    if path.stat().st_size > LIMIT:
-        raise _Malformed(f"it is larger than {LIMIT:,} bytes")
     parts: dict[str, bytes] = {}
     room = LIMIT
-    with zipfile.ZipFile(path) as file:
+    with zipfile.ZipFile(io.BytesIO(_read(path))) as file:
         for entry in file.infolist():
             name, kind = entry.orig_filename, stat.S_IFMT(entry.external_attr >> 16)
             if name not in NAMES + PRIVATE:
@@ -188,6 +187,14 @@ def _unpacked(path: Path) -> dict[str, bytes]:
     if missing := [name for name in NAMES if name not in parts] + (keys if len(keys) == 1 else []):
         raise _Malformed(f"{' and '.join(missing)} is missing")
     return parts
+
+
+def _read(path: Path) -> bytes:
+    with path.open("rb") as file:
+        data = file.read(LIMIT + 1)
+    if len(data) > LIMIT:
+        raise _Malformed(f"it is larger than {LIMIT:,} bytes")
+    return data
 
 
 def _check_certificates(kit: Kit) -> None:
@@ -249,7 +256,7 @@ def read_about(kit: Path) -> About:
 def read_request(path: Path) -> Request:
     """The request in this file, its own signature checked; a `RunError` with one message if it is none."""
     try:
-        request = _request(_object(path.read_bytes()) if path.stat().st_size <= LIMIT else None)
+        request = _request(_object(_read(path)))
     except FileNotFoundError:
         raise RunError(f"{path}: there is no such file; a hospital makes it with: wardround site init NAME") from None
     except (_Malformed, CertificateError) as error:

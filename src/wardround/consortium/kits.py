@@ -29,6 +29,7 @@ from wardround.consortium.kit_check import (
     lasting,
     reach,
     record_hashes,
+    site_name,
 )
 from wardround.consortium.kit_files import (
     Kit,
@@ -125,6 +126,8 @@ def join(folder: Path, path: Path, fingerprint: str = "") -> Kit:
             f"{path} is not for the key in {key}; it is for the keys of another folder, or {kit.about.site} was "
             f"admitted with another request"
         )
+    elif (name := site_name(folder)) != kit.about.site:
+        problems.append(f"{path} is for {kit.about.site}, but {folder / 'site.toml'} says that this site is {name}")
     if fingerprint and not same_fingerprint(fingerprint, kit.fingerprint):
         problems.append(f"{path} is of the coordinator {kit.fingerprint}, not {fingerprint}; ask whoever told you")
     if (folder / "kit" / "site.json").exists():

@@ -12,6 +12,7 @@ Rules of this file:
 """
 
 import json
+import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -23,8 +24,8 @@ __all__ = ["DAY", "SOON", "Presence", "ending"]
 
 SOON = 30  # days before a certificate's end when it is time to say so
 DAY = 86400.0
+RECENT = 600.0  # seconds for which something is not worth repeating
 SILENT = 15.0  # seconds without a sign of life that are worth a word: a client sends one every few
-RECENT = 600.0
 RENEW = "give it a new one: wardround consortium renew"
 WORDS = {
     "expired": "refused: its certificate has expired",
@@ -55,8 +56,8 @@ class _Site:
     reported: float = 0.0
     last: str = ""
     """When it was last connected."""
-    refusal: tuple[str, float] = ("", 0.0)
-    """The last word about it from the gate, and when."""
+    twin: float | None = None
+    """When a second machine with its certificate was last refused."""
 
 
 @dataclass
@@ -68,7 +69,7 @@ class Presence:
     remote: Callable[[int], str] = lambda _port: ""
     sites: dict[str, _Site] = field(default_factory=dict)
     _read: tuple[int, ...] = ()
-    _warned: dict[str, float] = field(default_factory=dict)
+    _uttered: dict[str, float] = field(default_factory=dict)
 
     def read(self) -> bool:
         """Read the roster anew if it changed; whether it did."""
@@ -113,17 +114,23 @@ class Presence:
         why = str(event.get("refused") or event.get("dropped") or "")
         if not why:
             return
-        site = self.sites.get(name, _Site())
-        old, when = site.refusal
-        site.refusal = (why, time.monotonic())
-        if "dropped" in event:
-            self.say(f"{name} {CUT_OFF.get(why, WORDS[why])}; {self._remedy(name, why)}")
-        elif old != why or time.monotonic() - when > RECENT:
+        if why == "twin" and name in self.sites:
+            self.sites[name].twin = time.monotonic()
+        kind = f"{name} {'dropped' in event} {why}"
+        if not self._often(kind, RECENT):
             origin = self.remote(port)
-            self.say(f"{name}{f' from {origin}' * bool(origin)}: {WORDS[why]}")
+            words = CUT_OFF.get(why, WORDS[why]) if "dropped" in event else WORDS[why]
+            self.say(f"{name}{f' from {origin}' * bool(origin)}: {words}")
 
-    def _remedy(self, name: str, why: str) -> str:
-        return f"{RENEW} {self.folder} {name}" if why == "expired" else "it is not let in again"
+    def _often(self, kind: str, seconds: float) -> bool:
+        """Whether this was said less than so many seconds ago; if not, it is now."""
+        if time.monotonic() - self._uttered.get(kind, -seconds) < seconds:
+            return True
+        self._uttered[kind] = time.monotonic()
+        return False
+
+    def _renew(self, name: str) -> str:
+        return f"{RENEW} {shlex.quote(str(self.folder))} {name}"
 
     # what may be, and how to say it
 
@@ -147,7 +154,7 @@ class Presence:
             return f"revoked since {site.revoked:%Y-%m-%d}"
         ends = ending(site.expires) if site.expires else ""
         if ends.startswith("expired"):
-            return f"certificate {ends}; {RENEW} {self.folder} {name}"
+            return f"certificate {ends}; {self._renew(name)}"
         quiet = None if site.quiet is None else site.quiet + time.monotonic() - site.reported
         if quiet is None:
             state = "not connected" + (f" since {site.last}" if site.last else "")
@@ -155,8 +162,7 @@ class Presence:
             state = f"silent for {quiet:.0f} s"
         else:
             state = {"": "connected, being linked", "idle": "ready"}.get(line, line)
-        why, when = site.refusal
-        if why == "twin" and time.monotonic() - when < RECENT:
+        if site.twin is not None and time.monotonic() - site.twin < RECENT:
             state += "; a second machine with its kit was refused"
         return f"{state}; certificate {ends}" if ends else state
 
@@ -165,10 +171,8 @@ class Presence:
         dated = {name: site.expires for name, site in self.sites.items() if site.expires and not site.revoked}
         for name, ends in {**dated, **own}.items():
             text = ending(ends)
-            key = f"{name} {text.split()[0] if text else ''}"
-            if text and time.monotonic() - self._warned.get(key, -DAY) >= DAY:
-                self._warned[key] = time.monotonic()
-                yield f"{name}: its certificate {text}; {RENEW} {self.folder} {name}"
+            if text and not self._often(f"{name} {text.split()[0]}", DAY):
+                yield f"{name}: its certificate {text}; {self._renew(name)}"
 
 
 def _time(text: str | None) -> datetime | None:

@@ -49,8 +49,8 @@ class _Size:
 class Reach:
     """How far a study's model can have come, as one site sees it."""
 
-    def __init__(self, built: Built, name: str, times: float) -> None:
-        self.built, self.name, self.times = built, name, times
+    def __init__(self, built: Built, name: str, times: float, *, single: bool = False) -> None:
+        self.built, self.name, self.times, self.single = built, name, times, single
         self.last: tuple[int, Weights] | None = None
 
     def refusal(self, exchange: Exchange, message: Message) -> str | None:
@@ -74,15 +74,21 @@ class Reach:
             rate = getattr(self.built.study.method, "lr", 1.0)
             return _Size.of(value.flat * rate).within(self.own, self.times * max(exchange.round, 1))
         change = _Size.of(value.flat.double() - self.built.weights.flat.double())
-        if exchange.round <= 1 and exchange.number == 1:
+        trains = exchange.number < EVALUATION
+        if trains and exchange.round <= 1 and (exchange.number == 1 or self.single):
             return change.largest == 0.0
-        if not change.within(self.own, self.times * max(exchange.round, 1)):
+        if trains and exchange.number > 1 and self.single and not self._again(exchange, value):
             return False
-        if self.last is None:
-            return True
+        near = change.within(self.own, self.times * max(exchange.round, 1))
+        if self.last is None or not near:
+            return near
         since = abs(exchange.round - self.last[0]) + (exchange.number >= EVALUATION)
         step = _Size.of(value.flat.double() - self.last[1].flat.double())
         return step.within(self.own, self.times * max(since, 1))
+
+    def _again(self, exchange: Exchange, value: Weights) -> bool:
+        """Whether these are the weights that this round began with."""
+        return self.last is not None and self.last[0] == exchange.round and torch.equal(self.last[1].flat, value.flat)
 
     @cached_property
     def own(self) -> _Size:

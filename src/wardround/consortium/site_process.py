@@ -36,7 +36,9 @@ from wardround.consortium.approval import Approval, read_approval
 from wardround.consortium.approving import data_fingerprint
 from wardround.consortium.budget import Overspent
 from wardround.consortium.deployed import study_hash
+from wardround.consortium.expected import sites_of
 from wardround.consortium.house_ledger import Answer, HouseLedger
+from wardround.consortium.places import Places
 from wardround.consortium.reach import Reach
 from wardround.consortium.settings import SiteSettings, read_site, site_study
 from wardround.core.cohort import Fault
@@ -72,6 +74,7 @@ class _Ready:
     """A study as this site has it: built from its own data, whose fingerprint is known."""
 
     built: Built
+    places: Places
     data: str
     sizes: Mapping[str, int]
     """How many examples it has of each split, rounded up to a power of two: all that is told of it beforehand."""
@@ -212,7 +215,7 @@ class SiteProcess:
             step = step_of(study.method, exchange.step)
         except (AttributeError, LookupError, TypeError, ValueError):
             raise Refused("message") from None
-        if exchange.seed != study.seed or exchange.round < 0 or exchange.number < 1:
+        if exchange.seed != study.seed or exchange.round < 0 or not run.ready.places.has(exchange):
             raise Refused("message")
         if exchange.round > approval.rounds:
             raise Refused("rounds")
@@ -268,7 +271,7 @@ class SiteProcess:
             consent, built = self.settings.consent, ready.built
             layers = [SmallCounts(consent.smallest_count), LeastExamples(consent.least_examples)]
             host = Host(built.study.method, built.task, built.sites, memory, layers, built.study.sites.private)
-            reach = Reach(built, self.name, consent.largest_change)
+            reach = Reach(built, self.name, consent.largest_change, single=ready.places.single)
             self.runs[key] = known = _Run(ready, host, reach, memory)
             with contextlib.suppress(FileNotFoundError):
                 last = json.loads((memory / "last.json").read_text(encoding="utf-8"))
@@ -314,7 +317,8 @@ class SiteProcess:
             raise Refused("data") from None
         splits = {"train": data.train, "test": data.test, "valid": data.valid}
         sizes = {split: 1 << max(len(part) - 1, 0).bit_length() for split, part in splits.items() if part is not None}
-        return _Ready(built, data_fingerprint(self.settings, settings), sizes, stamp)
+        places = Places.of(settings, len(data.train), sites_of(self.folder))
+        return _Ready(built, places, data_fingerprint(self.settings, settings), sizes, stamp)
 
     # what stays here
 

@@ -163,6 +163,10 @@ class Method(Generic[S]):
         site.stands_on(len(examples))
         return Counts(Weights(site.task.count(model, examples)))
 
+    def contradiction(self, sent: Message, reply: Message) -> str | None:  # noqa: ARG002 -- a hook
+        """Why an honest site cannot have given this reply, by the method's own equations; None if it can."""
+        return None
+
     def sizes(self, task: Task, weights: Weights) -> Mapping[str, int]:  # noqa: ARG002 -- a hook
         """Sizes beyond the task's that this method's messages name in their shapes."""
         return {}

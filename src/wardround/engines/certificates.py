@@ -94,11 +94,11 @@ def public_key_of(request: bytes, name: str) -> rsa.RSAPublicKey:
 
 
 class Authority:
-    """Who signs: the key and certificate in a consortium's `root/`."""
+    """Who signs: the key and certificate in a consortium's `root/`; now, unless another time is given."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, now: datetime | None = None) -> None:
         self.certificate = read_certificate(folder / "root.crt")
-        self.key = _private((folder / "root.key").read_bytes())
+        self.key, self.now = _private((folder / "root.key").read_bytes()), now
 
     def signed(self, key: rsa.RSAPublicKey, name: str, days: int) -> Certificate:
         """A site's certificate."""
@@ -132,7 +132,7 @@ class Authority:
         return begun.sign(self.key, hashes.SHA256())
 
     def _begun(self, subject: x509.Name, key: rsa.RSAPublicKey, days: int) -> x509.CertificateBuilder:
-        now = datetime.now(UTC)
+        now = self.now or datetime.now(UTC)
         ends = min(now + timedelta(days=days), self.certificate.not_valid_after_utc)
         return (
             x509.CertificateBuilder()
@@ -140,7 +140,7 @@ class Authority:
             .issuer_name(self.certificate.subject)
             .public_key(key)
             .serial_number(x509.random_serial_number())
-            .not_valid_before(max(now - SLACK, self.certificate.not_valid_before_utc))
+            .not_valid_before(now - SLACK)
             .not_valid_after(ends)
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
             .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key()), critical=False)

@@ -32,6 +32,7 @@ WAITING = 512  # connections at most that have not shown a certificate
 ROOM = 1 << 18  # bytes on their way in one direction of one connection
 AT_ONCE = 8  # times that much before others have their turn
 BACKLOG = 1024
+REMEMBERED = 4096  # ports whose address is known, the newest
 Address = tuple[Any, ...]
 
 
@@ -155,6 +156,7 @@ class Relay:
         """By address, how many connections were too many; who reports them takes them out."""
         self._pairs: dict[socket.socket, _Pair] = {}
         self._by_port: dict[int, _Pair] = {}
+        self._origins: dict[int, str] = {}
         self._held: Counter[str] = Counter()
         self._waiting: dict[_Pair, None] = {}
         self._good: deque[int] = deque()
@@ -167,9 +169,8 @@ class Relay:
         self._good.append(port)
 
     def remote(self, port: int) -> str:
-        """The address at the other end of a connection, or nothing if it is gone."""
-        pair = self._by_port.get(port)
-        return pair.origin if pair else ""
+        """The address at the other end of a connection, even of one that ended lately."""
+        return self._origins.get(port, "")
 
     def __str__(self) -> str:
         return ", ".join("{}:{}".format(*server.getsockname()) for server in self.servers)
@@ -247,6 +248,10 @@ class Relay:
             if mask & selectors.EVENT_READ and flow.carry() and pair.inner is None:
                 inner = pair.connect(self.target())
                 self._pairs[inner] = self._by_port[pair.port] = pair
+                self._origins.pop(pair.port, None)
+                self._origins[pair.port] = pair.origin
+                if len(self._origins) > REMEMBERED:
+                    del self._origins[next(iter(self._origins))]
                 self._selector.register(inner, selectors.EVENT_WRITE)
             for one in (pair.there, pair.back):
                 if one.over and not one.full and not pair.closing:

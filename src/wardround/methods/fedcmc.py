@@ -63,6 +63,7 @@ class Vectors(Message):
     vectors: Tensor = reveals(
         "which classes the site has many or few examples of: by how alike its vectors are",
         shape=("classes", "features"),
+        bounded=True,
     )
 
 

@@ -43,15 +43,15 @@ class DynamicState(Record):
 class Sizes(Message):
     """How many training examples a site has."""
 
-    examples: int = reveals("how many training examples the site has")
-    sites: int = reveals("nothing; counts the sites")
+    examples: int = reveals("how many training examples the site has", weighs="train")
+    sites: int = reveals("nothing; counts the sites", weighs="sites")
 
 
 class DynamicUpdate(Message):
     """What a site's training changed."""
 
     change: Weights = reveals("how the site's notes move the model; can give away words if embeddings are trained")
-    sites: int = reveals("nothing; counts the sites")
+    sites: int = reveals("nothing; counts the sites", weighs="sites")
 
 
 class OwnGradient(Private):

@@ -45,7 +45,7 @@ class Roll(Message):
 class Size(Message):
     """How many training examples a site has."""
 
-    examples: int = reveals("how many training examples the site has")
+    examples: int = reveals("how many training examples the site has", weighs="train")
 
 
 class Turn(Message):

@@ -30,7 +30,7 @@ from wardround.core.record import Message, Private, reveals
 from wardround.core.site import BagTask, Site, Task
 from wardround.core.training import Bench, LocalTraining
 from wardround.core.weights import Weights
-from wardround.methods.fedavg import Update
+from wardround.methods.fedavg import Update, uneven
 
 __all__ = ["Believed", "Chosen", "LazyMIL", "Scores", "chosen"]
 
@@ -147,6 +147,10 @@ class LazyMIL(LocalTraining, Method[Global]):
         seen, said = cast("BagTask", site.task).said(site.data.train, rows)
         told = {"chosen": torch.tensor(seen).double(), "expressed": torch.tensor(said).double()}
         return Counts(Weights({**counts.numbers, **told}))
+
+    def contradiction(self, sent: Message, reply: Message) -> str | None:  # noqa: ARG002 -- it says the same of all
+        """Every site weighs 1."""
+        return uneven(reply)
 
     def sizes(self, task: Task, weights: Weights) -> Mapping[str, int]:  # noqa: ARG002
         """None beyond the task's; but the task must have bags to choose from."""

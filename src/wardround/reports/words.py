@@ -65,5 +65,5 @@ def method_list(groups: Iterable[Group]) -> str:
 
 def per_round(runs: Sequence[RunRecord], way: str) -> float | None:
     """The bytes that one site sends or gets in a round of training, on average."""
-    told = [getattr(line, way) / line.sites for run in runs for line in run.lines if line.sites]
+    told = [getattr(line, way) / line.asked for run in runs for line in run.lines if line.asked]
     return statistics.fmean(told) if told else None
