@@ -139,13 +139,13 @@ def test_a_reply_stands_on_many_examples_or_does_not_leave(tmp_path: Path) -> No
     study = study_of(method={"name": "fedner"}, task={"name": "features"})
     site = SiteProcess(site_folder(tmp_path, "site-0", study, "[consent]"))
     weights = first(study, tmp_path)
+    rate = Turn(weights, 0, 1e-9, 0)  # a share that the site rounds itself
+    assert "few" == code(put(site, *ask(study, rate, step="grade", run="9" * 16)))
     codes = [
         code(put(site, *ask(study, Turn(weights, share, 0.0, 0), step="grade", run=f"{share:016d}")))
         for share in (1, 2, 4, 5)
     ]
     assert ["few", "few", "few", "answered"] == codes
-    rate = Turn(weights, 0, 1e-9, 0)  # a share that the site rounds itself
-    assert "few" == code(put(site, *ask(study, rate, step="grade", run="9" * 16)))
 
 
 def test_one_sentence_named_ten_times_is_one(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from wardround.consortium.budget import Budget, Mark
+from wardround.consortium.budget import Budget, Mark, still_of
 from wardround.core.record import Message, reveals_of
 from wardround.core.site import Exchange
 from wardround.engines.seal import SealError, verify_statement
@@ -82,6 +82,7 @@ class HouseLedger:
                 "kind": type(received).__name__,
                 "bytes": received.nbytes,
                 "digest": answer.statement["digest"],
+                **({"still": still} if (still := still_of(received)) else {}),
             },
             "sent": {"kind": kind, "bytes": answer.sent.nbytes, "digest": answer.digest},
             "mark": answer.mark,
