@@ -40,6 +40,7 @@ from wardround.run_folder import RunError
 from wardround.study import Study, cells
 
 SITES = ("site-0", "site-1", "site-2")
+WORDS = {"name": "classification", "tokens": "words", "buckets": 64}
 DEFAULT = "[consent]"
 Answer = tuple[dict[str, Any], bytes]
 
@@ -91,7 +92,7 @@ def test_a_model_that_was_evaluated_is_not_one_to_train_again(tmp_path: Path) ->
     kind = type(ask.study.method.start(ask.first, None))  # type: ignore[arg-type]
     assert "answered" == code(ask(kind(ask.near(1), bound), round=2))
     assert "answered" == code(ask(Exam(ask.near(2), "test"), step="evaluate", round=2, number=EVALUATION + 1))
-    assert "weights" == code(ask(kind(ask.near(2), bound), round=2, number=2, resumed=[1]))
+    assert "restart" == code(ask(kind(ask.near(2), bound), round=2, number=2, resumed=[1]))
     assert "answered" == code(ask(kind(ask.near(1), bound + 1), round=2, number=2, resumed=[1]))
 
 
@@ -123,7 +124,7 @@ def test_a_model_is_tried_on_the_splits_of_the_study_and_no_others(tmp_path: Pat
 def test_data_that_changed_are_noticed_when_another_run_begins(tmp_path: Path, greeted: bool) -> None:
     """Whether it is announced or not: a note that was taken out is not trained on for as long as a process lives."""
     tables = {
-        "name": "own", "rounds": 3, "method": {"name": "fedavg"}, "task": {"name": "classification", "buckets": 64},
+        "name": "own", "rounds": 3, "method": {"name": "fedavg"}, "task": WORDS,
         "corpus": {"format": "csv", "train": "train.csv", "test": "test.csv", "labels": ["drug", "illness"]},
     }  # fmt: skip
     study, place = cells(tables)[0].study, tmp_path / "site-0"

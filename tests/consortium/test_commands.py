@@ -28,6 +28,7 @@ test = "test.csv"
 labels = ["DRUG", "DISEASE"]
 [task]
 name = "classification"
+tokens = "words"
 buckets = 64
 [method]
 name = "fedavg"

@@ -30,6 +30,7 @@ from wardround.methods.lazy_mil import Chosen
 from wardround.study import Study, cells
 
 SITES = ("site-0", "site-1", "site-2")
+WORDS = {"name": "classification", "tokens": "words", "buckets": 64}
 
 
 def study_of(**changes: Any) -> Study:
@@ -224,7 +225,7 @@ def test_a_changed_consent_holds_from_the_next_ask_on(tmp_path: Path) -> None:
 
 def test_data_that_changed_since_they_were_approved_need_another_yes(tmp_path: Path) -> None:
     tables = {
-        "name": "own", "rounds": 3, "method": {"name": "fedavg"}, "task": {"name": "classification", "buckets": 64},
+        "name": "own", "rounds": 3, "method": {"name": "fedavg"}, "task": WORDS,
         "corpus": {"format": "csv", "train": "train.csv", "test": "test.csv", "labels": ["drug", "illness"]},
     }  # fmt: skip
     study = cells(tables)[0].study
@@ -270,7 +271,7 @@ def test_public_examples_are_never_a_sites_own_notes(
     for name in ("train.csv", "test.csv", "public/a.csv"):
         (place / name).write_text(rows)
     tables = {
-        "name": "own", "rounds": 3, "method": {"name": "feded"}, "task": {"name": "classification", "buckets": 64},
+        "name": "own", "rounds": 3, "method": {"name": "feded"}, "task": WORDS,
         "corpus": {"format": "csv", "train": "train.csv", "test": "test.csv", "labels": ["drug", "illness"]},
         "public": public,
     }  # fmt: skip

@@ -25,7 +25,7 @@ SMALL = {"buckets": 50, "embedding": 4, "character": 4, "filters": 4, "hidden": 
 STUDIES: dict[str, dict[str, Any]] = {
     "classification": {
         "corpus": {"format": "csv", "train": "x", "test": "x", "labels": ["causes", "stops"]},
-        "task": {"name": "classification", "buckets": 50},
+        "task": {"name": "classification", "tokens": "words", "buckets": 50},
     },
     "tagging": {
         "corpus": {"name": "conll", "train": "x", "test": "x"},

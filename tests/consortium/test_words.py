@@ -35,11 +35,17 @@ test = "test.csv"
 labels = ["DRUG", "DISEASE"]
 [task]
 name = "classification"
+tokens = "words"
 buckets = 64
 [method]
 name = "fedavg"
 """
 ROWS = "text,label\n" + "".join(f"note {n} on aspirin,DRUG\nnote {n} on fever,DISEASE\n" for n in range(15))
+
+
+def fingerprint(site: Path, study: Study) -> str:
+    settings = read_site(site)
+    return data_fingerprint(settings, settings.examples(study))
 
 
 def ended(code: int, *arguments: object) -> None:
@@ -195,9 +201,9 @@ def test_data_that_changed_need_another_yes_and_get_no_budget(site: Path, capsys
     ended(0, "site", "approve", site, path)
     first = read_approval(site, study_hash(study))
     assert first is not None
-    assert first.data == data_fingerprint(read_site(site), study) == data_fingerprint(read_site(site), study)
+    assert first.data == fingerprint(site, study) == fingerprint(site, study)
     (site / "train.csv").write_text(ROWS.replace("note 3 on fever", "note 3 on a fever"), encoding="utf-8")
-    changed = data_fingerprint(read_site(site), study)
+    changed = fingerprint(site, study)
     assert first.data != changed
     ended(0, "site", "approve", site, path)
     assert "the data or the label map have changed since" in capsys.readouterr().out
@@ -206,7 +212,7 @@ def test_data_that_changed_need_another_yes_and_get_no_budget(site: Path, capsys
     assert (changed, first.rounds, first.exchanges) == (now.data, now.rounds, now.exchanges)
     told = (site / "site.toml").read_text()
     (site / "site.toml").write_text(told.replace("# Medication", "Unseen"), encoding="utf-8")
-    assert changed != data_fingerprint(read_site(site), study), "the label map counts, too"
+    assert changed != fingerprint(site, study), "the label map counts, too"
 
 
 def test_a_questioned_map_is_approved_only_with_a_yes(site: Path, capsys: pytest.CaptureFixture[str]) -> None:

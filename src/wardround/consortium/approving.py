@@ -23,12 +23,8 @@ __all__ = ["RESTARTS", "approve", "budget", "data_fingerprint", "spent"]
 RESTARTS = 1  # a coordinator that crashes while sites come and go asks its last round again, of other sites
 
 
-def data_fingerprint(settings: SiteSettings, study: Study) -> str:
-    """A hash of the site's examples, as this study reads them, and of its label map: equal if nothing changed."""
-    return _fingerprint(settings, settings.examples(study))
-
-
-def _fingerprint(settings: SiteSettings, parts: tuple[Raw, Raw]) -> str:
+def data_fingerprint(settings: SiteSettings, parts: tuple[Raw, Raw]) -> str:
+    """A hash of the site's examples, as a study reads them, and of its label map: equal if nothing changed."""
     whole = hashlib.sha256(json.dumps(dict(settings.labels), sort_keys=True).encode())
     for part in parts:
         whole.update(part.digest())
@@ -44,7 +40,7 @@ def budget(folder: Path, settings: SiteSettings, study: Study, exchanges: int | 
     if exchanges is None:
         expected = expected_exchanges(study, len(parts[0]), sites_of(folder))
         exchanges = expected.total(study) * (2 if expected.estimated else 1) + expected.per_round + expected.evaluation
-    return Approval(_fingerprint(settings, parts), study.rounds, exchanges)
+    return Approval(data_fingerprint(settings, parts), study.rounds, exchanges)
 
 
 def approve(

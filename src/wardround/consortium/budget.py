@@ -1,33 +1,40 @@
 """What is left of a site's approvals: read off its own ledger, and spent there before a reply leaves.
 
     budget = Budget(ledger)
-    budget.admit(study, approval, exchange, digest)                          # refuses what was not agreed to
-    mark = budget.settle(study, approval, exchange, digest, reply_digest)    # how the answer counts
+    question = Question.of(exchange, message, digest, moving=False)
+    budget.admit(study, approval, question)                        # refuses what was not agreed to
+    mark = budget.settle(study, approval, question, reply)         # how the answer counts
     …                                    # a line with that mark is on the disk, and taken, before the reply leaves
 
 Rules of this file:
 1. An approval is a budget over all runs and attempts of a study: so many replies in all.
 2. What left once may leave again: the same question with the same answer, bit for bit, costs nothing, so a run that is
    taken up after a crash spends nothing twice.
-3. A round is asked with one state. Another question in place of one that was answered, or another answer to the same,
-   begins the study anew from there; that has to be agreed to (`site approve --again`), and is spent as well.
+3. A round is asked with one state, which is what the round before was tried with. Another state, another question in
+   place of one that was answered, or another answer to the same, begins the study anew from there; that has to be
+   agreed to (`site approve --again`), and is spent as well.
 4. What stands still in a study is asked for once and for all (`reveals(…, still=True)`): the gradients of ten sentences
    and of eleven tell that of one. No number of restarts changes it.
 5. The ledger is the only memory: it is hash-chained, on the disk before a reply leaves, and outlives everything.
 """
 
+import hashlib
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+import torch
+
 from wardround.consortium.approval import Approval, read_approval
+from wardround.core.cohort import EVALUATION
 from wardround.core.record import Message, reveals_of
 from wardround.core.site import Exchange
+from wardround.core.weights import Weights
 from wardround.layers.ledger import lines
 
-__all__ = ["Answered", "Budget", "Mark", "Overspent", "Spent", "Studied", "budgets", "still_of"]
+__all__ = ["Answered", "Budget", "Mark", "Overspent", "Question", "Spent", "Studied", "budgets"]
 
 Mark = Literal["new", "again", "restart"]
 Place = tuple[int, int, str]
@@ -60,7 +67,9 @@ class Spent:
     runs: set[str] = field(default_factory=set)
     answered: dict[Place, Answered] = field(default_factory=dict)
     still: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    """By step, what was asked with and stays the same; see `still_of`."""
+    """By step, what was asked with and stays the same (`reveals(…, still=True)`)."""
+    states: dict[int, str] = field(default_factory=dict)
+    """The digest of the weights that each round began with; those that a round is tried with begin the next."""
 
 
 class Budget:
@@ -88,39 +97,77 @@ class Budget:
         place: Place = (line["round"], line["exchange"], line["step"])
         if line["mark"] == "again":
             return
+        state = line["received"].get("state")
         if line["mark"] == "restart":
             spent.restarts += 1
             spent.answered = {known: answer for known, answer in spent.answered.items() if known[:2] < place[:2]}
+            first = place[0] + (place[1] > EVALUATION)
+            spent.states = {index: known for index, known in spent.states.items() if index < first}
+        if state:
+            spent.states[state[0]] = state[1]
         spent.exchanges += 1
         spent.rounds = max(spent.rounds, place[0])
         spent.answered[place] = Answered(line["received"]["digest"], sent["digest"])
 
-    def admit(
-        self, study: str, approval: Approval, exchange: Exchange, ask: str, still: Mapping[str, Any] | None = None
-    ) -> None:
+    def admit(self, study: str, approval: Approval, question: "Question") -> None:
         """Let a question pass that may be answered; `Overspent` if it may not."""
         spent = self.of(study)
-        if still and spent.still.get(exchange.step, still) != still:
+        if question.still and spent.still.get(question.exchange.step, question.still) != question.still:
             raise Overspent("share")
-        known = spent.answered.get(_place(exchange))
-        if known is not None and known.ask != ask and spent.restarts >= approval.restarts:
+        known = spent.answered.get(question.place)
+        other = (known is not None and known.ask != question.digest) or question.strays(spent)
+        if other and spent.restarts >= approval.restarts:
             raise Overspent("restart")
-        if (known is None or known.ask != ask) and spent.exchanges >= approval.exchanges:
+        if (known is None or other) and spent.exchanges >= approval.exchanges:
             raise Overspent("spent")
 
-    def settle(self, study: str, approval: Approval, exchange: Exchange, ask: str, reply: str) -> Mark:
+    def settle(self, study: str, approval: Approval, question: "Question", reply: str) -> Mark:
         """How this reply counts; `Overspent` if it may not leave."""
         spent = self.of(study)
-        known = spent.answered.get(_place(exchange))
-        if known is None:
+        known = spent.answered.get(question.place)
+        if known is None and not question.strays(spent):
             return "new"
-        if known == Answered(ask, reply):
+        if known == Answered(question.digest, reply):
             return "again"
         if spent.restarts >= approval.restarts:
             raise Overspent("restart")
         if spent.exchanges >= approval.exchanges:
             raise Overspent("spent")
         return "restart"
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked, as far as a budget looks at it."""
+
+    exchange: Exchange
+    digest: str
+    """Of the message."""
+    still: Mapping[str, Any]
+    """What stays the same throughout a study."""
+    state: tuple[int, str] | None
+    """The round that the message's weights begin, and their digest; nothing if it has none, or they move in a round."""
+
+    @classmethod
+    def of(cls, exchange: Exchange, message: Message, digest: str, *, moving: bool) -> "Question":
+        """This message's question; `moving` where a method's weights move within a round."""
+        weights = getattr(message, "weights", None)
+        tried = exchange.number > EVALUATION
+        state = None
+        if isinstance(weights, Weights) and (tried or not moving or exchange.number == 1):
+            raw = weights.flat.contiguous().view(torch.uint8).numpy().tobytes()
+            state = max(exchange.round, 1) + tried, hashlib.sha256(raw).hexdigest()
+        still = {name: getattr(message, name) for name, reveal in reveals_of(type(message)).items() if reveal.still}
+        return cls(exchange, digest, still, state)
+
+    @property
+    def place(self) -> Place:
+        """Where it is asked."""
+        return self.exchange.round, self.exchange.number, self.exchange.step
+
+    def strays(self, spent: Spent) -> bool:
+        """Whether its weights are not those that this round began with, or the round before ended with."""
+        return self.state is not None and spent.states.get(self.state[0], self.state[1]) != self.state[1]
 
 
 @dataclass(frozen=True)
@@ -146,12 +193,3 @@ def budgets(folder: Path) -> list[Studied]:
         approval = read_approval(folder, path.stem) if path else None
         rows.append(Studied(f"{name} ({mark[:8]})", approval, budget.of(mark)))
     return rows
-
-
-def still_of(message: Message) -> dict[str, Any]:
-    """Those fields of a message that stay the same throughout a study."""
-    return {name: getattr(message, name) for name, reveal in reveals_of(type(message)).items() if reveal.still}
-
-
-def _place(exchange: Exchange) -> Place:
-    return exchange.round, exchange.number, exchange.step

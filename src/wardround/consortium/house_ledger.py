@@ -10,6 +10,8 @@ of a run has a fingerprint of the data.
     wardround ledger verify FILE --against OTHER
 """
 
+import json
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,15 +19,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from wardround.consortium.budget import Budget, Mark, still_of
+from wardround.consortium.budget import Budget, Mark, Question
 from wardround.core.record import Message, reveals_of
-from wardround.core.site import Exchange
 from wardround.engines.seal import SealError, verify_statement
 from wardround.layers.ledger import START, Chain, LedgerError, lines, verify
 
 __all__ = ["Answer", "HouseLedger", "Sent", "compared", "proven", "summed"]
 
 MINUTE = 60.0
+KINDS = 10_000  # of refusals that are remembered
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,7 @@ class Answer:
     """What the coordinator signed, and its signature."""
     theirs: str
     """The head of the coordinator's ledger."""
-    exchange: Exchange
+    question: Question
     study: str
     """The study's name."""
     data: str
@@ -56,8 +58,9 @@ class HouseLedger:
         self.budget = Budget(path)
         self.kinds: set[tuple[str, str]] = set()
         self.runs: set[tuple[str, str, str]] = set()
-        self.unsigned = 0
-        self.noted = -MINUTE
+        self.refused: dict[tuple[object, ...], tuple[float, int]] = {}
+        """When each kind of refusal was last written down, and how often it was not since."""
+        self.farewells: set[tuple[str, str, str]] = set()
 
     def note(self, answer: Answer) -> str:
         """Write down an exchange, for good; the ledger's new head."""
@@ -70,7 +73,7 @@ class HouseLedger:
             new.append({"study": study, "name": answer.study, "kind": kind, "about": about, "reveals": words})
         if (study, run, answer.data) not in self.runs:
             new.append({"study": study, "run": run, "data": answer.data})
-        exchange, received = answer.exchange, answer.received
+        exchange, received = answer.question.exchange, answer.received
         line = {
             "study": study,
             "run": run,
@@ -82,7 +85,8 @@ class HouseLedger:
                 "kind": type(received).__name__,
                 "bytes": received.nbytes,
                 "digest": answer.statement["digest"],
-                **({"still": still} if (still := still_of(received)) else {}),
+                **({"still": answer.question.still} if answer.question.still else {}),
+                **({"state": answer.question.state} if answer.question.state else {}),
             },
             "sent": {"kind": kind, "bytes": answer.sent.nbytes, "digest": answer.digest},
             "mark": answer.mark,
@@ -97,21 +101,38 @@ class HouseLedger:
 
     def knock(self) -> None:
         """Write down that somebody asked who is not the coordinator; once a minute, however often it was."""
-        self.unsigned += 1
-        if time.monotonic() - self.noted >= MINUTE:
-            self._append({"study": "", "step": "", "refused": "unsigned", "times": self.unsigned})
-            self.unsigned, self.noted = 0, time.monotonic()
+        self._refused({"study": "", "step": "", "refused": "unsigned"}, ())
+
+    def greeted(self, head: Mapping[str, Any], sizes: Mapping[str, int]) -> None:
+        """Write down, once a run, what the site says of itself before one: at most how many examples it has."""
+        key = (str(head["study"])[:16], str(head["run"])[:16], json.dumps(dict(sizes)))
+        if key not in self.runs:
+            self._append({"study": key[0], "run": key[1], "declared": dict(sizes)})
+            self.runs.add(key)
 
     def farewell(self, head: Mapping[str, Any]) -> None:
         """Write down the last head of the coordinator's ledger: the run has ended or stopped."""
-        told = {"study": str(head["study"])[:16], "run": str(head["run"])[:16], "ended": True}
-        self._append({**told, "theirs": str(head.get("ledger", ""))[:64]})
+        study, run, theirs = str(head["study"])[:16], str(head["run"])[:16], str(head.get("ledger", ""))[:64]
+        if (study, run, theirs) not in self.farewells:
+            self._append({"study": study, "run": run, "ended": True, "theirs": theirs})
+            self.farewells.add((study, run, theirs))
 
     def refusal(self, head: Mapping[str, Any], code: str) -> None:
-        """Write down that an ask was refused."""
-        told = head.get("exchange")
-        step = str(told.get("step", ""))[:50] if isinstance(told, dict) else "hello"
-        self._append({"study": str(head.get("study"))[:16], "step": step, "refused": code})
+        """Write down that an ask was refused; the same one once a minute, however often it is sent."""
+        exchange = head.get("exchange")
+        step = str(exchange.get("step", ""))[:50] if isinstance(exchange, dict) else "hello"
+        round_ = str(exchange.get("round", ""))[:20] if isinstance(exchange, dict) else ""
+        self._refused({"study": str(head.get("study"))[:16], "step": step, "refused": code}, (round_,))
+
+    def _refused(self, line: Mapping[str, Any], more: tuple[object, ...]) -> None:
+        key = (*line.values(), *more)
+        last, unwritten = self.refused.get(key, (-math.inf, 0))
+        if time.monotonic() - last < MINUTE:
+            self.refused[key] = last, unwritten + 1
+            return
+        self._append({**line, **({"times": unwritten + 1} if unwritten else {})})
+        self.refused = {} if len(self.refused) > KINDS else self.refused
+        self.refused[key] = time.monotonic(), 0
 
     def _append(self, *new: Mapping[str, Any]) -> None:
         before = self.chain.head

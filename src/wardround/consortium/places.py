@@ -28,8 +28,8 @@ class Places:
     """How often a round has each step; 0 where nobody can say."""
     most: int
     """Exchanges of a round, without evaluations."""
-    single: bool
-    """Whether a round has one exchange: its weights stand still, then, if it is asked again."""
+    moving: bool
+    """Whether weights move within a round."""
     splits: int
 
     @classmethod
@@ -39,8 +39,7 @@ class Places:
         repeats = study.method.repeats
         most = EVALUATION - 1 if expected.estimated else expected.per_round + repeats
         steps = {step: 0 if expected.estimated else times + repeats for step, times in expected.steps.items()}
-        single = expected.per_round == 1 and not expected.estimated
-        return cls(expected.opening, steps, most, single, expected.evaluation)
+        return cls(expected.opening, steps, most, expected.estimated, expected.evaluation)
 
     def has(self, exchange: Exchange) -> bool:
         """Whether a run can have this exchange."""

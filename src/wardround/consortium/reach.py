@@ -49,11 +49,9 @@ class _Size:
 class Reach:
     """How far a study's model can have come, as one site sees it."""
 
-    def __init__(self, built: Built, name: str, times: float, *, single: bool = False) -> None:
-        self.built, self.name, self.times, self.single = built, name, times, single
+    def __init__(self, built: Built, name: str, times: float, *, moving: bool = False) -> None:
+        self.built, self.name, self.times, self.moving = built, name, times, moving
         self.last: tuple[int, Weights] | None = None
-        self.began: tuple[int, Weights] | None = None
-        """The last round that training was asked for, and with which weights first."""
 
     def refusal(self, exchange: Exchange, message: Message) -> str | None:
         """Which field of a message cannot be this study's, or None."""
@@ -70,8 +68,6 @@ class Reach:
         weights = getattr(message, "weights", None)
         if isinstance(weights, Weights):
             self.last = exchange.round, weights
-            if exchange.number == 1:
-                self.began = self.last
 
     def _possible(self, name: str, exchange: Exchange, value: Weights) -> bool:
         if not value.flat.numel():
@@ -81,10 +77,8 @@ class Reach:
             return _Size.of(value.flat * rate).within(self.own, self.times * max(exchange.round, 1))
         change = _Size.of(value.flat.double() - self.built.weights.flat.double())
         trains = exchange.number < EVALUATION
-        if trains and exchange.round <= 1 and (exchange.number == 1 or self.single):
+        if trains and exchange.round <= 1 and (exchange.number == 1 or not self.moving):
             return change.largest == 0.0
-        if trains and exchange.number > 1 and self.single and not self._again(exchange, value):
-            return False
         near = change.within(self.own, self.times * max(exchange.round, 1))
         if self.last is None or not near:
             return near
@@ -98,11 +92,6 @@ class Reach:
         limit = _Size(first.length + times * self.own.length, first.largest + times * self.own.largest)
         return _Size.of(value).within(limit, 1.0)
 
-    def _again(self, exchange: Exchange, value: Weights) -> bool:
-        """Whether these are the weights that this round began with."""
-        began = self.began
-        return began is not None and began[0] == exchange.round and torch.equal(began[1].flat, value.flat)
-
     @cached_property
     def own(self) -> _Size:
         """How far this site's own training leads from the first model."""
@@ -113,7 +102,16 @@ class Reach:
         if not isinstance(method, LocalTraining) or not examples or not first.flat.numel():
             return _Size(least, least)
         per_pass = -(-examples // (method.batch or examples))
-        steps = max(method.steps or method.epochs * per_pass, STEPS)
+        steps = method.steps or method.epochs * per_pass
+        for tried in (max(steps, STEPS), steps):
+            size = _Size.of(self._trained(method, tried).double() - first.flat.double())
+            if math.isfinite(size.length):
+                return _Size(max(size.length, least), max(size.largest, least))
+        return _Size(least, least)  # training that diverges leads nowhere
+
+    def _trained(self, method: LocalTraining, steps: int) -> Tensor:
+        """Where so many steps of this site's own training lead from the first model; nothing is kept of it."""
+        built = self.built
         settings = {name: getattr(method, name) for name in ("lr", "decay", "batch", "optimizer", "betas", "eps")}
         plain = LocalTraining(**settings, steps=steps)
         before = torch.default_generator.get_state()
@@ -126,10 +124,6 @@ class Reach:
             )  # fmt: skip
             torch.default_generator.manual_seed(site.seed)
             try:
-                trained = plain.train(site, first).weights
+                return plain.train(site, built.weights).weights.flat
             finally:
                 torch.default_generator.set_state(before)
-        size = _Size.of(trained.flat.double() - first.flat.double())
-        if not math.isfinite(size.length):  # training that diverges sets no limit
-            return _Size(math.inf, math.inf)
-        return _Size(max(size.length, least), max(size.largest, least))

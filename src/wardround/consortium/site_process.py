@@ -34,7 +34,7 @@ from wardround import __version__
 from wardround.build import Built, build_at_site
 from wardround.consortium.approval import Approval, read_approval
 from wardround.consortium.approving import data_fingerprint
-from wardround.consortium.budget import Overspent, still_of
+from wardround.consortium.budget import Overspent, Question
 from wardround.consortium.deployed import study_hash
 from wardround.consortium.expected import sites_of
 from wardround.consortium.house_ledger import Answer, HouseLedger
@@ -76,6 +76,7 @@ class _Ready:
 
     built: Built
     places: Places
+    reach: Reach
     data: str
     sizes: Mapping[str, int]
     """How many examples it has of each split, rounded up to a power of two: all that is told of it beforehand."""
@@ -87,7 +88,6 @@ class _Run:
 
     ready: _Ready
     host: Host
-    reach: Reach
     memory: Path
     last: tuple[int, int, int] = (-1, -1, -1)
     """The newest exchange asked for: attempt, round, number."""
@@ -166,6 +166,7 @@ class SiteProcess:
         if "hello" in head:
             if int(head.get("rounds", 0)) > approval.rounds:
                 raise Refused("rounds")
+            self.ledger.greeted(head, run.ready.sizes)
             return {"ready": True, "most": dict(run.ready.sizes)}, b""
         if "bye" in head:
             self.ledger.farewell(head)
@@ -178,11 +179,12 @@ class SiteProcess:
         exchange, step = self._asked(run, ask.head, approval)
         message = self._decoded(run, step, ask.data)
         budget = self.ledger.budget
+        question = Question.of(exchange, message, digest, moving=run.ready.places.moving)
         try:
-            budget.admit(study, approval, exchange, digest, still_of(message))
+            budget.admit(study, approval, question)
             if run.ready.places.full(exchange, budget.of(study).answered):
                 raise Refused("restart")
-            if run.reach.refusal(exchange, message):
+            if run.ready.reach.refusal(exchange, message):
                 raise Refused("weights")
         except Overspent as error:
             raise Refused(error.code) from None
@@ -194,11 +196,9 @@ class SiteProcess:
             reply = self._served(run, step, exchange, message)
             data = reply.encode()
             sent = hashlib.sha256(data).hexdigest()
-            mark = budget.settle(study, approval, exchange, digest, sent)
+            mark = budget.settle(study, approval, question, sent)
             name, theirs = run.ready.built.study.name, str(ask.head.get("ledger", ""))
-            answer = Answer(
-                ask.statement, theirs, exchange, name, run.ready.data, message, reply, sent, mark
-            )  # fmt: skip
+            answer = Answer(ask.statement, theirs, question, name, run.ready.data, message, reply, sent, mark)
             noted = self.ledger.note(answer)
         except Overspent as error:
             run.host.undo(self.name, exchange)
@@ -206,7 +206,7 @@ class SiteProcess:
         except Exception:
             run.host.undo(self.name, exchange)  # as if it had not been asked
             raise
-        run.reach.seen(exchange, message)
+        run.ready.reach.seen(exchange, message)
         run.reply = {"ledger": noted}, data
         return run.reply
 
@@ -277,12 +277,9 @@ class SiteProcess:
             consent, built = self.settings.consent, ready.built
             layers = [SmallCounts(consent.smallest_count), LeastExamples(consent.least_examples)]
             host = Host(built.study.method, built.task, built.sites, memory, layers, built.study.sites.private)
-            reach = Reach(built, self.name, consent.largest_change, single=ready.places.single)
-            for oldest in [*self.runs][
-                : len(self.runs) + 1 - RUNS
-            ]:  # each holds a reply; what must last is on the disk
+            for oldest in [*self.runs][: len(self.runs) + 1 - RUNS]:  # each holds a reply; what lasts is on the disk
                 del self.runs[oldest]
-            self.runs[key] = known = _Run(ready, host, reach, memory)
+            self.runs[key] = known = _Run(ready, host, memory)
             with contextlib.suppress(FileNotFoundError):
                 last = json.loads((memory / "last.json").read_text(encoding="utf-8"))
                 known.last, known.message = tuple(last["last"]), last["message"]
@@ -327,7 +324,8 @@ class SiteProcess:
         splits = {"train": data.train, "test": data.test, "valid": data.valid}
         sizes = {split: 1 << max(len(part) - 1, 0).bit_length() for split, part in splits.items() if part is not None}
         places = Places.of(settings, len(data.train), sites_of(self.folder))
-        return _Ready(built, places, data_fingerprint(self.settings, settings), sizes)
+        reach = Reach(built, self.name, self.settings.consent.largest_change, moving=places.moving)
+        return _Ready(built, places, reach, data_fingerprint(self.settings, examples), sizes)
 
     # what stays here
 
