@@ -192,7 +192,7 @@ def test_a_second_approval_adds_only_if_asked_to(site: Path, capsys: pytest.Capt
     ended(0, "site", "approve", site, path, "--again", "--restarts", 1, "--exchanges", 10)
     more = read_approval(site, mark)
     assert more is not None
-    assert (4, 16, 2) == (more.rounds, more.exchanges, more.restarts)
+    assert (2, 16, 2) == (more.rounds, more.exchanges, more.restarts)
 
 
 def test_data_that_changed_need_another_yes_and_get_no_budget(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -270,7 +270,7 @@ def test_an_approval_is_read_as_it_was_written(tmp_path: Path) -> None:
         (tmp_path / "approved" / f"{mark}.json").read_text()
     ).keys()
     more = add_approval(tmp_path, mark, Approval("g", 1, 2, 1))
-    assert ("g", 4, 9, 1) == (more.data, more.rounds, more.exchanges, more.restarts)
+    assert ("g", 3, 9, 1) == (more.data, more.rounds, more.exchanges, more.restarts)
     for broken in ("[]", "{", '{"rounds": 1}', '{"data":"","rounds":-1,"exchanges":1,"restarts":0,"time":""}'):
         (tmp_path / "approved" / f"{mark}.json").write_text(broken)
         with pytest.raises(ValueError, match="is no approval; delete it"):
