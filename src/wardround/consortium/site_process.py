@@ -56,7 +56,7 @@ from wardround.layers.small_counts import SmallCounts
 from wardround.run_folder import NO_ROOM
 from wardround.study import StudyError
 
-__all__ = ["Refused", "SiteProcess", "main"]
+__all__ = ["RUNS", "Refused", "SiteProcess", "main"]
 
 Frame = tuple[dict[str, Any], bytes]
 RUNS = 16  # kept at hand; a coordinator may name as many as it likes
@@ -278,8 +278,8 @@ class SiteProcess:
             layers = [SmallCounts(consent.smallest_count), LeastExamples(consent.least_examples)]
             host = Host(built.study.method, built.task, built.sites, memory, layers, built.study.sites.private)
             reach = Reach(built, self.name, consent.largest_change, single=ready.places.single)
-            for oldest in [*self.runs][: len(self.runs) + 1 - RUNS]:  # each holds a reply; what must last is on the disk
-                del self.runs[oldest]
+            while len(self.runs) >= RUNS:  # each holds a reply; what must last is on the disk
+                del self.runs[next(iter(self.runs))]
             self.runs[key] = known = _Run(ready, host, reach, memory)
             with contextlib.suppress(FileNotFoundError):
                 last = json.loads((memory / "last.json").read_text(encoding="utf-8"))
