@@ -58,7 +58,7 @@ TABLE = {
     "budget": Row(
         "the coordinator",
         "asks again and again after one approval, each time as another run",
-        "an approval is a budget of exchanges over all runs: `spent`; and of rounds: `rounds`",
+        "an approval is a budget of exchanges over all runs, training and evaluation apart: `spent`; `rounds`",
     ),
     "second model": Row(
         "the coordinator",
@@ -80,7 +80,8 @@ TABLE = {
     "one sentence": Row(
         "the coordinator",
         "asks FedNER for the gradient of a single sentence, which is its words",
-        "a reply that stands for fewer examples than the site's least is refused: `few`",
+        "a reply that stands for fewer examples than the site's least is refused: `few`; and so is a batch of another size "
+        "than before, whose difference would be a sentence: `share`",
     ),
     # who is on the network
     "second machine": Row(
@@ -168,6 +169,18 @@ OPEN = (
         "coordinator, as the coordinator's): whoever takes one over reads the keys and the notes that this user can "
         "read.",
         "Keep it up to date; outbound connections only; a machine that does nothing else.",
+    ),
+    Gap(
+        "Small label counts can be worked out.",
+        "`smallest_count` leaves them out of what evaluation tells; but a model that never says a label gives them away "
+        "by its false alarms elsewhere (a test does it), and an update by the classifier's rows.",
+        "Treat label counts as known to the coordinator.",
+    ),
+    Gap(
+        "Data that were approved again.",
+        "The same question before and after a note was added or withdrawn, with the one restart that an approval has, "
+        "tells of that note.",
+        "`site approve --restarts 0` when data have changed, or a new study.",
     ),
     Gap(
         "Least numbers count examples, not patients.",

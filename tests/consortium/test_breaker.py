@@ -16,20 +16,21 @@ from typing import Any
 import pytest
 import torch
 
-from loopback import Exchange, put, site_folder
+from loopback import Exchange, desk_of, put, site_folder
 from wardround import __version__
 from wardround.build import build, build_apart
 from wardround.consortium.deployed import study_hash
 from wardround.consortium.kit_files import read_request
-from wardround.consortium.site_process import SiteProcess
+from wardround.consortium.site_process import RUNS, SiteProcess
 from wardround.consortium.submit import submit
 from wardround.core.cohort import EVALUATION
-from wardround.core.method import Exam, Global
+from wardround.core.method import Counts, Exam, Global
 from wardround.core.record import Message, decode
 from wardround.core.training import Bench
 from wardround.core.weights import Weights
 from wardround.engines.certificates import make_key, request_for
 from wardround.engines.frames import Line
+from wardround.layers.ledger import lines
 from wardround.methods.fedcmc import Guided
 from wardround.methods.feddyn import Dynamic, DynamicUpdate
 from wardround.methods.fedner import Turn
@@ -57,10 +58,9 @@ def study_of(**changes: Any) -> Study:
 class Asked:
     """A site with its ordinary consent, no restarts, and one study, of which its coordinator asks what it likes."""
 
-    def __init__(self, folder: Path, study: Study, names: tuple[str, ...] = SITES, **budget: int) -> None:
+    def __init__(self, folder: Path, study: Study, names: tuple[str, ...] = SITES, **told: Any) -> None:
         self.study = study
-        told = {"restarts": 0, **budget}
-        self.site = SiteProcess(site_folder(folder, names[0], study, DEFAULT, **told))  # type: ignore[arg-type]
+        self.site = SiteProcess(site_folder(folder, names[0], study, DEFAULT, **{"restarts": 0, **told}))
         self.built = build_apart(study, folder, names)
         self.first = self.built.weights
 
@@ -230,6 +230,49 @@ def test_a_rate_that_is_none(tmp_path: Path, rate: str) -> None:
         assert decode(Gradient, answer[1]).gradient.layout == bench.layout
 
 
+@pytest.fixture
+def lupus(tmp_path: Path) -> Asked:
+    """A hospital with thirty common notes and three of a rare label."""
+    tables = {
+        "name": "own", "rounds": 3, "method": {"name": "fedavg", "batch": 0},
+        "task": {"name": "classification", "model": "logistic", "buckets": 64},
+        "corpus": {"format": "csv", "train": "train.csv", "test": "test.csv", "labels": ["drug", "illness", "lupus"]},
+    }  # fmt: skip
+    place = tmp_path / "site-0"
+    place.mkdir()
+    rows = "".join(f"note {n} on aspirin,drug\nnote {n} on fever,illness\n" for n in range(15)) + "a b,lupus\n" * 3
+    for name in ("train.csv", "test.csv"):
+        (place / name).write_text("text,label\n" + rows)
+    data = ('format = "csv"', 'train = "train.csv"', 'test = "test.csv"')
+    return Asked(tmp_path, cells(tables)[0].study, data=data)
+
+
+def test_false_alarms_tell_how_many_examples_were_left_out_as_few(lupus: Asked) -> None:
+    """Not defended: whoever is missed is somebody's false alarm, and a model that never says lupus misses all."""
+    chosen = dict(lupus.first)
+    chosen["bias"] = chosen["bias"] + torch.tensor([0.5, 0.5, -0.5])
+    _, data = lupus(Exam(Weights(chosen), "test"), step="evaluate", number=EVALUATION + 1)
+    told = decode(Counts, data).numbers
+    assert 0.0 == float((told["hits"] + told["misses"])[2])
+    assert 3.0 == float(told["false_alarms"].sum() - told["misses"].sum())
+
+
+# what fills a disk
+
+
+def test_what_is_signed_is_kept_and_has_to_be_short(tmp_path: Path) -> None:
+    ask = Asked(tmp_path, study_of())
+    letter = desk_of(ask.site).write(
+        "site-0", {"version": __version__, "exchange": {"step": "fit", "junk": "x" * 10**5}}
+    )
+    assert "unsigned" == ask.site.answer(letter.head, letter.data)[0]["fault"]
+    for number in range(40):  # as many runs as it likes to name
+        ask(Global(ask.first), f"{number:016x}")
+    assert RUNS == len(ask.site.runs)
+    marks = [line["mark"] for line in lines(ask.site.folder / "ledger" / "site.jsonl") if "mark" in line]
+    assert ["new", *["again"] * 39] == marks
+
+
 # a site that lies, and who comes with strange keys
 
 
@@ -262,9 +305,9 @@ def test_an_answer_with_strange_heads_costs_its_site_the_round_and_nobody_else(t
                 (dict(head), answer[1]) if name == "site-2" and "exchange" in asked else answer
             )
             submit(study, folder / "run", exchange.over)
-        lines = (folder / "run" / "ledger" / "coordinator.jsonl").read_text(encoding="utf-8").splitlines()
-        assert max(map(len, lines)) < 2000
-        assert not any("\x1b" in line for line in lines)
+        written = (folder / "run" / "ledger" / "coordinator.jsonl").read_text(encoding="utf-8")
+        assert max(map(len, written.splitlines())) < 2000
+        assert "\x1b" not in written
 
 
 def test_a_head_that_is_nested_without_end_is_no_frame() -> None:

@@ -153,8 +153,8 @@ def test_consent_is_the_last_word(tmp_path: Path, consent: str) -> None:
 
 
 def test_no_label_count_below_ten_leaves(tmp_path: Path) -> None:
-    splits = {"splits": ["test", "train"]}
-    study = study_of(corpus={"name": "synthetic", "sites": 3, "largest": 400, "classes": 4}, evaluation=splits)
+    corpus = {"name": "synthetic", "sites": 3, "largest": 400, "classes": 4}
+    study = study_of(corpus=corpus, evaluation={"splits": ["train"]})
     site = SiteProcess(site_folder(tmp_path, "site-0", study, "[consent]", "least_examples = 0"))
     exam = Exam(weights_of(study, tmp_path), "train")
     told, data = put(site, *ask(study, exam, step="evaluate", number=EVALUATION + 1))

@@ -62,6 +62,8 @@ class Spent:
     """What one study has had of its budget."""
 
     exchanges: int = 0
+    trained: int = 0
+    """Exchanges that were no evaluation."""
     restarts: int = 0
     rounds: int = 0
     runs: set[str] = field(default_factory=set)
@@ -106,11 +108,15 @@ class Budget:
         if state:
             spent.states[state[0]] = state[1]
         spent.exchanges += 1
+        spent.trained += place[1] < EVALUATION
         spent.rounds = max(spent.rounds, place[0])
         spent.answered[place] = Answered(line["received"]["digest"], sent["digest"])
 
-    def admit(self, study: str, approval: Approval, question: "Question") -> None:
-        """Let a question pass that may be answered; `Overspent` if it may not."""
+    def admit(self, study: str, approval: Approval, question: "Question", evaluations: int = 0) -> None:
+        """Let a question pass that may be answered; `Overspent` if it may not.
+
+        So many of the approval's exchanges are for evaluations, and cannot be spent on training.
+        """
         spent = self.of(study)
         if question.still and spent.still.get(question.exchange.step, question.still) != question.still:
             raise Overspent("share")
@@ -118,7 +124,9 @@ class Budget:
         other = (known is not None and known.ask != question.digest) or question.strays(spent)
         if other and spent.restarts >= approval.restarts:
             raise Overspent("restart")
-        if (known is None or other) and spent.exchanges >= approval.exchanges:
+        trains = question.exchange.number < EVALUATION
+        over = trains and spent.trained >= approval.exchanges - evaluations
+        if (known is None or other) and (over or spent.exchanges >= approval.exchanges):
             raise Overspent("spent")
 
     def settle(self, study: str, approval: Approval, question: "Question", reply: str) -> Mark:

@@ -11,7 +11,7 @@ the approval's budget limits it. Evaluations, one per split, have numbers of the
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from wardround.consortium.expected import expected_exchanges
+from wardround.consortium.expected import evaluations, expected_exchanges
 from wardround.core.cohort import EVALUATION
 from wardround.core.site import Exchange
 from wardround.study import Study
@@ -31,6 +31,8 @@ class Places:
     moving: bool
     """Whether weights move within a round."""
     splits: int
+    evaluations: int
+    """Of the whole study: what its approval keeps for them cannot be spent on training."""
 
     @classmethod
     def of(cls, study: Study, examples: int, sites: int) -> "Places":
@@ -39,7 +41,8 @@ class Places:
         repeats = study.method.repeats
         most = EVALUATION - 1 if expected.estimated else expected.per_round + repeats
         steps = {step: 0 if expected.estimated else times + repeats for step, times in expected.steps.items()}
-        return cls(expected.opening, steps, most, expected.estimated, expected.evaluation)
+        tried = evaluations(study) * expected.evaluation
+        return cls(expected.opening, steps, most, expected.estimated, expected.evaluation, tried)
 
     def has(self, exchange: Exchange) -> bool:
         """Whether a run can have this exchange."""

@@ -56,7 +56,7 @@ from wardround.layers.small_counts import SmallCounts
 from wardround.run_folder import NO_ROOM
 from wardround.study import StudyError
 
-__all__ = ["Refused", "SiteProcess", "main"]
+__all__ = ["RUNS", "Refused", "SiteProcess", "main"]
 
 Frame = tuple[dict[str, Any], bytes]
 RUNS = 16  # kept at hand; a coordinator may name as many as it likes
@@ -181,7 +181,7 @@ class SiteProcess:
         budget = self.ledger.budget
         question = Question.of(exchange, message, digest, moving=run.ready.places.moving)
         try:
-            budget.admit(study, approval, question)
+            budget.admit(study, approval, question, run.ready.places.evaluations)
             if run.ready.places.full(exchange, budget.of(study).answered):
                 raise Refused("restart")
             if run.ready.reach.refusal(exchange, message):
