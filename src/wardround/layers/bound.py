@@ -73,6 +73,8 @@ class Bound(Layer):
         """How long each site's was that was used in the round before, by step and field."""
         self.now: dict[str, dict[str, float]] = {}
         """Likewise in this round."""
+        self.farthest: dict[str, float] = {}
+        """How many times as far as it might go at a factor of 1 the farthest reply of this run went."""
 
     def recall(self, noted: Iterable[Mapping[str, Mapping[str, Mapping[str, float]]]]) -> None:
         """Go on as if the run had never stopped."""
@@ -150,6 +152,8 @@ class Bound(Layer):
         for name, more in self._more(replies, sizes).items():
             before = self.before.get(what, {}).get(name)
             least = AWAY * self.largest[what] * more if before is None else before
+            if highest:
+                self.farthest[what] = max(lengths[name] / (highest * more), self.farthest.get(what, 0.0))
             if lengths[name] > max(self.factor * highest * more, least):
                 wrong[name] = f"{kind}.{field} is {lengths[name] / middle:,.3g} times the median of this exchange's"
             else:
