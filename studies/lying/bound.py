@@ -1,6 +1,6 @@
 """The bound on what one site can do to a model: what honest sites send beside it, and what it makes of lies.
 
-    python studies/lying/bound.py                 # some minutes on one core
+    python studies/lying/bound.py                 # about two minutes of one core
     python studies/lying/bound.py --seeds 0 1 2
     python studies/lying/bound.py --quick         # a few rounds of few notes, to see that it runs
 
