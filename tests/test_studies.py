@@ -59,3 +59,28 @@ def test_transfer_between_sites_is_told_before_and_after_training(
         assert 4 == len(re.findall(r"[+-][01]\.\d\d", told))
     assert first.partition("\n")[2] != then.partition("\n")[2]
     assert 2 == len(re.findall(r"hospital-\d train, test: \d+\.\d \d+\.\d", then))
+
+
+def test_the_study_of_lying_sites_prints_its_three_tables(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No honest site is left out of any round, and a liar of every one."""
+    monkeypatch.setattr(sys, "argv", ["bound.py", "--quick"])
+    runpy.run_path(str(STUDIES / "lying" / "bound.py"), run_name="__main__")
+    honest, late, lies = capsys.readouterr().out.split("\n\n")
+    fields = re.findall(r"^(\w+) +fit (\w+\.\w+) +\d+\.\d +4 +0$", honest, re.MULTILINE)
+    assert [
+        ("fedavg", "Update.change"),
+        ("scaffold", "ScaffoldUpdate.change"),
+        ("scaffold", "ScaffoldUpdate.control"),
+    ] == fields
+    assert ["0", "0"] == re.findall(r"^\d to \d +\d+\.\d +\d+\.\d +(\d) of 1$", late, re.MULTILINE)
+    rows = re.findall(r"^(.+?)  +(0\.\d{3}) +(0\.\d{3}) +(\d) of +2(?: +(fit: invalid: .+))?$", lies, re.MULTILINE)
+    truth, *untruths = rows
+    assert (truth[1], "0", "") == truth[2:]
+    assert 4 == len(untruths)
+    (alone,) = re.findall(r"^the two honest ones alone +(0\.\d{3})$", lies, re.MULTILINE)
+    for _, without, within, left_out, why in untruths:
+        assert (alone, "2") == (within, left_out)
+        assert without != within
+        assert why
