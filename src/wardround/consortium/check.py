@@ -7,6 +7,7 @@ import contextlib
 import difflib
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from wardround.consortium.kits import certificate_problems, key_problems, kit_ad
 from wardround.consortium.settings import SiteSettings, read_site
 from wardround.core.cohort import Seen
 from wardround.corpora.federation import Raw
+from wardround.corpora.shown import names_of
 from wardround.protocol import exchanged
 from wardround.study import Study, StudyError
 
@@ -95,11 +97,16 @@ def _unknown_labels(task: Any, *parts: Raw) -> Iterator[str]:
     documents = [document for part in parts for document in getattr(part, "documents", ())]
     if hasattr(task, "types"):
         known = list(task.types)
-        found = {task.settings.renamed(entity.type) for document in documents for entity in document.entities} - {""}
+        found = Counter(task.settings.renamed(entity.type) for document in documents for entity in document.entities)
+        found.pop("", None)
     else:
         known = list(getattr(task, "labels", ()))
-        found = {label for document in documents for label in document.labels}
-    for label in sorted(found - set(known)) if known else ():
+        found = Counter(label for document in documents for label in document.labels)
+    names = names_of(found, known)
+    if hidden := found.keys() - names if known else set[str]():
+        what = f"{len(hidden)} labels are not in the study, and occur once or are too long to be names"
+        yield f"{what}; is the column the right one? Mend them, or map them under [labels] in site.toml"
+    for label in sorted(found.keys() & names - set(known)) if known else ():
         lower = {name.lower(): name for name in known}
         near = difflib.get_close_matches(label.lower(), lower, 1, 0.3)
         target = lower[near[0]] if near else known[0]

@@ -30,6 +30,7 @@ from wardround.corpora.pairs import Placed, overlap
 from wardround.corpora.pubtator import pubtator
 from wardround.corpora.reading import DataError, Problems, one_of
 from wardround.corpora.sentences import Scope
+from wardround.corpora.shown import occurring
 from wardround.corpora.texts import found_path
 
 __all__ = [
@@ -57,6 +58,9 @@ class BagReader(ABC):
     relations_told: ClassVar[tuple[str, ...]] = ()
     """The relations of a named corpus, which then need not be looked for."""
 
+    public: ClassVar[bool] = False
+    """Whether the relations are those of a public knowledge base, and so names whatever they are."""
+
     unseen: bool = False
     """Whether test pairs that training has too are left out."""
 
@@ -75,8 +79,9 @@ class BagReader(ABC):
         """`NA` and the relations, of a named corpus or of the training split."""
         if self._known:
             return self._known
-        told = {row.labels[0] for row in self._training[0]}
-        return (UNRELATED, *sorted(told - {UNRELATED}))
+        told = [((row.labels[0],), row.id) for row in self._training[0]]
+        named = {relation for (relation,), _ in told} if self.public else occurring("relations", "relations", told)
+        return (UNRELATED, *sorted({*named} - {UNRELATED}))
 
     @cached_property
     def _training(self) -> tuple[tuple[Sentence, ...], Problems]:
@@ -225,6 +230,7 @@ def write_bags(rows: Iterable[Sentence]) -> Iterator[str]:
 class AlignedFiles(BagFiles):
     """Notes with entities, aligned with public facts when they are read."""
 
+    public: ClassVar[bool] = True
     kb: str | None = None
     relations: tuple[str, ...] = ()
     """If given, facts of other relations are left out, and counted."""

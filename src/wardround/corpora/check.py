@@ -18,10 +18,12 @@ from wardround.corpora.conll import TOKEN
 from wardround.corpora.doccano import NO_ENTITY, NO_RELATION
 from wardround.corpora.document import Document
 from wardround.corpora.formats import recognised
+from wardround.corpora.kinds import KINDS, Kinds
 from wardround.corpora.language import language
 from wardround.corpora.options import Options
 from wardround.corpora.pairs import Placed, pairs
-from wardround.corpora.reading import DataError, Problems, digest, shown
+from wardround.corpora.reading import DataError, Problems, digest
+from wardround.corpora.shown import NOT_SHOWN, code, names_of
 from wardround.corpora.sentences import sentences
 from wardround.corpora.tokens import tokenised
 
@@ -102,7 +104,7 @@ class Findings(Problems):
 
 
 @dataclass
-class Survey:
+class Survey(Kinds):
     """What was counted, and what was found."""
 
     formats: Counter[str] = field(default_factory=Counter)
@@ -112,9 +114,6 @@ class Survey:
     tokens: int = 0
     unlabelled: int = 0
     duplicates: int = 0
-    labels: Counter[str] = field(default_factory=Counter)
-    entities: Counter[str] = field(default_factory=Counter)
-    relations: Counter[str] = field(default_factory=Counter)
     languages: Counter[str] = field(default_factory=Counter)
     sources: set[bytes] = field(default_factory=set)
     findings: Findings = field(default_factory=Findings)
@@ -132,17 +131,18 @@ class Survey:
             "sources": len(self.sources),
             "duplicates": self.duplicates,
             "unlabelled": self.unlabelled,
-            **{name: named(getattr(self, name)) for name in ("labels", "entities", "relations", "languages")},
+            **{name: named(getattr(self, name)) for name in KINDS},
+            "languages": dict(self.languages.most_common()),
             "unreadable": self.unreadable,
         }
 
 
 def named(counts: Counter[str]) -> dict[str, int]:
-    """Counts by name, the largest first; a name that might be a note shows only its length."""
-    found: Counter[str] = Counter()
-    for name, count in counts.items():
-        found[shown(name).strip('"')] += count
-    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+    """Counts by name, the largest first, and last those that might be of a note (see `shown`)."""
+    names = names_of(counts)
+    found = {name: count for name, count in counts.items() if name in names}
+    hidden = counts.total() - sum(found.values())
+    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0]))) | ({NOT_SHOWN: hidden} if hidden else {})
 
 
 def check(path: Path, options: Options, *, task: Task | None = None, form: str = "") -> Survey:
@@ -160,7 +160,7 @@ def check(path: Path, options: Options, *, task: Task | None = None, form: str =
         survey.unreadable = str(error)
         findings.refuse(error)
     else:
-        for what, remedy in _wanting(survey, task):
+        for what, remedy in (*_wanting(survey, task), *survey.unlike(options.label)):
             findings.refuse(DataError(path, None, what, remedy))
     return survey
 
@@ -172,10 +172,8 @@ def _count(survey: Survey, placed: Placed, seen: dict[bytes, bytes]) -> None:
     survey.sentences += len(sentences(document.text, whole=document.entities))
     survey.tokens += sum(1 for _ in TOKEN.finditer(document.text))
     survey.unlabelled += not document.labels
-    survey.labels.update(document.labels)
-    survey.entities.update(entity.type for entity in document.entities)
-    survey.relations.update(relation.type for relation in document.relations)
-    survey.languages[document.language or language(document.text) or "unknown"] += 1
+    survey.take(document)
+    survey.languages[code(document.language or language(document.text)) or "unknown"] += 1
     if document.source:
         survey.sources.add(digest(document.source))
     text, said = digest(document.text), digest(repr(_annotations(document)))

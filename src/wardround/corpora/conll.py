@@ -26,9 +26,10 @@ from wardround.corpora.document import Document, Entity
 from wardround.corpora.entity_files import EntityFiles, joined
 from wardround.corpora.options import Options
 from wardround.corpora.pairs import Placed, overlap
-from wardround.corpora.reading import DataError, Problems, open_text, shown
+from wardround.corpora.reading import DataError, Problems, open_text
+from wardround.corpora.shown import shown
 from wardround.corpora.sentences import sentences
-from wardround.corpora.tags import Scheme, split_tag
+from wardround.corpora.tags import Scheme, no_tag, split_tag
 from wardround.corpora.writing import Sink, lost, lost_fields, text_file
 
 __all__ = ["CoNLL", "Sentence", "read_columns", "read_conll", "write_conll"]
@@ -91,7 +92,8 @@ def _cells(columns: list[str], token: int, tag: int, path: Path, line: int) -> t
         what = f"{len(columns)} columns, but token = {token} and tag = {tag}"
         raise DataError(path, line, what, "count columns from 1, or from the end: -1") from None
     if not split_tag(said)[0]:
-        raise DataError(path, line, f"{shown(said)} is no tag", "write O, B-type, I-type; in BIOES also E-, S-")
+        column = tag if tag > 0 else len(columns) + tag + 1
+        raise DataError(path, line, f"column {column}: {shown(said)} is no tag", no_tag(said, word))
     return word, said
 
 

@@ -21,6 +21,7 @@ from wardround.core.files import fresh_folder
 from wardround.corpora.check import Finding, Findings
 from wardround.corpora.formats import TARGETS, recognised
 from wardround.corpora.jsonl import write_jsonl
+from wardround.corpora.kinds import Kinds
 from wardround.corpora.options import Options
 from wardround.corpora.reading import DataError, Problems
 
@@ -57,7 +58,7 @@ def convert(source: Path, target: Path, to: str, options: Options, *, form: str 
         raise DataError(target, None, "exists already", "name another, or remove it first")
     write = TARGETS[to].write
     assert write is not None  # noqa: S101 -- that is what makes it a target
-    findings, losses, count = Findings(), Problems(), 0
+    findings, losses, kinds, count = Findings(), Problems(), Kinds(), 0
     files = recognised(source, form, options.encoding, findings)
     written = True
     try:
@@ -65,7 +66,10 @@ def convert(source: Path, target: Path, to: str, options: Options, *, form: str 
             for file, format_ in files:
                 for placed in format_.read(file, findings, options):
                     sink(placed)
+                    kinds.take(placed.document)
                     count += 1
+            for what, remedy in kinds.unlike(options.label):
+                findings.refuse(DataError(source, None, what, remedy))
             _accept(source, count, lossy=lossy, lost=findings.lost + losses.counts.total())
     except _Lossy:
         written = False
@@ -78,7 +82,7 @@ def split(
     """Write the documents of `source` as train.jsonl and test.jsonl in a new folder; how many went where."""
     if folder.exists():
         raise DataError(folder, None, "exists already", "name another, or remove it first")
-    findings, losses = Findings(), Problems()
+    findings, losses, kinds = Findings(), Problems(), Kinds()
     counts = {"train": 0, "test": 0}
     files = recognised(source, form, options.encoding, findings)
     written = True
@@ -89,7 +93,10 @@ def split(
                 for placed in format_.read(file, findings, options):
                     side = "test" if _drawn(getattr(placed.document, by), seed) < test else "train"
                     sinks[side](placed)
+                    kinds.take(placed.document)
                     counts[side] += 1
+            for what, remedy in kinds.unlike(options.label):
+                findings.refuse(DataError(source, None, what, remedy))
             _accept(source, sum(counts.values()), lossy=lossy, lost=findings.lost)
             if empty := [side for side, count in counts.items() if not count]:
                 what = f"nothing would go to {empty[0]}: {sum(counts.values())} documents, and a test share of {test}"

@@ -13,7 +13,9 @@ to the study's.
 """
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -24,7 +26,8 @@ from annotated_types import Ge, Gt, Lt
 
 from wardround.corpora.document import Document, Entity
 from wardround.corpora.partition import held_out
-from wardround.corpora.reading import DataError, Problems, nearest, one_of, shown
+from wardround.corpora.reading import DataError, Problems, nearest, one_of
+from wardround.corpora.shown import names_of, shown
 from wardround.corpora.tags import Scheme, spans
 from wardround.corpora.texts import found_path
 
@@ -129,12 +132,21 @@ class EntityFiles(ABC):
     def _renamed(self) -> Mapping[str, str]:
         return self.rename or {}
 
+    def _names(self) -> frozenset[str]:
+        """Those of the files' types that may be shown; they are read once more, at the end of all reading."""
+        counts, bare = Counter[str](), replace(self, types=(), rename=None)
+        for split in self.splits:
+            with suppress(DataError):
+                for document in bare.documents(split):
+                    counts.update(entity.type for entity in document.entities)
+        return names_of(counts)
+
     def _type(self, said: str, path: Path, line: int) -> str:
         kind = self._renamed.get(said, said)
         if not kind.strip():
             raise DataError(path, line, "an entity without a type", "name its type")
         if self.types and kind not in self.types:
-            name, close = shown(said), nearest(kind, self.types) or "…"
+            name, close = shown(said, self._names()), nearest(kind, self.types) or "…"
             remedy = f'map it: rename = {{ {name} = "{close}" }}' if name.startswith('"') else "map or repair it"
             raise DataError(path, line, f"type {name} is not in the study", remedy)
         return kind

@@ -12,9 +12,10 @@ A column `source` or `language` is used if there is one.
 import csv
 import io
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Literal
@@ -32,8 +33,8 @@ from wardround.corpora.reading import (
     one_of,
     open_text,
     parse_json,
-    shown,
 )
+from wardround.corpora.shown import names_of, shown
 from wardround.corpora.writing import Sink, flat, lost, lost_fields, text_file
 
 __all__ = ["Column", "Table", "read_csv", "read_tsv", "write_csv", "write_tsv"]
@@ -219,6 +220,14 @@ class Table:
             parts = value if isinstance(value, list) else [value]
         return tuple(self._label(part, path, line) for part in parts)
 
+    def _names(self, path: Path) -> frozenset[str]:
+        """Those of a file's labels that may be shown; it is read once more, at the end of all reading."""
+        counts, bare = Counter[str](), replace(self, labels=(), files={"all": path})
+        with suppress(DataError):
+            for document in bare.documents("all"):
+                counts.update(document.labels)
+        return names_of(counts)
+
     def _flag(self, row: Row, column: Column, path: Path, line: int) -> bool:
         value = self._cell(row, column, path, line)
         if not isinstance(value, str | int) or value not in FLAGS:
@@ -234,7 +243,7 @@ class Table:
         if self.labels and label not in self.labels:
             close = nearest(label, self.labels)
             remedy = f'did you mean "{close}"?' if close else f"known are {len(self.labels)} others; add or map it"
-            raise DataError(path, line, f"unknown label {shown(label)}", remedy)
+            raise DataError(path, line, f"unknown label {shown(label, self._names(path))}", remedy)
         return label
 
 

@@ -10,10 +10,11 @@ before the next token that does not go on with it. `scheme_only` leaves such ent
 Bare tags (B, I, O without a type, as in species corpora) have the type that the reader names.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-__all__ = ["Scheme", "Span", "marks", "spans", "split_tag", "tagged"]
+__all__ = ["Scheme", "Span", "marks", "no_tag", "spans", "split_tag", "tagged"]
 
 Scheme = Literal["BIO", "BIOES"]
 Span = tuple[str, int, int]
@@ -30,6 +31,15 @@ def split_tag(tag: str) -> tuple[str, str]:
     if tag == "O":
         return "O", ""
     return (mark, kind) if mark in ("B", "I", "E", "S") and bool(hyphen) == bool(kind) else ("", "")
+
+
+def no_tag(tag: str, token: str) -> str:
+    """What to do about a tag that is none."""
+    if split_tag(token.strip())[0]:
+        return "where the token should be there is a tag: columns look swapped"
+    if re.match(r"[BIES][_:./]\w", tag):
+        return f"between mark and type stands a hyphen, not {tag[1]}"
+    return "write O, B-type, I-type; in BIOES also E-, S-"
 
 
 def spans(tags: Sequence[str], scheme: Scheme = "BIO", *, scheme_only: bool = False) -> tuple[list[Span], int]:

@@ -6,7 +6,7 @@ them into sites: by dialogue, by label skew, evenly. Generated hospitals stream 
 
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +16,7 @@ from wardround.corpora.document import Document
 from wardround.corpora.facts import Sentence
 from wardround.corpora.partition import IntArray
 from wardround.corpora.reading import DataError, Problems, digest
+from wardround.corpora.shown import named_sources, occurring
 from wardround.corpora.tables import Column, Table
 
 __all__ = ["AsCorpus", "Elsewhere", "Files", "Reader", "Texts", "found_path"]
@@ -96,7 +97,7 @@ class AsCorpus:
         """The reader's labels, or those that occur in its training split."""
         if self.reader.labels:
             return tuple(self.reader.labels)
-        return tuple(sorted({label for document in self.split("train").documents for label in document.labels}))
+        return self._names("labels", "labels", lambda document: document.labels)
 
     @property
     def negative(self) -> str:
@@ -109,7 +110,16 @@ class AsCorpus:
         """The reader's entity types, or those that occur in its training split."""
         if known := getattr(self.reader, "types", ()):
             return tuple(known)
-        return tuple(sorted({entity.type for d in self.split("train").documents for entity in d.entities}))
+        return self._names("types", "types", lambda document: [entity.type for entity in document.entities])
+
+    def _names(self, what: str, key: str, said: Callable[[Document], Sequence[str]]) -> tuple[str, ...]:
+        """The names that occur in training; an error if some are none (see `shown`)."""
+        return occurring(
+            what,
+            key,
+            [(said(d), d.id) for d in self.split("train").documents],
+            [name for d in self.split("test").documents for name in said(d)],
+        )
 
     @cached_property
     def _splits(self) -> dict[str, Texts]:
@@ -131,6 +141,11 @@ class AsCorpus:
 
     def names(self) -> Sequence[str]:
         """The sources."""
+        if not getattr(self.reader, "sources_are_files", False):
+            documents = [document for split in ("train", "test") for document in self.split(split).documents]
+            # What nobody gave a source has its note's id for one.
+            ids = {d.source for d in documents if d.source == d.id or d.id.startswith(f"{d.source}:")}
+            named_sources([document.source for document in documents], ids)
         return sorted(self._by_source)
 
     def open(self, name: str) -> tuple[Texts, Texts]:
