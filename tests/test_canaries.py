@@ -113,19 +113,18 @@ def leaks(output: str, *folders: Path) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("words", [8, 3])
 @pytest.mark.parametrize("form", FORMS)
-def test_files_are_checked_and_rewritten_without_a_word(form: str, words: int, tmp_path: Path, say: Say) -> None:
+def test_files_are_checked_and_rewritten_without_a_word(form: str, tmp_path: Path, say: Say) -> None:
     found = {}
     for number, (name, spoil) in enumerate(SPOILT.items()):
         place = tmp_path / str(number)
-        path = written(place, form, documents(24, words=words))
+        path = written(place, form, documents(12, words=(8, 3)[number % 2]))
         spoilt(path, spoil)
-        named = ("--from", form) if number % 2 else ()
+        named = ("--from", form) if number % 4 > 1 else ()
         task, to = TASKS[number % 4], ("jsonl", "conll", "csv")[number % 3]
         output = say("data", "check", path, *named, "--task", task, *(("--json",) if number % 3 else ()))
         output += say("data", "convert", path, place / "out", "--from", form, "--to", to)
-        output += say("data", "split", path, place / "halves", "--from", form) if number % 5 == words % 5 else ""
+        output += say("data", "split", path, place / "halves", "--from", form) if number % 3 == 0 else ""
         found[name] = leaks(output)
     assert {} == {name: leaked for name, leaked in found.items() if leaked}
 
@@ -159,22 +158,19 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def spoilt_study(place: Path, corpus: str, encoder: Path, number: int, *, declared: bool) -> Path:
     """A study whose files have gone wrong in the way of this number, no word alike in train and test."""
     form, spoil = CORPORA[corpus][0], [*SPOILT.values()][number]
-    for split, size in (("train", 16), ("test", 8)):
+    for split, size in (("train", 12), ("test", 4)):
         notes = documents(size, len(split), words=8 if number % 2 else 3)
         spoilt(written(place, form, notes, split), spoil, len(split))
     (place / "encoder").symlink_to(encoder)
     return study(place, corpus, declared=declared)
 
 
-@pytest.mark.parametrize("declared", [True, False])
 @pytest.mark.parametrize("corpus", CORPORA)
-def test_what_a_run_knows_of_its_data_has_no_word(
-    corpus: str, declared: bool, encoder: Path, tmp_path: Path, say: Say
-) -> None:
+def test_what_a_run_knows_of_its_data_has_no_word(corpus: str, encoder: Path, tmp_path: Path) -> None:
     found = {}
     for number, name in enumerate(SPOILT):
         place = tmp_path / str(number)
-        toml = spoilt_study(place, corpus, encoder, number, declared=declared)
+        toml = spoilt_study(place, corpus, encoder, number, declared=number % 3 == 1)
         known: list[str] = []
 
         def look(toml: Path = toml, place: Path = place, known: list[str] = known) -> None:
@@ -198,7 +194,7 @@ def test_a_run_and_its_report_have_no_word(corpus: str, spoil: str, encoder: Pat
     assert spoil != "as it is" or (tmp_path / "run" / "report.html").exists()
 
 
-@pytest.mark.parametrize("corpus", [name for name in CORPORA if name != "i2b2"])
+@pytest.mark.parametrize("corpus", ["files-csv", "conll", "pairs-jsonl", "bags"])
 def test_a_site_is_checked_without_a_word(corpus: str, encoder: Path, tmp_path: Path, say: Say) -> None:
     found = {}
     for number, name in enumerate(SPOILT):
@@ -213,7 +209,8 @@ def test_a_site_is_checked_without_a_word(corpus: str, encoder: Path, tmp_path: 
                 (site / file.name).symlink_to(file)
         (approved,) = (site / "approved").iterdir()
         approved.unlink()
-        output = say("site", "check", site, "--study", toml, "--offline") + say("site", "approve", site, toml)
+        output = say("site", "check", site, "--study", toml, "--offline") if number % 2 == 0 else ""
+        output += say("site", "approve", site, toml) if number % 2 else ""
         assert number or "training and" in output, output
         found[name] = leaks(output)
     assert {} == {name: leaked for name, leaked in found.items() if leaked}

@@ -30,7 +30,7 @@ from wardround.corpora.pairs import Placed, overlap
 from wardround.corpora.pubtator import pubtator
 from wardround.corpora.reading import DataError, Problems, one_of
 from wardround.corpora.sentences import Scope
-from wardround.corpora.shown import occurring
+from wardround.corpora.shown import note_of, occurring
 from wardround.corpora.texts import found_path
 
 __all__ = [
@@ -58,9 +58,6 @@ class BagReader(ABC):
     relations_told: ClassVar[tuple[str, ...]] = ()
     """The relations of a named corpus, which then need not be looked for."""
 
-    public: ClassVar[bool] = False
-    """Whether the relations are those of a public knowledge base, and so names whatever they are."""
-
     unseen: bool = False
     """Whether test pairs that training has too are left out."""
 
@@ -68,6 +65,11 @@ class BagReader(ABC):
     def splits(self) -> tuple[str, ...]:
         """Train and test."""
         return ("train", "test")
+
+    @property
+    def public(self) -> bool:
+        """Whether the relations are those of a public knowledge base, and so names whatever they are."""
+        return False
 
     @property
     def _known(self) -> tuple[str, ...]:
@@ -79,9 +81,14 @@ class BagReader(ABC):
         """`NA` and the relations, of a named corpus or of the training split."""
         if self._known:
             return self._known
-        told = [((row.labels[0],), row.id) for row in self._training[0]]
-        named = {relation for (relation,), _ in told} if self.public else occurring("relations", "relations", told)
-        return (UNRELATED, *sorted({*named} - {UNRELATED}))
+        relations = {row.labels[0] for row in self._training[0]}
+        if not self.public:
+            occurring("relations", "relations", [((relation,), place) for relation, place in self._claims()])
+        return (UNRELATED, *sorted(relations - {UNRELATED}))
+
+    def _claims(self) -> Iterable[tuple[str, str]]:
+        """Each relation with the note that claims it; by note, since one claim gives several sentences."""
+        return sorted({(row.labels[0], note_of(row.id)) for row in self._training[0]})
 
     @cached_property
     def _training(self) -> tuple[tuple[Sentence, ...], Problems]:
@@ -230,13 +237,17 @@ def write_bags(rows: Iterable[Sentence]) -> Iterator[str]:
 class AlignedFiles(BagFiles):
     """Notes with entities, aligned with public facts when they are read."""
 
-    public: ClassVar[bool] = True
     kb: str | None = None
     relations: tuple[str, ...] = ()
     """If given, facts of other relations are left out, and counted."""
     pairs: tuple[tuple[str, str], ...] = ()
     """The types of head and tail that may be related; without it, those of the facts in training."""
     scope: Scope = "sentence"
+
+    @property
+    def public(self) -> bool:
+        """Those of `kb`; what a study's own files claim is not."""
+        return self.kb is not None
 
     def _rows(self, split: str, problems: Problems) -> Iterator[Sentence]:
         facts = self._facts(split, problems if split == "train" else Problems())  # what is odd in a `kb` is told once
@@ -280,6 +291,10 @@ class PubTatorBags(AlignedFiles):
 
     def _notes(self, split: str, problems: Problems) -> Iterator[Placed]:
         return pubtator(self.path(split), self.encoding, problems)
+
+    def _claims(self) -> Iterable[tuple[str, str]]:
+        notes = self._notes("train", Problems())
+        return [(relation.type, note.document.id) for note in notes for relation in note.document.relations]
 
     def _facts(self, split: str, problems: Problems) -> Facts:
         if self.kb is not None:

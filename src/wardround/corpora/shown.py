@@ -23,6 +23,7 @@ __all__ = [
     "code",
     "named_sources",
     "names_of",
+    "note_of",
     "occurring",
     "rare",
     "short",
@@ -122,6 +123,12 @@ def occurring(
             f"({len(name)} characters); mend them, declare all that are right ({key} = […]), or give --show-text"
         )
     return tuple(sorted(mine))
+
+
+def note_of(name: str) -> str:
+    """The id of a note, given that of one of its sentences or pairs; a row's is its own."""
+    note, _, _ = name.rpartition(":")
+    return name if not note or re.fullmatch(r"[^:]+\.\w+", note) else note
 
 
 def named_sources(sources: Iterable[str], ids: Collection[str] = ()) -> None:

@@ -16,7 +16,7 @@ from wardround.corpora.document import Document
 from wardround.corpora.facts import Sentence
 from wardround.corpora.partition import IntArray
 from wardround.corpora.reading import DataError, Problems, digest
-from wardround.corpora.shown import named_sources, occurring
+from wardround.corpora.shown import named_sources, note_of, occurring
 from wardround.corpora.tables import Column, Table
 
 __all__ = ["AsCorpus", "Elsewhere", "Files", "Reader", "Texts", "found_path"]
@@ -145,7 +145,7 @@ class AsCorpus:
             documents = [document for split in ("train", "test") for document in self.split(split).documents]
             # What nobody gave a source has its note's id for one.
             ids = {d.source for d in documents if d.source == d.id or d.id.startswith(f"{d.source}:")}
-            named_sources([document.source for document in documents], ids)
+            named_sources([source for source, _ in {(d.source, note_of(d.id)) for d in documents}], ids)
         return sorted(self._by_source)
 
     def open(self, name: str) -> tuple[Texts, Texts]:

@@ -101,7 +101,9 @@ class Seen:
                     mentions.update((end.type, text + end.start.to_bytes(8)) for end in (one, other))
         names = names_of((kind for kind, _ in mentions), declared)
         whole = languages.total()
-        self.languages = tuple(sorted(name for name, n in languages.items() if name not in ("", NOT_SHOWN) and n >= SHARE * whole))
+        self.languages = tuple(
+            sorted(name for name, n in languages.items() if name not in ("", NOT_SHOWN) and n >= SHARE * whole)
+        )
         self.pairs = tuple(sorted(both for both in pairs if names.issuperset(both))) or None
 
 

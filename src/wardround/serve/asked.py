@@ -68,7 +68,9 @@ def _keys(told: Any, known: tuple[str, ...], where: str) -> None:
     for key in told.keys() - set(known):
         close = nearest(key, known)  # a key itself may be a note's: of what is sent, nothing is sent back
         remedy = f"did you mean {close}?" if close else f"use {', '.join(known)}"
-        raise Refused(422, "unknown_key", f"{where or 'the body'} has an unknown key of {len(key)} characters; {remedy}")
+        raise Refused(
+            422, "unknown_key", f"{where or 'the body'} has an unknown key of {len(key)} characters; {remedy}"
+        )
 
 
 def _typed(told: dict[str, Any], key: str, kind: type, where: str) -> Any:

@@ -174,7 +174,9 @@ class ClassificationTask:
         for document in texts.documents:
             for label in document.labels:
                 if label not in places:
-                    raise ValueError(f"document {called(document.id)}: label {shown(label)} is not among {list(self.labels)}")
+                    raise ValueError(
+                        f"document {called(document.id)}: label {shown(label)} is not among {list(self.labels)}"
+                    )
             if len(document.labels) != 1 and not self.settings.several:
                 raise ValueError(
                     f"document {called(document.id)} has {len(document.labels)} labels; set several = true in [task]"

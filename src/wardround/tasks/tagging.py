@@ -239,7 +239,9 @@ class TaggingTask:
             for entity in document.entities:
                 kind = self.settings.renamed(entity.type)
                 if kind and kind not in self.types:
-                    raise ValueError(f"document {called(document.id)}: type {shown(kind)} is not among {list(self.types)}")
+                    raise ValueError(
+                        f"document {called(document.id)}: type {shown(kind)} is not among {list(self.types)}"
+                    )
                 if kind:
                     entities.append(replace(entity, type=kind))
                 else:
