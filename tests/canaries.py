@@ -40,8 +40,8 @@ def escaped(said: str) -> list[str]:
 
 def documents(size: int, seed: int = 0, words: int = 8) -> list[Document]:
     """Notes of some words, that repeat from note to note, as words do; three are as short as a label."""
-    rng = random.Random(seed)
-    known = [word(random.Random(n)) for n in range(40)]
+    rng = random.Random(seed)  # noqa: S311 -- the same each time
+    known = [word(random.Random(n)) for n in range(40)]  # noqa: S311
     found = []
     for number in range(size):
         mine = [rng.choice(known) for _ in range(words)]
@@ -141,7 +141,7 @@ FORMS = (*TARGETS, "omop", "text")
 
 def spoilt(path: Path, spoil: Spoil, seed: int = 0) -> None:
     """The files of a path, gone wrong."""
-    rng = random.Random(seed)
+    rng = random.Random(seed)  # noqa: S311 -- the same each time
     for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
         if file.is_file():
             made = spoil(file.read_text(encoding="utf-8"), rng)
@@ -186,16 +186,14 @@ def _swapped(one: str, other: str) -> Spoil:
     return spoil
 
 
-def _mislabelled(every: int, *, same: bool = False) -> Spoil:
+def _mislabelled(every: int) -> Spoil:
     """Each so-manieth name is a word of a note instead."""
 
     def spoil(text: str, rng: random.Random) -> str:
         number = count()
-        once = word(rng)
-        names = re.compile(
-            rf"(?<=[\"\t ,>-])({'|'.join((*NAMES, 'north', 'south', 'treatment', 'TrAP'))})(?=[\"\t ,\r\n<]|$)", re.M
-        )
-        return names.sub(lambda name: (once if same else word(rng)) if next(number) % every == 0 else name[0], text)
+        known = "|".join((*NAMES, "north", "south", "treatment", "TrAP"))
+        names = re.compile(rf"(?<=[\"\t ,>-])({known})(?=[\"\t ,\r\n<]|$)", re.MULTILINE)
+        return names.sub(lambda name: word(rng) if next(number) % every == 0 else name[0], text)
 
     return spoil
 

@@ -98,7 +98,7 @@ def say(capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) ->
         capsys.readouterr()
         error = heard(lambda: command().main([str(one) for one in arguments], standalone_mode=False))
         shown = capsys.readouterr()
-        return "\n".join([shown.out, shown.err, error, caplog.text])
+        return f"{shown.out}\n{shown.err}\n{error}\n{caplog.text}"
 
     return said
 

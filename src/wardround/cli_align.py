@@ -14,8 +14,8 @@ from wardround.corpora.facts import UNRELATED, Sentence, read_facts
 from wardround.corpora.pairs import Placed
 from wardround.corpora.pubtator import pubtator
 from wardround.corpora.reading import DataError, Problems, nearest
-from wardround.corpora.shown import names_of
 from wardround.corpora.sentences import Scope
+from wardround.corpora.shown import names_of
 from wardround.study import StudyError
 
 __all__ = ["align_command"]

@@ -23,8 +23,8 @@ from wardround.corpora.language import language
 from wardround.corpora.options import Options
 from wardround.corpora.pairs import Placed, pairs
 from wardround.corpora.reading import DataError, Problems, digest
-from wardround.corpora.shown import NOT_SHOWN, code, names_of
 from wardround.corpora.sentences import sentences
+from wardround.corpora.shown import NOT_SHOWN, code, names_of
 from wardround.corpora.tokens import tokenised
 
 __all__ = ["TASKS", "Finding", "Findings", "Survey", "check"]

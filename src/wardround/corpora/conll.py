@@ -27,8 +27,8 @@ from wardround.corpora.entity_files import EntityFiles, joined
 from wardround.corpora.options import Options
 from wardround.corpora.pairs import Placed, overlap
 from wardround.corpora.reading import DataError, Problems, open_text
-from wardround.corpora.shown import shown
 from wardround.corpora.sentences import sentences
+from wardround.corpora.shown import shown
 from wardround.corpora.tags import Scheme, no_tag, split_tag
 from wardround.corpora.writing import Sink, lost, lost_fields, text_file
 

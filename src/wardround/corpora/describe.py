@@ -2,7 +2,8 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Set as AbstractSet
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from wardround.corpora.federation import Raw, Sites
@@ -59,7 +60,7 @@ def describe(sites: Sites, task: Any = None) -> dict[str, Any]:
 def _shown(label: str, known: AbstractSet[str]) -> str:
     """A label, or several of one text, that the task knows; what else a test split may hold is not shown."""
     parts = label.split(" + ")
-    return label if not known or label == "none" or known.issuperset(parts) or text_is_shown() else NOT_SHOWN
+    return label if not known or label == "none" or known >= {*parts} or text_is_shown() else NOT_SHOWN
 
 
 class _Shared:

@@ -17,8 +17,8 @@ from pathlib import Path
 from wardround.corpora.document import Document
 from wardround.corpora.pairs import Placed, pairs, read_pairs
 from wardround.corpora.reading import DataError, Problems, nearest, one_of, open_text, parse_json
-from wardround.corpora.shown import names_of, shown
 from wardround.corpora.sentences import Scope
+from wardround.corpora.shown import names_of, shown
 from wardround.corpora.texts import found_path
 
 __all__ = ["NoteFiles", "PairFiles", "files_under", "json_lines", "string"]

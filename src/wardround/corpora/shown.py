@@ -42,7 +42,7 @@ _showing: ContextVar[bool] = ContextVar("showing_text", default=False)
 
 
 @contextmanager
-def showing_text(show: bool = True) -> Iterator[None]:  # noqa: FBT001, FBT002 -- with showing_text(options.show_text)
+def showing_text(show: bool = True) -> Iterator[None]:
     """Let messages quote what they speak of."""
     before = _showing.set(show)
     try:

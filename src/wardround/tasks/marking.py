@@ -55,14 +55,14 @@ def check_pair(document: Document) -> tuple[Entity, Entity]:
     for entity in found.values():
         if not 0 <= entity.start < entity.end <= len(document.text):
             raise ValueError(
-                f"document {called(document.id)}: entity {entity.id} goes from {entity.start} to {entity.end}, the text has "
-                f"{len(document.text)} characters; offsets count characters, the end excluded"
+                f"document {called(document.id)}: entity {entity.id} goes from {entity.start} to {entity.end}, the text "
+                f"has {len(document.text)} characters; offsets count characters, the end excluded"
             )
     one, other = found["e1"], found["e2"]
     if one.start < other.end and other.start < one.end:
         raise ValueError(
-            f"document {called(document.id)}: e1 ({one.start} to {one.end}) and e2 ({other.start} to {other.end}) overlap; "
-            f"no marker fits around both: leave the pair out"
+            f"document {called(document.id)}: e1 ({one.start} to {one.end}) and e2 ({other.start} to {other.end}) "
+            "overlap; no marker fits around both: leave the pair out"
         )
     return one, other
 
