@@ -54,8 +54,8 @@ def test_labels_of_training_must_be_names_or_declared() -> None:
     assert ("cold", "flu", "rash") == occurring("labels", "labels", rows, more=["rash"])
     with showing_text():
         assert ("cold", "flu", "rash") == occurring("labels", "labels", rows)
-    with pytest.raises(ValueError, match=r"does not look like labels: 12 of 14 values occur once; are columns swapped"):
-        occurring("labels", "labels", [*rows[:2], *rows[:2], *(((f"note {n}",), "") for n in range(12))][2:])
+    with pytest.raises(ValueError, match=r"does not look like labels: 13 of 15 values occur once; are columns swapped"):
+        occurring("labels", "labels", [*rows[:2], *rows[:2], *(((f"note {n}",), "") for n in range(12))][1:])
 
 
 def test_sources_name_sites_only_if_they_are_names() -> None:

@@ -144,6 +144,8 @@ class BagFiles(BagReader):
     """If given, all that there are; without it, those that occur in training."""
     language: str = ""
     encoding: str | None = None
+    dedupe: bool = False
+    """Whether training texts that the test split has too are dropped."""
     folder: str = ""
     """Where relative paths start; a study fills in its own folder."""
 

@@ -32,6 +32,7 @@ __all__ = ["TASKS", "Finding", "Findings", "Survey", "check"]
 Task = Literal["bags", "classification", "relation", "tagging"]
 TASKS: tuple[Task, ...] = ("bags", "classification", "relation", "tagging")
 
+NUMBER = re.compile(r"\b[TRA]?\d[\d,]*\b")
 MOST = 10_000  # findings of which the places are kept
 LOSES = re.compile(r"left out|skipped|dropped|ignored|taken from first to last|replaced by|entity longer")
 HARMLESS = frozenset(
@@ -77,6 +78,11 @@ class Finding:
     remedy: str
     lost: bool
 
+    @property
+    def group(self) -> tuple[str, str]:
+        """The same for findings that differ in nothing but numbers, and are told together."""
+        return NUMBER.sub("0", self.what), NUMBER.sub("0", self.remedy)
+
 
 class Findings(Problems):
     """Problems of every kind, with all their places."""
@@ -85,6 +91,8 @@ class Findings(Problems):
         super().__init__()
         self.listed: list[Finding] = []
         self.lost = self.total = 0
+        self.sizes = Counter[tuple[str, str]]()
+        """How many of each group there are, listed or not."""
 
     def note(self, kind: str, path: Path | str, line: int) -> None:
         """One more of this kind."""
@@ -96,9 +104,14 @@ class Findings(Problems):
         """What a reader cannot take is lost, and reading goes on."""
         self._add(Finding(str(error.path), error.line, error.what, error.remedy, lost=True))
 
+    def mention(self, path: Path, what: str, remedy: str) -> None:
+        """What is only odd, about the whole."""
+        self._add(Finding(str(path), None, what, remedy, lost=False))
+
     def _add(self, finding: Finding) -> None:
         self.lost += finding.lost
         self.total += 1
+        self.sizes[finding.group] += 1
         if len(self.listed) < MOST:
             self.listed.append(finding)
 
@@ -162,6 +175,8 @@ def check(path: Path, options: Options, *, task: Task | None = None, form: str =
     else:
         for what, remedy in (*_wanting(survey, task), *survey.unlike(options.label)):
             findings.refuse(DataError(path, None, what, remedy))
+        for what, remedy in survey.alike():
+            findings.mention(path, what, remedy)
     return survey
 
 
@@ -203,6 +218,9 @@ def _suits(placed: Placed, task: Task | None, findings: Findings) -> None:
     document = placed.document
     if task == "classification" and not document.labels:
         findings.note("document without a label, left out", placed.path, placed.line or 1)
+    elif task == "classification" and len(document.labels) > 1:
+        what, remedy = "text with several labels", "set several = true in [task], or keep one of them"
+        findings.refuse(DataError(placed.path, placed.line or 1, what, remedy))
     elif task == "tagging":
         chinese = (document.language or language(document.text)) == "zh"
         for _ in tokenised(document, _Within(placed, findings), unit="characters" if chinese else "words"):

@@ -12,6 +12,7 @@ sides, and nothing has to be held in memory.
 """
 
 import hashlib
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +39,8 @@ class Converted:
     written: bool
     findings: list[Finding]
     losses: Problems
+    sizes: Mapping[tuple[str, str], int]
+    """How many findings of each group there are."""
 
 
 class _Lossy(Exception):
@@ -73,7 +76,7 @@ def convert(source: Path, target: Path, to: str, options: Options, *, form: str 
             _accept(source, count, lossy=lossy, lost=findings.lost + losses.counts.total())
     except _Lossy:
         written = False
-    return Converted(count, written, [one for one in findings.listed if one.lost], losses)
+    return Converted(count, written, [one for one in findings.listed if one.lost], losses, findings.sizes)
 
 
 def split(
@@ -103,7 +106,8 @@ def split(
                 raise DataError(source, None, what, "change --test or --seed, or leave --by source out")
     except _Lossy:
         written = False
-    return Converted(sum(counts.values()), written, [one for one in findings.listed if one.lost], losses), counts
+    lost = [one for one in findings.listed if one.lost]
+    return Converted(sum(counts.values()), written, lost, losses, findings.sizes), counts
 
 
 def _drawn(key: str, seed: int) -> float:

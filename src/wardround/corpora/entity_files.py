@@ -110,6 +110,8 @@ class EntityFiles(ABC):
     rename: dict[str, str] | None = None
     encoding: str | None = None
     language: str = ""
+    dedupe: bool = False
+    """Whether training texts that the test split has too are dropped."""
     folder: str = ""
     """Where relative paths start; a study fills in its own folder."""
 

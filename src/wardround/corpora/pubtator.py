@@ -22,7 +22,7 @@ from wardround.corpora.offsets import Offsets, Said
 from wardround.corpora.options import Options
 from wardround.corpora.pairs import Placed, nearest_place
 from wardround.corpora.reading import DataError, Problems, open_text
-from wardround.corpora.shown import called
+from wardround.corpora.shown import quoted
 from wardround.corpora.writing import Named, Sink, flat, lost, lost_fields, text_file
 
 __all__ = ["pubtator", "read_pubtator", "write_pubtator"]
@@ -89,7 +89,7 @@ def _nearest(
 ) -> tuple[str, str] | None:
     for end in (relation.head, relation.tail):
         if end not in concepts:
-            what = f"a relation names {called(end)}, which no mention here has"
+            what = f"a relation names {quoted(end)}, which no mention here has"
             raise DataError(path, line, what, "add the mention or remove the relation")
     heads, tails = (
         [entities[name] for name in concepts[end] if name in entities] for end in (relation.head, relation.tail)

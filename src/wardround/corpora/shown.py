@@ -25,6 +25,7 @@ __all__ = [
     "names_of",
     "note_of",
     "occurring",
+    "quoted",
     "rare",
     "short",
     "showing_text",
@@ -65,6 +66,11 @@ def called(name: str) -> str:
     """An id as it is, if it looks like one."""
     like_id = len(name) <= 2 * WIDTH and ID.fullmatch(name)
     return name if like_id or text_is_shown() else f"(an id of {len(name)} characters)"
+
+
+def quoted(name: str) -> str:
+    """The same in quotes."""
+    return f'"{name}"' if called(name) == name else called(name)
 
 
 def code(language: str) -> str:
@@ -131,10 +137,10 @@ def note_of(name: str) -> str:
     return name if not note or re.fullmatch(r"[^:]+\.\w+", note) else note
 
 
-def named_sources(sources: Iterable[str], ids: Collection[str] = ()) -> None:
+def named_sources(sources: Iterable[str], ids: Collection[str] = (), declared: Collection[str] = ()) -> None:
     """An error if what would be sites' names might be notes: a source is a name, or looks like an id."""
     counts = Counter(sources)
-    names = names_of({source: count for source, count in counts.items() if source not in ids})
+    names = names_of({source: count for source, count in counts.items() if source not in ids}, declared)
     odd = [source for source in counts if source not in names and called(source) != source and source]
     if odd:
         raise ValueError(

@@ -16,7 +16,7 @@ from wardround.corpora.document import Document
 from wardround.corpora.facts import Sentence
 from wardround.corpora.partition import IntArray
 from wardround.corpora.reading import DataError, Problems, digest
-from wardround.corpora.shown import named_sources, note_of, occurring
+from wardround.corpora.shown import called, named_sources, note_of, occurring
 from wardround.corpora.tables import Column, Table
 
 __all__ = ["AsCorpus", "Elsewhere", "Files", "Reader", "Texts", "found_path"]
@@ -128,8 +128,20 @@ class AsCorpus:
     def split(self, split: str) -> Texts:
         """All documents of a split, read once."""
         if split not in self._splits:
-            self._splits[split] = Texts(tuple(self.reader.documents(split, self.problems)))
+            documents = tuple(self.reader.documents(split, self.problems))
+            if split == "train" and getattr(self.reader, "dedupe", False):
+                documents = tuple(self._apart(documents))
+            self._splits[split] = Texts(documents)
         return self._splits[split]
+
+    def _apart(self, documents: Sequence[Document]) -> Iterator[Document]:
+        """Those of which the test split does not have the text; the others are counted."""
+        held = {*self.split("test").marks}
+        for document in documents:
+            if digest(document.text) in held:
+                self.problems.at("text also in test, dropped", called(document.id))
+            else:
+                yield document
 
     @cached_property
     def _by_source(self) -> dict[str, tuple[Texts, Texts]]:
@@ -143,9 +155,11 @@ class AsCorpus:
         """The sources."""
         if not getattr(self.reader, "sources_are_files", False):
             documents = [document for split in ("train", "test") for document in self.split(split).documents]
+            files = [name for split in (getattr(self.reader, "train", ""), getattr(self.reader, "test", ""))
+                     if isinstance(split, dict) for name in split]  # fmt: skip
             # What nobody gave a source has its note's id for one.
             ids = {d.source for d in documents if d.source == d.id or d.id.startswith(f"{d.source}:")}
-            named_sources([source for source, _ in {(d.source, note_of(d.id)) for d in documents}], ids)
+            named_sources([source for source, _ in {(d.source, note_of(d.id)) for d in documents}], ids, files)
         return sorted(self._by_source)
 
     def open(self, name: str) -> tuple[Texts, Texts]:
@@ -197,6 +211,8 @@ class Files:
     quoting: bool | None = None
     encoding: str | None = None
     language: str = ""
+    dedupe: bool = False
+    """Whether training texts that the test split has too are dropped."""
     folder: str = ""
     """Where relative paths start; a study fills in its own folder."""
 

@@ -55,8 +55,8 @@ def check_pair(document: Document) -> tuple[Entity, Entity]:
     for entity in found.values():
         if not 0 <= entity.start < entity.end <= len(document.text):
             raise ValueError(
-                f"document {called(document.id)}: entity {entity.id} goes from {entity.start} to {entity.end}, the text "
-                f"has {len(document.text)} characters; offsets count characters, the end excluded"
+                f"document {called(document.id)}: entity {entity.id} goes from {entity.start} to {entity.end}, the "
+                f"text has {len(document.text)} characters; offsets count characters, the end excluded"
             )
     one, other = found["e1"], found["e2"]
     if one.start < other.end and other.start < one.end:
