@@ -28,7 +28,7 @@ from wardround.corpora.document import Document, Entity
 from wardround.corpora.partition import held_out
 from wardround.corpora.reading import DataError, Problems, nearest, one_of
 from wardround.corpora.shown import names_of, shown
-from wardround.corpora.tags import Scheme, spans
+from wardround.corpora.tags import Scheme, repaired_spans
 from wardround.corpora.texts import found_path
 
 __all__ = ["EntityCorpus", "EntityFiles", "Halved", "joined"]
@@ -43,9 +43,11 @@ def joined(
     *,
     bare: str = "Entity",
     scheme: Scheme | None = None,
+    lines: Sequence[int] = (),
 ) -> Document:
     """A sentence of tokens and valid tags as text with spans; `bare` is the type of tags that name none.
 
+    Problems stand at `lines`, where each token has one, or at `place`.
     Without a scheme, tags are taken as BIOES where an E or S stands among them, and as BIO otherwise.
     """
     starts, at = [], 0
@@ -53,9 +55,9 @@ def joined(
         starts.append(at)
         at += len(token) + 1
     guessed: Scheme = "BIOES" if any(tag[:1] in ("E", "S") for tag in tags) else "BIO"
-    found, repaired = spans(tags, scheme or guessed)
-    for _ in range(repaired):
-        problems.note("tags break their scheme, repaired", *place)
+    found, repaired = repaired_spans(tags, scheme or guessed)
+    for token in repaired:
+        problems.note("tags break their scheme, repaired", place[0], lines[token] if lines else place[1])
     entities = tuple(
         Entity(f"T{number}", kind or bare, starts[first], starts[last - 1] + len(tokens[last - 1]))
         for number, (kind, first, last) in enumerate(found, 1)
@@ -149,6 +151,10 @@ class EntityFiles(ABC):
             raise DataError(path, line, "an entity without a type", "name its type")
         if self.types and kind not in self.types:
             name, close = shown(said, self._names()), nearest(kind, self.types) or "…"
-            remedy = f'map it: rename = {{ {name} = "{close}" }}' if name.startswith('"') else "map or repair it"
+            remedy = (
+                f'map it: rename = {{ {name} = "{close}" }}'
+                if name.startswith('"')
+                else f'map it with rename, or repair it; the nearest is "{close}"'
+            )
             raise DataError(path, line, f"type {name} is not in the study", remedy)
         return kind

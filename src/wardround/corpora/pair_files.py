@@ -72,7 +72,11 @@ class PairFiles(ABC):
             raise DataError(path, line, "empty label", "label or remove the relation")
         if self.labels and label not in self.labels:
             name, close = shown(said, self._names()), nearest(label, self.labels) or "…"
-            remedy = f'map it: rename = {{ {name} = "{close}" }}' if name.startswith('"') else "map or repair it"
+            remedy = (
+                f'map it: rename = {{ {name} = "{close}" }}'
+                if name.startswith('"')
+                else f'map it with rename, or repair it; the nearest is "{close}"'
+            )
             raise DataError(path, line, f"label {name} is not in the study", remedy)
         return label
 

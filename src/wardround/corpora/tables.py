@@ -259,6 +259,9 @@ def read_tsv(path: Path, problems: Problems, options: Options) -> Iterator[Place
 
 def _read(path: Path, problems: Problems, options: Options, form: Literal["csv", "tsv"]) -> Iterator[Placed]:
     names = Table(files={"all": path}, format=form, encoding=options.encoding).columns("all")
+    wishes = (options.text, options.label, options.id, options.source)
+    if any(name.isdecimal() and name not in names for name in wishes):
+        return _numbered(path, problems, options, form, names)
     folded = {name.casefold(): name for name in reversed(names)}
     text, label = (
         getattr(options, column) or next((folded[usual] for usual in USUAL[column] if usual in folded), "")
@@ -276,6 +279,36 @@ def _read(path: Path, problems: Problems, options: Options, form: Literal["csv",
         language=options.language,
     )
     return table.placed("all", problems)
+
+
+def _numbered(
+    path: Path, problems: Problems, options: Options, form: Literal["csv", "tsv"], names: list[str]
+) -> Iterator[Placed]:
+    """The rows of a table whose columns are named by number; without a header, unless a name says that it has one."""
+
+    def column(name: str) -> Column | None:
+        return int(name) if name.isdecimal() and name not in names else name or None
+
+    wishes = (options.text, options.label, options.id, options.source)
+    table = Table(
+        files={"all": path},
+        format=form,
+        text=column(options.text) or "text",
+        label=column(options.label) if options.labelled else None,
+        id=column(options.id),
+        source=column(options.source),
+        separator=options.separator,
+        header=any(name in names for name in wishes) or _usual(names),
+        encoding=options.encoding,
+        language=options.language,
+    )
+    return table.placed("all", problems)
+
+
+def _usual(names: list[str]) -> bool:
+    """Whether a first row is a header: it has a usual name."""
+    known = {name for usual in USUAL.values() for name in usual} | set(HEADER)
+    return any(name.casefold() in known for name in names)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-__all__ = ["Scheme", "Span", "marks", "no_tag", "spans", "split_tag", "tagged"]
+__all__ = ["Scheme", "Span", "marks", "no_tag", "repaired_spans", "spans", "split_tag", "tagged"]
 
 Scheme = Literal["BIO", "BIOES"]
 Span = tuple[str, int, int]
@@ -44,14 +44,21 @@ def no_tag(tag: str, token: str) -> str:
 
 def spans(tags: Sequence[str], scheme: Scheme = "BIO", *, scheme_only: bool = False) -> tuple[list[Span], int]:
     """The entities of a sentence, and how many of them had to be repaired."""
+    found, repaired = repaired_spans(tags, scheme, scheme_only=scheme_only)
+    return found, len(repaired)
+
+
+def repaired_spans(
+    tags: Sequence[str], scheme: Scheme = "BIO", *, scheme_only: bool = False
+) -> tuple[list[Span], list[int]]:
+    """The entities of a sentence, and with which tokens those begin that had to be repaired."""
     found: list[Span] = []
-    repaired = 0
+    repaired: list[int] = []
     start, before, kind = 0, "O", ""
 
     def close(end: int, first: str) -> None:
-        nonlocal repaired
         whole = first == "B" if scheme == "BIO" else (first, before) in (("B", "E"), ("S", "S"))
-        repaired += not whole
+        repaired.extend([start] * (not whole))
         if whole or not scheme_only:
             found.append((kind, start, end))
 
