@@ -85,7 +85,9 @@ def _known(told: list[str], notes: list[Placed]) -> frozenset[tuple[str, str]]:
     names = sorted(names_of(types))
     for name in sorted({name for both in wanted for name in both} - {*types}):
         near = nearest(name, names)
-        remedy = f'did you mean "{near}"?' if near else f"there are {', '.join(names[:10]) or 'none'}"
+        remedy = f'did you mean "{near}"?' if near else f"there are {', '.join(names[:10])}"
+        if not names:
+            remedy = f"there are {len(types)} types, none of which repeats and is short enough to be shown"
         raise ValueError(f"--pair {name}: no entity has this type; {remedy}")
     return wanted
 

@@ -72,11 +72,11 @@ def convert(source: Path, target: Path, to: str, options: Options, *, form: str 
                     kinds.take(placed.document)
                     count += 1
             for what, remedy in kinds.unlike(options.label):
-                findings.refuse(DataError(source, None, what, remedy))
+                findings.mention(source, what, remedy)
             _accept(source, count, lossy=lossy, lost=findings.lost + losses.counts.total())
     except _Lossy:
         written = False
-    return Converted(count, written, [one for one in findings.listed if one.lost], losses, findings.sizes)
+    return Converted(count, written, _told(findings), losses, findings.sizes)
 
 
 def split(
@@ -99,15 +99,19 @@ def split(
                     kinds.take(placed.document)
                     counts[side] += 1
             for what, remedy in kinds.unlike(options.label):
-                findings.refuse(DataError(source, None, what, remedy))
+                findings.mention(source, what, remedy)
             _accept(source, sum(counts.values()), lossy=lossy, lost=findings.lost)
             if empty := [side for side, count in counts.items() if not count]:
                 what = f"nothing would go to {empty[0]}: {sum(counts.values())} documents, and a test share of {test}"
                 raise DataError(source, None, what, "change --test or --seed, or leave --by source out")
     except _Lossy:
         written = False
-    lost = [one for one in findings.listed if one.lost]
-    return Converted(sum(counts.values()), written, lost, losses, findings.sizes), counts
+    return Converted(sum(counts.values()), written, _told(findings), losses, findings.sizes), counts
+
+
+def _told(findings: Findings) -> list[Finding]:
+    """What was lost in reading, and what is odd about the whole."""
+    return [one for one in findings.listed if one.lost or one.line is None]
 
 
 def _drawn(key: str, seed: int) -> float:

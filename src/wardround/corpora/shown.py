@@ -64,7 +64,7 @@ def shown(value: str, names: Collection[str] = ()) -> str:
 
 def called(name: str) -> str:
     """An id as it is, if it looks like one."""
-    like_id = len(name) <= 2 * WIDTH and ID.fullmatch(name)
+    like_id = (name.isascii() and len(name) < 3) or (len(name) <= 2 * WIDTH and ID.fullmatch(name))
     return name if like_id or text_is_shown() else f"(an id of {len(name)} characters)"
 
 
