@@ -56,8 +56,8 @@ def joined(
         at += len(token) + 1
     guessed: Scheme = "BIOES" if any(tag[:1] in ("E", "S") for tag in tags) else "BIO"
     found, repaired = repaired_spans(tags, scheme or guessed)
-    for token in repaired:
-        problems.note("tags break their scheme, repaired", place[0], lines[token] if lines else place[1])
+    for number in repaired:
+        problems.note("tags break their scheme, repaired", place[0], lines[number] if lines else place[1])
     entities = tuple(
         Entity(f"T{number}", kind or bare, starts[first], starts[last - 1] + len(tokens[last - 1]))
         for number, (kind, first, last) in enumerate(found, 1)
