@@ -3,10 +3,12 @@
     python benchmarks/exchange.py                  # ours: three sites, no-op, 100 MB, a FedNER minute, memory
     python benchmarks/exchange.py --default        # NVFlare's own settings and tasks beside them
 
-The sites' processes are replaced by an echo: what is measured is the wire, not the training.
+The sites' processes are replaced by an echo: what is measured is the wire, not the training. Letters are signed and
+sealed as the engine's are, both ways; what that costs is said as a ratio to the same bytes in the clear, in turns.
 """
 
 import argparse
+import json
 import os
 import statistics
 import subprocess
@@ -14,15 +16,18 @@ import sys
 import tempfile
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
 from nvflare_default import measure_default
 from wardround.consortium.kits import init_site, new_consortium
+from wardround.consortium.roster import read_roster
 from wardround.consortium.site_start import commands
 from wardround.engines.frames import DOOR, Line, door_of, listen, shut
 from wardround.engines.processes import Programs, descendants
 from wardround.engines.remote import borrowed
+from wardround.engines.seal import Answerer, Asker, read_sealing_key, read_signing_key
 
 SITES = ("a", "b", "c")
 MEGABYTE = 1 << 20
@@ -61,28 +66,36 @@ def measure(folder: Path, noops: int, megabytes: int, minute: float) -> None:
         init_site(kit, folder / name)
         client = {"client": commands(folder / name, name)["client"]}
         programs.append(Programs(client, {DOOR: str(door_of(folder / name))}, folder / "said"))
-        threading.Thread(target=echo, args=(door_of(folder / name),), daemon=True).start()
+        ask_key = json.loads((folder / name / "kit" / "site.json").read_text(encoding="utf-8"))["ask_key"]
+        site = Answerer(name, ask_key, read_sealing_key(folder / name / "keys" / "seal.key"))
+        threading.Thread(target=echo, args=(door_of(folder / name), site), daemon=True).start()
     try:
         began = time.perf_counter()
         for program in programs:
             program.look()
         lines = {name: reached(folder / "centre", name) for name in SITES}
         print(f"start to first exchange, three sites: {time.perf_counter() - began:.1f} s", flush=True)
-        exchange(lines, b"")
-        times = [exchange(lines, b"") for _ in range(noops)]
+        desk = Asker(read_signing_key(folder / "centre" / "keys" / "ask.key"), seals(folder / "centre"))
+        exchange(lines, b"", desk)
+        times, ratio = turns(lines, b"", desk, noops)
         spread = statistics.quantiles(times, n=4)
-        print(f"no-op, three sites: median {statistics.median(times) * 1000:.0f} ms, quartiles "
-              f"{spread[0] * 1000:.0f} – {spread[2] * 1000:.0f} ms (aim ≤ 300 ms)", flush=True)  # fmt: skip
+        low, middle, high = (1000 * value for value in (spread[0], statistics.median(times), spread[2]))
+        print(f"no-op, three sites: median {middle:.0f} ms, quartiles {low:.0f} – {high:.0f} ms (aim ≤ 300 ms); "
+              f"{ratio:.2f} × unsealed", flush=True)  # fmt: skip
         for sites in (("a",), SITES):
             data = os.urandom(megabytes * MEGABYTE)
             some = {name: lines[name] for name in sites}
-            each = [exchange(some, data) for _ in range(2)]
-            print(f"{megabytes} MB each way, {len(sites)} site(s): {min(each):.1f} s", flush=True)
+            each, ratio = turns(some, data, desk, 3)
+            print(
+                f"{megabytes} MB each way, {len(sites)} site(s): {min(each):.1f} s; {ratio:.2f} × unsealed", flush=True
+            )
         data, count, end = os.urandom(FEDNER), 0, time.monotonic() + minute
         while time.monotonic() < end:
-            exchange(lines, data)
+            exchange(lines, data, desk)
             count += 1
-        print(f"a FedNER minute ({FEDNER / 1e6:.1f} MB each way, three sites): {count * 60 / minute:.0f} exchanges")
+        ratio = turns(lines, data, desk, max(min(noops, 20), 2))[1]
+        print(f"a FedNER minute ({FEDNER / 1e6:.1f} MB each way, three sites): {count * 60 / minute:.0f} exchanges; "
+              f"{ratio:.2f} × unsealed (aim ≤ 1.1)")  # fmt: skip
         memory(programs)
     finally:
         for program in programs:
@@ -95,32 +108,57 @@ def reached(centre: Path, name: str) -> Line:
     """The pipe to a site, as soon as there is one."""
     while True:
         with suppress(OSError):
-            if line := borrowed(door_of(centre), name):
+            if isinstance(line := borrowed(door_of(centre), name), Line):
                 return line
         time.sleep(0.05)
 
 
-def exchange(lines: dict[str, Line], data: bytes) -> float:
-    """One message to each site and each one's echo; the seconds it took."""
-    began = time.perf_counter()
-    for line in lines.values():
-        line.send({"ask": "1", "seconds": 600.0}, data)
-    for name, line in lines.items():
-        answer = line.receive()
+def seals(centre: Path) -> dict[str, str]:
+    """The public key of each site."""
+    return {name: member.seal for name, member in read_roster(centre).items()}
+
+
+def turns(lines: dict[str, Line], data: bytes, desk: Asker, times: int) -> tuple[list[float], float]:
+    """How long sealed exchanges took, and the median of their ratios to those in the clear beside them."""
+    sealed, ratios = [], []
+    for _ in range(times):
+        plain = exchange(lines, data, None)
+        sealed.append(exchange(lines, data, desk))
+        ratios.append(sealed[-1] / plain)
+    return sealed, statistics.median(ratios)
+
+
+def exchange(lines: dict[str, Line], data: bytes, desk: Asker | None) -> float:
+    """One message to each site and each one's echo, side by side as the engine does it; the seconds it took."""
+
+    def one(name: str) -> None:
+        letter = desk.write(name, {}, data) if desk else None
+        head, sent = (letter.head, letter.data) if letter else ({"ask": "1"}, data)
+        lines[name].send({**head, "seconds": 600.0}, sent)
+        answer = lines[name].receive()
         assert answer is not None  # noqa: S101 -- or there is nothing to measure
-        assert answer[0].get("echo"), (name, answer[0])  # noqa: S101 -- likewise
-        assert len(answer[1]) == len(data)  # noqa: S101 -- likewise
+        assert "fault" not in answer[0], (name, answer[0])  # noqa: S101 -- likewise
+        back = letter.read(*answer)[1] if letter else answer[1]
+        assert len(back) == len(data)  # noqa: S101 -- likewise
+
+    began = time.perf_counter()
+    with ThreadPoolExecutor(len(lines)) as pool:
+        list(pool.map(one, lines))
     return time.perf_counter() - began
 
 
-def echo(door: Path) -> None:
-    """A site process that sends back what it gets."""
+def echo(door: Path, site: Answerer) -> None:
+    """A site process that sends back what it gets, sealed if it was."""
     server = listen(door)
     while True:
         end, _ = server.accept()
         with suppress(OSError), Line(end) as line:
             if frame := line.receive():
-                line.send({"echo": True}, frame[1])
+                if "signature" not in frame[0]:
+                    line.send({"echo": True}, frame[1])
+                    continue
+                ask = site.open(*frame)
+                line.send(*ask.reply({}, ask.data))
 
 
 def memory(programs: list[Programs]) -> None:

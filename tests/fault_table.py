@@ -89,8 +89,8 @@ TABLE = {
     ),
     "replayed": Row(
         "a replayed reply",
-        "`round 2: site-1 left out (fit: invalid: it answered another message than the one it was sent)`",
-        "each ask has a random number that its reply must repeat",
+        "`round 2: site-1 left out (fit: invalid: what came back is not sealed by it to this ask)`",
+        "a reply is sealed to a key that the coordinator drew for that one ask",
     ),
     "replayed ask": Row(
         "a replayed, stale or altered message to a site",

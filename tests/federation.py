@@ -21,8 +21,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
+from loopback import Twisted
 from wardround.consortium.kits import approve, init_site, new_consortium
 from wardround.consortium.submit import Consortium, submit
+from wardround.consortium.trust import modules_table
 from wardround.engines.frames import Line, dial, door_of, listen
 from wardround.engines.processes import WITH_PARENT, descendants
 from wardround.rounds import Result
@@ -75,7 +77,8 @@ class Federation:
         kits = new_consortium(relative, "tests", self.names, "127.0.0.1", free_port())
         for name, kit in zip(self.names, kits, strict=True):
             init_site(kit, self.site(name))
-            told = f'name = "{name}"\n[data]\nshare = true\n[consent]\nsmallest_count = 0\n'
+            told = f'name = "{name}"\n[data]\nshare = true\n[consent]\nsmallest_count = 0\nleast_examples = 0\n'
+            told += modules_table(modules)
             (self.site(name) / "site.toml").write_text(told, encoding="utf-8")
             for module in modules:
                 shutil.copy(module, self.site(name))
@@ -122,8 +125,9 @@ class Federation:
         os.kill(self.pid(name, what), signal.SIGKILL)
 
     def approve(self, study: Study, *names: str) -> None:
+        """Have sites approve a study, for many runs in which sites come and go."""
         for name in names or self.names:
-            approve(self.site(name), study)
+            approve(self.site(name), study, restarts=1000, exchanges=10**6)
 
     def over(self, **options: Any) -> Consortium:
         return Consortium(self.centre, **options)
@@ -160,7 +164,7 @@ class Federation:
 
 
 class Between:
-    """Sits between NVFlare's door at a site and the site's own process, and changes what that answers."""
+    """Sits between NVFlare's door at a site and the site's own process: sees what is carried, and may change it."""
 
     def __init__(self, site: Path, twist: Callable[[Mapping[str, Any], Answer], Answer]) -> None:
         self.door, self.twist = door_of(site), twist
@@ -180,7 +184,30 @@ class Between:
         with suppress(OSError):
             while True:
                 end, _ = self.server.accept()
-                with Line(end) as line, dial(self.real) as real:
-                    head, data = line.receive() or ({}, b"")
-                    real.send(head, data)
-                    line.send(*self.twist(head, real.receive() or ({}, b"")))
+                with Line(end) as line:
+                    frame = line.receive()
+                    if frame is not None:
+                        line.send(*self.answer(*frame))
+
+    def answer(self, head: dict[str, Any], data: bytes) -> Answer:
+        """What the site's own process answers, changed."""
+        with dial(self.real) as real:
+            real.send(head, data)
+            return self.twist(head, real.receive() or ({}, b""))
+
+
+class Liar(Between):
+    """Stands in for a site's own process, with the site's keys: a site that lies. The real one is ended afterwards."""
+
+    def __init__(self, federation: Federation, name: str, twist: Callable[[Mapping[str, Any], Answer], Answer]) -> None:
+        super().__init__(federation.site(name), twist)
+        self.federation, self.name = federation, name
+        self.process = Twisted(federation.site(name), twist)
+
+    def __exit__(self, *_: object) -> None:
+        super().__exit__()
+        self.federation.kill_part(self.name, "wardround.consortium.site_process")  # its ledger has gone on without it
+
+    def answer(self, head: dict[str, Any], data: bytes) -> Answer:
+        """What the lying site answers."""
+        return self.process.answer(head, data)

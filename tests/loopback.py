@@ -3,7 +3,8 @@
     with Exchange(folder, study) as exchange:
         submit(study, folder / "run", exchange.over)
 
-What lies between can be told to misbehave: `exchange.twist` sees each answer before the coordinator does.
+What lies between can be told to misbehave: `exchange.twist` sees each answer that a site is about to seal, and
+`exchange.garble` what is carried. `put` asks one site as its coordinator would, without any of this.
 """
 
 import json
@@ -14,41 +15,122 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
-from wardround.consortium.kits import approve
+from wardround.consortium.approving import approve
 from wardround.consortium.site_process import SiteProcess
 from wardround.consortium.submit import Consortium
+from wardround.consortium.trust import modules_table
 from wardround.engines.frames import Line, door_of, listen, shut
+from wardround.engines.seal import Ask, Asker, make_sealing_key, make_signing_key, read_sealing_key, read_signing_key
 from wardround.study import Study
 
-__all__ = ["Exchange", "site_folder"]
+__all__ = ["Exchange", "Twisted", "desk_of", "put", "site_folder"]
 
 Answer = tuple[dict[str, Any], bytes]
+OPEN = ("[consent]", "smallest_count = 0", "least_examples = 0")
+"""The consent of a site whose notes are generated, and few."""
 Twist = Callable[[str, dict[str, Any], Answer], Answer | None]
 
 
-def site_folder(folder: Path, name: str, study: Study, *more: str, data: Sequence[str] = ("share = true",)) -> Path:
-    """A site's folder with its share of the study's corpus, or data of its own, and the study approved."""
+def site_folder(
+    folder: Path,
+    name: str,
+    study: Study,
+    *more: str,
+    data: Sequence[str] = ("share = true",),
+    modules: Sequence[Path] = (),
+    **budget: int,
+) -> Path:
+    """A site's folder with keys, its share of the study's corpus, or data of its own, and the study approved."""
     place = folder / name
-    place.mkdir(parents=True, exist_ok=True)
-    told = [f'name = "{name}"', "[data]", *data, *(more or ("[consent]", "smallest_count = 0"))]
-    (place / "site.toml").write_text("\n".join(told), encoding="utf-8")
-    approve(place, study)
+    if not (place / "keys").exists():
+        make_sealing_key(place / "keys" / "seal.key")
+        (place / "kit").mkdir()
+        told = {"site": name, "sites": ["site-0", "site-1", "site-2"], "ask_key": _ask_key(folder)}
+        (place / "kit" / "site.json").write_text(json.dumps(told), encoding="utf-8")
+    lines = [f'name = "{name}"', "[data]", *data, *(more or OPEN)]
+    for module in modules:
+        (place / module.name).write_bytes(module.read_bytes())
+    (place / "site.toml").write_text("\n".join([*lines, modules_table(modules)]), encoding="utf-8")
+    approve(place, study, **budget)  # type: ignore[arg-type]  # numbers, and no switch
     return place
+
+
+def _ask_key(folder: Path) -> str:
+    path = folder / "keys" / "ask.key"
+    if not path.exists():
+        make_signing_key(path)
+    return read_signing_key(path).public_key().public_bytes_raw().hex()
+
+
+def _seal_key(place: Path) -> str:
+    return read_sealing_key(place / "keys" / "seal.key").public_key().public_bytes_raw().hex()
+
+
+def desk_of(site: SiteProcess) -> Asker:
+    """The desk of this site's coordinator."""
+    key = read_signing_key(site.folder.parent / "keys" / "ask.key")
+    return Asker(key, {site.name: _seal_key(site.folder)})
+
+
+def put(site: SiteProcess, head: dict[str, Any], data: bytes = b"") -> Answer:
+    """What a site answers to its coordinator."""
+    letter = desk_of(site).write(site.name, head, data)
+    return letter.read(*site.answer(letter.head, letter.data))
+
+
+class Twisted(SiteProcess):
+    """A site whose answers somebody changes who has its keys: a site that lies."""
+
+    def __init__(self, folder: Path, twist: Callable[[dict[str, Any], Answer], Answer | None]) -> None:
+        super().__init__(folder)
+        self.twist = twist
+
+    def respond(self, ask: Ask) -> Answer:
+        """Its answer, changed."""
+        twisted = self.twist(dict(ask.head), super().respond(ask))
+        if twisted is None:
+            raise ConnectionError
+        return twisted
 
 
 class Exchange:
     """A consortium whose pipes end in this process."""
 
     def __init__(
-        self, folder: Path, study: Study, names: Sequence[str], data: Sequence[str] = ("share = true",)
+        self,
+        folder: Path,
+        study: Study,
+        names: Sequence[str],
+        data: Sequence[str] = ("share = true",),
+        consent: Sequence[str] = OPEN,
+        modules: Sequence[Path] = (),
+        **budget: int,
     ) -> None:
-        self.sites = {name: SiteProcess(site_folder(folder, name, study, data=data)) for name in names}
+        self.twist: Twist = lambda _name, _head, answer: answer
+        self.sites = {
+            name: Twisted(
+                site_folder(folder, name, study, *consent, data=data, modules=modules, **budget),
+                lambda head, answer, name=name: self.twist(name, head, answer),  # type: ignore[misc]
+            )
+            for name in names
+        }
         centre = folder / "consortium"
-        centre.mkdir()
+        (centre / "keys").mkdir(parents=True)
+        (centre / "keys" / "ask.key").write_bytes((folder / "keys" / "ask.key").read_bytes())
         (centre / "consortium.json").write_text(json.dumps({"sites": list(names)}), encoding="utf-8")
+        members = {
+            name: {
+                "seal": _seal_key(folder / name),
+                "serial": "1",
+                "expires": "2999-01-01T00:00:00+00:00",
+                "revoked": None,
+            }
+            for name in names
+        }
+        (centre / "roster.json").write_text(json.dumps(members), encoding="utf-8")
         self.over = Consortium(centre, deadline=20.0, patience=0.5)
         self.door = door_of(centre)
-        self.twist: Twist = lambda _name, _head, answer: answer
+        self.garble: Twist = lambda _name, _head, answer: answer
         self.unasked: Callable[[str, dict[str, Any]], bool] = lambda _name, _head: False
         self.lock = threading.Lock()  # one process has one generator for dropout
 
@@ -86,7 +168,7 @@ class Exchange:
                     return
                 with self.lock:
                     answer = self.sites[name].answer(*frame)
-                twisted = self.twist(name, frame[0], answer)
-                if twisted is None:
+                garbled = self.garble(name, frame[0], answer)
+                if garbled is None:
                     return
-                line.send(*twisted)
+                line.send(*garbled)

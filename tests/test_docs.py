@@ -1,19 +1,28 @@
 """What the pages in docs/ show is what happens: their files are written, their commands run, their output seen.
 
 A block with a name behind its language is a file. Of a console block each `$ wardround …` is run, in one folder per
-page, and the lines after it must stand in what it prints, with `…` for anything.
+page, and the lines after it must stand in what it prints, with `…` for anything. A command with `&` behind it stays
+until the page is over, and the next waits for what it is to print. An argument "…" is the fingerprint read out last.
 """
 
 import re
 import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from federation import free_port, running, wait_until
 from study_files import cli
+from wardround.engines.processes import descendants
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = sorted(page.name for page in DOCS.glob("*.md"))
+FINGERPRINT = re.compile(r"[0-9a-f]{4}(?: [0-9a-f]{4}){5}")
 BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -29,18 +38,70 @@ def as_printed(shown: str) -> re.Pattern[str]:
     return re.compile(r"\s+".join(words).replace(re.escape("…"), r".*?"), re.DOTALL)
 
 
+class Page:
+    """A page's folder, what it has started, and the fingerprint that was printed last."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.fingerprint = folder, ""
+        self.staying: list[subprocess.Popen[bytes]] = []
+
+    def run(self, words: list[str], shown: str) -> None:
+        program, *arguments = [self.fingerprint if word == "…" else word for word in words]
+        assert "wardround" == program
+        if "&" == arguments[-1]:
+            self.stay(arguments[:-1], shown)
+            return
+        ended = cli(*arguments, cwd=self.folder, report=True)
+        assert 0 == ended.code, (arguments, ended)
+        assert as_printed(shown).search(ended.out + ended.err), (arguments, ended)
+        self.fingerprint = ([self.fingerprint, *FINGERPRINT.findall(ended.out)])[-1]
+
+    def stay(self, arguments: list[str], shown: str) -> None:
+        """Start what stays, again if the one that it looks for is not there yet, as a person would."""
+        log = self.folder / f"said-{len(self.staying)}.txt"
+
+        def printed() -> bool:
+            if not self.staying or self.staying[-1].args != command or self.staying[-1].poll() is not None:
+                time.sleep(1)
+                with log.open("wb") as said:
+                    self.staying.append(subprocess.Popen(command, cwd=self.folder, stdout=said, stderr=said))
+            return as_printed(shown).search(log.read_text(encoding="utf-8")) is not None
+
+        command = [sys.executable, "-m", "wardround", *arguments]
+        wait_until(printed)
+
+    def end(self) -> None:
+        pids = [pid for process in self.staying for pid in (process.pid, *descendants(process.pid))]
+        for process in reversed(self.staying):
+            process.terminate()
+        for process in self.staying:
+            process.wait(60)
+        wait_until(lambda: not any(map(running, pids)))
+
+
+@contextmanager
+def opened(folder: Path) -> Iterator[Page]:
+    page = Page(folder)
+    try:
+        yield page
+    finally:
+        page.end()
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_does_what_it_shows(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WARDROUND_CACHE", str(tmp_path / ".cache"))
-    for language, name, block in BLOCK.findall((DOCS / page).read_text(encoding="utf-8")):
-        if name:
-            (tmp_path / name).write_text(block, encoding="utf-8")
-        elif language == "console":
-            for (program, *arguments), shown in commands(block):
-                assert "wardround" == program
-                ended = cli(*arguments, cwd=tmp_path, report=True)
-                assert 0 == ended.code, (arguments, ended)
-                assert as_printed(shown).search(ended.out + ended.err), (arguments, ended)
+    text = (DOCS / page).read_text(encoding="utf-8").replace(":8002", f":{free_port()}")
+    if "wardround consortium" in text:
+        pytest.importorskip("nvflare")
+    with opened(tmp_path) as at:
+        for language, name, block in BLOCK.findall(text):
+            if name:
+                (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+                (tmp_path / name).write_text(block, encoding="utf-8")
+            elif language == "console":
+                for words, shown in commands(block):
+                    at.run(words, shown)
 
 
 @pytest.mark.parametrize("page", PAGES)

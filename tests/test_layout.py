@@ -24,7 +24,8 @@ ALLOWED = {
     "tasks": {"core", "models", "corpora", "metrics"},
     "engines": {"core", "layers"},
     "consortium": {
-        "core", "corpora", "engines", "layers", "build", "rounds", "run_folder", "study", "protocol", "wire",
+        "core", "corpora", "engines", "layers", "build", "rounds", "run_folder", "study", "trusted", "protocol",
+        "wire",
     },
     "reports": {"core", "metrics"},
     "exports": {"core", "corpora", "inference", "models", "tasks"},
@@ -39,6 +40,8 @@ HOMES = {
     "lxml": ["corpora/bioc_xml.py"],
     "numpy": ["*"],
     "torch": ["*"],
+    "cryptography": ["engines/certificates.py", "engines/seal.py"],
+    "grpc": ["engines/gate.py"],  # what NVFlare connects with
     "nvflare": ["engines/flare.py"],
     "pydantic": ["inference/about.py", "settings.py", "study.py"],
     "rich": ["cli*.py", "progress.py"],

@@ -13,7 +13,7 @@ from wardround.cli import main
 from wardround.methods import METHODS
 from wardround.protocol import rehearsed, toy
 from wardround.study import load_study
-from wardround.wire import rows
+from wardround.wire import EACH, SUM, rows
 
 GOLDEN = Path(__file__).with_name("golden") / "protocol"
 WIDTH = 200
@@ -126,4 +126,4 @@ def test_a_look_at_single_sites_shows_even_after_sums(tmp_path: Path, monkeypatc
     finally:
         sys.modules.pop("curious", None)
     changes = [row.seen for row in told if (row.step, row.field) == ("fit", "change")]
-    assert ["sum only", "each"] == changes
+    assert [SUM, EACH] == changes

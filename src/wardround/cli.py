@@ -52,7 +52,7 @@ from wardround.reports.read import ReportError
 from wardround.rounds import CHECKPOINT_SECONDS, NO_ROOM, Result, RunError, run
 from wardround.study import Study, StudyError, load_study
 from wardround.sweep import CellState, summary, sweep
-from wardround.wire import rows
+from wardround.wire import HEADER, SEEN, rows
 
 __all__ = ["app", "main"]
 
@@ -200,14 +200,11 @@ def protocol(
             "the upper bound that others are compared with: on real sites every note would have to leave."
         )
         return
-    table = Table("step", "direction", "message", "field", "shape", "bytes", "seen", "reveals", box=None)
+    table = Table(*HEADER, box=None)
     for row in rows(rehearsed(told)):
         table.add_row(*vars(row).values())
     _wide().print(table)
-    _say(
-        '"sum only" is what the method looks at; without secure aggregation the coordinator\'s machine still receives '
-        "each reply.\nNever sent: text, tokens, entity strings, document ids."
-    )
+    _say(f"{SEEN}\nNever sent: text, tokens, entity strings, document ids.")
 
 
 @app.command()

@@ -1,19 +1,22 @@
 """The coordinator's commands: a consortium is made, started, given a study, looked at and stopped.
 
-wardround consortium new north a b c --address fl.example.org      certificates, and a kit for each site
+wardround consortium new north --address fl.example.org            keys and certificates of the coordinator
+wardround consortium admit north charite.request                   signs a hospital's key; north/kits/charite.zip
+wardround consortium renew north charite                           a new certificate for the same key
+wardround consortium revoke north charite                          out, for good
 wardround coordinator start north                                  stays; sites can join
 wardround submit STUDY.toml --to north                             waits for the sites, runs, reports
 wardround status north                                             who is there
 wardround stop north
+wardround consortium new north a b c --address localhost           ready-made kits with keys, for rehearsals
+wardround consortium add north d                                   one more of them
 wardround consortium rehearse STUDY.toml                           all of it on this machine, with generated notes
 """
 
 import os
 import shlex
-import socket
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any
@@ -38,27 +41,124 @@ Folder = Annotated[Path, typer.Argument(help="The consortium's folder.", metavar
 File = Annotated[Path, typer.Argument(help="The study file (TOML).")]
 Changes = Annotated[list[str] | None, typer.Option("--set", help="Change a setting.", metavar="KEY=VALUE")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress, only the result.")]
+Days = Annotated[int, typer.Option(min=1, help="How long the certificates last.")]
 PORT = 8002
 
 
 @consortium.command("new")
 def new_command(
     name: Annotated[str, typer.Argument(help="The consortium's name.")],
-    sites: Annotated[list[str], typer.Argument(help="The sites' names.", metavar="SITE…")],
     address: Annotated[str, typer.Option(help="Where sites reach the coordinator: HOST or HOST:PORT.")],
+    sites: Annotated[
+        list[str] | None,
+        typer.Argument(help="Sites whose keys are made here, for rehearsals; others are admitted.", metavar="[SITE…]"),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Where to put it; default: a folder of its name.")] = None,
-    days: Annotated[int, typer.Option(min=1, help="How long the certificates last.")] = 360,
+    days: Days = 360,
 ) -> None:
-    """Make certificates and one start-up kit per site."""
+    """Make the coordinator's keys and certificates."""
     kits = _needs_flare()
     host, colon, port = address.rpartition(":") if not address.endswith("]") else (address, "", "")
     if colon and not port.isdecimal():
         raise RunError(f"--address {address}: {port!r} is no port; write HOST or HOST:PORT")
     folder = out or Path(name)
-    made = kits.new_consortium(folder, name, sites, host if colon else address, int(port) if colon else PORT, days)
-    for kit in made:
-        console.print(f"{kit}: send it to {kit.stem} and to nobody else, then delete it; it holds the site's key")
+    port_number = int(port) if colon else PORT
+    made = kits.new_consortium(folder, name, sites or [], host if colon else address, port_number, days)
+    _tell_ready_made(made)
+    _tell_fingerprint(folder)
+    if not made:
+        console.print(
+            f"hospitals: wardround site init NAME; then here: wardround consortium admit {folder} NAME.request"
+        )
     console.print(f"then: wardround coordinator start {folder}")
+
+
+def _tell_ready_made(made: list[Path]) -> None:
+    for kit in made:
+        console.print(
+            f"{kit}: holds the site's private keys; for rehearsals; send it to {kit.stem} and to nobody else, then "
+            f"delete it"
+        )
+    if made:
+        console.print("for patients' notes keys are made at the hospital: wardround site init, consortium admit")
+
+
+def _tell_fingerprint(folder: Path) -> None:
+    from wardround.consortium.admission import fingerprint_of  # noqa: PLC0415 -- slow
+
+    console.print(f"the coordinator's fingerprint, for hospitals to compare: {fingerprint_of(folder)}")
+
+
+@consortium.command("admit")
+def admit_command(
+    folder: Folder,
+    request: Annotated[Path, typer.Argument(help="The file that the hospital sent.", metavar="REQUEST")],
+    fingerprint: Annotated[str, typer.Option(help="What the hospital read out to you; otherwise you are asked.")] = "",
+    days: Days = 360,
+) -> None:
+    """Sign the key that a hospital made, and make its kit: no private key leaves the hospital."""
+    _needs_flare()
+    from wardround.consortium.admission import admit  # noqa: PLC0415 -- slow
+    from wardround.consortium.kit_files import read_request  # noqa: PLC0415
+    from wardround.engines.certificates import same_fingerprint  # noqa: PLC0415
+
+    _told(folder)
+    read = read_request(request)
+    console.print(f"{read.name} asks to join, with the fingerprint {read.fingerprint}")
+    if not fingerprint and not sys.stdin.isatty():
+        raise RunError("compare it with what the hospital reads out to you, then give it with --fingerprint")
+    if not fingerprint and not typer.confirm("Does the hospital read out the same?"):
+        raise RunError("not admitted; nothing was written")
+    if fingerprint and not same_fingerprint(fingerprint, read.fingerprint):
+        raise RunError(
+            f"{request} has the fingerprint {read.fingerprint}, not {fingerprint}; it is not what the hospital made: "
+            f"nothing was written"
+        )
+    kit = admit(folder, read, days)
+    console.print(f"{kit}: send it to {read.name}, for: wardround site join {read.name} {kit.name}; it holds no secret")
+    _tell_fingerprint(folder)
+
+
+@consortium.command("add")
+def add_command(
+    folder: Folder, name: Annotated[str, typer.Argument(help="The site's name.")], days: Days = 360
+) -> None:
+    """Make one more ready-made kit, with keys made here, for rehearsals."""
+    _needs_flare()
+    from wardround.consortium.admission import add  # noqa: PLC0415 -- slow
+
+    _told(folder)
+    _tell_ready_made(add(folder, [name], days))
+
+
+@consortium.command("renew")
+def renew_command(
+    folder: Folder,
+    name: Annotated[str, typer.Argument(help="The site's name, or: coordinator.")],
+    days: Days = 360,
+) -> None:
+    """Make a new certificate for the key that is known."""
+    _needs_flare()
+    from wardround.consortium.admission import renew  # noqa: PLC0415 -- slow
+
+    _told(folder)
+    kit = renew(folder, name, days)
+    if kit is None:
+        console.print("the coordinator's own certificates are new; they are used from its next start on")
+    else:
+        console.print(f"{kit}: send it to {name}, for: wardround site join {name} {kit.name}, then: site start; "
+                      f"it holds no secret")  # fmt: skip
+
+
+@consortium.command("revoke")
+def revoke_command(folder: Folder, name: Annotated[str, typer.Argument(help="The site's name.")]) -> None:
+    """Let a site take part no longer, for good."""
+    _needs_flare()
+    from wardround.consortium.admission import revoke  # noqa: PLC0415 -- slow
+
+    _told(folder)
+    revoke(folder, name)
+    console.print(f"{name} is revoked: it is asked no more, and refused; what it kept and what it sent stays as it is")
 
 
 @consortium.command("rehearse")
@@ -85,25 +185,34 @@ def rehearse_command(
 
 
 @coordinator.command("start")
-def start_command(folder: Folder) -> None:
+def start_command(
+    folder: Folder,
+    listen: Annotated[
+        str,
+        typer.Option(help="Which of this machine's addresses to listen on, if the consortium's is another's.",
+                     metavar="ADDRESS"),
+    ] = "",
+) -> None:  # fmt: skip
     """Let sites join, and stay."""
+    from wardround.consortium.switchboard import ListenError, servers_at  # noqa: PLC0415 -- beside its extra
+
     kits = _needs_flare()
+    from wardround.consortium.admission import soon_over  # noqa: PLC0415 -- slow
+
     told = _told(folder)
     startup = folder / "server" / "startup"
     problems = [*kits.key_problems(startup / "server.key"), *kits.certificate_problems(startup, "server")]
-    problems += _port_problems(int(told["port"]))
+    try:
+        for server in servers_at(str(told["host"]), int(told["port"]), listen):
+            server.close()
+    except ListenError as error:
+        problems.append(str(error))
     if problems:
         raise RunError("\n".join(problems))
-    os.execv(sys.executable, [sys.executable, "-m", "wardround.consortium.switchboard", str(folder)])  # noqa: S606
-
-
-def _port_problems(port: int) -> Iterator[str]:
-    with socket.socket() as trial:
-        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            trial.bind(("0.0.0.0", port))  # noqa: S104 -- as NVFlare's server will
-        except OSError as error:
-            yield f"port {port} cannot be used ({error.strerror}); is a coordinator running already? see: ss -ltnp"
+    for warning in soon_over(folder):
+        errors.print(warning)
+    order = [sys.executable, "-P", "-m", "wardround.consortium.switchboard", str(folder)]
+    os.execv(sys.executable, [*order, *([listen] if listen else [])])  # noqa: S606
 
 
 @submit_commands.command("submit")
@@ -115,6 +224,10 @@ def submit_command(
     resume: Annotated[bool, typer.Option("--resume", help="Go on where an earlier run was stopped.")] = False,
     wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for sites that are missing.")] = 600.0,
     deadline: Annotated[float, typer.Option(min=1, help="Seconds that a site has for one answer.")] = 3600.0,
+    alone: Annotated[bool, typer.Option("--alone", help="Let one site be enough, whose updates we can read.")] = False,
+    trust_sizes: Annotated[
+        bool, typer.Option("--trust-sizes", help="Let a site have over 100 times the others' examples.")
+    ] = False,
     quiet: Quiet = False,
 ) -> None:
     """Run a study over the consortium's sites."""
@@ -123,12 +236,12 @@ def submit_command(
     told = _single(study, changes)
     folder = out or Path("runs") / told.name
     again = shlex.join(["wardround", "submit", str(study), "--to", str(to), "--out", str(folder), "--resume"])
-    over = Consortium(to, deadline=deadline)
+    over = Consortium(to, deadline=deadline, trust_sizes=trust_sizes)
     asked(to, "status")
     say = (lambda _: None) if quiet else errors.print
     try:
         with Single(told, quiet=quiet) as progress:
-            result = submit(told, folder, over, wait=wait, resume=resume, progress=progress.line, say=say)
+            result = submit(told, folder, over, wait=wait, resume=resume, alone=alone, progress=progress.line, say=say)
     except KeyboardInterrupt:
         errors.print(f"stopped; nothing is lost, go on with: {again}")
         raise SystemExit(130) from None
@@ -151,8 +264,7 @@ def status_command(folder: Folder) -> None:
     said = asked(folder, "status")
     table = Table("site", "state", box=None)
     for name, state in said["sites"].items():
-        words = "ready" if state["line"] else "connected, being linked" if state["connected"] else "not connected"
-        table.add_row(name, words)
+        table.add_row(name, state["words"])
     console.print(f"consortium {said['name']} at {said['address']}")
     console.print(table)
 

@@ -1,6 +1,8 @@
-"""A hospital's commands: unpack a kit, check everything, see and approve what would leave, join; read the ledger.
+"""A hospital's commands: make keys, join, check everything, see and approve what would leave; read the ledger.
 
-wardround site init KIT.zip hospital/          writes hospital/site.toml: where the data are, labels, consent
+wardround site init hospital                   makes its keys, hospital/site.toml, and a request for the coordinator
+wardround site join hospital/ KIT.zip          takes the kit that the coordinator made of it
+wardround site init KIT.zip hospital/          both at once, from a ready-made kit: for rehearsals
 wardround site check hospital/ --study S.toml  what is wrong, and what would leave
 wardround site approve hospital/ S.toml        take part in this study, and in no other
 wardround site start hospital/                 joins and stays
@@ -20,13 +22,13 @@ from rich.table import Table
 
 from wardround.cli_model import tell_assembled
 from wardround.cli_options import refusals
+from wardround.consortium.budget import budgets
 from wardround.consortium.house_ledger import compared, summed
 from wardround.inference.about import model_folder, read_about
 from wardround.inference.assemble import assembled, shared_weights
 from wardround.layers.ledger import LedgerError, verify
 from wardround.run_folder import RunError
 from wardround.study import Study, StudyError, load_study
-from wardround.wire import rows
 
 __all__ = ["ledger", "site"]
 
@@ -35,20 +37,47 @@ ledger = typer.Typer(help="What crossed the wire.", no_args_is_help=True)
 console = Console(markup=False, emoji=False, highlight=False, soft_wrap=True)
 
 Folder = Annotated[Path, typer.Argument(help="The site's folder.", metavar="SITE")]
-NEVER = "never leaves: text, tokens, entity strings, document ids, private records, label counts below {}"
 
 
 @site.command("init")
 def init_command(
-    kit: Annotated[Path, typer.Argument(help="The file that the coordinator sent.", metavar="KIT")],
-    folder: Annotated[Path | None, typer.Argument(help="A new folder; default: the site's name.")] = None,
+    what: Annotated[
+        Path, typer.Argument(help="The site's name; or a ready-made kit with keys in it.", metavar="NAME|KIT.zip")
+    ],
+    folder: Annotated[Path | None, typer.Argument(help="For a kit: a new folder; default: the site's name.")] = None,
 ) -> None:
-    """Unpack a start-up kit and write site.toml."""
-    from wardround.consortium.kits import init_site  # noqa: PLC0415 -- an extra
+    """Make a site's keys, its site.toml and a request to the coordinator; or take all of it from a ready-made kit."""
+    from wardround.consortium.kits import init_site, new_site  # noqa: PLC0415 -- an extra
 
-    place = folder or Path(kit.stem)
-    name = init_site(kit, place)
-    console.print(f"{place / 'site.toml'}: say there where the notes of {name} are, then: wardround site check {place}")
+    if what.suffix == ".zip" or what.is_file():
+        place = folder or Path(what.stem)
+        name = init_site(what, place)
+        console.print(f"{place / 'site.toml'}: say there where the notes of {name} are, then: wardround site check "
+                      f"{place}")  # fmt: skip
+        return
+    if folder is not None:
+        raise RunError(f"{what} is no kit; give one name, which is the new folder's, too: wardround site init {folder}")
+    request, path = new_site(what)
+    console.print(f"{path}: send it to the coordinator; it holds no secret, the keys stay here")
+    console.print(f"read this out to the coordinator over the phone: {request.fingerprint}")
+    console.print(f"with the kit that comes back: wardround site join {what} {request.name}.zip")
+    console.print(f"{what / 'site.toml'}: say there where the notes of {request.name} are")
+
+
+@site.command("join")
+def join_command(
+    folder: Folder,
+    kit: Annotated[Path, typer.Argument(help="The file that the coordinator sent.", metavar="KIT.zip")],
+    fingerprint: Annotated[str, typer.Option(help="What the coordinator read out to you.")] = "",
+) -> None:
+    """Take the kit that the coordinator made for this site's keys, the first or a renewed one."""
+    from wardround.consortium.kits import join, lasting  # noqa: PLC0415 -- an extra
+
+    taken = join(folder, kit, fingerprint)
+    about, until = taken.about, lasting(folder / "kit" / "startup")
+    console.print(f"{about.site} is in the consortium {about.name} at {about.host}:{about.port}, {until}")
+    console.print(f"compare with what the coordinator reads out over the phone: {taken.fingerprint}")
+    console.print(f"then: wardround site check {folder}; a site that is running is to be started again")
 
 
 @site.command("check")
@@ -58,40 +87,72 @@ def check_command(
     offline: Annotated[bool, typer.Option("--offline", help="Do not knock at the coordinator's address.")] = False,
 ) -> None:
     """Test everything that can be wrong, and print what a study would make leave this site."""
-    from wardround.consortium.check import checked  # noqa: PLC0415 -- an extra
+    from wardround.cli_approve import show_leaving  # noqa: PLC0415 -- slow
+    from wardround.consortium.check import checked  # noqa: PLC0415
 
     told = _study(folder, study) if study else None
     bad = 0
     for finding in checked(folder, told, online=not offline):
-        console.print(f"{'ok ' if finding.good else 'BAD'} {finding.what}: {finding.said}")
+        console.print(f"{finding.mark} {finding.what}: {finding.said}")
         bad += not finding.good
     if bad:
         raise RunError(f"{bad} thing{'s' * (bad > 1)} to put right")
     if told is not None:
-        _show_leaving(folder, told)
+        show_leaving(folder, told)
 
 
 @site.command("approve")
 def approve_command(
-    folder: Folder, study: Annotated[Path, typer.Argument(help="The study file that the coordinator sent.")]
+    folder: Folder,
+    study: Annotated[Path, typer.Argument(help="The study file that the coordinator sent.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Yes to what is questioned about labels.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Add another budget to one given before.")] = False,
+    exchanges: Annotated[
+        int | None,
+        typer.Option(min=1, help="How many replies may leave in all; default: what one run is expected to take."),
+    ] = None,
+    restarts: Annotated[
+        int | None,
+        typer.Option(min=0, help="How often an answered round may be asked for again with another state; default: 1."),
+    ] = None,
 ) -> None:
-    """Take part in a study: this one, with exactly these settings."""
-    from wardround.consortium.check import checked  # noqa: PLC0415 -- an extra
-    from wardround.consortium.kits import approve  # noqa: PLC0415
+    """Take part in a study: this one, with exactly these settings, on the data as they are, for one budget."""
+    from wardround.cli_approve import ask, show_leaving, tell_approved  # noqa: PLC0415 -- slow
+    from wardround.consortium.approval import read_approval  # noqa: PLC0415
+    from wardround.consortium.approving import RESTARTS, approve  # noqa: PLC0415
+    from wardround.consortium.check import checked  # noqa: PLC0415
+    from wardround.consortium.deployed import study_hash  # noqa: PLC0415
 
     told = _study(folder, study)
-    problems = [f"{found.what}: {found.said}" for found in checked(folder, told, online=False) if not found.good]
+    findings = list(checked(folder, told, online=False))
+    problems = [f"{found.what}: {found.said}" for found in findings if not found.good]
     if problems:
         raise RunError("\n".join(["not approved:", *problems]))
-    _show_leaving(folder, told)
-    mark = approve(folder, told)
-    console.print(f"approved {told.name} ({mark[:16]}…); take it back by deleting {folder / 'approved' / mark}.toml")
+    show_leaving(folder, told)
+    ask([f"{found.mark} {found.what}: {found.said}" for found in findings if found.asks], yes=yes)
+    before = read_approval(folder, study_hash(told))
+    if before and not again and (exchanges or restarts):
+        raise RunError(f"{told.name} was approved before; to add to what it may spend, say --again")
+    mark = approve(folder, told, again=again, exchanges=exchanges, restarts=RESTARTS if restarts is None else restarts)
+    tell_approved(folder, told, mark, before, again=again)
+
+
+@site.command("trust-module")
+def trust_command(
+    folder: Folder, file: Annotated[Path, typer.Argument(help="A Python file beside site.toml.", metavar="FILE.py")]
+) -> None:
+    """Let a Python file of this site's own run here, as it is now: read it first."""
+    from wardround.consortium.trust import trust_module  # noqa: PLC0415 -- slow
+
+    line = trust_module(folder, file)
+    console.print(f"{folder / 'site.toml'} now says under [modules]: {line}")
 
 
 @site.command("start")
 def start_command(folder: Folder = Path()) -> None:
     """Join the consortium, and stay."""
     from wardround.consortium.check import checked  # noqa: PLC0415 -- slow
+    from wardround.consortium.kit_check import ends_soon  # noqa: PLC0415
     from wardround.consortium.kits import needs_flare  # noqa: PLC0415
     from wardround.consortium.settings import read_site  # noqa: PLC0415
 
@@ -100,8 +161,10 @@ def start_command(folder: Folder = Path()) -> None:
     problems = [f"{found.what}: {found.said}" for found in checked(folder, None) if not found.good]
     if problems:
         raise RunError("\n".join(problems))
+    if warning := ends_soon(folder / "kit" / "startup"):
+        console.print(warning)
     module = "wardround.consortium.site_start"
-    os.execv(sys.executable, [sys.executable, "-m", module, str(folder), name])  # noqa: S606
+    os.execv(sys.executable, [sys.executable, "-P", "-m", module, str(folder), name])  # noqa: S606
 
 
 @site.command("model")
@@ -130,42 +193,45 @@ def model_command(
 
 
 def _study(folder: Path, path: Path) -> Study:
-    """The study as this site reads it: what it names is looked for in the site's folder."""
-    found = load_study(path, beside=folder)
+    """The study as this site reads it: files that it names are looked for in its folder, and no code comes with it."""
+    from wardround.consortium.settings import read_site  # noqa: PLC0415 -- slow
+
+    found = load_study(path, beside=folder, trusted=read_site(folder).trusted)
     if len(found) > 1:
         raise StudyError(str(path), [f"is a grid of {len(found)} runs; ask the coordinator for one study at a time"])
     return found[0].study
-
-
-def _show_leaving(folder: Path, study: Study) -> None:
-    from wardround.consortium.check import leaving  # noqa: PLC0415 -- an extra
-    from wardround.consortium.settings import read_site  # noqa: PLC0415
-
-    settings = read_site(folder)
-    seen = leaving(folder, settings, study)
-    table = Table("step", "message", "field", "shape", "bytes", "seen", "reveals", box=None)
-    for row in rows(seen):
-        if row.direction == "from site":
-            table.add_row(row.step, row.message, row.field, row.shape, row.bytes, row.seen, row.reveals)
-    Console(width=200, markup=False, highlight=False).print(table)
-    each = {found.step: found.reply.nbytes for found in seen}
-    tested = each.pop("evaluate", 0)
-    console.print(
-        f"per round: {sum(each.values()):,} bytes leave this site, and {tested:,} when the model is tried;\n"
-        + NEVER.format(settings.consent.smallest_count)
-    )
 
 
 @ledger.command("show")
 def show_command(
     path: Annotated[Path, typer.Argument(help="A site's folder, or a ledger file.", metavar="SITE|FILE")],
 ) -> None:
-    """Show what left, by day, study and message."""
+    """Show what left, by day, study and message; and of each approval, its runs and what is left."""
     table = Table("day", "study", "message", "times", "bytes", "reveals", box=None)
     for (day, study, kind), sent in summed(_ledger(path)).items():
         words = "; ".join(f"{name}: {what}" for name, what in sent.reveals.items())
         table.add_row(day, study, kind, f"{sent.times:,}", f"{sent.bytes:,}", words)
-    Console(width=200, markup=False, highlight=False).print(table)
+    wide = Console(width=200, markup=False, highlight=False)
+    wide.print(table)
+    if (path / "approved").is_dir():
+        show_budgets(path, wide)
+
+
+def show_budgets(folder: Path, wide: Console) -> None:
+    """Print what each approval of a site was spent on, and what is left of it."""
+    table = Table("study", "runs", "rounds", "exchanges", "restarts", "left", box=None)
+    for budget in budgets(folder):
+        spent, approval = budget.spent, budget.approval
+        used = [len(spent.runs), spent.rounds, spent.exchanges, spent.restarts]
+        if approval is None:
+            table.add_row(budget.name, *map(str, used), "nothing: taken back")
+            continue
+        most = ["", f" of {approval.rounds}", f" of {approval.exchanges}", f" of {approval.restarts}"]
+        left = f"{max(approval.exchanges - spent.exchanges, 0)} exchanges"
+        table.add_row(budget.name, *(f"{number}{of}" for number, of in zip(used, most, strict=True)), left)
+    if table.row_count:
+        wide.print()
+        wide.print(table)
 
 
 @ledger.command("verify")

@@ -34,7 +34,7 @@ import torch
 from wardround import __version__
 from wardround.build import Built, build, drawn, prefix
 from wardround.checkpoint import Checkpoint, oldest_round, save
-from wardround.core.cohort import EVALUATION, Cohort, Seen
+from wardround.core.cohort import EVALUATION, Cohort, Layer, Seen
 from wardround.core.files import write
 from wardround.core.method import Counts, Exam
 from wardround.core.record import Record
@@ -43,6 +43,7 @@ from wardround.corpora.describe import describe
 from wardround.engines.inline import Pool, Serial
 from wardround.engines.remote import Remote
 from wardround.inference.folder import write_model
+from wardround.layers.bound import Bound
 from wardround.layers.ledger import Ledger
 from wardround.run_folder import (
     NO_ROOM,
@@ -72,6 +73,7 @@ class Line:
 
     round: int
     sites: int
+    """Whose replies counted in the round's training."""
     left_out: dict[str, str]
     metrics: dict[str, float]
     per_site: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -81,6 +83,8 @@ class Line:
     evaluation_down: int = 0
     seconds: float = 0.0
     noted: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
+    asked: int = 0
+    """How many sites the round was asked of."""
 
 
 Progress = Callable[[Line], None]
@@ -92,8 +96,11 @@ class Apart(Protocol):
     def build(self, study: Study, out: Path) -> Built:
         """What the coordinator has of the study."""
 
-    def engine(self, built: Built, ledger: Ledger, out: Path) -> "Serial | Pool | Remote":
+    def engine(self, built: Built, ledger: Ledger, out: Path) -> Remote:
         """What carries messages to the sites."""
+
+    def layers(self, built: Built, engine: Remote) -> tuple[Layer, ...]:
+        """What the coordinator makes of the replies, beside its ledger."""
 
 
 def run(
@@ -122,15 +129,20 @@ def run(
             "folder": str(folder or ""),
             "traceback": show_errors,
         }
-        engine = (
-            apart.engine(built, ledger, out)
-            if apart
-            else Pool(spec, min(workers, len(built.sites.names)), built.host, ledger)
-            if workers > 1 and len(built.sites.names) > 1
-            else Serial(built.host, ledger, built.manifest, strict=strict)
-        )
+        engine: Serial | Pool | Remote
+        if apart:
+            engine = apart.engine(built, ledger, out)
+            layers = apart.layers(built, engine)
+        else:
+            several = min(workers, len(built.sites.names))
+            engine = (
+                Pool(spec, several, built.host, ledger)
+                if several > 1
+                else Serial(built.host, ledger, built.manifest, strict=strict)
+            )
+            layers = bounded(study)
         try:
-            return _Loop(built, out, engine, ledger, progress, checkpoint_seconds).go(checkpoint)
+            return _Loop(built, out, engine, ledger, layers, progress, checkpoint_seconds).go(checkpoint)
         except Exception as error:
             if show_errors:
                 show_traceback(error.__cause__ or error)
@@ -139,6 +151,12 @@ def run(
             engine.close()
             with contextlib.suppress(OSError):  # a full disk has been told of already
                 ledger.flush()  # what was exchanged was exchanged, however the run ends
+
+
+def bounded(study: Study) -> tuple[Layer, ...]:
+    """The bound that a simulation has only if its study asks for one."""
+    bound = study.sites.bound
+    return (Bound(bound, contradiction=study.method.contradiction),) if bound else ()
 
 
 @contextlib.contextmanager
@@ -175,10 +193,12 @@ class _Loop:
         out: Path,
         engine: Serial | Pool | Remote,
         ledger: Ledger,
+        layers: tuple[Layer, ...],
         progress: Progress | None,
         checkpoint_seconds: float,
     ) -> None:
         self.built, self.out, self.engine, self.ledger = built, out, engine, ledger
+        self.layers = (ledger, *layers)
         self.progress, self.pause = progress, checkpoint_seconds
         self.study, self.method = built.study, built.study.method
         self.resumed: tuple[int, ...] = ()
@@ -193,6 +213,8 @@ class _Loop:
         round_ = checkpoint.round if checkpoint else 0
         self._journal_back_to(checkpoint)
         self.resumed = attempts(self.out, checkpoint)
+        for layer in self.layers:
+            layer.recall([line.noted for line in self.history])
         if checkpoint is None:
             raw, count = self.built.raw, len(names)
             nothing = {"count": count, "sites": {}, "fingerprint": None, "problems": []}
@@ -221,14 +243,17 @@ class _Loop:
         return self.study.stop is not None and self.study.stop.early
 
     def _cohort(self, round_: int, names: tuple[str, ...]) -> Cohort:
-        return self.built.cohort(round_, names, self.engine, (self.ledger,), self.settled, self.seen, self.resumed)
+        return self.built.cohort(round_, names, self.engine, self.layers, self.settled, self.seen, self.resumed)
 
     def _round(self, round_: int, state: Any) -> Any:
         began = time.perf_counter()
         cohort = self._cohort(round_, drawn(self.study, self.built.sites.names, round_))
         state = self.method.round(state, cohort)
         up, down = cohort.traffic.up, cohort.traffic.down
-        line = Line(round_, len(cohort.names), dict(cohort.left_out), {}, {}, up, down, noted=cohort.noted)
+        line = Line(
+            round_, len(cohort.present), dict(cohort.left_out), {}, {}, up, down, noted=cohort.noted,
+            asked=len(cohort.names),
+        )  # fmt: skip
         if round_ % self.study.evaluation.every == 0 or round_ == self.study.rounds:
             line = self._evaluated(line, state.weights)
         self._note(Line(**{**line.__dict__, "seconds": round(time.perf_counter() - began, 6)}))
@@ -260,7 +285,9 @@ class _Loop:
             if split == "test" and hasattr(self.built.task, "curve"):
                 points = self.built.task.curve(numbers)
                 write_json(self.out / "curve.json", {"round": line.round, "points": points})
-        left_out = {**line.left_out, **cohort.left_out}
+        left_out = dict(line.left_out)
+        for name, why in cohort.left_out.items():  # after what it failed at first
+            left_out[name] = f"{left_out[name]}; {why}" if name in left_out else why
         traffic = {"evaluation_up": cohort.traffic.up, "evaluation_down": cohort.traffic.down}
         return Line(**{**line.__dict__, "metrics": metrics, "per_site": per_site, "left_out": left_out, **traffic})
 

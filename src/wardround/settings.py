@@ -24,6 +24,7 @@ from wardround.corpora import CORPORA, PARTITIONS
 from wardround.grid import shown
 from wardround.methods import METHODS, Named
 from wardround.tasks import TASKS
+from wardround.trusted import Trusted
 
 __all__ = ["OWN", "SECTIONS", "StudyError", "Table", "checked", "imported", "named", "settings_of"]
 
@@ -60,20 +61,22 @@ class Table(BaseModel):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False, frozen=True, strict=True)
 
 
-def imported(section: str, name: str, folder: Path | None, problems: list[str]) -> dict[str, Any] | None:
-    """A user's own class as a registry with this one entry."""
+def imported(
+    section: str, name: str, folder: Path | None, problems: list[str], trusted: Trusted | None = None
+) -> dict[str, Any] | None:
+    """A user's own class as a registry with this one entry; at a site, only of a module that it trusts."""
     module, _, attribute = name.partition(":")
-    _beside_first(module, folder)
+    if trusted is None:
+        _beside_first(module, folder)
     try:
-        kind = getattr(importlib.import_module(module), attribute)
+        kind = getattr(trusted.load(module) if trusted else importlib.import_module(module), attribute)
     except Exception as error:  # noqa: BLE001 -- whatever the user's module does when it is imported
         said = str(error)
         if not isinstance(error, ImportError | AttributeError | SyntaxError):  # whose text says enough
             frame = traceback.extract_tb(error.__traceback__)[-1]
             said = f"{type(error).__name__}: {error} ({Path(frame.filename).name}:{frame.lineno})"
-        problems.append(
-            f"{section}.name = {name!r} cannot be imported: {said}; looked beside the study file and on the path"
-        )
+        where = "" if trusted else "; looked beside the study file and on the path"
+        problems.append(f"{section}.name = {name!r} cannot be imported: {said}{where}")
         return None
     what, fits = OWN[section]
     if not (isinstance(kind, type) and dataclasses.is_dataclass(kind) and fits(kind)):

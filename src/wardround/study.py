@@ -27,7 +27,7 @@ import hashlib
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -37,8 +37,10 @@ from pydantic import AfterValidator, Field
 
 from wardround.core.method import Method
 from wardround.corpora.public import Public
+from wardround.corpora.views import misfit
 from wardround.grid import combinations, label_of, parsed, put
 from wardround.settings import OWN, SECTIONS, StudyError, Table, checked, imported, named
+from wardround.trusted import Trusted
 
 __all__ = ["Cell", "Study", "StudyError", "load_study"]
 
@@ -54,7 +56,10 @@ class Sites(Table):
     per_round: Annotated[int, Field(ge=1)] | None = None
     """Their number, instead of `fraction`."""
     quorum: Annotated[int, Field(ge=1)] = 1
-    """With fewer usable replies the run stops."""
+    """With fewer usable replies the run stops; over real sites it is 2 unless the study says otherwise."""
+    bound: Annotated[float, Field(gt=1)] | None = None
+    """An update longer than so many times the median of its exchange is left out; unset: 5 over real sites, no bound
+    in simulations."""
     private: tuple[str, ...] = ()
     """Parts of the model, by module name, that each site trains and keeps for itself; `all` leaves each alone."""
     share: Annotated[float, Field(gt=0, le=1)] = 1.0
@@ -151,10 +156,13 @@ class Cell:
     choices: Mapping[str, Any]
 
 
-def load_study(path: Path, changes: Iterable[str] = (), *, beside: Path | None = None) -> list[Cell]:
+def load_study(
+    path: Path, changes: Iterable[str] = (), *, beside: Path | None = None, trusted: Trusted | None = None
+) -> list[Cell]:
     """All cells of a study file, with `a.b=c` changes on top; one cell if it has no grid.
 
-    A user's own modules are looked for in the folder `beside`, which is the file's own unless given.
+    A user's own modules are looked for in the folder `beside`, which is the file's own unless given. Where another
+    party wrote the study, `trusted` has the only modules that it may name.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -178,10 +186,12 @@ def load_study(path: Path, changes: Iterable[str] = (), *, beside: Path | None =
             put(tables, key.strip(), parsed(value.strip()))
         except ValueError as error:
             raise StudyError(f"--set {change}", [str(error)]) from None
-    return cells(tables, where=str(path), folder=beside or path.parent)
+    return cells(tables, where=str(path), folder=beside or path.parent, trusted=trusted)
 
 
-def cells(tables: Mapping[str, Any], *, where: str = "study", folder: Path | None = None) -> list[Cell]:
+def cells(
+    tables: Mapping[str, Any], *, where: str = "study", folder: Path | None = None, trusted: Trusted | None = None
+) -> list[Cell]:
     """All cells of a study given as plain tables."""
     problems: list[str] = []
     found = []
@@ -196,7 +206,7 @@ def cells(tables: Mapping[str, Any], *, where: str = "study", folder: Path | Non
                 put(cell, key, value)
             except ValueError as error:
                 mine.append(f"grid: {error}")
-        study = _study(cell, folder, mine)
+        study = _study(cell, folder, mine, trusted)
         problems += [problem for problem in mine if problem not in problems]
         if study is not None:
             found.append(Cell(label_of(choices), study, choices))
@@ -210,7 +220,9 @@ def cells(tables: Mapping[str, Any], *, where: str = "study", folder: Path | Non
     return found
 
 
-def _study(tables: Mapping[str, Any], folder: Path | None, problems: list[str]) -> Study | None:
+def _study(
+    tables: Mapping[str, Any], folder: Path | None, problems: list[str], trusted: Trusted | None = None
+) -> Study | None:
     outline = checked(_Outline, tables, "", problems)
     name, seed = tables.get("name"), outline.seed if outline else 0
     if isinstance(name, str) and (not NAME.fullmatch(name) or ".." in name):
@@ -223,11 +235,12 @@ def _study(tables: Mapping[str, Any], folder: Path | None, problems: list[str]) 
         if settings is None:
             continue
         kind = str(settings.get("name"))
-        own = imported(section, kind, folder, problems) if section in OWN and ":" in kind else {}
+        own = imported(section, kind, folder, problems, trusted) if section in OWN and ":" in kind else {}
         if own is not None:
             built[section], plain[section] = named(
                 section, own or registry, settings, problems, seed=seed, folder=str(folder or "")
             )
+    problems += _misfits(built, plain)
     if outline and outline.public and len(outline.public.model_fields_set) != 1:
         problems.append("public should have either fraction or [public.corpus]")
     if problems or outline is None:
@@ -242,6 +255,17 @@ def _study(tables: Mapping[str, Any], folder: Path | None, problems: list[str]) 
         o.name, o.description, o.rounds, o.seed, built["method"], built["task"], built["corpus"],
         built.get("partition"), o.sites, o.evaluation, o.stop, public, resolved | plain | shown,
     )  # fmt: skip
+
+
+def _misfits(built: Mapping[str, Any], plain: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Corpora whose examples the task does not take."""
+    for section in ("corpus", "public.corpus"):
+        if built.get("task") is not None and built.get(section) is not None:
+            table = plain[section]
+            key = "format" if table["name"] == "files" else "name"
+            reader = str(table[key])
+            if said := misfit(plain["task"]["name"], built["task"], reader, built[section]):
+                yield f"{section}.{key} = {reader!r} {said}"
 
 
 def _table(tables: Mapping[str, Any], section: str) -> dict[str, Any] | None:

@@ -13,7 +13,16 @@ from wardround.core.cohort import Seen
 from wardround.core.record import Message, reveals_of
 from wardround.core.weights import Weights
 
-__all__ = ["Row", "rows"]
+__all__ = ["EACH", "HEADER", "SEEN", "SUM", "Row", "rows"]
+
+EACH = "each"
+SUM = "the sum; its machine each"
+"""A method that needs only the sum looks at no single reply, but somebody's machine adds them up."""
+HEADER = ("step", "direction", "message", "field", "shape", "bytes", "the coordinator sees", "reveals")
+SEEN = (
+    f'"{SUM}": the method looks at the sum over sites alone, but without secure aggregation each reply reaches the '
+    "coordinator's machine, and whoever controls that can read it."
+)
 
 
 @dataclass(frozen=True)
@@ -34,7 +43,7 @@ def rows(seen: Iterable[Seen]) -> list[Row]:
     """One row per field of each kind of message, in the order of the exchanges."""
     found: dict[tuple[str, ...], Row] = {}
     for exchange in seen:
-        each = "each" if exchange.verb == "ask" else "sum only"
+        each = EACH if exchange.verb == "ask" else SUM
         for message, direction, how in (
             (exchange.message, "to site", "—"),
             (exchange.reply, "from site", each),

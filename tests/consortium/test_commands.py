@@ -103,16 +103,15 @@ def test_kits_are_hardened_and_for_their_site_alone(north: Path, site: Path) -> 
     assert ["wardround.engines.flare.Launcher"] == launchers
     assert resources["allow_log_streaming"] is False
     assert "site_log_streamer" not in [component["id"] for component in resources["components"]]
-    assert {"none"} == {
-        role["byoc"] for role in rights["permissions"].values() if isinstance(role, dict) and "byoc" in role
-    } - {"any"}
+    assert ["project_admin"] == list(rights["permissions"])
     assert "none" == rights["permissions"]["project_admin"]["byoc"]
+    assert "none" == rights["permissions"]["project_admin"]["shell_commands"]
     server = (north / "server" / "local" / "resources.json").read_text()
     assert "/tmp/nvflare" not in server  # noqa: S108 -- NVFlare's default
     assert str(north / "server" / "store") in server
     assert [0o600, 0o600] == [path.stat().st_mode & 0o777 for path in sorted((north / "kits").glob("*.zip"))]
     assert 0o600 == (site / "kit" / "startup" / "client.key").stat().st_mode & 0o777
-    assert not list((north / "sites").glob("*/startup/*.key"))
+    assert ["root.crt", "root.key"] == sorted(path.name for path in (north / "root").iterdir())
 
 
 def test_a_consortium_may_be_made_in_a_relative_folder_and_moved(
@@ -135,7 +134,7 @@ def test_a_port_in_use_is_named(north: Path, capsys: pytest.CaptureFixture[str])
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", port))
         taken.listen()
-        assert f"port {port} cannot be used (Address already in use)" in refused(capsys, "coordinator", "start", north)
+        assert f"port {port} of 127.0.0.1 is in use" in refused(capsys, "coordinator", "start", north)
 
 
 def test_what_is_not_running_is_said_to_be(north: Path, site: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -175,7 +174,8 @@ def test_a_site_is_checked_and_told_what_would_leave_before_it_approves(
     assert "ok  disk:" in said
     assert "how the site's notes move the model" in said
     assert "bytes leave this site" in said
-    assert "never leaves: text, tokens, entity strings, document ids, private records, label counts below 10" in said
+    assert "never leaves: text, tokens, entity strings, document ids, private records\n" in said
+    assert "fewer than 10 examples are left out of what evaluation tells; an update can still give them away" in said
     main_ok("site", "approve", site, study)
     assert 1 == len(list((site / "approved").glob("*.toml")))
 
@@ -209,10 +209,12 @@ def test_keys_and_addresses_that_are_wrong_start_nothing(
     main_ok("site", "init", north / "kits" / "b.zip", tmp_path / "b")
     shutil.copy(tmp_path / "b" / "kit" / "startup" / "client.key", key)
     assert "client.key does not belong to client.crt" in refused(capsys, "site", "start", site)
-    told = json.loads((tmp_path / "b" / "kit" / "startup" / "fed_client.json").read_text())
-    told["servers"][0]["service"]["target"] = "nowhere.invalid:8002"
-    (tmp_path / "b" / "kit" / "startup" / "fed_client.json").write_text(json.dumps(told))
-    assert "nowhere.invalid:8002 is no address that can be found" in refused(capsys, "site", "start", tmp_path / "b")
+    config = tmp_path / "b" / "kit" / "startup" / "fed_client.json"
+    config.write_text(config.read_text().replace(host, "evil.example.org"))
+    assert f"{config} was changed since the kit was taken up" in refused(capsys, "site", "start", tmp_path / "b")
+    main_ok("consortium", "new", "x", "c", "--address", "nowhere.invalid", "--out", tmp_path / "x")
+    main_ok("site", "init", tmp_path / "x" / "kits" / "c.zip", tmp_path / "c")
+    assert "nowhere.invalid:8002 is no address that can be found" in refused(capsys, "site", "start", tmp_path / "c")
 
 
 def test_kits_that_are_none_and_folders_that_are_taken(

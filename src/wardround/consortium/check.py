@@ -4,39 +4,46 @@ for finding in checked(folder, study): print(finding)
 """
 
 import contextlib
-import difflib
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from wardround.build import bound, build_at_site
-from wardround.consortium.kits import certificate_problems, key_problems, kit_address, lasting, reach
+from wardround.consortium.kit_check import kit_address, kit_problems, lasting, reach
+from wardround.consortium.labels import labels_of, odd, proposed
 from wardround.consortium.settings import SiteSettings, read_site
 from wardround.core.cohort import Seen
-from wardround.corpora.federation import Raw
-from wardround.corpora.shown import names_of
+from wardround.corpora.facts import UNRELATED
+from wardround.corpora.shown import names_of, shown, unlike_names
 from wardround.protocol import exchanged
 from wardround.study import Study, StudyError
 
 __all__ = ["Finding", "checked", "leaving"]
 
 FEW = 20  # examples that show what a message looks like
+MOST = 20  # unknown labels that are listed
 ROOM = 1 << 28  # bytes of disk and memory that a site needs besides the model
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at: what, how it is, and whether that is in order."""
+    """One thing that was looked at: what, how it is, and whether that is in order or a question for a person."""
 
     what: str
     said: str
     good: bool = True
+    asks: bool = False
+
+    @property
+    def mark(self) -> str:
+        """What stands before it on a screen."""
+        return "?? " if self.asks else "ok " if self.good else "BAD"
 
 
 def checked(folder: Path, study: Study | None, *, online: bool = True) -> Iterator[Finding]:
@@ -48,7 +55,7 @@ def checked(folder: Path, study: Study | None, *, online: bool = True) -> Iterat
         return
     yield Finding("settings", f"site {settings.name}, {settings.workers} thread(s)")
     startup = folder / "kit" / "startup"
-    problems = [*key_problems(startup / "client.key"), *(certificate_problems(startup) if startup.is_dir() else ())]
+    problems = list(kit_problems(folder))
     yield from (Finding("kit", problem, good=False) for problem in problems)
     if not problems:
         yield Finding("kit", f"key and certificates are in order, as is the clock by them, {lasting(startup)}")
@@ -74,7 +81,12 @@ def _of_study(folder: Path, settings: SiteSettings, study: Study) -> Iterator[Fi
         yield Finding("data", "there are no training examples for this task; see [data] in site.toml", good=False)
         return
     yield Finding("data", f"{len(train):,} training and {len(test):,} test examples")
-    unknown = list(_unknown_labels(task, train, test))
+    least = settings.consent.least_examples
+    for part, name in ((train, "training"), (test, "test")):
+        if 0 < len(part) < least:
+            said = f"{len(part)} {name} examples, and consent.least_examples = {least}: no answer would leave"
+            yield Finding("data", f"{said}; add notes, or lower it in site.toml", good=False)
+    unknown = list(_unknown_labels(_known(task), labels_of(task, train, test)))
     yield from (Finding("labels", problem, good=False) for problem in unknown)
     if unknown:
         return
@@ -85,6 +97,9 @@ def _of_study(folder: Path, settings: SiteSettings, study: Study) -> Iterator[Fi
         yield Finding("task", f"{error}; files that a study names are looked for in {folder}", good=False)
         return
     yield Finding("labels", "the study knows all of them")
+    if hasattr(train, "documents"):
+        questions = _questions(settings, study, task, labels_of(task, train))
+        yield from (Finding("labels", f"{question}; is that so?", asks=True) for question in questions)
     size = built.weights.flat.nbytes
     free, memory = shutil.disk_usage(folder).free, _free_memory()
     for what, have, need in (("disk", free, 10 * size + ROOM), ("memory", memory, 10 * size + ROOM)):
@@ -92,25 +107,34 @@ def _of_study(folder: Path, settings: SiteSettings, study: Study) -> Iterator[Fi
         yield Finding(what, said if have >= need else f"{said}; make room", good=have >= need)
 
 
-def _unknown_labels(task: Any, *parts: Raw) -> Iterator[str]:
-    """Labels (or types of entities) of the data that the study does not know, each with the nearest that it does."""
-    documents = [document for part in parts for document in getattr(part, "documents", ())]
-    if hasattr(task, "types"):
-        known = list(task.types)
-        found = Counter(task.settings.renamed(entity.type) for document in documents for entity in document.entities)
-        found.pop("", None)
-    else:
-        known = list(getattr(task, "labels", ()))
-        found = Counter(label for document in documents for label in document.labels)
-    names = names_of(found, known)
-    if hidden := found.keys() - names if known else set[str]():
-        what = f"{len(hidden)} labels are not in the study, and occur once or are too long to be names"
-        yield f"{what}; is the column the right one? Mend them, or map them under [labels] in site.toml"
-    for label in sorted(found.keys() & names - set(known)) if known else ():
-        lower = {name.lower(): name for name in known}
-        near = difflib.get_close_matches(label.lower(), lower, 1, 0.3)
-        target = lower[near[0]] if near else known[0]
-        yield f'label "{label}" is not in the study; map it under [labels] in site.toml: {_key(label)} = "{target}"'
+def _unknown_labels(known: Sequence[str], counts: Counter[str]) -> Iterator[str]:
+    """Labels (or types of entities) of the data that the study does not know, and what to do with each."""
+    names = names_of(counts, known)
+    unknown = sorted(counts.keys() - set(known), key=lambda label: (label not in names, label)) if known else []
+    if unknown and (why := unlike_names(counts)):
+        yield f"the labels do not look like labels: {why}; does [data] name the right column?"
+    for label in unknown[:MOST]:
+        same = proposed(label, known)
+        key = _key(label) if label in names else "…"
+        choice = f'{key} = "{same}"' if same else f"{key} = …; choose one of {', '.join(known)}"
+        yield f"label {shown(label, names)} is not in the study; map it under [labels] in site.toml: {choice}"
+    if len(unknown) > MOST:
+        yield f"and {len(unknown) - MOST:,} more labels that are not in the study; does [data] name the right column?"
+
+
+def _questions(settings: SiteSettings, study: Study, task: Any, counts: Counter[str]) -> Iterator[str]:
+    """What in the labels of the data, or in the map, a person should look at."""
+    unrelated = (UNRELATED, getattr(task, "negative", ""))  # the label of what is not a fact or a relation
+    known = [label for label in _known(task) if label not in unrelated]
+    raw = counts
+    if settings.labels:
+        with contextlib.suppress(ValueError, LookupError, OSError):  # a reader that needs the map to read at all
+            raw = labels_of(task, replace(settings, labels={}).examples(study)[0])
+    yield from odd(known, counts, raw, settings.labels)
+
+
+def _known(task: Any) -> list[str]:
+    return list(task.types if hasattr(task, "types") else getattr(task, "labels", ()))
 
 
 def _key(label: str) -> str:

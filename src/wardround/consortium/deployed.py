@@ -1,10 +1,12 @@
 """What coordinator and sites must agree on before a message travels: the study, by its hash."""
 
 import hashlib
-import inspect
 import sys
+from pathlib import Path
+from types import ModuleType
 
 from wardround.study import Study
+from wardround.trusted import SOURCE
 
 __all__ = ["study_hash"]
 
@@ -12,8 +14,15 @@ __all__ = ["study_hash"]
 def study_hash(study: Study) -> str:
     """A hash of all that decides what a study does: its settings, and the source of modules that are not ours."""
     whole = hashlib.sha256(study.fingerprint.encode())
-    for thing in (study.method, study.task, study.corpus):
+    public = study.public.corpus if study.public else None
+    for thing in (study.method, study.task, study.corpus, *([] if public is None else [public])):
         module = sys.modules[type(thing).__module__]
         if not module.__name__.startswith("wardround."):
-            whole.update(inspect.getsource(module).encode())
+            whole.update(_source(module))
     return whole.hexdigest()
+
+
+def _source(module: ModuleType) -> bytes:
+    """What a module was made of; at a site the very bytes, not those that may be in the file by now."""
+    known: bytes | None = getattr(module, SOURCE, None)
+    return Path(str(module.__file__)).read_bytes() if known is None else known

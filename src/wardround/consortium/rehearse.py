@@ -13,6 +13,7 @@ from wardround.build import build
 from wardround.consortium.kits import approve, init_site, new_consortium
 from wardround.consortium.site_start import commands
 from wardround.consortium.submit import Consortium
+from wardround.consortium.trust import modules_table
 from wardround.engines.frames import DOOR, door_of, shut
 from wardround.engines.processes import WITH_PARENT, Programs
 from wardround.study import Study, cells
@@ -40,6 +41,11 @@ def generated(study: Study, folder: Path) -> Study:
     return cells(tables, where=study.name, folder=folder)[0].study
 
 
+def _own(study: Study) -> bool:
+    """Whether the study names a class of somebody's own, which each site then has to trust."""
+    return any(":" in str(study.resolved[section]["name"]) for section in ("method", "task", "corpus"))
+
+
 class Rehearsal:
     """All processes of a consortium, each site with its share of the study's generated notes."""
 
@@ -58,9 +64,10 @@ class Rehearsal:
             place = folder / "sites" / name
             init_site(kit, place)
             # Generated notes have no patients whose counts would have to stay small.
-            told = f'name = "{name}"\n[data]\nshare = true\n[consent]\nsmallest_count = 0\n'
-            (place / "site.toml").write_text(told, encoding="utf-8")
-            for module in beside.glob("*.py"):
+            told = f'name = "{name}"\n[data]\nshare = true\n[consent]\nsmallest_count = 0\nleast_examples = 0\n'
+            modules = sorted(beside.glob("*.py")) if _own(study) else []
+            (place / "site.toml").write_text(told + modules_table(modules), encoding="utf-8")
+            for module in modules:
                 (place / module.name).write_bytes(module.read_bytes())
             approve(place, study)
             self.doors.append(door_of(place))

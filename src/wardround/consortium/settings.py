@@ -14,13 +14,19 @@
     [consent]
     steps = "any"                   # or a list: ["fit", "evaluate"]
     messages = "any"                # or a list of what may leave: ["Update", "Counts"]
-    smallest_count = 10             # labels with fewer examples are left out of what is told
+    smallest_count = 10             # labels with fewer examples are left out of what evaluation tells
+    least_examples = 5              # nothing leaves that stands on fewer examples
+    largest_change = 10             # how far weights may have come, by what one's own training changes in a round
+
+    [modules]                       # Python files beside this one that may run here, with their SHA-256
+    shaky = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 
 In a rehearsal `[data]` may say `share = true`: the site takes its part of the study's own corpus.
 """
 
 import dataclasses
 import difflib
+import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,11 +40,12 @@ from wardround.corpora.document import Document
 from wardround.corpora.federation import Raw, Sites, federate, opened, pooled
 from wardround.corpora.reading import Problems
 from wardround.study import Study, StudyError, cells
+from wardround.trusted import Trusted, module_problems
 
 __all__ = ["Consent", "SiteSettings", "read_site", "site_study"]
 
-KNOWN = {"name", "workers", "data", "labels", "consent"}
-CONSENT = {"steps", "messages", "smallest_count"}
+KNOWN = {"name", "workers", "data", "labels", "consent", "modules"}
+CONSENT = {"steps", "messages", "smallest_count", "least_examples", "largest_change"}
 
 
 @dataclass(frozen=True)
@@ -48,6 +55,11 @@ class Consent:
     steps: tuple[str, ...] | Literal["any"] = "any"
     messages: tuple[str, ...] | Literal["any"] = "any"
     smallest_count: int = 10
+    """Labels with fewer examples are left out of what evaluation tells."""
+    least_examples: int = 5
+    """No reply leaves that stands on fewer examples, and on more than none."""
+    largest_change: float = 10.0
+    """How many times farther than one's own training weights may have come, per round, and still be this study's."""
 
     def allows(self, step: str, reply: str) -> bool:
         """Whether this step may be taken and this kind of message may leave."""
@@ -64,6 +76,12 @@ class SiteSettings:
     data: Mapping[str, Any] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     consent: Consent = Consent()
+    modules: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def trusted(self) -> Trusted:
+        """The Python modules that may run here, whoever names them."""
+        return Trusted(self.folder, self.modules)
 
     def _as_in(self, study: Study) -> dict[str, Any]:
         """What the study says of facts, in the site's words: relations and types, if the site aligns its own notes."""
@@ -80,6 +98,23 @@ class SiteSettings:
         pairs = [list(both) for head, tail in told.get("pairs", ()) for both in product(words(head), words(tail))]
         return {key: value for key, value in (("relations", relations), ("pairs", pairs)) if value}
 
+    def _public(self, study: Study) -> None:
+        """Refuse a study whose public examples, on which predictions leave, would be the hospital's own notes."""
+        if study.public is None:
+            return
+        if study.public.fraction is not None:
+            raise ValueError(
+                "public.fraction would make some of this site's notes public; a study names [public.corpus]"
+            )
+        allowed = (self.folder / "public").resolve()
+        for name in _strings(study.resolved["public"]["corpus"]):
+            path = (self.folder / name).resolve()
+            if name and path.exists() and not path.is_relative_to(allowed):
+                raise ValueError(
+                    f"public.corpus names a file outside {allowed}; what everybody may see lies there, "
+                    f'and the study says so: train = "public/…"'
+                )
+
     def examples(self, study: Study) -> tuple[Raw, Raw]:
         """The site's training and test examples as this study's task takes them."""
         if self.data.get("share"):
@@ -88,15 +123,32 @@ class SiteSettings:
                 known = ", ".join(sites.names[:10])
                 raise ValueError(f"data.share: the study's corpus has no site {self.name!r}; it has {known}")
             return sites.raw(self.name)
+        self._public(study)
         tables = {**study.resolved, "corpus": {**self._as_in(study), **self.data}}
         tables.pop("partition", None)
-        reader = cells(tables, where=str(self.folder / "site.toml"), folder=self.folder)[0].study.corpus
+        where = str(self.folder / "site.toml")
+        try:
+            reader = cells(tables, where=where, folder=self.folder, trusted=self.trusted)[0].study.corpus
+        except StudyError as error:  # what a study calls [corpus], site.toml calls [data]
+            raise StudyError(where, [re.sub(r"^corpus\b", "data", problem) for problem in error.problems]) from None
         if self.labels:
             if not hasattr(reader, "documents"):
                 raise ValueError("labels cannot be renamed in a corpus that has no documents; take out [labels]")
             reader = _Renamed(reader, self.labels)
         corpus = opened(reader)
         return pooled(Sites(corpus.names(), corpus.open)).raw("pooled")
+
+
+def _strings(value: Any) -> Iterator[str]:
+    """Every text in a table, however deep."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _strings(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _strings(item)
 
 
 class _Renamed:
@@ -136,14 +188,12 @@ def read_site(folder: Path) -> SiteSettings:
         raise StudyError(str(path), [f"cannot be read: {error}"]) from None
     problems = [*_unknown("", told, KNOWN), *_unknown("consent.", _table(told, "consent"), CONSENT)]
     problems += [
-        f"{key} should be a table" for key in ("data", "labels", "consent") if not isinstance(told.get(key, {}), dict)
+        f"{key} should be a table"
+        for key in ("data", "labels", "consent", "modules")
+        if not isinstance(told.get(key, {}), dict)
     ]
-    name, workers, labels, consent = (
-        told.get("name"),
-        told.get("workers", 1),
-        _table(told, "labels"),
-        _table(told, "consent"),
-    )
+    name, workers = told.get("name"), told.get("workers", 1)
+    labels, consent, modules = (_table(told, key) for key in ("labels", "consent", "modules"))
     if not isinstance(name, str):
         problems.append("name is missing: the site's name in the consortium")
     if type(workers) is not int or workers < 1:
@@ -155,19 +205,25 @@ def read_site(folder: Path) -> SiteSettings:
         for key, value in labels.items()
         if not isinstance(value, str)
     ]
-    smallest = consent.get("smallest_count", 10)
-    if type(smallest) is not int or smallest < 0:
-        problems.append(f"consent.smallest_count = {smallest!r}: should be a whole number")
+    problems += module_problems(modules)
+    problems += _consent_problems(consent)
+    if problems:
+        raise StudyError(str(path), problems)
+    chosen: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in consent.items()}
+    return SiteSettings(folder, str(name), workers, told["data"], labels, Consent(**chosen), modules)
+
+
+def _consent_problems(consent: Mapping[str, Any]) -> Iterator[str]:
+    for key in ("smallest_count", "least_examples"):
+        if type(value := consent.get(key, 0)) is not int or value < 0:
+            yield f"consent.{key} = {value!r}: should be a whole number"
+    change = consent.get("largest_change", 1.0)
+    if type(change) not in (int, float) or not change > 0:
+        yield f"consent.largest_change = {change!r}: should be a number above 0"
     for key in ("steps", "messages"):
         value = consent.get(key, "any")
         if value != "any" and not (isinstance(value, list) and all(isinstance(item, str) for item in value)):
-            problems.append(f'consent.{key} = {value!r}: should be "any" or a list of names')
-    if problems:
-        raise StudyError(str(path), problems)
-    chosen = {
-        key: value if value == "any" else tuple(value) for key, value in consent.items() if key != "smallest_count"
-    }
-    return SiteSettings(folder, str(name), workers, told["data"], labels, Consent(**chosen, smallest_count=smallest))
+            yield f'consent.{key} = {value!r}: should be "any" or a list of names'
 
 
 def _table(told: Mapping[str, Any], key: str) -> dict[str, Any]:
@@ -184,5 +240,9 @@ def _unknown(prefix: str, told: Mapping[str, Any], known: set[str]) -> Iterator[
 
 
 def site_study(folder: Path, text: str, where: str) -> Study:
-    """A study as this site reads it: files and modules that it names are looked for in the site's folder."""
-    return cells(tomllib.loads(text), where=where, folder=folder)[0].study
+    """A study as this site reads it: files that it names are looked for in its folder, and no code comes with it."""
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise StudyError(where, [f"not valid TOML: {error}"]) from None
+    return cells(tables, where=where, folder=folder, trusted=read_site(folder).trusted)[0].study

@@ -3,24 +3,26 @@
     python -m wardround.consortium.site_process FOLDER       # started and kept running by `wardround site start`
 
 Rules of this file:
-1. It answers one ask at a time, with a message or with one of the engine's codes: never an exception's text.
-2. It refuses another version of wardround, a study that was not approved here, or not for so many rounds, a step or a
-   message that the site's consent does not allow, an exchange that is over, and whatever does not match the manifest,
-   in either direction.
-3. An exchange is over when a later one has been asked for. The last one may be asked for again with the same message
+1. It opens a letter only if the coordinator signed it for this site (`engines.seal`), looks at nothing else before, and
+   answers so that only the coordinator can read it: whoever carries the letters is not trusted.
+2. It answers one ask at a time, with a message or with one of the engine's codes: never an exception's text.
+3. It refuses another version of wardround, a study that was not approved here for these data, what its approval or its
+   consent does not cover, an exchange that is over, weights that cannot be this study's, a reply that stands on too few
+   examples, and whatever does not match the manifest, in either direction.
+4. An exchange is over when a later one has been asked for. The last one may be asked for again with the same message
    and gets the same reply; another message in its place is refused.
-4. What a reply says is in the ledger, on the disk, before it leaves. If it cannot be written down it does not leave.
+5. What a reply says is in the ledger, on the disk, and spent from the approval before it leaves. If it cannot be
+   written down it does not leave.
+6. `site.toml` and approvals are read anew when they have changed: what the hospital decides holds from the next ask on.
 """
 
 import contextlib
 import hashlib
 import json
 import signal
-import socket
 import sys
 import time
-import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -30,8 +32,14 @@ import torch
 
 from wardround import __version__
 from wardround.build import Built, build_at_site
+from wardround.consortium.approval import Approval, read_approval
+from wardround.consortium.approving import data_fingerprint
+from wardround.consortium.budget import Overspent
 from wardround.consortium.deployed import study_hash
-from wardround.consortium.house_ledger import HouseLedger
+from wardround.consortium.expected import sites_of
+from wardround.consortium.house_ledger import Answer, HouseLedger
+from wardround.consortium.places import Places
+from wardround.consortium.reach import Reach
 from wardround.consortium.settings import SiteSettings, read_site, site_study
 from wardround.core.cohort import Fault
 from wardround.core.files import write
@@ -39,15 +47,18 @@ from wardround.core.method import Step
 from wardround.core.record import DecodeError, Message, decode
 from wardround.core.serve import step_of
 from wardround.core.site import Exchange
-from wardround.engines.frames import Line, door_of, listen
+from wardround.engines.frames import Line, calls, door_of
 from wardround.engines.host import Host, describe
-from wardround.engines.processes import end_with_parent
+from wardround.engines.processes import end_with_parent, tell
+from wardround.engines.seal import Answerer, Ask, SealError, read_sealing_key
+from wardround.layers.least import LeastExamples, TooFew
 from wardround.layers.small_counts import SmallCounts
 from wardround.run_folder import NO_ROOM
+from wardround.study import StudyError
 
 __all__ = ["Refused", "SiteProcess", "main"]
 
-Answer = tuple[dict[str, Any], bytes]
+Frame = tuple[dict[str, Any], bytes]
 
 
 class Refused(Exception):
@@ -58,19 +69,33 @@ class Refused(Exception):
         self.code = code
 
 
+@dataclass(frozen=True)
+class _Ready:
+    """A study as this site has it: built from its own data, whose fingerprint is known."""
+
+    built: Built
+    places: Places
+    data: str
+    sizes: Mapping[str, int]
+    """How many examples it has of each split, rounded up to a power of two: all that is told of it beforehand."""
+    stamp: tuple[tuple[str, int, int], ...]
+    """The site's files as they were when this was read."""
+
+
 @dataclass
 class _Run:
     """One run of an approved study at this site."""
 
-    built: Built
+    ready: _Ready
     host: Host
+    reach: Reach
     memory: Path
     last: tuple[int, int, int] = (-1, -1, -1)
     """The newest exchange asked for: attempt, round, number."""
     message: str = ""
-    reply: Answer | None = field(default=None, repr=False)
+    reply: Frame | None = field(default=None, repr=False)
 
-    def admit(self, exchange: Exchange, digest: str) -> Answer | None:
+    def admit(self, exchange: Exchange, digest: str) -> Frame | None:
         """Let a new exchange pass (None), answer the last one again, refuse all others."""
         now = (len(exchange.resumed), exchange.round, exchange.number)
         if now < self.last or (now == self.last and digest != self.message):
@@ -90,90 +115,131 @@ class SiteProcess:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.settings: SiteSettings = read_site(folder)
-        self.ledger = HouseLedger(folder / "ledger" / "site.jsonl", self.settings.name)
-        self.runs: dict[tuple[str, str], _Run] = {}
-        self.built = lru_cache(maxsize=4)(self._build)
-        self.rounds = lru_cache(maxsize=64)(self._rounds)
+        self.name = self.settings.name
+        kit = json.loads((folder / "kit" / "site.json").read_text(encoding="utf-8"))
+        self.seal = Answerer(self.name, str(kit["ask_key"]), read_sealing_key(folder / "keys" / "seal.key"))
+        self.ledger = HouseLedger(folder / "ledger" / "site.jsonl", self.name)
+        self.runs: dict[tuple[str, str, int], _Run] = {}
+        self.read = lru_cache(maxsize=1)(self._read)
+        self.ready = lru_cache(maxsize=4)(self._ready)
+        self.approval = lru_cache(maxsize=64)(self._approval)
 
-    def answer(self, head: Mapping[str, Any], data: bytes) -> Answer:
-        """The reply to an ask, or a code in its place."""
-        number = head.get("ask")
+    def answer(self, head: Mapping[str, Any], data: bytes) -> Frame:
+        """The sealed reply to an ask of the coordinator's; to anybody else a code that says nothing."""
         try:
-            said, reply = self._answer(head, data)
+            ask = self.seal.open(head, data)
+        except SealError:
+            with contextlib.suppress(OSError):
+                self.ledger.knock()
+            return {"fault": "unsigned", "ask": str(head.get("ask"))[:64]}, b""
+        return ask.reply(*self.respond(ask))
+
+    def respond(self, ask: Ask) -> Frame:
+        """What to reply to the coordinator: an answer, or a code in its place."""
+        try:
+            reply = self._respond(ask)
         except Refused as refused:
-            self._note(head, refused.code)
-            said, reply = {"fault": refused.code}, b""
+            with contextlib.suppress(OSError):
+                self.ledger.refusal(ask.head, refused.code)
+            reply = {"fault": refused.code}, b""
         except OSError as error:
             code = "disk" if error.errno in NO_ROOM else "failed"
             self._log(f"{code}: {describe(error)}")
-            said, reply = {"fault": code}, b""
+            reply = {"fault": code}, b""
         except Exception as error:  # noqa: BLE001 -- whatever it is, its text stays here
             self._log(f"failed: {describe(error)}")
-            said, reply = {"fault": "failed"}, b""
-        if said.get("fault") == "version":
-            said["version"] = __version__
-        return {**said, "ask": number}, reply
+            reply = {"fault": "failed"}, b""
+        if reply[0].get("fault") == "version":
+            reply[0]["version"] = __version__
+        return reply
 
-    def _answer(self, head: Mapping[str, Any], data: bytes) -> Answer:
+    def _respond(self, ask: Ask) -> Frame:
+        head = ask.head
         if head.get("version") != __version__:
             raise Refused("version")
-        run = self._run(str(head.get("study")), str(head.get("run")))
+        study = str(head.get("study"))
+        approval = self._approved(study)
+        run = self._run(study, str(head.get("run")), fresh="hello" in head)
+        if run.ready.data != approval.data:
+            raise Refused("changed")
         if "hello" in head:
-            self._approved(head, head.get("rounds", 0))
-            return {"ready": True}, b""
+            if int(head.get("rounds", 0)) > approval.rounds:
+                raise Refused("rounds")
+            return {"ready": True, "most": dict(run.ready.sizes)}, b""
         if "bye" in head:
             self.ledger.farewell(head)
             return {}, b""
-        exchange, step = self._asked(run, head)
-        message = self._decoded(run, step, data)
-        for told in head.get("void") or ():
-            run.host.undo(self.settings.name, Exchange.of(told))
-        again = run.admit(exchange, hashlib.sha256(data).hexdigest())
-        if again is not None:
+        return self._exchanged(ask, run, approval)
+
+    def _exchanged(self, ask: Ask, run: _Run, approval: Approval) -> Frame:
+        """The reply of a step, spent and written down; or the last one again."""
+        study, digest = str(ask.head["study"]), str(ask.statement["digest"])
+        exchange, step = self._asked(run, ask.head, approval)
+        message = self._decoded(run, step, ask.data)
+        budget = self.ledger.budget
+        try:
+            budget.admit(study, approval, exchange, digest)
+            if run.reach.refusal(exchange, message):
+                raise Refused("weights")
+        except Overspent as error:
+            raise Refused(error.code) from None
+        if again := run.admit(exchange, digest):
             return again
         try:
+            for lost in ask.head.get("void") or ():
+                run.host.undo(self.name, Exchange.of(lost))
             reply = self._served(run, step, exchange, message)
-            noted = self.ledger.note(head, exchange, run.built.study.name, message, reply)
+            data = reply.encode()
+            sent = hashlib.sha256(data).hexdigest()
+            mark = budget.settle(study, approval, exchange, digest, sent)
+            name, theirs = run.ready.built.study.name, str(ask.head.get("ledger", ""))
+            answer = Answer(
+                ask.statement, theirs, exchange, name, run.ready.data, message, reply, sent, mark
+            )  # fmt: skip
+            noted = self.ledger.note(answer)
+        except Overspent as error:
+            run.host.undo(self.name, exchange)
+            raise Refused(error.code) from None
         except Exception:
-            run.host.undo(self.settings.name, exchange)  # as if it had not been asked
+            run.host.undo(self.name, exchange)  # as if it had not been asked
             raise
-        run.reply = {"ledger": noted}, reply.encode()
+        run.reach.seen(exchange, message)
+        run.reply = {"ledger": noted}, data
         return run.reply
 
-    def _asked(self, run: _Run, head: Mapping[str, Any]) -> tuple[Exchange, Step[Any, Any]]:
+    def _asked(self, run: _Run, head: Mapping[str, Any], approval: Approval) -> tuple[Exchange, Step[Any, Any]]:
         """The exchange and the step that are asked for, if this site takes part in such."""
+        study = run.ready.built.study
         try:
             exchange = Exchange.of(head["exchange"])
-            step = step_of(run.built.study.method, exchange.step)
+            step = step_of(study.method, exchange.step)
         except (AttributeError, LookupError, TypeError, ValueError):
             raise Refused("message") from None
-        if exchange.seed != run.built.study.seed:
+        if exchange.seed != study.seed or exchange.round < 0 or not run.ready.places.has(exchange):
             raise Refused("message")
-        self._approved(head, exchange.round)
+        if exchange.round > approval.rounds:
+            raise Refused("rounds")
         if not self.settings.consent.allows(step.name, step.reply.__name__):
             raise Refused("consent")
         return exchange, step
 
-    def _approved(self, head: Mapping[str, Any], round_: int) -> None:
-        path = self._approval(str(head["study"]))
-        if round_ > self.rounds(path, path.stat().st_mtime_ns):
-            raise Refused("rounds")
-
     def _served(self, run: _Run, step: Step[Any, Any], exchange: Exchange, message: Message) -> Message:
-        reply = run.host.serve(self.settings.name, exchange, message)
+        reply = run.host.serve(self.name, exchange, message)
         if isinstance(reply, Fault):
             error = run.host.error
             if isinstance(error, OSError):
                 raise error
+            if isinstance(error, TooFew):
+                raise Refused("few")
             self._log(f"failed in {step.name} of round {exchange.round}: {reply.detail}")
             raise Refused("failed")
-        if run.built.manifest.refusal(step.reply, reply):
+        if run.ready.built.manifest.refusal(step.reply, reply):
             self._log(f"the result of {step.name} in round {exchange.round} does not fit the study; it was not sent")
             raise Refused("result")
         return reply
 
     def _decoded(self, run: _Run, step: Step[Any, Any], data: bytes) -> Message:
-        manifest = run.built.manifest
+        manifest = run.ready.built.manifest
         try:
             message: Message = decode(step.message, data, limit=manifest.limit(step.message))
         except DecodeError:
@@ -184,64 +250,106 @@ class SiteProcess:
 
     # studies and runs
 
-    def _run(self, study: str, run: str) -> _Run:
-        if (study, run) not in self.runs:
-            if not (study.isalnum() and run.isalnum() and len(study) == 64 and len(run) <= 64):
-                raise Refused("study")
-            memory = self.folder / "memory" / study[:16] / run
-            built = self.built(study)
-            layers = [SmallCounts(self.settings.consent.smallest_count)] if self.settings.consent.smallest_count else []
-            private = built.study.sites.private
-            host = Host(built.study.method, built.task, built.sites, memory, layers, private)
-            found = _Run(built, host, memory)
-            with contextlib.suppress(FileNotFoundError):
-                told = json.loads((memory / "last.json").read_text(encoding="utf-8"))
-                found.last, found.message = tuple(told["last"]), told["message"]
-            self.runs[study, run] = found
-        if not self._approval(study).exists():  # may have been taken back
+    def _run(self, study: str, run: str, *, fresh: bool) -> _Run:
+        """The run as this site knows it; with fresh data, if a run is about to begin and they have changed."""
+        if not (run.isalnum() and run.isascii() and len(run) <= 64):
             raise Refused("study")
-        return self.runs[study, run]
-
-    def _approval(self, study: str) -> Path:
-        return self.folder / "approved" / f"{study}.toml"
-
-    def _rounds(self, approval: Path, _written: int) -> int:
-        """How many rounds were approved; more can be, later."""
-        return int(tomllib.loads(approval.read_text(encoding="utf-8"))["rounds"])
-
-    def _build(self, study: str) -> Built:
-        path = self._approval(study)
-        if not path.exists():
-            raise Refused("study")
-        told = site_study(self.folder, path.read_text(encoding="utf-8"), str(path))
-        if study_hash(told) != study:  # a module of the study's was changed since
-            raise Refused("study")
+        changed = _changed(self.folder / "site.toml")
         try:
-            built = build_at_site(told, self.folder, [self.settings.name], self.settings.examples(told))
-            if not len(built.sites.open(self.settings.name).train):
+            self.settings = self.read(changed)
+        except StudyError:
+            self._log("settings: site.toml is not in order; run wardround site check")
+            raise Refused("settings") from None
+        key = (study, run, changed)
+        if fresh and key in self.runs and _stamp(self.folder, self.settings) != self.runs[key].ready.stamp:
+            self.ready.cache_clear()
+            self.runs.clear()
+        if key not in self.runs:
+            self.runs = {known: value for known, value in self.runs.items() if known[2] == changed}
+            ready = self.ready(study, changed)
+            memory = self.folder / "memory" / study[:16] / run
+            consent, built = self.settings.consent, ready.built
+            layers = [SmallCounts(consent.smallest_count), LeastExamples(consent.least_examples)]
+            host = Host(built.study.method, built.task, built.sites, memory, layers, built.study.sites.private)
+            reach = Reach(built, self.name, consent.largest_change, single=ready.places.single)
+            self.runs[key] = known = _Run(ready, host, reach, memory)
+            with contextlib.suppress(FileNotFoundError):
+                last = json.loads((memory / "last.json").read_text(encoding="utf-8"))
+                known.last, known.message = tuple(last["last"]), last["message"]
+        return self.runs[key]
+
+    def _approved(self, study: str) -> Approval:
+        """What was agreed to for this study, which may be taken back or added to at any time."""
+        if not (study.isalnum() and study.isascii() and len(study) == 64):
+            raise Refused("study")
+        place = self.folder / "approved" / f"{study}.json"
+        approval = self.approval(study, _changed(place), _changed(place.with_suffix(".toml")))
+        if approval is None:
+            raise Refused("study")
+        return approval
+
+    def _approval(self, study: str, *_changed: int) -> Approval | None:
+        try:
+            return read_approval(self.folder, study)
+        except ValueError:
+            self._log("approved: an approval cannot be read; give it again with wardround site approve")
+            return None
+
+    def _read(self, _changed: int) -> SiteSettings:
+        return read_site(self.folder)
+
+    def _ready(self, study: str, _changed: int) -> _Ready:
+        path = self.folder / "approved" / f"{study}.toml"
+        stamp = _stamp(self.folder, self.settings)
+        try:
+            settings = site_study(self.folder, path.read_text(encoding="utf-8"), str(path))
+            if study_hash(settings) != study:  # a module of the hospital's own was changed since
+                raise Refused("study")
+            examples = self.settings.examples(settings)
+            built = build_at_site(settings, self.folder, [self.name], examples)
+            data = built.sites.open(self.name)
+            if not len(data.train):
                 raise Refused("data")
+        except FileNotFoundError:
+            raise Refused("study" if not path.exists() else "data") from None
         except (ValueError, LookupError, OSError) as error:
             self._log(f"data: {describe(error)}; run wardround site check")
             raise Refused("data") from None
-        return built
+        splits = {"train": data.train, "test": data.test, "valid": data.valid}
+        sizes = {split: 1 << max(len(part) - 1, 0).bit_length() for split, part in splits.items() if part is not None}
+        places = Places.of(settings, len(data.train), sites_of(self.folder))
+        return _Ready(built, places, data_fingerprint(self.settings, settings), sizes, stamp)
 
     # what stays here
 
-    def _note(self, head: Mapping[str, Any], code: str) -> None:
-        with contextlib.suppress(OSError):
-            self.ledger.refusal(head, code)
-
     def _log(self, text: str) -> None:
-        """A line in the site's own log: codes and places in the source, no text of a note."""
+        """A line in the site's own log and on its console: codes and places in the source, no text of a note."""
+        tell(text)
         with contextlib.suppress(OSError), (self.folder / "log.txt").open("a", encoding="utf-8") as file:
             file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
 
 
-def serve(server: socket.socket, process: SiteProcess) -> None:
+def _changed(path: Path) -> int:
+    """When a file was last changed; 0 if there is none."""
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+def _stamp(folder: Path, settings: SiteSettings) -> tuple[tuple[str, int, int], ...]:
+    """Size and time of every file that `[data]` names, or that lies in a folder that it names."""
+    named = [folder / value for value in settings.data.values() if isinstance(value, str) and value]
+    files = [file for path in named for file in (sorted(path.rglob("*")) if path.is_dir() else [path])]
+    with contextlib.suppress(OSError):
+        return tuple((str(file), file.stat().st_mtime_ns, file.stat().st_size) for file in files if file.is_file())
+    return ()
+
+
+def serve(lines: Iterable[Line], process: SiteProcess) -> None:
     """Answer whoever knocks, one after the other."""
-    while True:
-        end, _ = server.accept()
-        with contextlib.suppress(OSError), Line(end) as line:
+    for line in lines:
+        with contextlib.suppress(OSError), line:
             line.socket.settimeout(600.0)  # a frame that takes longer on the same machine will never end
             frame = line.receive()
             if frame is not None:
@@ -255,7 +363,7 @@ def main() -> None:
     folder = Path(sys.argv[1]).resolve()
     process = SiteProcess(folder)
     torch.set_num_threads(process.settings.workers)
-    serve(listen(door_of(folder)), process)
+    serve(calls(door_of(folder)), process)
 
 
 if __name__ == "__main__":

@@ -1,28 +1,43 @@
 """What `wardround site start` becomes: it keeps the site process and NVFlare's client running, and ends both.
 
-python -m wardround.consortium.site_start FOLDER
+    python -m wardround.consortium.site_start FOLDER NAME
+
+Its console says what a hospital has to know: whether the coordinator is heard of, why it refuses this site, when the
+certificate ends, what went wrong in the site process (a code and a place in the source; the disk may be too full for
+a log). A new certificate is taken up without a restart.
 """
 
 import fcntl
 import os
+import secrets
 import signal
 import sys
 import threading
 import time
 from pathlib import Path
 
-from wardround.consortium.switchboard import say
-from wardround.engines.frames import DOOR, door_of, shut, silence
+from wardround.consortium.presence import DAY, ending
+from wardround.consortium.switchboard import Certificates, say
+from wardround.engines.frames import DOOR, MARK, REFUSED, door_of, shut, silence
 from wardround.engines.processes import WITH_PARENT, Programs, end_with_parent
 
-__all__ = ["main"]
+__all__ = ["commands", "main"]
 
 MINUTE = 60.0
 JOINING = ""
 CONNECTED = "connected to the coordinator"
 GONE = "the coordinator has not been heard of for a minute; waiting for it"
-ALONE = "not connected yet; is the coordinator running, and this kit in use nowhere else?"
+ALONE = "not connected yet; is the coordinator running?"
+RENEW = "ask the coordinator for a new one: wardround consortium renew"
+REFUSALS = {
+    "expired": f"the coordinator refuses this site: its certificate has expired; {RENEW}",
+    "revoked": "the coordinator refuses this site: it was revoked; ask the coordinator why, and whether to join anew",
+    "twin": "the coordinator refuses this machine: this kit is in use on another machine; stop it there, or here",
+    "unknown": "the coordinator refuses this site: it is no member of the consortium any more; ask the coordinator",
+}
 NAMES = {"process": "the site process", "client": "NVFlare's client"}
+FULL = "no room left on this disk, so nothing was sent; make room"
+HINTS = {"disk": FULL}
 
 
 def commands(folder: Path, name: str) -> dict[str, list[str]]:
@@ -35,6 +50,56 @@ def commands(folder: Path, name: str) -> dict[str, list[str]]:
         "process": [sys.executable, "-m", "wardround.consortium.site_process", str(folder)],
         "client": [*client, *settings],
     }
+
+
+class Console:
+    """What a site's terminal says: each thing once, until something else is the case."""
+
+    def __init__(self, folder: Path) -> None:
+        startup = folder / "kit" / "startup"
+        self.certificates = Certificates({"certificate": startup / "client.crt", "root": startup / "rootCA.pem"})
+        self.began, self.last = time.monotonic(), JOINING
+        self.warned = ("", 0.0)
+        self.refusal = ("", 0.0)
+        self.lines: dict[str, float] = {}
+
+    def died(self, program: str, code: int) -> None:
+        """A program has ended."""
+        say(f"{NAMES[program]} ended (code {code}); it is being started again")
+
+    def line(self, _program: str, text: str) -> None:
+        """A program has something to say."""
+        if text.startswith(REFUSED):
+            self.refusal = (text.removeprefix(REFUSED), time.time())
+            return
+        code, _, place = text.partition(": ")
+        if time.monotonic() - self.lines.get(text, -MINUTE) >= MINUTE:
+            self.lines[text] = time.monotonic()
+            say(f"{HINTS[code]} ({place})" if code in HINTS else text)
+
+    def look(self, quiet: float | None) -> None:
+        """Say what has changed, given for how long the coordinator has not been heard of."""
+        if (now := self._state(quiet)) != self.last:
+            self.last = now
+            say(now)
+        text = ending(min(self.certificates.ends.values())) if self.certificates.ends else ""
+        if text and not self._over() and time.monotonic() - self.warned[1] >= (DAY if self.warned[0] else 0.0):
+            self.warned = (text, time.monotonic())
+            say(f"this site's certificate {text}; {RENEW}")
+
+    def _over(self) -> bool:
+        return bool(self.certificates.ends) and ending(min(self.certificates.ends.values())).startswith("expired")
+
+    def _state(self, quiet: float | None) -> str:
+        """What there is to say of the coordinator, which is heard of every few seconds unless a line is full."""
+        if self._over():
+            return f"this site's certificate {ending(min(self.certificates.ends.values()))}; {RENEW}"
+        word, when = self.refusal
+        if word in REFUSALS and (quiet is None or when > time.time() - quiet):
+            return REFUSALS[word]
+        if quiet is not None:
+            return CONNECTED if quiet < MINUTE else GONE
+        return self.last if time.monotonic() - self.began < MINUTE else ALONE
 
 
 def main() -> None:
@@ -51,30 +116,22 @@ def main() -> None:
         except BlockingIOError:
             sys.stderr.write(f"{folder}: this site is running already\n")
             sys.exit(2)
-
-        def died(program: str, code: int) -> None:
-            say(f"{NAMES[program]} ended (code {code}); it is being started again")
-
-        door = door_of(folder)
-        with Programs(commands(folder, name), {DOOR: str(door)}, folder / "printed.txt", died) as programs:
+        door, console = door_of(folder), Console(folder)
+        environment = {DOOR: str(door), MARK: secrets.token_hex(16)}
+        with Programs(
+            commands(folder, name), environment, folder / "printed.txt", console.died, console.line
+        ) as programs:
             say(f"{name}: joining; what leaves is written to {folder / 'ledger' / 'site.jsonl'}")
             door.with_name("heard").unlink(missing_ok=True)
-            began, last = time.monotonic(), JOINING
             while not stop.is_set():
                 programs.look()
-                if (now := _state(silence(door), time.monotonic() - began, last)) != last:
-                    say(now)
-                    last = now
+                console.look(silence(door))
+                if console.certificates.changed():
+                    say("there is a new certificate; connecting with it")
+                    programs.restart("client")
                 stop.wait(0.2)
             say("stopping")
         shut(door)
-
-
-def _state(quiet: float | None, waited: float, last: str) -> str:
-    """What there is to say of the coordinator, which is heard of every few seconds unless a line is full."""
-    if quiet is not None:
-        return CONNECTED if quiet < MINUTE else GONE
-    return last if waited < MINUTE else ALONE
 
 
 if __name__ == "__main__":

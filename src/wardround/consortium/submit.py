@@ -8,23 +8,26 @@ import fcntl
 import json
 import secrets
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from wardround.build import Built, build_apart
+from wardround.build import Built, build_apart, taking_part
 from wardround.consortium.deployed import study_hash
-from wardround.core.cohort import BelowQuorum
+from wardround.consortium.roster import read_roster
+from wardround.core.cohort import BelowQuorum, Fault, Layer
 from wardround.core.files import write
 from wardround.engines.frames import dial, door_of
 from wardround.engines.remote import PATIENCE, Remote
+from wardround.engines.seal import Asker, read_signing_key
+from wardround.layers.bound import ENOUGH, FACTOR, Bound, oversized
 from wardround.layers.ledger import Ledger
 from wardround.rounds import Line, Progress, Result, run
 from wardround.run_folder import RunError
 from wardround.study import Study
 
-__all__ = ["Consortium", "asked", "consortium_at", "gone", "submit"]
+__all__ = ["Consortium", "asked", "consortium_at", "gone", "quorate", "submit"]
 
 Say = Callable[[str], None]
 TRIES = 3  # of one round
@@ -37,7 +40,11 @@ class Consortium:
     folder: Path
     deadline: float = 3600.0
     patience: float = PATIENCE
+    trust_sizes: bool = False
+    """Whether a site may have far more examples than the others."""
     names: tuple[str, ...] = field(init=False)
+    declared: dict[str, dict[str, int]] = field(default_factory=dict, init=False)
+    """What each site has at most, by split, as it said at the start."""
 
     def __post_init__(self) -> None:
         self.names = tuple(sorted(consortium_at(self.folder)["sites"]))
@@ -52,6 +59,19 @@ class Consortium:
         ledger.run = remote.told["run"]
         return remote
 
+    def layers(self, built: Built, engine: Remote) -> tuple[Layer, ...]:
+        """The bound on what one site can do to the model."""
+
+        def declared(name: str) -> dict[str, int] | None:
+            if name not in self.declared:  # it was not there at the start
+                engine.ready([name], built.study.rounds)
+                self.declared |= engine.declared
+            return self.declared.get(name)
+
+        method, factor = built.study.method, built.study.sites.bound or FACTOR
+        barred = {} if self.trust_sizes else oversized(self.declared)
+        return (Bound(factor, declared=declared, barred=barred, contradiction=method.contradiction),)
+
     def remote(self, study: Study, out: Path, **options: Any) -> Remote:
         """The lines to the sites, for this run and no other: sites keep apart what they keep for each."""
         mark = out / "run.id"
@@ -59,7 +79,10 @@ class Consortium:
             write(mark, secrets.token_hex(8).encode())
         run_id = mark.read_text(encoding="ascii")
         door = door_of(self.folder)
-        return Remote(door, study_hash(study), run_id, deadline=self.deadline, patience=self.patience, **options)
+        signing = read_signing_key(self.folder / "keys" / "ask.key")
+        desk = Asker(signing, {name: member.seal for name, member in read_roster(self.folder).items()})
+        options = {"deadline": self.deadline, "patience": self.patience, "title": study.name, **options}
+        return Remote(door, desk, study_hash(study), run_id, **options)
 
 
 def consortium_at(folder: Path) -> dict[str, Any]:
@@ -78,19 +101,26 @@ def submit(
     *,
     wait: float = 600.0,
     resume: bool = False,
+    alone: bool = False,
     progress: Progress | None = None,
     say: Say = lambda _: None,
 ) -> Result:
     """Run a study over the consortium's sites; below the quorum, wait for them to come back, but not for ever."""
+    study = quorate(study, over.names, alone=alone)
     over.build(study, out)  # its mistakes come before any waiting
     began = (out / "study.toml").exists()
     if began and not resume:
         raise RunError(f"{out} holds a run already; go on with --resume, or choose another --out")
     tries = 0
 
+    few = len(over.names)
+
     def noted(line: Line) -> None:
-        nonlocal tries
+        nonlocal few, tries
         tries = 0
+        if line.sites < min(few, ENOUGH):
+            few = line.sites
+            say(f"round {line.round}: {_exposed(few)}")
         if progress:
             progress(line)
 
@@ -105,6 +135,24 @@ def submit(
                 raise
             say(f"{error}; waiting for sites to come back")
             resume = True
+
+
+def quorate(study: Study, names: Sequence[str], *, alone: bool = False) -> Study:
+    """The study with the quorum of real sites: two, unless it says otherwise or one is to be enough."""
+    if len(names) == 1 and not alone:
+        raise RunError(f"{_exposed(1)}; if that is meant: submit --alone")
+    if "quorum" in study.sites.model_fields_set:
+        return study
+    part = study.sites.per_round or taking_part(study.sites.fraction, len(names))
+    sites = study.sites.model_copy(update={"quorum": 1 if alone else min(2, part)})
+    return replace(study, sites=sites)
+
+
+def _exposed(sites: int) -> str:
+    """What so few sites means."""
+    if sites == 1:
+        return "a federation of one: the coordinator can read its updates as they are"
+    return f"{sites} sites: a median of fewer than {ENOUGH} protects nobody, one that lies can spoil the model unseen"
 
 
 def _done(study: Study, out: Path) -> bool:
@@ -122,10 +170,15 @@ def wait_for_sites(study: Study, out: Path, over: Consortium, wait: float, say: 
     try:
         while True:
             found = remote.ready(over.names, study.rounds)
+            over.declared |= remote.declared
+            if not over.trust_sizes:
+                there = {name: over.declared[name] for name, why in found.items() if not why and name in over.declared}
+                found |= {name: Fault("refused", why) for name, why in oversized(there).items()}
             missing = {name: why for name, why in found.items() if why is not None}
             ready = len(found) - len(missing)
             if not missing:
                 say(f"all {ready} sites are ready")
+                _introduce(found, over, say)
                 return
             reasons = "; ".join(f"{name}: {why}" for name, why in missing.items())
             refused = [name for name, why in missing.items() if why and why.code == "refused"]
@@ -135,6 +188,7 @@ def wait_for_sites(study: Study, out: Path, over: Consortium, wait: float, say: 
             # Who refuses will not change his mind by being waited for, unless he is needed.
             if ready >= study.sites.quorum and (time.monotonic() >= end or len(refused) == len(missing)):
                 say(f"going on with {ready} of {len(found)} sites, the quorum is {study.sites.quorum}")
+                _introduce(found, over, say)
                 return
             if time.monotonic() >= end:
                 raise RunError(
@@ -144,6 +198,16 @@ def wait_for_sites(study: Study, out: Path, over: Consortium, wait: float, say: 
             time.sleep(0.5)
     finally:
         remote.close()
+
+
+def _introduce(found: Mapping[str, Fault | None], over: Consortium, say: Say) -> None:
+    """Say of each site how much it has at most, and how it is."""
+    for name, why in found.items():
+        sizes = [f"{most:,} {split}" for split, most in over.declared.get(name, {}).items()]
+        say(f"{name}: {why or 'ready'}" + (f", at most {' and '.join(sizes)} examples" if sizes else ""))
+    ready = sum(why is None for why in found.values())
+    if ready < ENOUGH:
+        say(_exposed(ready))
 
 
 def asked(folder: Path, what: str) -> dict[str, Any]:

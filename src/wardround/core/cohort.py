@@ -10,6 +10,8 @@ Rules of this file:
    not answer, is left out of the rest of the round, by name and with a reason.
 3. Fewer good replies than the quorum stop the run: never a wait without end, never a mean over too few.
 4. Both verbs count every byte, as encoded, in both directions.
+5. Replies are added as they come in, so that memory holds a few of them; only a layer that compares them
+   (`together`) makes the cohort hold all.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -53,6 +55,13 @@ class Layer:
     sum_only = False
     """Whether the coordinator may see nothing but sums: then `Cohort.ask` refuses."""
 
+    together = False
+    """Whether it judges the replies of an exchange side by side: they are then all held until the last is there."""
+
+    def bar(self, names: Iterable[str]) -> Mapping[str, str]:  # noqa: ARG002
+        """At the coordinator, before anything goes out: which of these sites not to ask, and why."""
+        return {}
+
     def send(self, messages: Mapping[str, Message], exchange: Exchange) -> Mapping[str, Message]:  # noqa: ARG002
         """At the coordinator, before messages go out."""
         return messages
@@ -64,6 +73,19 @@ class Layer:
     def arrive(self, reply: Message, name: str, exchange: Exchange) -> Message:  # noqa: ARG002
         """At the coordinator, on each reply, in reverse order."""
         return reply
+
+    def judge(
+        self,
+        replies: Mapping[str, Message],  # noqa: ARG002
+        sent: Mapping[str, Message],  # noqa: ARG002
+        step: str,  # noqa: ARG002
+        cohort: "Cohort",  # noqa: ARG002
+    ) -> Mapping[str, str]:
+        """At the coordinator, on all replies of an exchange, if `together`: whose not to use, and why."""
+        return {}
+
+    def recall(self, noted: Iterable[Mapping[str, Mapping[str, Mapping[str, float]]]]) -> None:
+        """At the coordinator, when a run is taken up again: what was `noted` in the rounds that count, in order."""
 
     def settle(self, total: Message, cohort: "Cohort") -> Message:  # noqa: ARG002
         """At the coordinator, on a sum, in reverse order."""
@@ -162,8 +184,11 @@ class Cohort:
     def _replies(
         self, step: Step[M, R], message: M | Mapping[str, M], verb: Literal["ask", "total"]
     ) -> Iterator[tuple[str, R]]:
-        """Checked replies in the order of names, each as soon as it and those before it are there."""
+        """Checked replies in the order of names, each as soon as it and those before it are there, or all together."""
         self.exchanges += 1
+        for layer in self.layers:
+            for name, why in layer.bar(self.present).items():
+                self.left_out[name] = f"{step.name}: {Fault('refused', why)}"
         exchange = Exchange(step.name, self.round, self.exchanges, self.settled, self.seed, self.resumed)
         messages: Mapping[str, Message] = (
             dict.fromkeys(self.present, message)
@@ -176,6 +201,26 @@ class Cohort:
         for layer in self.layers:
             messages = layer.send(messages, exchange)
         self.traffic.down += sum(m.nbytes for m in messages.values())
+        replies = self._arrivals(step, exchange, messages, verb)
+        judges = [layer for layer in reversed(self.layers) if layer.together]
+        if not judges:
+            yield from replies
+            return
+        gathered = dict(replies)
+        for layer in judges:
+            for name, why in layer.judge(gathered, messages, step.name, self).items():
+                self.left_out[name] = f"{step.name}: {Fault('invalid', why)}"
+                del gathered[name]
+        yield from gathered.items()
+
+    def _arrivals(
+        self,
+        step: Step[M, R],
+        exchange: Exchange,
+        messages: Mapping[str, Message],
+        verb: Literal["ask", "total"],
+    ) -> Iterator[tuple[str, R]]:
+        """Checked replies in the order of names, each as soon as it and those before it are there."""
         waiting = iter(sorted(messages))
         early: dict[str, R | Fault] = {}
         next_name = next(waiting, None)

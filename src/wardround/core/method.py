@@ -159,8 +159,13 @@ class Method(Generic[S]):
 
     def tried(self, weights: Weights, split: str, site: Site) -> Counts:
         """The counts of these weights on one split of the site's."""
-        model = Bench.at(site, weights).model.eval()
-        return Counts(Weights(site.task.count(model, site.data.split(split))))
+        model, examples = Bench.at(site, weights).model.eval(), site.data.split(split)
+        site.stands_on(len(examples))
+        return Counts(Weights(site.task.count(model, examples)))
+
+    def contradiction(self, sent: Message, reply: Message) -> str | None:  # noqa: ARG002 -- a hook
+        """Why an honest site cannot have given this reply, by the method's own equations; None if it can."""
+        return None
 
     def sizes(self, task: Task, weights: Weights) -> Mapping[str, int]:  # noqa: ARG002 -- a hook
         """Sizes beyond the task's that this method's messages name in their shapes."""
@@ -169,6 +174,14 @@ class Method(Generic[S]):
     def dtypes(self) -> Mapping[str, torch.dtype]:
         """Dtypes that this method's messages name and its settings decide; without one it is the model's."""
         return {}
+
+    def opening(self) -> tuple[str, ...]:
+        """The steps that each site is asked for once, before the first round."""
+        return ()
+
+    def exchanges(self, examples: int) -> Mapping[str, int]:  # noqa: ARG002 -- a hook
+        """How often a site is asked for each step in a round, with so many training examples at all sites together."""
+        return {name: 1 for name in self.declared() if name != "evaluate" and name not in self.opening()}
 
     @classmethod
     @cache  # every exchange asks

@@ -75,6 +75,8 @@ class Reveal:
     like: str = "model"
     shape: tuple[int | str, ...] = ()
     dtype: torch.dtype | str | None = None
+    weighs: str = ""
+    bounded: bool = False
 
 
 def reveals(
@@ -83,14 +85,19 @@ def reveals(
     like: str = "model",
     shape: tuple[int | str, ...] = (),
     dtype: torch.dtype | str | None = None,
+    weighs: str = "",
+    bounded: bool = False,
     default: Any = dataclasses.MISSING,
 ) -> Any:
     """A message's field and what it tells about patients.
 
     For `Weights`, `like` names the layout they must have; for a tensor, `shape` gives sizes or the names of
     sizes that the manifest knows. `dtype`, too, may be a name that the manifest knows; it defaults to the model's.
+    `weighs` marks the number by which the site has multiplied its weights, or that stands for its examples, and says
+    what it counts: `train`, `test` or `sites`. `bounded` marks a tensor whose norm is much alike at all sites.
     """
-    return dataclasses.field(default=default, metadata={"reveal": Reveal(what, like, shape, dtype)})
+    reveal = Reveal(what, like, shape, dtype, weighs, bounded)
+    return dataclasses.field(default=default, metadata={"reveal": reveal})
 
 
 @dataclass_transform(frozen_default=True, eq_default=False, field_specifiers=(reveals, dataclasses.field))

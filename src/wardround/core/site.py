@@ -275,6 +275,12 @@ class Site:
         self._opened = opened
         self._memory = memory
         self._kept: dict[type[Private], Private] = {}
+        self.behind: int | None = None
+        """How many examples stand behind the reply, as far as the step has said; the fewest, if it said it twice."""
+
+    def stands_on(self, examples: int) -> None:
+        """Note how many examples stand behind what the reply will tell: a reply on few of them tells of each."""
+        self.behind = examples if self.behind is None else min(self.behind, examples)
 
     @cached_property
     def data(self) -> SiteData:

@@ -239,14 +239,17 @@ class LocalTraining:
         model = bench.model.train()
         lr = self.lr * self.decay ** (site.exchange.round - 1)
         optimizer = self._optimizer(lr, bench.flat)
-        steps = 0
-        for batch in self._work(site, site.data.train if examples is None else examples):
+        steps = seen = 0
+        train = site.data.train if examples is None else examples
+        for batch in self._work(site, train):
             bench.gradient.zero_()
             loss(model, batch).backward()  # type: ignore[no-untyped-call]  # torch's own gap
             for term in terms:
                 term.add_gradient(bench.shared, bench.shared_gradient)
             optimizer.step(bench.flat, bench.gradient)
             steps += 1
+            seen += len(batch)
+        site.stands_on(min(seen, len(train)))
         if bench.own.size:
             site.keep(bench.own_part())
         return Trained(bench.weights(), steps, lr)
@@ -257,6 +260,7 @@ class LocalTraining:
         model = bench.model.train()
         bench.gradient.zero_()
         count = len(site.data.train)
+        site.stands_on(count)
         for batch in site.task.batches(site.data.train, self.batch, None):
             (site.task.loss(model, batch) * (len(batch) / count)).backward()  # type: ignore[no-untyped-call]
         if bench.own.size:

@@ -55,6 +55,8 @@ NOTE = '{"text": …, "entities": [{"id": …, "type": …, "start": 0, "end": 7
 class BagReader(ABC):
     """A corpus of bags: sentences by split, and the relations that occur in training."""
 
+    views: ClassVar[tuple[str, ...]] = ("bags",)
+
     relations_told: ClassVar[tuple[str, ...]] = ()
     """The relations of a named corpus, which then need not be looked for."""
 

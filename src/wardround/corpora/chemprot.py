@@ -52,6 +52,8 @@ MARKERS = ("<< ", " >>"), ("[[ ", " ]]")
 class ChemProt:
     """Sentences with one pair each; a pair with two relations stands twice."""
 
+    views: ClassVar[tuple[str, ...]] = ("pairs",)
+
     splits: ClassVar[tuple[str, ...]] = tuple(FILES)
 
     split: Literal["official", "pooled"] = "official"

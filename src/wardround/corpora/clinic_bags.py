@@ -15,7 +15,7 @@ their number of sentences; test sentences are of other facts than training sente
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from wardround.corpora.bag_files import BagReader
 from wardround.corpora.clinic import Clinic
@@ -29,6 +29,8 @@ __all__ = ["ClinicBags"]
 @dataclass(frozen=True, kw_only=True)
 class ClinicBags(Distant, BagReader):
     """Settings of the hospitals, and their sentences; each hospital is a source."""
+
+    views: ClassVar[tuple[str, ...]] = ("bags",)
 
     sentences: int = 200
     """Training sentences per hospital."""

@@ -33,6 +33,8 @@ TYPES = frozenset({("treatment", "problem"), ("test", "problem"), ("problem", "p
 class ClinicPairs(Hospitals):
     """Settings of the hospitals, and the pairs in their notes."""
 
+    views: ClassVar[tuple[str, ...]] = ("pairs",)
+
     splits: ClassVar[tuple[str, ...]] = ("train", "test")
     scope: ClassVar[Scope] = "line"
     both_ways: ClassVar[bool] = False

@@ -36,6 +36,8 @@ ORIGIN = "github.com/alibaba-research/ChineseBLUE, data/CMDD, one .tar.gz per sp
 class CMDD:
     """Sentences in the order of their dialogue, whose id is the source."""
 
+    views: ClassVar[tuple[str, ...]] = ("labels",)
+
     labels: ClassVar[tuple[str, ...]] = ("0", "1")
     splits: ClassVar[tuple[str, ...]] = ("train", "dev", "test")
 

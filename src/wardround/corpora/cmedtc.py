@@ -26,6 +26,8 @@ FILES = {"train": "cmedtc/train.txt.gz", "dev": "cmedtc/dev.txt", "test": "cmedt
 class CMedTC:
     """Criteria in file order; the corpus does not say which trial one belongs to."""
 
+    views: ClassVar[tuple[str, ...]] = ("labels",)
+
     splits: ClassVar[tuple[str, ...]] = tuple(FILES)
     labels: ClassVar[tuple[str, ...]] = (
         "Addictive Behavior",

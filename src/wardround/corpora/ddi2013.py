@@ -28,6 +28,8 @@ ORIGIN = "github.com/haiya1994/BERE, data/ddi"
 class DDI2013:
     """Sentences of DrugBank and MEDLINE, lower-cased and tokenised, with one pair each."""
 
+    views: ClassVar[tuple[str, ...]] = ("pairs",)
+
     splits: ClassVar[tuple[str, ...]] = ("train", "valid", "test")
     labels: ClassVar[tuple[str, ...]] = ("NA", "advise", "effect", "mechanism", "int")
     negative: ClassVar[str] = "NA"

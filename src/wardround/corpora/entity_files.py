@@ -68,6 +68,8 @@ def joined(
 class EntityCorpus(ABC):
     """A corpus whose documents have entities."""
 
+    views: ClassVar[tuple[str, ...]] = ("entities",)
+
     types: ClassVar[tuple[str, ...]]
     labels: ClassVar[tuple[str, ...]] = ()
 
@@ -102,6 +104,8 @@ class Halved(EntityCorpus):
 @dataclass(frozen=True, kw_only=True)
 class EntityFiles(ABC):
     """A user's own files of tagged or marked texts."""
+
+    views: ClassVar[tuple[str, ...]] = ("entities",)
 
     splits: ClassVar[tuple[str, ...]] = ("train", "test")
     labels: ClassVar[tuple[str, ...]] = ()

@@ -28,6 +28,7 @@ ORIGIN = "github.com/BioMedBERT/biomedbert, datasets/RE"
 
 @dataclass(frozen=True, kw_only=True)
 class _Folds:
+    views: ClassVar[tuple[str, ...]] = ("pairs",)
     labels: ClassVar[tuple[str, ...]] = ("0", "1")
     negative: ClassVar[str] = "0"
     name: ClassVar[str]

@@ -28,6 +28,8 @@ SPEAKERS = ("医生：", "患者：")
 class IMCS21:
     """Sentences in file order with the spans of five entity types, whichever the task."""
 
+    views: ClassVar[tuple[str, ...]] = ("labels", "entities")
+
     splits: ClassVar[tuple[str, ...]] = ("train", "test")
     task: Literal["symptom", "intent"] = "symptom"
     speaker: bool = False

@@ -8,6 +8,7 @@ Their settings are those of `brat` and `i2b2`; each note is a source. Relations 
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 from wardround.corpora.brat import BRAT
 from wardround.corpora.document import Document
@@ -21,6 +22,8 @@ __all__ = ["BRATNotes", "I2B2Notes"]
 class BRATNotes(BRAT):
     """BRAT standoff, note by note."""
 
+    views: ClassVar[tuple[str, ...]] = ("entities",)
+
     def documents(self, split: str, problems: Problems | None = None) -> Iterator[Document]:
         """The notes of one split."""
         return self.notes(split, problems)
@@ -29,6 +32,8 @@ class BRATNotes(BRAT):
 @dataclass(frozen=True, kw_only=True)
 class I2B2Notes(I2B2):
     """The 2010 i2b2/VA corpus, note by note."""
+
+    views: ClassVar[tuple[str, ...]] = ("entities",)
 
     def documents(self, split: str, problems: Problems | None = None) -> Iterator[Document]:
         """The notes of one split."""

@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import ClassVar
 
 from wardround.corpora.document import Document
 from wardround.corpora.pairs import Placed, pairs, read_pairs
@@ -27,6 +28,8 @@ __all__ = ["NoteFiles", "PairFiles", "files_under", "json_lines", "string"]
 @dataclass(frozen=True, kw_only=True)
 class PairFiles(ABC):
     """Files of labelled pairs."""
+
+    views: ClassVar[tuple[str, ...]] = ("pairs",)
 
     train: str
     test: str

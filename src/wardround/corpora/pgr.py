@@ -44,6 +44,8 @@ Row = Mapping[str, str]
 class PGR:
     """Sentences of abstracts with one pair each."""
 
+    views: ClassVar[tuple[str, ...]] = ("pairs",)
+
     labels: ClassVar[tuple[str, ...]] = ("False", "True")
     negative: ClassVar[str] = "False"
 

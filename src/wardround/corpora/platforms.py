@@ -42,6 +42,8 @@ Platform = Literal["ade", "bc2gm", "bc5cdr", "cadec", "ncbi-disease", "psytar", 
 class Platforms:
     """One site per corpus, with its own entity types."""
 
+    views: ClassVar[tuple[str, ...]] = ("entities",)
+
     labels: ClassVar[tuple[str, ...]] = ()
     sites: tuple[Platform, ...]
     test: Annotated[float, Gt(0), Lt(1)] = 0.2

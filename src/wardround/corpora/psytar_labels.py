@@ -29,6 +29,8 @@ FILES = {
 class PsyTARLabels:
     """ADR, withdrawal, drug effective or ineffective, sign or symptom, drug indication."""
 
+    views: ClassVar[tuple[str, ...]] = ("labels",)
+
     splits: ClassVar[tuple[str, ...]] = tuple(FILES)
     labels: ClassVar[tuple[str, ...]] = ("ADR", "WD", "EF", "INF", "SSI", "DI")
 

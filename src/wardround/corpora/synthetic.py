@@ -21,7 +21,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, cast
+from typing import ClassVar, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -81,6 +81,8 @@ class Plan(NamedTuple):
 @dataclass(frozen=True, kw_only=True)
 class Synthetic:
     """Synthetic(α, β) of Shamir et al. as published with FedProx; `iid` leaves α and β without effect."""
+
+    views: ClassVar[tuple[str, ...]] = ("rows",)
 
     alpha: float = 0.5
     beta: float = 0.5

@@ -35,6 +35,7 @@ from wardround.corpora.reading import (
     parse_json,
 )
 from wardround.corpora.shown import names_of, shown
+from wardround.corpora.spreadsheet import guarded, plain
 from wardround.corpora.writing import Sink, flat, lost, lost_fields, text_file
 
 __all__ = ["Column", "Table", "read_csv", "read_tsv", "write_csv", "write_tsv"]
@@ -129,6 +130,7 @@ class Table:
             raise DataError(path, None, "the file is empty", "give a file with at least a header or a row")
         start, names = first
         names = [name.strip() for name in names] if self.header else [str(n + 1) for n in range(len(names))]
+        ours = tuple(names) == HEADER  # others' apostrophes are left alone
         wanted = [column for column in self._columns() if column is not None]
         if twice := [name for name in wanted if isinstance(name, str) and names.count(name) > 1]:
             raise DataError(path, start, f'column "{twice[0]}" stands twice', "rename one of them")
@@ -140,7 +142,8 @@ class Table:
                 what = f"{len(row)} cells where the first row has {len(names)}"
                 problems.refuse(DataError(path, line, what, "look for a stray delimiter, quote or line break"))
                 continue
-            yield line, dict(zip(names, row, strict=True)) | {n: row[at] for n, at in numbered.items()}
+            values = [plain(cell) for cell in row] if ours else row
+            yield line, dict(zip(names, values, strict=True)) | {n: values[at] for n, at in numbered.items()}
 
     def _columns(self) -> tuple[Column | None, ...]:
         texts = self.text if isinstance(self.text, tuple) else (self.text,)
@@ -318,7 +321,7 @@ def write_csv(path: Path, losses: Problems, options: Options) -> Iterator[Sink]:
 
         def row(*cells: str) -> None:
             line = io.StringIO(newline="")
-            csv.writer(line, lineterminator="\r\n").writerow(cells)
+            csv.writer(line, lineterminator="\r\n").writerow(map(guarded, cells))
             write(line.getvalue())
 
         def sink(placed: Placed) -> None:
@@ -334,7 +337,7 @@ def write_tsv(path: Path, losses: Problems, options: Options) -> Iterator[Sink]:
     with text_file(path) as write:
 
         def sink(placed: Placed) -> None:
-            cells = (flat(cell, placed, losses) for cell in _cells(placed, losses, options))
+            cells = (guarded(flat(cell, placed, losses)) for cell in _cells(placed, losses, options))
             write("\t".join(cells) + "\n")
 
         write("\t".join(HEADER) + "\n")

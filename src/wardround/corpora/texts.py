@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 from wardround.corpora.document import Document
 from wardround.corpora.facts import Sentence
@@ -196,6 +196,8 @@ def found_path(text: str, folder: str = "") -> Path:
 @dataclass(frozen=True, kw_only=True)
 class Files:
     """A user's own files: CSV, TSV or JSONL, one per split."""
+
+    views: ClassVar[tuple[str, ...]] = ("labels",)
 
     format: Literal["csv", "tsv", "jsonl"]
     train: str

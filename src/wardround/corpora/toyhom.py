@@ -26,6 +26,8 @@ ORIGIN = "github.com/Toyhom/Chinese-medical-dialogue-data, 样例_内科5000-600
 class Toyhom:
     """Questions in file order, cut 80/20 within each department."""
 
+    views: ClassVar[tuple[str, ...]] = ("labels",)
+
     splits: ClassVar[tuple[str, ...]] = ("train", "test")
     labels: ClassVar[tuple[str, ...]] = (
         "肝病科",

@@ -13,6 +13,7 @@ Rules of this file:
 4. A door answers with the site process's frame or with one of our codes: no exception text travels.
 5. No torch here: NVFlare's processes stay small.
 6. Every NVFlare process, jobs included, is started through `main` and ends when the one that started it does.
+7. Who may connect is decided at the `gate`.
 """
 
 import contextlib
@@ -41,7 +42,8 @@ from nvflare.apis.signal import Signal
 from nvflare.app_common.job_launcher.process_launcher import ProcessJobLauncher
 from nvflare.utils.job_launcher_utils import get_client_job_args, get_server_job_args
 
-from wardround.engines.frames import DOOR, Line, dial, heard
+from wardround.engines.frames import DOOR, GATE, MARK, Line, dial, heard
+from wardround.engines.gate import guard_clients, guard_server
 from wardround.engines.processes import end_soon_after_parent
 
 __all__ = ["Door", "Launcher", "Pipe", "provision", "quiet", "session"]
@@ -219,9 +221,13 @@ class Launcher(ProcessJobLauncher):  # type: ignore[misc]  # NVFlare has no type
 
 
 def main() -> None:
-    """Run one of NVFlare's own programs: it ends with the process that started it."""
+    """Run one of NVFlare's own programs: it ends with the process that started it, and connects through the gate."""
     program, *arguments = sys.argv[1:]
     end_soon_after_parent()
+    if GATE in os.environ:
+        guard_server()
+    if MARK in os.environ:
+        guard_clients()
     sys.argv = [program, *arguments]
     runpy.run_module(program, run_name="__main__", alter_sys=True)
 

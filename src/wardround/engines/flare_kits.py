@@ -1,8 +1,11 @@
-"""NVFlare's certificates, start-up kits and jobs, hardened.
+"""NVFlare's own files, hardened: the coordinator's kits, a site's, and jobs.
 
-    make_kits(folder, "north", ["a", "b"], "fl.example.org", 8002)     # folder/server, folder/admin, folder/sites/a, …
+    make_kits(folder, "north", "fl.example.org", 8002)                 # folder/server, folder/admin, folder/root
+    write_site(site / "kit", "north", "a", "fl.example.org", 8002)     # what NVFlare's client reads at a site
     desk = Desk(folder / "admin")
     desk.start("a")                                                    # one job: a pipe to this site
+
+A site's files are written at the site, by this code and from an address and two names: nothing of them travels.
 
 What differs from NVFlare's defaults: only our own two classes may be named by a job (`class_allow_list`), and a job
 that carries code is refused (`byoc`); no site log is streamed to the server; jobs and snapshots are stored below the
@@ -13,20 +16,53 @@ the process that started them. NVFlare itself is asked through `flare`, and impo
 import json
 import shutil
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["ADMIN", "Desk", "make_kits", "place_stores"]
+from wardround.core.files import write
+from wardround.engines.certificates import ROOT_DAYS, Authority, pem_of, read_certificate, write_private
+
+__all__ = ["ADMIN", "Desk", "make_kits", "place_server", "place_stores", "renew_coordinator", "write_site"]
 
 ADMIN = "coordinator@wardround.local"
 ALLOWED = ["wardround.engines.flare.Door", "wardround.engines.flare.Pipe"]
 LAUNCHER = {"id": "process_launcher", "path": "wardround.engines.flare.Launcher", "args": {}}
 DEFAULT = ".default"
+OURS = (("server", "server.crt"), ("admin", "client.crt"))
+"""The coordinator's own certificates."""
+
+RIGHTS = {
+    "format_version": "1.0",
+    "permissions": {
+        "project_admin": {
+            "submit_job": "any", "clone_job": "none", "manage_job": "any", "download_job": "none", "view": "any",
+            "operate": "any", "shell_commands": "none", "byoc": "none", "server-predeployed-flwr": "none",
+        },
+    },
+}  # fmt: skip
+"""One role, the coordinator's, who brings neither code nor a shell command."""
+LOGS = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {
+        "plain": {
+            "()": "nvflare.fuel.utils.log_utils.BaseFormatter",
+            "fmt": "%(asctime)s - %(name)s - %(levelname)s - %(fl_ctx)s - %(message)s",
+        },
+    },
+    "handlers": {
+        "errorFileHandler": {
+            "class": "logging.handlers.RotatingFileHandler", "level": "ERROR", "formatter": "plain",
+            "filename": "error_log.txt", "mode": "a", "maxBytes": 20971520, "backupCount": 10,
+        },
+    },
+    "loggers": {"root": {"level": "WARNING", "handlers": ["errorFileHandler"]}},
+}  # fmt: skip
+"""The log is a file, not a screen."""
 
 
-def make_kits(folder: Path, name: str, sites: Sequence[str], host: str, port: int, days: int = 360) -> None:
-    """Provision a consortium: the root's key stays in `folder/root`, each kit is a folder of its own."""
+def make_kits(folder: Path, name: str, host: str, port: int, days: int = 360) -> None:
+    """Provision a coordinator: `server` and `admin` are NVFlare's kits, `root` has who signs, and nothing else."""
     from wardround.engines.flare import provision  # noqa: PLC0415 -- an extra
 
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -34,7 +70,6 @@ def make_kits(folder: Path, name: str, sites: Sequence[str], host: str, port: in
         "name": "coordinator", "type": "server", "org": "wardround", "fed_learn_port": port, "default_host": host,
         "host_names": [host, "localhost", "127.0.0.1"] if host != "localhost" else ["localhost", "127.0.0.1"],
     }  # fmt: skip
-    people = [{"name": site, "type": "client", "org": "wardround"} for site in sites]
     admin = {"name": ADMIN, "type": "admin", "org": "wardround", "role": "project_admin"}
     builders: list[dict[str, Any]] = [
         {"path": "nvflare.lighter.impl.workspace.WorkspaceBuilder", "args": {"template_file": ["master_template.yml"]}},
@@ -42,29 +77,30 @@ def make_kits(folder: Path, name: str, sites: Sequence[str], host: str, port: in
             "path": "nvflare.lighter.impl.static_file.StaticFileBuilder",
             "args": {"config_folder": "config", "require_signed_jobs": True, "scheme": "grpc"},
         },
-        {"path": "nvflare.lighter.impl.cert.CertBuilder", "args": {"root_valid_days": days}},
+        {"path": "nvflare.lighter.impl.cert.CertBuilder", "args": {"root_valid_days": max(days, ROOT_DAYS)}},
         {"path": "nvflare.lighter.impl.signature.SignatureBuilder", "args": {}},
     ]
-    project = {"api_version": 3, "name": name, "participants": [server, *people, admin], "builders": builders}
+    project = {"api_version": 3, "name": name, "participants": [server, admin], "builders": builders}
     with tempfile.TemporaryDirectory(dir=folder) as work:
         made = provision(Path(work), project)
-        _move(made / "coordinator", folder / "server")
-        _move(made / ADMIN, folder / "admin")
-        for site in sites:
-            _move(made / site, folder / "sites" / site)
-        _move(Path(work) / name / "state", folder / "root")
+        shutil.move(made / "coordinator", folder / "server")
+        shutil.move(made / ADMIN, folder / "admin")
+        state = json.loads((Path(work) / name / "state" / "cert.json").read_text(encoding="utf-8"))
+    (folder / "root").mkdir(mode=0o700)
+    write_private(folder / "root" / "root.key", state["root_pri_key"].encode())
+    (folder / "root" / "root.crt").write_text(state["root_cert"], encoding="ascii")
     _harden_server(folder / "server")
-    for site in sites:
-        _harden_site(folder / "sites" / site)
-    for path in (folder / "root", *folder.rglob("startup")):
+    for path in folder.rglob("startup"):
         path.chmod(0o700)
-    for path in (folder / "root").iterdir():
-        path.chmod(0o600)
+    renew_coordinator(folder, days)
 
 
-def _move(source: Path, target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    shutil.move(source, target)
+def renew_coordinator(folder: Path, days: int) -> None:
+    """New certificates for the coordinator's own keys."""
+    authority = Authority(folder / "root")
+    for kit, name in OURS:
+        path = folder / kit / "startup" / name
+        write(path, pem_of(authority.renewed(read_certificate(path), days)))
 
 
 def _harden_server(kit: Path) -> None:
@@ -81,7 +117,8 @@ def _harden_server(kit: Path) -> None:
     told["components"] = [*kept, LAUNCHER]
     _write(local / "resources.json", told)
     place_stores(kit)
-    _common(local)
+    _write(local / "authorization.json", RIGHTS)
+    _write(local / "log_config.json", LOGS)
 
 
 def place_stores(kit: Path) -> None:
@@ -94,34 +131,54 @@ def place_stores(kit: Path) -> None:
     _write(path, told)
 
 
-def _harden_site(kit: Path) -> None:
-    local = kit / "local"
-    told = json.loads((local / f"resources.json{DEFAULT}").read_text(encoding="utf-8"))
-    told["class_allow_list"] = ALLOWED
-    told["allow_log_streaming"] = False
-    ours = ("site_log_streamer", LAUNCHER["id"])
-    told["components"] = [*(part for part in told["components"] if part["id"] not in ours), LAUNCHER]
-    _write(local / "resources.json", told)
-    _common(local)
+# at a site
 
 
-def _common(local: Path) -> None:
-    """What a server and a site have alike: nobody brings code or a shell command; the log is a file, not a screen."""
-    rights = json.loads((local / f"authorization.json{DEFAULT}").read_text(encoding="utf-8"))
-    rights["permissions"]["project_admin"] = {
-        "submit_job": "any", "clone_job": "none", "manage_job": "any", "download_job": "none", "view": "any",
-        "operate": "any", "shell_commands": "none", "byoc": "none", "server-predeployed-flwr": "none",
+def write_site(kit: Path, consortium: str, site: str, host: str, port: int) -> None:
+    """Write what NVFlare's client reads beside key and certificates, whoever the coordinator is."""
+    startup, local = kit / "startup", kit / "local"
+    for folder in (startup, local, kit / "transfer"):
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    write(startup / "fed_client.json", _json(_client(consortium, site, host, port)))
+    write(local / "resources.json", _json(_resources()))
+    write(local / "authorization.json", _json(RIGHTS))
+    write(local / "log_config.json", _json(LOGS))
+
+
+def _client(consortium: str, site: str, host: str, port: int) -> dict[str, Any]:
+    service = {"target": f"{host}:{port}", "scheme": "grpc"}
+    return {
+        "format_version": 2, "require_signed_jobs": True,
+        "servers": [{"name": consortium, "service": service, "identity": "coordinator"}],
+        "client": {
+            "ssl_private_key": "client.key", "ssl_cert": "client.crt", "ssl_root_cert": "rootCA.pem", "fqsn": site,
+            "is_leaf": True, "connection_security": "mtls",
+        },
     }  # fmt: skip
-    _write(local / "authorization.json", rights)
-    logs = json.loads((local / f"log_config.json{DEFAULT}").read_text(encoding="utf-8"))
-    for logger in logs["loggers"].values():
-        logger["handlers"] = [handler for handler in logger.get("handlers", []) if handler == "errorFileHandler"]
-        logger["level"] = "WARNING"
-    _write(local / "log_config.json", logs)
+
+
+def _resources() -> dict[str, Any]:
+    common = "nvflare.app_common"
+    no_gpus = {"num_of_gpus": 0, "mem_per_gpu_in_GiB": 0, "expiration_period": 300}
+    manager = f"{common}.resource_managers.gpu_resource_manager.GPUResourceManager"
+    consumer = f"{common}.resource_consumers.gpu_resource_consumer.GPUResourceConsumer"
+    return {
+        "format_version": 2, "class_list_enforcement_mode": "enforce", "class_allow_list": ALLOWED,
+        "allow_log_streaming": False, "client": {"retry_timeout": 30, "compression": "Gzip"},
+        "components": [
+            {"id": "resource_manager", "path": manager, "args": no_gpus},
+            {"id": "resource_consumer", "path": consumer, "args": {}},
+            LAUNCHER,
+        ],
+    }  # fmt: skip
 
 
 def _write(path: Path, told: Any) -> None:
-    path.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    path.write_bytes(_json(told))
+
+
+def _json(told: Any) -> bytes:
+    return (json.dumps(told, indent=1) + "\n").encode()
 
 
 class Desk:
@@ -179,3 +236,15 @@ def _server_app(site: str) -> dict[str, Any]:
 def _client_app() -> dict[str, Any]:
     door = {"tasks": ["*"], "executor": {"path": "wardround.engines.flare.Door", "args": {}}}
     return {"format_version": 2, "executors": [door], "components": []}
+
+
+def place_server(folder: Path, port: int) -> None:
+    """Have NVFlare's server listen on this port of this machine alone, where the coordinator's own session finds it."""
+    server, admin = folder / "server" / "startup" / "fed_server.json", folder / "admin" / "startup" / "fed_admin.json"
+    config = json.loads(server.read_text(encoding="utf-8"))
+    config["servers"][0]["service"]["target"] = f"127.0.0.1:{port}"
+    config["servers"][0]["admin_port"] = port
+    write(server, _json(config))
+    config = json.loads(admin.read_text(encoding="utf-8"))
+    config["admin"] |= {"host": "127.0.0.1", "port": port}
+    write(admin, _json(config))

@@ -6,31 +6,42 @@ A frame is two lengths, a JSON head, and data:
         line.send({"ask": "fit"}, message.encode())
         head, data = line.receive()
 
-A unix socket lies in a folder that only its owner can enter, and both ends look at who the other is: another
-user of the machine can neither connect nor pose as the listener. No torch here, and no pickle.
+A unix socket lies in a folder that only its owner can enter, where others cannot make one first, and both ends look
+at who the other is: another user of the machine can neither connect, nor pose as the listener, nor keep it from
+listening. No torch here, and no pickle.
 """
 
-import hashlib
 import json
 import os
+import select
 import socket
+import stat
 import struct
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Self
 
 __all__ = [
-    "DOOR", "AccessError", "Line", "dial", "door_of", "heard", "listen", "read_frame", "shut", "silence", "write_frame",
+    "DOOR", "GATE", "MARK", "REFUSED", "AccessError", "Line", "calls", "dial", "door_of", "heard", "listen",
+    "read_frame", "shut", "silence", "write_frame",
 ]  # fmt: skip
 
 DOOR = "WARDROUND_DOOR"
 """The environment variable that tells NVFlare's processes where our socket is."""
+GATE = "WARDROUND_GATE"
+"""The one that has NVFlare's server let in only whom the switchboard at this socket names."""
+MARK = "WARDROUND_MARK"
+"""The one with what a site drew when it started, to be known by among machines with the same certificate."""
+REFUSED = "refused: "
+"""What a refusal at the gate begins with; then comes one word."""
 HEAD_LIMIT = 1 << 20  # more than any head of ours has
 DATA_LIMIT = 64 << 30
 PIECE = 1 << 20
+LONGEST = 100  # bytes of a path that every system takes for a socket
+LOOK_SECONDS = 1.0
 
 
 class AccessError(PermissionError):
@@ -125,15 +136,45 @@ def _owner(end: socket.socket) -> int:
 
 
 def door_of(folder: Path) -> Path:
-    """Where the process that works in this folder listens: a short path, since a socket's may not be long."""
-    mark = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:16]
-    return Path(tempfile.gettempdir()) / f"wardround-{os.getuid()}-{mark}" / "door"
+    """Where the process that works in this folder listens: in the folder itself, or where a short path can be had.
+
+    A socket's path may not be long. Where the folder's is, a folder with a name that nobody can guess is made
+    elsewhere, and written down in this one, where others cannot write.
+    """
+    own = folder.resolve() / ".door" / "door"
+    if len(os.fsencode(own)) <= LONGEST:
+        return own
+    record = own.parents[1] / ".door-at"
+    with suppress(OSError, ValueError):
+        place = Path(record.read_text(encoding="utf-8").strip())
+        if place.is_absolute() and not _strange(place):
+            return place / "door"
+    place = Path(tempfile.mkdtemp(prefix="wardround-", dir=_roomy()))
+    fresh = record.with_name(f".door-at.{place.name}")
+    fresh.write_text(f"{place}\n", encoding="utf-8")
+    fresh.replace(record)
+    return place / "door"
+
+
+def _roomy() -> str | None:
+    """The user's own folder for sockets, where the system has one; otherwise that for temporary files."""
+    place = os.environ.get("XDG_RUNTIME_DIR", "")
+    return place if place and len(os.fsencode(place)) < LONGEST - 40 and os.access(place, os.W_OK) else None
+
+
+def _strange(place: Path) -> bool:
+    """Whether something that is not this user's own closed folder is in this place."""
+    try:
+        seen = place.lstat()
+    except FileNotFoundError:
+        return False
+    return not stat.S_ISDIR(seen.st_mode) or seen.st_uid != os.getuid() or bool(seen.st_mode & 0o077)
 
 
 def listen(path: Path) -> socket.socket:
     """A socket at this path that only this user can reach; one that a killed process left is replaced."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    if path.parent.stat().st_uid != os.getuid() or path.parent.stat().st_mode & 0o077:
+    if _strange(path.parent):
         raise AccessError(f"{path.parent} can be entered by others; make it yours alone: chmod 700 {path.parent}")
     path.unlink(missing_ok=True)
     server = socket.socket(socket.AF_UNIX)
@@ -141,6 +182,23 @@ def listen(path: Path) -> socket.socket:
     path.chmod(0o600)
     server.listen(64)
     return server
+
+
+def calls(path: Path, over: Callable[[], bool] = lambda: False) -> Iterator[Line]:
+    """The lines of whoever knocks at this path, until it is over; a socket that somebody deleted is made again."""
+    server, missing = listen(path), 0
+    try:
+        while not over():
+            if not select.select([server], [], [], LOOK_SECONDS)[0]:
+                missing = 0 if path.exists() else missing + 1
+                if missing > 1:  # not one that is being replaced at this moment
+                    server.close()
+                    server, missing = listen(path), 0
+                continue
+            with suppress(OSError):
+                yield Line(server.accept()[0])
+    finally:
+        server.close()
 
 
 def shut(path: Path) -> None:

@@ -3,6 +3,9 @@
 with Programs({"client": [...]}, environment) as programs:
     while not stop.wait(0.2):
         programs.look()              # starts again what has died
+
+What such a program has to say to whoever sees the terminal it says with `tell`: through a pipe, since the disk that a
+log file is on may be full.
 """
 
 import ctypes
@@ -12,16 +15,21 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Self
 
-__all__ = ["WITH_PARENT", "Programs", "descendants", "end_soon_after_parent", "end_with_parent"]
+__all__ = ["WITH_PARENT", "Programs", "descendants", "end_soon_after_parent", "end_with_parent", "tell"]
 
 WITH_PARENT = "WARDROUND_WITH_PARENT"
 """Set in the environment by who wants a coordinator or a site to end when he does: a rehearsal, a test."""
 PARENT = "WARDROUND_PARENT"
+VOICE = "WARDROUND_VOICE"
+_VOICE = os.environ.pop(VOICE, "")  # taken out, for it means nothing to the programs that this one starts
+SENTENCE = 1000  # bytes of what a program may say at once
+NO_FOLDER = "PYTHONSAFEPATH"
+"""Keeps the folder that a program works in, and those that it starts, off Python's path."""
 PATIENCE = 8.0  # what NVFlare needs to end in good order
 PAUSES = (0.2, 1.0, 5.0, 15.0, 30.0)  # before a program that keeps dying is started again
 LOOK_SECONDS = 0.3
@@ -58,6 +66,13 @@ def _orphan(parent: str | None) -> bool:
     return parent is not None and int(parent) != os.getppid()
 
 
+def tell(text: str) -> None:
+    """Say a line to the process that started this one, if that listens; never waits, never fails."""
+    if _VOICE:
+        with suppress(OSError):
+            os.write(int(_VOICE), text.replace("\n", " ").encode()[: SENTENCE - 1] + b"\n")
+
+
 def descendants(pid: int) -> list[int]:
     """All processes that this one started, and those that they started."""
     children: dict[int, list[int]] = {}
@@ -82,8 +97,9 @@ class Programs:
         environment: Mapping[str, str],
         log: Path,
         told: Callable[[str, int], None] = lambda _name, _code: None,
+        line: Callable[[str, str], None] = lambda _name, _text: None,
     ) -> None:
-        self.commands, self.environment, self.log, self.told = commands, environment, log, told
+        self.commands, self.environment, self.log, self.told, self.line = commands, environment, log, told, line
         self.running: dict[str, subprocess.Popen[bytes]] = {}
         self.began: dict[str, float] = {}
         self.deaths: dict[str, int] = dict.fromkeys(commands, 0)
@@ -105,15 +121,31 @@ class Programs:
                 self.running[name] = self._start(name)
 
     def _start(self, name: str) -> "subprocess.Popen[bytes]":
-        with self._said() as said:
-            return subprocess.Popen(
+        ours, theirs = os.pipe()
+        os.set_blocking(theirs, False)
+        with self._said() as said, os.fdopen(theirs, "wb", 0):
+            process = subprocess.Popen(
                 self.commands[name],
-                env={**os.environ, **self.environment, PARENT: str(os.getpid())},
+                env={**os.environ, **self.environment, PARENT: str(os.getpid()), NO_FOLDER: "1", VOICE: str(theirs)},
                 stdin=subprocess.DEVNULL,
                 stdout=said,
                 stderr=said,
                 start_new_session=True,
+                pass_fds=(theirs,),
             )
+        threading.Thread(target=self._hear, args=(name, ours), daemon=True).start()
+        return process
+
+    def _hear(self, name: str, end: int) -> None:
+        with os.fdopen(end, "rb") as pipe:
+            while raw := pipe.readline(SENTENCE):
+                self.line(name, raw.decode(errors="replace").strip())
+
+    def restart(self, name: str) -> None:
+        """End a program; the next look starts it again."""
+        if (process := self.running.pop(name, None)) is not None:
+            self._end([process])
+            self.due[name] = 0.0
 
     def _said(self) -> IO[bytes]:
         """Where NVFlare and Python may print what our users need not read."""
@@ -121,21 +153,26 @@ class Programs:
         return self.log.open("ab")
 
     def stop(self) -> None:
-        """End all programs and whatever they started: politely, then for certain."""
-        pids = {process.pid for process in self.running.values()}
+        """End all programs and whatever they started."""
+        self._end(self.running.values())
+        self.running.clear()
+
+    def _end(self, processes: Iterable["subprocess.Popen[bytes]"]) -> None:
+        """Politely, then for certain."""
+        some = list(processes)
+        pids = {process.pid for process in some}
         pids |= {child for pid in pids for child in descendants(pid)}
         for pid in pids:
             _signal(pid, signal.SIGTERM)
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end and any(map(_alive, pids)):
-            for process in self.running.values():
+            for process in some:
                 process.poll()
             time.sleep(0.05)
         for pid in pids:
             _signal(pid, signal.SIGKILL)
-        for process in self.running.values():
+        for process in some:
             process.wait()
-        self.running.clear()
 
     def __enter__(self) -> Self:
         return self

@@ -1,18 +1,19 @@
 """The engine of real sites: frames to a switchboard's pipes, whatever lies behind them.
 
 Rules of this file:
-1. An ask has a number drawn at random, and only a reply that repeats it counts: an old reply is not looked at.
+1. An ask is a letter, signed, that its site alone can read (`seal`); what comes back counts if it is sealed to that
+   very letter. All that the way itself can say is that a letter did not get through.
 2. A pipe that breaks is asked for again, and the same ask sent again: a site answers the same ask with the same
    reply. So a killed process in between costs seconds, and no site its place in the round.
 3. What a site may say besides its message is one of the codes below; the words for it are ours.
 4. A site hears which of its replies did not arrive, and forgets what it kept then: it was not in that round. Which
    these are outlives this process, in a file beside the checkpoints, written before the round is over.
-5. Nothing waits without end: an exchange has a deadline, and a site that is away has less than that.
+5. Nothing waits without end: an exchange has a deadline, and a site that is away has less than that. One that missed
+   a deadline is greeted before it is asked again, and asked only if it answers.
 """
 
 import json
 import queue
-import secrets
 import socket
 import threading
 import time
@@ -30,6 +31,7 @@ from wardround.core.method import Step
 from wardround.core.record import DecodeError, Message, decode
 from wardround.core.site import Exchange
 from wardround.engines.frames import Line, dial
+from wardround.engines.seal import Asker, Letter, SealError
 from wardround.layers.ledger import Ledger
 
 __all__ = ["CODES", "Remote"]
@@ -39,25 +41,39 @@ Code = Literal["failed", "refused", "invalid", "late", "lost"]
 
 PATIENCE = 60.0  # what a new job needs, and a client that is started again
 AWAY = 1.0  # what a site gets that was away the last time
+PROBE = 5.0  # what a site gets to show that it lives, once it has missed a deadline
 SLACK = 2.0
-UNCERTAIN = ("died", "late", "lost", "replayed")  # what the site did before, nobody knows
+UNCERTAIN = ("died", "forged", "late", "lost")  # what the site did before, nobody knows
+ON_THE_WAY = ("absent", "busy", "died", "expired", "late", "lost", "revoked", "unsigned")
+"""What can be said by whoever carries a letter."""
 
 CODES: dict[str, tuple[Code, str]] = {
     "absent": ("lost", "it is not connected"),
+    "busy": ("lost", "it is busy with another run"),
+    "changed": ("refused", "its data or label map have changed since it approved; there: wardround site approve"),
     "consent": ("refused", "its consent does not allow this"),
     "data": ("refused", "it has no usable data for this task; there: wardround site check"),
+    "expired": ("refused", "its certificate has expired; here: wardround consortium renew"),
     "died": ("lost", "its site process died twice over this message; out of memory?"),
     "disk": ("failed", "it has no room left on its disk, and sent nothing"),
     "failed": ("failed", "an error in the step; its own log says where"),
+    "few": ("refused", "too few examples would stand behind its answer; there: consent.least_examples in site.toml"),
+    "forged": ("invalid", "what came back is not sealed by it to this ask"),
+    "hung": ("late", "it has not answered since it missed a deadline, and was not asked"),
     "late": ("late", "no reply within the deadline"),
     "lost": ("lost", "the connection to it broke"),
     "message": ("invalid", "the message that it received does not fit the study"),
     "result": ("invalid", "its result does not fit the study (NaN, shape or count), and it sent nothing"),
-    "replayed": ("invalid", "it answered another message than the one it was sent"),
+    "restart": ("refused", "it has answered this round with another state; there: wardround site approve --again"),
+    "revoked": ("refused", "its certificate was revoked"),
     "rounds": ("refused", "it has approved fewer rounds of this study; there: wardround site approve"),
+    "settings": ("refused", "its site.toml is not in order; there: wardround site check"),
+    "spent": ("refused", "its approval is spent; there: wardround site approve --again"),
     "stale": ("refused", "the message is of an exchange that is over"),
     "study": ("refused", "it has not approved this study; there: wardround site approve"),
+    "unsigned": ("refused", "it does not take this coordinator's signature; its kit is of another or an older one"),
     "version": ("refused", "it runs another version of wardround"),
+    "weights": ("refused", "the weights that it received are too far out to be this study's"),
 }
 """All that a site or the way to it can say instead of a message, and what it means."""
 
@@ -68,6 +84,7 @@ class Remote:
     def __init__(
         self,
         door: Path,
+        desk: Asker,
         study: str,
         run: str,
         *,
@@ -76,12 +93,20 @@ class Remote:
         deadline: float = 3600.0,
         patience: float = PATIENCE,
         void: Path | None = None,
+        title: str = "",
     ) -> None:
-        self.door, self.manifest, self.ledger = door, manifest, ledger
+        self.door, self.desk, self.manifest, self.ledger = door, desk, manifest, ledger
         self.deadline, self.patience = deadline, patience
         self.told = {"version": __version__, "study": study, "run": run}
         self.lines: dict[str, Line] = {}
         self.away: set[str] = set()
+        self.unlent: dict[str, str] = {}
+        """Why the switchboard does not lend the line to a site: `busy` with another run, `revoked`, `expired`."""
+        self.title, self.doing = title, ""
+        self.hung: set[str] = set()
+        """Sites that missed a deadline and have not answered since."""
+        self.declared: dict[str, dict[str, int]] = {}
+        """At most how many examples of each split each site has, as it said when it was last greeted."""
         self.file = void
         self.void: dict[str, list[dict[str, Any]]] = json.loads(void.read_bytes()) if void and void.exists() else {}
         """Exchanges of which each site's reply did not arrive: what it kept in them does not count."""
@@ -93,20 +118,38 @@ class Remote:
         encoded = {id(message): message.encode() for message in {id(m): m for m in messages.values()}.values()}
         head: dict[str, Any] = {"exchange": asdict(exchange), "ledger": self.ledger.head if self.ledger else ""}
         replies: queue.Queue[tuple[str, dict[str, Any], bytes]] = queue.Queue()
+        self._tell(f"{self.title}, round {exchange.round}", messages)
 
         def one(name: str, data: bytes) -> None:
             told = {**head, "void": self.void.get(name, [])}
-            replies.put((name, *self._ask(name, told, data, self.deadline)))
+            hangs = name in self.hung and self._hangs(name)
+            replies.put((name, *(({"fault": "hung"}, b"") if hangs else self._ask(name, told, data, self.deadline))))
 
         for name, message in messages.items():
             threading.Thread(target=one, args=(name, encoded[id(message)]), daemon=True).start()
         for _ in messages:
             name, said, data = replies.get()
+            if said.get("fault") == "late":
+                self.hung.add(name)
+            elif said.get("fault") != "hung":
+                self.hung.discard(name)
             if said.get("fault") in UNCERTAIN:
                 self._note({**self.void, name: [*self.void.get(name, []), head["exchange"]]})
             elif "fault" not in said and name in self.void:  # it has heard
                 self._note({site: told for site, told in self.void.items() if site != name})
             yield name, self._reply(step, name, said, data)
+
+    def _tell(self, doing: str, names: Iterable[str]) -> None:
+        """Let whoever asks for the consortium's status know what these sites are busy with, once a round."""
+        if self.title and doing != self.doing:
+            self.doing = doing
+            with suppress(OSError), dial(self.door, timeout=1.0) as desk:
+                desk.send({"doing": doing, "sites": list(names)})
+
+    def _hangs(self, name: str) -> bool:
+        """Whether a site that missed a deadline does not even answer a greeting: one more deadline would be lost."""
+        said, _ = self._ask(name, {"hello": True, "rounds": 0}, b"", PROBE, patience=0.0)
+        return said.get("fault") == "late"
 
     def _note(self, void: dict[str, list[dict[str, Any]]]) -> None:
         self.void = void
@@ -130,6 +173,9 @@ class Remote:
         def one(name: str) -> None:
             said, _ = self._ask(name, {"hello": True, "rounds": rounds}, b"", seconds, patience=0.0)
             found[name] = fault(said) if "fault" in said else None
+            most = said.get("most")
+            if isinstance(most, dict):
+                self.declared[name] = {str(k): v for k, v in most.items() if type(v) is int and v >= 0}
 
         threads = [threading.Thread(target=one, args=(name,), daemon=True) for name in names]
         for thread in threads:
@@ -142,7 +188,7 @@ class Remote:
         self, name: str, head: Mapping[str, Any], data: bytes, seconds: float, patience: float | None = None
     ) -> tuple[dict[str, Any], bytes]:
         """The site's answer, or a fault code in its place."""
-        number = secrets.token_hex(8)
+        letter = self.desk.write(name, {**self.told, **head}, data)
         end = time.monotonic() + seconds
         wait = self.patience if patience is None else patience
         until = time.monotonic() + (min(wait, AWAY) if name in self.away else wait)
@@ -151,11 +197,11 @@ class Remote:
             line = self._line(name, min(until, end))
             if line is None:
                 self.away.add(name)
-                return {"fault": "lost" if broken else "absent"}, b""
+                return {"fault": "lost" if broken else self.unlent.get(name, "absent")}, b""
             left = end - time.monotonic()
             try:
                 line.socket.settimeout(max(left, 0.0) + SLACK)
-                line.send({**self.told, **head, "ask": number, "seconds": max(left, 0.1)}, data)
+                line.send({**letter.head, "seconds": max(left, 0.1)}, letter.data)
                 frame = line.receive()
             except TimeoutError:
                 self._drop(name)
@@ -173,21 +219,23 @@ class Remote:
                 time.sleep(0.1)
                 continue
             self.away.discard(name)
-            if frame[0].get("ask") != number:
+            answer = opened(letter, *frame)
+            if answer[0].get("fault") in ("forged", "late"):
                 self._drop(name)
-                return {"fault": "replayed"}, b""
-            if frame[0].get("fault") == "late":
-                self._drop(name)
-            return frame
+            return answer
 
     def _line(self, name: str, until: float) -> Line | None:
         """The line to a site: the one at hand, or a new one as soon as there is one."""
         while name not in self.lines:
             with suppress(OSError):
-                if found := borrowed(self.door, name):
-                    self.lines[name] = found
+                line = borrowed(self.door, name, self.title)
+                self.unlent.pop(name, None)
+                if isinstance(line, Line):
+                    self.lines[name] = line
                     break
-            if time.monotonic() >= until:
+                if line in ON_THE_WAY:
+                    self.unlent[name] = line
+            if time.monotonic() >= until or self.unlent.get(name) in ("revoked", "expired"):
                 return None
             time.sleep(0.2)
         return self.lines[name]
@@ -202,9 +250,20 @@ class Remote:
             if self.ledger is not None:
                 with suppress(OSError):
                     line.socket.settimeout(SLACK)
-                    line.send({**self.told, "bye": True, "ledger": self.ledger.head, "ask": "bye", "seconds": SLACK})
+                    letter = self.desk.write(name, {**self.told, "bye": True, "ledger": self.ledger.head})
+                    line.send({**letter.head, "seconds": SLACK}, letter.data)
                     line.receive()
             self._drop(name)
+
+
+def opened(letter: Letter, head: Mapping[str, Any], data: bytes) -> tuple[dict[str, Any], bytes]:
+    """What the site answered to this letter, or what befell it on the way."""
+    if "fault" in head:  # said in the clear, so by whoever carries letters
+        return {"fault": head["fault"] if head["fault"] in ON_THE_WAY else "forged"}, b""
+    try:
+        return letter.read(head, data)
+    except SealError:
+        return {"fault": "forged"}, b""
 
 
 def fault(said: Mapping[str, Any]) -> Fault:
@@ -216,12 +275,13 @@ def fault(said: Mapping[str, Any]) -> Fault:
     return Fault(code, words)
 
 
-def borrowed(door: Path, name: str) -> Line | None:
-    """The pipe to a site, if the switchboard has it at hand."""
+def borrowed(door: Path, name: str, title: str = "") -> Line | str:
+    """The pipe to a site, for what is called so, if the switchboard has it at hand; if not, why, if that is known."""
     with dial(door, timeout=5.0) as desk:
-        desk.send({"want": name})
+        desk.send({"want": name, "for": title})
         said = desk.receive()
         if said is None or not said[0].get("lent"):
-            return None
+            head = said[0] if said else {}
+            return "busy" if head.get("busy") else str(head.get("barred", ""))
         _, handles, _, _ = socket.recv_fds(desk.socket, 1, 1)
-    return Line(socket.socket(fileno=handles[0])) if handles else None
+    return Line(socket.socket(fileno=handles[0])) if handles else ""

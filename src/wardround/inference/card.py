@@ -34,7 +34,7 @@ CODES = {
 def card(about: About, built: Built, told: Mapping[str, Any], wire: Sequence[Mapping[str, str]]) -> str:
     """The card in Markdown; `wire` is what crossed it, row by row."""
     return "\n".join(
-        [*_head(about), *_data(about, built), *_figures(about, built, told), *_wire(told, wire), *_limits(about)]
+        [*_head(about), *_data(about, built, wire), *_figures(about, built, told), *_wire(told, wire), *_limits(about)]
     )
 
 
@@ -60,10 +60,13 @@ def _head(about: About) -> Iterator[str]:
     yield '- Use it: `wardround predict FOLDER --text "…"`, or in Python `wardround.load("FOLDER")("…")`\n'
 
 
-def _data(about: About, built: Built) -> Iterator[str]:
+def _data(about: About, built: Built, wire: Sequence[Mapping[str, str]]) -> Iterator[str]:
     yield "## Training data\n"
     if built.raw is None:
-        yield f"{len(built.sites.names)} sites, each with its own notes, whose numbers the coordinator does not know.\n"
+        sent = [row for row in wire if row["direction"] == "from site" and _tells_size(row["reveals"])]
+        told = "".join(f"\n- {row['message']}.{row['field']}: {row['reveals']}" for row in sent)
+        known = f"The coordinator's machine was told of their numbers:\n{told}" if told else "No message told how many."
+        yield f"{len(built.sites.names)} sites, each with its own notes. {known}\n"
         return
     names = [about.site] if about.site else built.raw.names
     if len(names) > MOST_SITES:  # each would have to be opened once more
@@ -74,6 +77,11 @@ def _data(about: About, built: Built) -> Iterator[str]:
     for size in sorted(sizes, key=lambda size: int(size.split("–")[0].replace(",", "").rstrip("+"))):
         yield f"| {size} | {sizes[size]} |"
     yield ""
+
+
+def _tells_size(reveals: str) -> bool:
+    """Whether a field of a message tells how many examples a site has."""
+    return "how many" in reveals and "examples" in reveals
 
 
 def size_range(count: int) -> str:

@@ -3,7 +3,8 @@
     with written("jsonl", Path("found.jsonl"), system="wardround 0.1.0", losses=Problems()) as sink:
         sink(placed, prediction)
 
-A file takes its name only when it is complete. What a format has no place for is noted in `losses`.
+A file takes its name only when it is complete. What a format has no place for is noted in `losses`. No cell of CSV or
+OMOP begins a formula: an apostrophe stands before it (`corpora/spreadsheet.py` takes it away again).
 """
 
 import csv
@@ -21,6 +22,7 @@ from wardround.corpora.document import Document, Entity, Relation
 from wardround.corpora.options import Options
 from wardround.corpora.pairs import Placed
 from wardround.corpora.reading import DataError, Problems
+from wardround.corpora.spreadsheet import guarded
 from wardround.corpora.writing import lost, text_file
 from wardround.inference.predicted import DIGITS, Prediction
 
@@ -114,9 +116,9 @@ def _notes(system: str) -> Lines:
                 if link.head == number
             ]
             yield _row((
-                told.id, NO_CONCEPT, around[:CELL], str(one.start), told.words(number)[:CELL], NO_CONCEPT,
-                system[:CELL], today, "", "", "; ".join(modifiers),
-            ))  # fmt: skip
+                told.id, NO_CONCEPT, around, str(one.start), told.words(number), NO_CONCEPT,
+                system, today, "", "", "; ".join(modifiers),
+            ), narrow=(2, 4, 6))  # fmt: skip
 
     return rows
 
@@ -143,7 +145,8 @@ def _sure(confidence: float) -> float:
     return round(confidence, DIGITS)
 
 
-def _row(cells: tuple[str, ...]) -> str:
+def _row(cells: tuple[str, ...], narrow: tuple[int, ...] = ()) -> str:
     line = io.StringIO(newline="")
-    csv.writer(line, lineterminator="\r\n").writerow(cells)
+    safe = [guarded(cell)[:CELL] if at in narrow else guarded(cell) for at, cell in enumerate(cells)]
+    csv.writer(line, lineterminator="\r\n").writerow(safe)
     return line.getvalue()

@@ -12,7 +12,7 @@ each reply. `verify` reads a file back.
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from wardround.core.files import file_name
 from wardround.core.record import Message
 from wardround.core.site import Exchange, Site
 
-__all__ = ["Chain", "Ledger", "LedgerError", "verify"]
+__all__ = ["Chain", "Ledger", "LedgerError", "lines", "verify"]
 
 START = "0" * 64
 SEAM = ',"hash":"'
@@ -77,6 +77,14 @@ def verify(path: Path) -> int:
             if not seam or rest != f'{head}"}}\n' or raw != f"{body}{SEAM}{rest}".encode():
                 raise LedgerError(f"{path}:{count}: the chain is broken here; this line or one before it was changed")
     return count
+
+
+def lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The lines of a ledger, as they were written; one that a crash cut off is passed over."""
+    with path.open(encoding="utf-8", errors="replace") as file:
+        for raw in file:
+            if raw.endswith("\n"):
+                yield json.loads(raw)
 
 
 def _head(path: Path) -> str:

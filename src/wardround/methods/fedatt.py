@@ -31,6 +31,8 @@ __all__ = ["Attended", "Bounded", "FedAtt"]
 
 REACH = 60.0  # e^±60 times any change stays far within float32's range
 ATTEMPTS = 100
+TINY = 1e-20  # a share that no sum would notice
+NEARLY = 1e-3
 
 
 class Bounded(Message):
@@ -44,9 +46,11 @@ class Attended(Message):
     """A site's change times its share of attention, and what the shares add up to."""
 
     change: Weights = reveals("how the site's notes move the model; can give away words if embeddings are trained")
-    attention: Tensor = reveals("how far the site moved the model", shape=("groups",), dtype=torch.float64)
+    attention: Tensor = reveals(
+        "how far the site moved the model", shape=("groups",), dtype=torch.float64, weighs="attention"
+    )
     distance: Tensor = reveals("how far the site moved the model", shape=("groups",), dtype=torch.float64)
-    sites: int = reveals("nothing; counts the sites")
+    sites: int = reveals("nothing; counts the sites", weighs="sites")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +83,10 @@ class FedAtt(LocalTraining, Method[Bounded]):
             bound = torch.where(level < REACH - 1, lower, higher)
         raise ArithmeticError(f"the sites' distances lie more than {ATTEMPTS * REACH:.0f} apart; lower lr or raise mu")
 
+    def exchanges(self, examples: int) -> Mapping[str, int]:  # noqa: ARG002
+        """One; another in the rare round whose distances lie beyond the shift that was agreed before."""
+        return {"fit": 1}
+
     @on_site
     def fit(self, model: Bounded, site: Site) -> Attended:
         """Train on the site's own examples and measure how far that led."""
@@ -86,6 +94,22 @@ class FedAtt(LocalTraining, Method[Bounded]):
         distance = self.distance(change) * (-1 if self.nearer else 1)
         attention = (distance - model.bound).clamp(max=REACH).exp()
         return Attended(change.scaled(self._spread(attention, change)), attention, distance, 1)
+
+    def contradiction(self, sent: Message, reply: Message) -> str | None:
+        """A site's attention follows from its change, and both are there to be seen."""
+        if not (isinstance(sent, Bounded) and isinstance(reply, Attended)):
+            return None
+        shares = reply.attention.clamp(min=TINY)
+        distance = self.distance(reply.change.scaled(self._spread(1 / shares, reply.change)))
+        distance = distance * (-1 if self.nearer else 1)
+        attention = (distance - sent.bound).clamp(max=REACH).exp()
+        slack = NEARLY * (1 + distance.abs())  # what single precision leaves of a distance is in the exponent
+        seen = shares > TINY
+        if ((attention / shares).log().abs() > slack)[seen].any() or ((distance - reply.distance).abs() > slack)[
+            seen
+        ].any():
+            return "Attended.attention does not follow from its change"
+        return None
 
     def distance(self, change: Weights) -> Tensor:
         """‖Δ‖ per tensor, or once over all."""

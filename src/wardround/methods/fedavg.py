@@ -16,14 +16,19 @@ from wardround.core.site import Site
 from wardround.core.training import LocalTraining, Loss, Term
 from wardround.core.weights import Weights
 
-__all__ = ["FedAvg", "Update"]
+__all__ = ["FedAvg", "Update", "uneven"]
 
 
 class Update(Message):
     """What a site's own training changed, weighted, and the weight."""
 
     change: Weights = reveals("how the site's notes move the model; can give away words if embeddings are trained")
-    weight: int = reveals("how many training examples the site has (or 1 under a uniform mean)")
+    weight: int = reveals("how many training examples the site has (or 1 under a uniform mean)", weighs="train")
+
+
+def uneven(reply: Message) -> str | None:
+    """Why an update is not one of a mean in which every site weighs 1."""
+    return "Update.weight should be 1" if isinstance(reply, Update) and reply.weight != 1 else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +53,10 @@ class FedAvg(LocalTraining, Method[Global]):
         """Train on the site's own examples."""
         weight = len(site.data.train) if self.mean == "weighted" else 1
         return Update((self.local(site, model.weights) - model.weights) * weight, weight)
+
+    def contradiction(self, sent: Message, reply: Message) -> str | None:  # noqa: ARG002 -- it says the same of all
+        """Under a uniform mean every site weighs 1."""
+        return uneven(reply) if self.mean == "uniform" else None
 
     def local(self, site: Site, weights: Weights) -> Weights:
         """The site's own model: what its training makes of the shared one."""

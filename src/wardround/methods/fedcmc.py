@@ -63,6 +63,7 @@ class Vectors(Message):
     vectors: Tensor = reveals(
         "which classes the site has many or few examples of: by how alike its vectors are",
         shape=("classes", "features"),
+        bounded=True,
     )
 
 
@@ -105,6 +106,10 @@ class FedCMC(LocalTraining, Method[Guided]):
         chosen = self.chosen(found, cohort.hub.rng)  # (classes,)
         return Guided(weights, vectors[chosen, torch.arange(len(labels))])
 
+    def exchanges(self, examples: int) -> Mapping[str, int]:  # noqa: ARG002
+        """One, and one for the vectors if there is a contrast."""
+        return {"fit": 1} if self.contrast == "none" else {"fit": 1, "show": 1}
+
     def chosen(self, similarity: Tensor, rng: torch.Generator) -> Tensor:
         """For each class, the row of the site whose vector is taken (classes,); of equals, the first."""
         if self.contrast == "random":
@@ -124,6 +129,7 @@ class FedCMC(LocalTraining, Method[Guided]):
     @on_site
     def show(self, wanted: Wanted, site: Site) -> Vectors:  # noqa: ARG002
         """The vectors that the site's training has just ended in."""
+        site.stands_on(len(site.data.train))
         return Vectors(site.recall(OwnVectors).vectors)
 
     def loss(self, task: ClassTask, majors: Tensor) -> Loss:

@@ -9,6 +9,7 @@ Acar et al., "Federated Learning Based on Dynamic Regularization", ICLR 2021.
 The coordinator then asks once for the sum of the sites' sizes.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -42,15 +43,15 @@ class DynamicState(Record):
 class Sizes(Message):
     """How many training examples a site has."""
 
-    examples: int = reveals("how many training examples the site has")
-    sites: int = reveals("nothing; counts the sites")
+    examples: int = reveals("how many training examples the site has", weighs="train")
+    sites: int = reveals("nothing; counts the sites", weighs="sites")
 
 
 class DynamicUpdate(Message):
     """What a site's training changed."""
 
     change: Weights = reveals("how the site's notes move the model; can give away words if embeddings are trained")
-    sites: int = reveals("nothing; counts the sites")
+    sites: int = reveals("nothing; counts the sites", weighs="sites")
 
 
 class OwnGradient(Private):
@@ -80,9 +81,18 @@ class FedDyn(LocalTraining, Method[DynamicState]):
         mean = state.weights + total.change / total.sites
         return DynamicState(mean - drift / self.alpha, drift, state.mean_size)
 
+    def opening(self) -> tuple[str, ...]:
+        """By size, sites are asked for theirs first."""
+        return ("measure",) if self.by_size else ()
+
+    def exchanges(self, examples: int) -> Mapping[str, int]:  # noqa: ARG002
+        """One."""
+        return {"fit": 1}
+
     @on_site
     def measure(self, model: Dynamic, site: Site) -> Sizes:  # noqa: ARG002
         """The site's number of training examples."""
+        site.stands_on(len(site.data.train))
         return Sizes(len(site.data.train), 1)
 
     @on_site

@@ -45,7 +45,7 @@ class Roll(Message):
 class Size(Message):
     """How many training examples a site has."""
 
-    examples: int = reveals("how many training examples the site has")
+    examples: int = reveals("how many training examples the site has", weighs="train")
 
 
 class Turn(Message):
@@ -105,6 +105,7 @@ class FedNER(LocalTraining, Method[Served]):
     @on_site
     def size(self, roll: Roll, site: Site) -> Size:  # noqa: ARG002
         """Count the training examples."""
+        site.stands_on(len(site.data.train))
         return Size(len(site.data.train))
 
     def round(self, state: Served, cohort: Cohort) -> Served:
@@ -114,13 +115,21 @@ class FedNER(LocalTraining, Method[Served]):
             return state
         size = self.batch or there
         shares = {name: max(share, 1) for name, share in self._shares(state, cohort, size).items()}
-        exchanges = ceil((self.steps or self.epochs * ceil(there / size)) / self.steps_per_exchange)
-        for left in reversed(range(exchanges)):
+        for left in reversed(range(self.exchanges(there)["grade"])):
             turns = {name: Turn(state.weights, shares.get(name, 0), size / there, left) for name in cohort.names}
             total = cohort.total(self.grade, turns)
             if total.examples:
                 state = self._served(state, total.gradient / total.examples, cohort.round)
         return state
+
+    def opening(self) -> tuple[str, ...]:
+        """Sites are asked for their sizes first."""
+        return ("size",)
+
+    def exchanges(self, examples: int) -> Mapping[str, int]:
+        """One for every so many batches of all sites together."""
+        size = self.batch or max(examples, 1)
+        return {"grade": ceil((self.steps or self.epochs * ceil(examples / size)) / self.steps_per_exchange)}
 
     def _shares(self, state: Served, cohort: Cohort, size: int) -> Mapping[str, int]:
         return largest_remainder({name: n for name in cohort.names if (n := state.sizes.get(name, 0))}, size)
@@ -142,6 +151,7 @@ class FedNER(LocalTraining, Method[Served]):
         """The gradient of the shared part over the site's next batch; its private part takes its step."""
         examples = len(site.data.train)
         if not examples:
+            site.stands_on(0)
             return Gradient(turn.weights.zeros(), 0)
         if site.exchange.number > 1 and not site.holds(Progress):
             raise LookupError(f"{site.name}: what it held in this round is gone with its process; go on with --resume")
@@ -154,13 +164,16 @@ class FedNER(LocalTraining, Method[Served]):
         optimizer = SGD(lr) if self.optimizer == "sgd" else self._adam(lr, bench.private, known)
         share = turn.examples or max(round(turn.rate * examples), 1)
         total: Tensor | None = None
+        seen = 0
         for _ in range(self.steps_per_exchange):
             epoch, place, batch = self._next(site, epoch, place, share)
+            seen += len(batch)
             bench.gradient.zero_()
             site.task.loss(model, batch).backward()  # type: ignore[no-untyped-call]  # torch's own gap
             part = bench.shared_gradient * (examples / self.steps_per_exchange)
             total = part if total is None else total.add_(part)
             optimizer.step(bench.private, bench.private_gradient)
+        site.stands_on(min(seen, examples))
         remember = site.hold if turn.left else site.keep
         if bench.own.size:
             remember(bench.own_part())

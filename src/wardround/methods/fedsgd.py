@@ -24,7 +24,7 @@ class Gradient(Message):
     """The gradient of a site's loss, weighted, and the weight."""
 
     gradient: Weights = reveals("how the site's notes would move the model; can give away words and labels")
-    examples: int = reveals("how many training examples the site has")
+    examples: int = reveals("how many training examples the site has", weighs="train")
 
 
 @dataclass(frozen=True, kw_only=True)

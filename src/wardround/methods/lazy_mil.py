@@ -30,7 +30,7 @@ from wardround.core.record import Message, Private, reveals
 from wardround.core.site import BagTask, Site, Task
 from wardround.core.training import Bench, LocalTraining
 from wardround.core.weights import Weights
-from wardround.methods.fedavg import Update
+from wardround.methods.fedavg import Update, uneven
 
 __all__ = ["Believed", "Chosen", "LazyMIL", "Scores", "chosen"]
 
@@ -121,6 +121,7 @@ class LazyMIL(LocalTraining, Method[Global]):
     @on_site
     def score(self, model: Global, site: Site) -> Scores:
         """How sure the shared model is of the site's best sentence for each fact."""
+        site.stands_on(len(site.data.train))
         told = cast("BagTask", site.task).surest(Bench.at(site, model.weights).model.eval(), site.data.train)
         order = torch.argsort(told.facts)  # by number, which tells nothing of the order of the site's notes
         return Scores(told.facts[order], told.scores[order], told.rows[order])
@@ -129,6 +130,7 @@ class LazyMIL(LocalTraining, Method[Global]):
     def fit_chosen(self, told: Chosen, site: Site) -> Update:
         """Train on the chosen sentences alone."""
         task, train = cast("BagTask", site.task), site.data.train
+        site.stands_on(len(set(told.rows.tolist())))  # one sentence named ten times is one
         if task.said(train, told.rows)[0]:
             site.keep(Believed(site.exchange.round, told.rows))
         trained = self.train(site, told.weights, examples=task.only(train, told.rows))
@@ -145,6 +147,10 @@ class LazyMIL(LocalTraining, Method[Global]):
         seen, said = cast("BagTask", site.task).said(site.data.train, rows)
         told = {"chosen": torch.tensor(seen).double(), "expressed": torch.tensor(said).double()}
         return Counts(Weights({**counts.numbers, **told}))
+
+    def contradiction(self, sent: Message, reply: Message) -> str | None:  # noqa: ARG002 -- it says the same of all
+        """Every site weighs 1."""
+        return uneven(reply)
 
     def sizes(self, task: Task, weights: Weights) -> Mapping[str, int]:  # noqa: ARG002
         """None beyond the task's; but the task must have bags to choose from."""

@@ -17,7 +17,7 @@ __all__ = ["Centralised", "Local", "PublicOnly"]
 class Done(Message):
     """That a site has trained by itself; nothing it learnt."""
 
-    sites: int = reveals("nothing; counts the sites")
+    sites: int = reveals("nothing; counts the sites", weighs="sites")
 
 
 class OwnModel(Private):

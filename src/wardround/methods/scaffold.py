@@ -33,7 +33,7 @@ class ScaffoldUpdate(Message):
 
     change: Weights = reveals("how the site's notes move the model; can give away words if embeddings are trained")
     control: Weights = reveals("how the site's drift changed; as telling as a mean gradient")
-    sites: int = reveals("nothing; counts the sites")
+    sites: int = reveals("nothing; counts the sites", weighs="sites")
 
 
 class OwnControl(Private):

@@ -47,6 +47,8 @@ class Round:
 
     round: int
     sites: int = 0
+    """Whose replies counted."""
+    asked: int = 0
     left_out: Mapping[str, str] = field(default_factory=dict)
     metrics: Mapping[str, float] = field(default_factory=dict)
     per_site: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
@@ -284,6 +286,7 @@ def _journal(path: Path) -> tuple[Round, ...]:
 
 def _round(told: Mapping[str, Any]) -> Round:
     numbers = {key: int(told.get(key) or 0) for key in ("sites", "up", "down", "evaluation_up", "evaluation_down")}
+    numbers["asked"] = int(told.get("asked") or numbers["sites"])
     return Round(
         round=int(told["round"]),
         left_out={str(site): str(why) for site, why in (told.get("left_out") or {}).items()},

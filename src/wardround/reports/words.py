@@ -35,7 +35,12 @@ NAMES = {
     "recall": "recall",
     "relaxed_f1": "relaxed F1",
 }
-SEEN = {"sum only": "The method sees only the sum over sites.", "each": "The coordinator sees each site's answer."}
+SUMMED = "The method sees only the sum over sites; the coordinator's machine receives each site's answer."
+SEEN = {
+    "sum only": SUMMED,  # as older runs have it
+    "the sum; its machine each": SUMMED,
+    "each": "The coordinator sees each site's answer.",
+}
 REFERENCES = {"alone": "reference: each site alone", "pooled": "reference: all data in one place"}
 SPLIT_WORDS = {"test": "test split", "train": "training split", "valid": "validation split"}
 
@@ -60,5 +65,5 @@ def method_list(groups: Iterable[Group]) -> str:
 
 def per_round(runs: Sequence[RunRecord], way: str) -> float | None:
     """The bytes that one site sends or gets in a round of training, on average."""
-    told = [getattr(line, way) / line.sites for run in runs for line in run.lines if line.sites]
+    told = [getattr(line, way) / line.asked for run in runs for line in run.lines if line.asked]
     return statistics.fmean(told) if told else None

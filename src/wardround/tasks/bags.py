@@ -17,7 +17,7 @@ file stay as they are unless `train_vectors` says so: trained ones travel, and t
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 import torch
 from annotated_types import Ge, Lt
@@ -45,6 +45,8 @@ CURVE_POINTS = 400
 @dataclass(frozen=True, kw_only=True)
 class Bags:
     """The settings of the task."""
+
+    takes: ClassVar[str] = "bags"
 
     denoiser: Denoiser = "one"
     tokens: Literal["words", "characters", "jieba"] = "words"

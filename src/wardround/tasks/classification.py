@@ -44,6 +44,8 @@ EVALUATED_AT_ONCE = 256
 class Classification:
     """The settings of the task."""
 
+    takes: ClassVar[str] = "labels"
+
     model: Literal["logistic", "lstm"] = "logistic"
     tokens: Literal["words", "characters", "jieba"] = "words"
     terms: str | None = None

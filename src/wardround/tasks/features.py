@@ -35,6 +35,8 @@ class FeatureRows:
 class Features:
     """The settings of the task."""
 
+    takes: ClassVar[str] = "rows"
+
     def bind(self, corpus: Any) -> "FeaturesTask":
         """The task on a corpus with this many features and classes."""
         return FeaturesTask(corpus.features, corpus.classes)

@@ -20,7 +20,7 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 import torch
 from annotated_types import Ge, Lt
@@ -50,6 +50,8 @@ EVALUATED_AT_ONCE = 64
 @dataclass(frozen=True, kw_only=True)
 class Relation:
     """The settings of the task."""
+
+    takes: ClassVar[str] = "pairs"
 
     encoder: str = "minilm"
     """A folder, or `minilm` for the packaged all-MiniLM-L6-v2."""

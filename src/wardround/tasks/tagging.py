@@ -19,7 +19,7 @@ change give away a site's words. FedNER (Ge et al. 2020) trains GloVe's.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 import torch
 from annotated_types import Ge, Lt
@@ -54,6 +54,8 @@ Model = Literal[
 @dataclass(frozen=True, kw_only=True)
 class Tagging:
     """The settings of the task."""
+
+    takes: ClassVar[str] = "entities"
 
     model: Model = "cnn-clstm-crf"
     scheme: Literal["BIO", "BIOES"] = "BIO"

@@ -22,7 +22,7 @@ kept in memory but the vocabulary. The medicine is plausible at best: never advi
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import count, islice
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 from wardround.corpora.clinic.dialogues import dialogue
 from wardround.corpora.clinic.distant import UNRELATED, Expressed, distant
@@ -54,6 +54,8 @@ SPLITS: tuple[Split, ...] = get_args(Split)
 @dataclass(frozen=True, kw_only=True)
 class Clinic(Distant):
     """Settings of a group of hospitals, and the documents they would write."""
+
+    views: ClassVar[tuple[str, ...]] = ("labels", "entities")
 
     documents: int = 200
     """Training documents per hospital; in dialogues and distant supervision a document is a sentence."""

@@ -1,0 +1,164 @@
+"""Who becomes, stays and stops being a member: the coordinator's side, on a consortium that may be running.
+
+    admit(north, read_request(path))        # a hospital's own keys, signed; its kit has no private key
+    add(north, ["a", "b"])                  # keys made here: ready-made kits, for rehearsals
+    renew(north, "charite")                 # a new certificate for the key that is known
+    revoke(north, "charite")                # out, for good
+
+Each changes the roster in one step; a coordinator that runs reads it again. Of a site the coordinator keeps the
+certificate (`certificates/`) and the public half of its sealing key (the roster), and no private key.
+"""
+
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from wardround import __version__
+from wardround.consortium.kit_files import About, Kit, Request, coordinator_fingerprint, name_problems, write_kit
+from wardround.consortium.roster import Member, changed, lasts, read_roster
+from wardround.core.files import write
+from wardround.engines.certificates import (
+    Authority,
+    Certificate,
+    dates,
+    new_key,
+    pem_of,
+    public_half,
+    public_key_of,
+    read_certificate,
+)
+from wardround.engines.flare_kits import renew_coordinator
+from wardround.engines.seal import make_sealing_key
+from wardround.run_folder import RunError
+
+__all__ = ["COORDINATOR", "add", "admit", "fingerprint_of", "renew", "revoke", "soon_over"]
+
+COORDINATOR = "coordinator"
+"""The name by which `renew` means the coordinator's own certificates."""
+
+
+def admit(folder: Path, request: Request, days: int = 360) -> Path:
+    """Sign the key that a hospital made; its kit, without a private key."""
+    name = request.name
+    with changed(folder) as members:
+        _refuse_taken(folder, members, [name])
+        certificate = _authority(folder).signed(public_key_of(request.csr, name), name, days)
+        members[name] = _enrolled(folder, name, request.seal, certificate)
+    return _packed(folder, name)
+
+
+def add(folder: Path, names: Sequence[str], days: int = 360) -> list[Path]:
+    """Make sites members with keys that are made here; their kits, which hold them."""
+    keys: dict[str, tuple[bytes, bytes]] = {}
+    with changed(folder) as members, tempfile.TemporaryDirectory(dir=folder) as place:
+        _refuse_taken(folder, members, names)
+        authority = _authority(folder)
+        for name in names:
+            key, path = new_key(), Path(place) / name
+            seal = make_sealing_key(path)
+            keys[name] = key, path.read_bytes()
+            members[name] = _enrolled(folder, name, seal, authority.signed(public_half(key), name, days))
+    return [_packed(folder, name, *keys[name]) for name in names]
+
+
+def renew(folder: Path, name: str, days: int = 360) -> Path | None:
+    """A new certificate for the key that is known; the site's kit, or None if it is the coordinator's own."""
+    if name == COORDINATOR:
+        _authority(folder)
+        renew_coordinator(folder, days)
+        return None
+    with changed(folder) as members:
+        member = _member(folder, members, name)
+        if member.revoked is not None:
+            raise RunError(f"{name} was revoked on {member.revoked:%Y-%m-%d}, which is for good; {_ANOTHER}")
+        old = read_certificate(_certificate(folder, name))
+        members[name] = _enrolled(folder, name, member.seal, _authority(folder).renewed(old, days))
+    return _packed(folder, name)
+
+
+def revoke(folder: Path, name: str) -> None:
+    """Let a site take part no longer."""
+    with changed(folder) as members:
+        member = _member(folder, members, name)
+        if member.revoked is not None:
+            raise RunError(f"{name} was revoked already, on {member.revoked:%Y-%m-%d}")
+        members[name] = replace(member, revoked=datetime.now(UTC))
+    (folder / "kits" / f"{name}.zip").unlink(missing_ok=True)
+
+
+def soon_over(folder: Path) -> list[str]:
+    """Whose certificate has ended or ends soon, the coordinator's own first, with the remedy."""
+    own = dates(read_certificate(folder / "server" / "startup" / "server.crt"))[1]
+    ends = [(COORDINATOR, own), *((one.name, one.expires) for one in read_roster(folder).values() if not one.revoked)]
+    return [
+        f"the certificate of {name} {words}; renew it: wardround consortium renew {folder} {name}"
+        for name, end in ends
+        if (words := lasts(end))
+    ]
+
+
+def fingerprint_of(folder: Path) -> str:
+    """What hospitals compare when they join."""
+    return coordinator_fingerprint((folder / "root" / "root.crt").read_bytes(), str(_about(folder)["ask_key"]))
+
+
+_ANOTHER = "let the hospital make new keys under another name: wardround site init NAME"
+
+
+def _authority(folder: Path) -> Authority:
+    authority = Authority(folder / "root")
+    if (words := lasts(dates(authority.certificate)[1])).startswith("expired"):
+        raise RunError(f"the root of {folder} {words}, and can sign no more; make a new consortium")
+    return authority
+
+
+def _refuse_taken(folder: Path, members: Mapping[str, Member], names: Sequence[str]) -> None:
+    problems = [problem for name in names for problem in name_problems(name)]
+    lower = {known.lower(): member for known, member in members.items()}
+    for name in names:
+        member = lower.get(name.lower())
+        if member is not None and member.revoked is not None:
+            # whoever holds the old key still has a certificate with this name
+            problems.append(f"{member.name} was revoked, and its name with it; {_ANOTHER}")
+        elif member is not None:
+            problems.append(
+                f"{member.name} is a member already; for a new certificate: wardround consortium renew {folder} "
+                f"{member.name}; for new keys: revoke it, and {_ANOTHER}"
+            )
+    if problems:
+        raise RunError("\n".join(problems))
+
+
+def _member(folder: Path, members: Mapping[str, Member], name: str) -> Member:
+    if name not in members:
+        known = ", ".join(sorted(members)) or "nobody yet"
+        raise RunError(f"{name} is no member of {folder}; members are: {known}")
+    return members[name]
+
+
+def _enrolled(folder: Path, name: str, seal: str, certificate: Certificate) -> Member:
+    write(_certificate(folder, name), pem_of(certificate))
+    return Member(name, seal, f"{certificate.serial_number:x}", dates(certificate)[1])
+
+
+def _certificate(folder: Path, name: str) -> Path:
+    return folder / "certificates" / f"{name}.crt"
+
+
+def _packed(folder: Path, name: str, key: bytes | None = None, seal: bytes | None = None) -> Path:
+    row = _about(folder)
+    about = About(
+        str(row["name"]), name, str(row["host"]), int(str(row["port"])), __version__,
+        tuple(one.name for one in read_roster(folder).values() if one.revoked is None), str(row["ask_key"]),
+    )  # fmt: skip
+    root = (folder / "root" / "root.crt").read_bytes()
+    kit = Kit(about, _certificate(folder, name).read_bytes(), root, key, seal)
+    return write_kit(folder / "kits" / f"{name}.zip", kit)
+
+
+def _about(folder: Path) -> dict[str, object]:
+    row: dict[str, object] = json.loads((folder / "consortium.json").read_text(encoding="utf-8"))
+    return row

@@ -1,0 +1,58 @@
+"""How often a site will be asked, before anybody has asked: what its approval is a budget for.
+
+    expected = expected_exchanges(study, examples=1200, sites=3)
+    expected.per_round, expected.total(study)
+
+Most methods ask once or twice a round. FedNER asks after every batch of all sites together, whose examples no site
+knows: the estimate takes the others to be as large as this one.
+"""
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from wardround.study import Study
+
+__all__ = ["Expected", "evaluations", "expected_exchanges", "sites_of"]
+
+
+@dataclass(frozen=True)
+class Expected:
+    """How many replies leave a site: before the first round, in each round, and each time the model is tried."""
+
+    start: int
+    per_round: int
+    evaluation: int
+    opening: tuple[str, ...]
+    """The steps of the start."""
+    steps: Mapping[str, int]
+    """How often each step is asked for in a round."""
+    estimated: bool = False
+    """Whether that depends on how many examples the others have."""
+
+    def total(self, study: Study) -> int:
+        """How many leave in the whole study, once through."""
+        return self.start + study.rounds * self.per_round + evaluations(study) * self.evaluation
+
+
+def evaluations(study: Study) -> int:
+    """How often the model is tried: every so many rounds, and after the last."""
+    every = study.evaluation.every
+    return study.rounds // every + (study.rounds % every > 0)
+
+
+def expected_exchanges(study: Study, examples: int, sites: int) -> Expected:
+    """What a site with so many training examples, of so many sites, will be asked for; others taken to be as large."""
+    used = max(round(examples * study.sites.share), 1) * max(sites, 1)
+    opening, steps = study.method.opening(), study.method.exchanges(used)
+    estimated = steps != study.method.exchanges(8 * used)
+    return Expected(len(opening), sum(steps.values()), len(study.evaluation.splits), opening, steps, estimated)
+
+
+def sites_of(folder: Path) -> int:
+    """How many sites the consortium has, as this site's kit says; 1 without a kit."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        return max(len(json.loads((folder / "kit" / "site.json").read_text(encoding="utf-8"))["sites"]), 1)
+    return 1

@@ -1,0 +1,182 @@
+"""Which sites are there, which may be, and how to say it: from the roster, and from what the gate reports.
+
+    presence = Presence(folder)
+    presence.read()                          # the roster, if it changed
+    presence.hear(report)                    # of the gate, twice a second
+    presence.words("a", line="idle")         # "ready", "silent for 40 s", "certificate expired since 2026-03-01"
+
+Rules of this file:
+1. Whatever is said of a site is said once, when it becomes so; a certificate that ends soon, once a day.
+2. Times are this machine's; certificates' dates are in UTC, and only their day is said.
+3. No torch here.
+"""
+
+import json
+import shlex
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+__all__ = ["DAY", "SOON", "Presence", "ending"]
+
+SOON = 30  # days before a certificate's end when it is time to say so
+DAY = 86400.0
+RECENT = 600.0  # seconds for which something is not worth repeating
+SILENT = 15.0  # seconds without a sign of life that are worth a word: a client sends one every few
+RENEW = "give it a new one: wardround consortium renew"
+WORDS = {
+    "expired": "refused: its certificate has expired",
+    "revoked": "refused: it is revoked",
+    "twin": "a second machine with its kit was refused: the first is still connected",
+    "unknown": "refused: it is no member of this consortium",
+}
+CUT_OFF = {"expired": "cut off: its certificate has expired", "revoked": "cut off: it is revoked"}
+
+
+def ending(ends: datetime, now: datetime | None = None) -> str:
+    """How it is with a certificate that ends then, if that is worth a word."""
+    left = (ends - (now or datetime.now(UTC))).total_seconds()
+    if left <= 0:
+        return f"expired since {ends:%Y-%m-%d}"
+    days = int(left // DAY)
+    return "" if days >= SOON else f"ends in {days} day{'s' * (days != 1)} ({ends:%Y-%m-%d})"
+
+
+@dataclass
+class _Site:
+    """What is known of one site."""
+
+    expires: datetime | None = None
+    revoked: datetime | None = None
+    quiet: float | None = None
+    """Seconds since it was last heard of; None while it has no connection."""
+    reported: float = 0.0
+    last: str = ""
+    """When it was last connected."""
+    twin: float | None = None
+    """When a second machine with its certificate was last refused."""
+
+
+@dataclass
+class Presence:
+    """The sites of a consortium, as they are now."""
+
+    folder: Path
+    say: Callable[[str], None]
+    remote: Callable[[int], str] = lambda _port: ""
+    sites: dict[str, _Site] = field(default_factory=dict)
+    _read: tuple[int, ...] = ()
+    _uttered: dict[str, float] = field(default_factory=dict)
+
+    def read(self) -> bool:
+        """Read the roster anew if it changed; whether it did."""
+        paths = [self.folder / name for name in ("consortium.json", "roster.json")]
+        state = tuple(path.stat().st_mtime_ns if path.exists() else 0 for path in paths)
+        if state == self._read:
+            return False
+        names = json.loads(paths[0].read_text(encoding="utf-8"))["sites"]
+        rows = json.loads(paths[1].read_text(encoding="utf-8")) if state[1] else {}
+        first, self._read = not self._read, state
+        for name in dict.fromkeys((*names, *rows)):
+            row, known = rows.get(name, {}), name in self.sites
+            site = self.sites.setdefault(name, _Site())
+            site.expires = _time(row.get("expires"))
+            revoked, site.revoked = site.revoked, _time(row.get("revoked"))
+            if not first and not known:
+                self.say(f"{name} was admitted")
+            if not first and site.revoked and not revoked:
+                self.say(f"{name} was revoked; it is cut off")
+        for name in self.sites.keys() - {*names, *rows}:
+            del self.sites[name]
+            self.say(f"{name} is no member any more")
+        return True
+
+    def members(self) -> dict[str, Any]:
+        """What the gate has to know."""
+        return {"sites": list(self.sites), "revoked": [name for name, site in self.sites.items() if site.revoked]}
+
+    def hear(self, report: Mapping[str, Any]) -> None:
+        """Take in who is there, and what happened at the gate."""
+        now = time.monotonic()
+        for name, site in self.sites.items():
+            seen = report["there"].get(name)
+            if seen is None and site.quiet is not None:
+                site.last = time.strftime("%H:%M:%S")
+            site.quiet, site.reported = (None if seen is None else float(seen["quiet"])), now
+        for event in report["events"]:
+            self._note(event)
+
+    def _note(self, event: Mapping[str, Any]) -> None:
+        name, port = str(event.get("site")), int(event.get("port", 0))
+        why = str(event.get("refused") or event.get("dropped") or "")
+        if not why:
+            return
+        if why == "twin" and name in self.sites:
+            self.sites[name].twin = time.monotonic()
+        kind = f"{name} {'dropped' in event} {why}"
+        if not self._often(kind, RECENT):
+            origin = self.remote(port)
+            words = CUT_OFF.get(why, WORDS[why]) if "dropped" in event else WORDS[why]
+            self.say(f"{name}{f' from {origin}' * bool(origin)}: {words}")
+
+    def _often(self, kind: str, seconds: float) -> bool:
+        """Whether this was said less than so many seconds ago; if not, it is now."""
+        if time.monotonic() - self._uttered.get(kind, -seconds) < seconds:
+            return True
+        self._uttered[kind] = time.monotonic()
+        return False
+
+    def _renew(self, name: str) -> str:
+        return f"{RENEW} {shlex.quote(str(self.folder))} {name}"
+
+    # what may be, and how to say it
+
+    def barred(self, name: str) -> str:
+        """Why a site may not take part ("revoked", "expired", "unknown"), or nothing."""
+        site = self.sites.get(name)
+        if site is None:
+            return "unknown"
+        if site.revoked:
+            return "revoked"
+        return "expired" if site.expires and site.expires <= datetime.now(UTC) else ""
+
+    def there(self, name: str) -> bool:
+        """Whether a site has a connection."""
+        return name in self.sites and self.sites[name].quiet is not None
+
+    def words(self, name: str, line: str) -> str:
+        """How it is with a site, whose line is "idle", "lent…" or not there."""
+        site = self.sites[name]
+        if site.revoked:
+            return f"revoked since {site.revoked:%Y-%m-%d}"
+        ends = ending(site.expires) if site.expires else ""
+        if ends.startswith("expired"):
+            return f"certificate {ends}; {self._renew(name)}"
+        quiet = None if site.quiet is None else site.quiet + time.monotonic() - site.reported
+        if quiet is None:
+            state = "not connected" + (f" since {site.last}" if site.last else "")
+        elif quiet > SILENT:
+            state = f"silent for {quiet:.0f} s"
+        else:
+            state = {"": "connected, being linked", "idle": "ready"}.get(line, line)
+        if site.twin is not None and time.monotonic() - site.twin < RECENT:
+            state += "; a second machine with its kit was refused"
+        return f"{state}; certificate {ends}" if ends else state
+
+    def warnings(self, own: Mapping[str, datetime]) -> Iterator[str]:
+        """Certificates that have run out, or will soon: each of them once a day."""
+        dated = {name: site.expires for name, site in self.sites.items() if site.expires and not site.revoked}
+        for name, ends in {**dated, **own}.items():
+            text = ending(ends)
+            if text and not self._often(f"{name} {text.split()[0]}", DAY):
+                yield f"{name}: its certificate {text}; {self._renew(name)}"
+
+
+def _time(text: str | None) -> datetime | None:
+    if text is None:
+        return None
+    found = datetime.fromisoformat(text)
+    return found if found.tzinfo else found.replace(tzinfo=UTC)

@@ -1,0 +1,122 @@
+"""What cannot be a model of this study: too far from where it began for the rounds that it has had.
+
+A coordinator that chooses the weights chooses what an update tells (one note's words, say, if all others are made to
+count nothing). It cannot be seen that weights are honest, but that they are far out: a site trains once by itself from
+the study's first model, through as many steps as a round has and a hundred at least, and sees how far that leads, in
+length and in its largest single weight. All sites together lead the model no farther than `times` that, per round. The
+first model itself is known to every site, and is the only one that round 1 can begin with.
+"""
+
+import math
+import tempfile
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from wardround.build import Built
+from wardround.core.cohort import EVALUATION
+from wardround.core.record import Message, reveals_of
+from wardround.core.site import Exchange, Memory, Site
+from wardround.core.training import LocalTraining
+from wardround.core.weights import Weights
+
+__all__ = ["Reach"]
+
+STEPS = 100  # of training at least: a hospital with ten notes takes one step where a large one takes hundreds
+FLOOR = 1e-3  # of the first model's own length: where training hardly moves it
+
+
+@dataclass(frozen=True)
+class _Size:
+    """Of a change of weights, its length and its largest entry."""
+
+    length: float
+    largest: float
+
+    @classmethod
+    def of(cls, change: Tensor) -> "_Size":
+        whole = change.double()
+        return cls(float(whole.norm()), float(whole.abs().max()) if whole.numel() else 0.0)
+
+    def within(self, limit: "_Size", times: float) -> bool:
+        """Whether neither exceeds so many times the limit's."""
+        return self.length <= times * limit.length and self.largest <= times * limit.largest
+
+
+class Reach:
+    """How far a study's model can have come, as one site sees it."""
+
+    def __init__(self, built: Built, name: str, times: float, *, single: bool = False) -> None:
+        self.built, self.name, self.times, self.single = built, name, times, single
+        self.last: tuple[int, Weights] | None = None
+
+    def refusal(self, exchange: Exchange, message: Message) -> str | None:
+        """Which field of a message cannot be this study's, or None."""
+        for name, reveal in reveals_of(type(message)).items():
+            value = getattr(message, name)
+            if isinstance(value, Weights) and reveal.like == "model" and not self._possible(name, exchange, value):
+                return name
+        return None
+
+    def seen(self, exchange: Exchange, message: Message) -> None:
+        """Remember the weights of an exchange that was answered, from which later ones must follow."""
+        weights = getattr(message, "weights", None)
+        if isinstance(weights, Weights):
+            self.last = exchange.round, weights
+
+    def _possible(self, name: str, exchange: Exchange, value: Weights) -> bool:
+        if not value.flat.numel():
+            return True
+        if name != "weights":  # a control, or what else is as long as a gradient
+            rate = getattr(self.built.study.method, "lr", 1.0)
+            return _Size.of(value.flat * rate).within(self.own, self.times * max(exchange.round, 1))
+        change = _Size.of(value.flat.double() - self.built.weights.flat.double())
+        trains = exchange.number < EVALUATION
+        if trains and exchange.round <= 1 and (exchange.number == 1 or self.single):
+            return change.largest == 0.0
+        if trains and exchange.number > 1 and self.single and not self._again(exchange, value):
+            return False
+        near = change.within(self.own, self.times * max(exchange.round, 1))
+        if self.last is None or not near:
+            return near
+        since = abs(exchange.round - self.last[0]) + (exchange.number >= EVALUATION)
+        step = _Size.of(value.flat.double() - self.last[1].flat.double())
+        return step.within(self.own, self.times * max(since, 1))
+
+    def _again(self, exchange: Exchange, value: Weights) -> bool:
+        """Whether these are the weights that this round began with."""
+        return self.last is not None and self.last[0] == exchange.round and torch.equal(self.last[1].flat, value.flat)
+
+    @cached_property
+    def own(self) -> _Size:
+        """How far this site's own training leads from the first model."""
+        built, first = self.built, self.built.weights
+        least = FLOOR * (1.0 + float(first.flat.double().norm()))
+        method = built.study.method
+        examples = len(built.sites.open(self.name).train)
+        if not isinstance(method, LocalTraining) or not examples or not first.flat.numel():
+            return _Size(least, least)
+        per_pass = -(-examples // (method.batch or examples))
+        steps = max(method.steps or method.epochs * per_pass, STEPS)
+        settings = {name: getattr(method, name) for name in ("lr", "decay", "batch", "optimizer", "betas", "eps")}
+        plain = LocalTraining(**settings, steps=steps)
+        before = torch.default_generator.get_state()
+        with tempfile.TemporaryDirectory() as folder:
+            exchange = Exchange("reach", 1, 0, 0, built.study.seed)
+            task = built.host.task_at(self.name) or built.task
+            site = Site(
+                self.name, task, lambda: built.host.opened(self.name), Memory(Path(folder)), exchange,
+                private=built.study.sites.private,
+            )  # fmt: skip
+            torch.default_generator.manual_seed(site.seed)
+            try:
+                trained = plain.train(site, first).weights
+            finally:
+                torch.default_generator.set_state(before)
+        size = _Size.of(trained.flat.double() - first.flat.double())
+        if not math.isfinite(size.length):  # training that diverges sets no limit
+            return _Size(math.inf, math.inf)
+        return _Size(max(size.length, least), max(size.largest, least))

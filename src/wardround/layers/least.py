@@ -1,0 +1,28 @@
+"""A reply stands on many examples or does not leave: what is computed from one note is that note.
+
+A step says how many examples stand behind its reply (`site.stands_on`); one that does not say is taken to stand on too
+few. A reply that stands on none, of a site that has nothing to add, tells nothing and may leave.
+"""
+
+from wardround.core.cohort import Layer
+from wardround.core.record import Message
+from wardround.core.site import Site
+
+__all__ = ["LeastExamples", "TooFew"]
+
+
+class TooFew(Exception):
+    """Fewer examples stand behind a reply than the site allows."""
+
+
+class LeastExamples(Layer):
+    """At a site: no reply leaves that stands on fewer than `least` examples, and on more than none."""
+
+    def __init__(self, least: int) -> None:
+        self.least = least
+
+    def leave(self, reply: Message, site: Site) -> Message:
+        """The reply, if enough examples stand behind it."""
+        if site.behind is None or 0 < site.behind < self.least:
+            raise TooFew
+        return reply

@@ -1,0 +1,415 @@
+"""Who gets to the coordinator, who does not, and what both sides read of it: on real processes.
+
+One federation serves the module. Each test leaves it whole, or waits until it is; the site that is revoked comes last.
+"""
+
+import json
+import os
+import resource
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from federation import Federation, wait_until
+from study_files import cli
+from threat_table import threat
+from wardround.consortium.admission import revoke
+from wardround.consortium.kits import reach
+from wardround.consortium.presence import Presence
+from wardround.consortium.roster import changed
+from wardround.consortium.site_start import Console
+from wardround.consortium.submit import asked
+from wardround.consortium.switchboard import ListenError, servers_at
+from wardround.engines.certificates import Authority, Certificate, pem_of, read_certificate
+from wardround.engines.frames import AccessError, Line, dial, door_of, listen
+from wardround.engines.processes import WITH_PARENT, descendants
+from wardround.engines.remote import borrowed
+from wardround.rounds import Line as Round
+from wardround.study import Study, cells
+
+pytest.importorskip("nvflare")
+
+SITES = ("site-0", "site-1", "site-2")
+
+
+@dataclass
+class Scene:
+    """The federation, and a study that its sites have approved."""
+
+    federation: Federation
+    study: Study
+
+    @property
+    def centre(self) -> Path:
+        return self.federation.centre
+
+    @property
+    def address(self) -> tuple[str, int]:
+        row = json.loads((self.centre / "consortium.json").read_text())
+        return row["host"], row["port"]
+
+    def said(self, name: str) -> str:
+        return (self.federation.folder / f"{name}.said").read_text()
+
+    def status(self, site: str) -> str:
+        return str(asked(self.centre, "status")["sites"][site]["words"])
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    folder = tmp_path_factory.mktemp("w")
+    tables = {
+        "name": "wire", "rounds": 3, "method": {"name": "fedavg"}, "task": {"name": "features"},
+        "corpus": {"name": "synthetic", "sites": 3, "largest": 40}, "partition": {"name": "iid", "sites": 3},
+        "sites": {"quorum": 1},
+    }  # fmt: skip
+    study = cells(tables, folder=folder)[0].study
+    with Federation(folder, SITES) as federation:
+        federation.approve(study)
+        federation.ready(study)
+        yield Scene(federation, study)
+
+
+@pytest.fixture(autouse=True)
+def _whole(request: pytest.FixtureRequest) -> None:
+    if "scene" in request.fixturenames:
+        scene = request.getfixturevalue("scene")
+        scene.federation.ready(scene.study)
+
+
+# the address, and whoever crowds it
+
+
+def listeners(pids: list[int]) -> set[str]:
+    """The addresses on which these processes listen."""
+    inodes = set()
+    for pid in pids:
+        for handle in Path(f"/proc/{pid}/fd").glob("*"):
+            try:
+                inodes.add(str(handle.readlink()).removeprefix("socket:[").removesuffix("]"))
+            except OSError:
+                continue
+    found = set()
+    for table in ("tcp", "tcp6"):
+        for row in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            fields = row.split()
+            if fields[3] == "0A" and fields[9] in inodes:
+                found.add(fields[1].partition(":")[0])
+    return found
+
+
+@threat("other addresses")
+def test_the_coordinator_listens_on_the_address_it_was_given_and_on_no_other(scene: Scene) -> None:
+    host, port = scene.address
+    with socket.create_connection((host, port), 10):
+        pass
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.2", port), 10)
+    pid = scene.federation.processes["coordinator"].pid
+    loopback = f"{int.from_bytes(socket.inet_aton('127.0.0.1'), sys.byteorder):08X}"
+    found = listeners([pid, *descendants(pid)])
+    assert {loopback} == {address.removeprefix("0000000000000000FFFF0000") for address in found}
+
+
+def test_an_address_that_cannot_be_listened_on_is_told_with_the_remedy(scene: Scene, tmp_path: Path) -> None:
+    with pytest.raises(ListenError, match=r"192\.0\.2\.1 is no address of this machine .* --listen ADDRESS"):
+        servers_at("192.0.2.1", 8002)
+    with pytest.raises(ListenError, match="is in use; is a coordinator running already"):
+        servers_at(*scene.address)
+    (server,) = servers_at("192.0.2.1", 0, "127.0.0.3")
+    assert "127.0.0.3" == server.getsockname()[0]
+    server.close()
+    ended = cli("coordinator", "start", scene.centre, cwd=tmp_path)
+    assert (2, True) == (ended.code, "is in use" in ended.err)
+
+
+@contextmanager
+def flood(address: tuple[str, int], count: int, origins: list[str], first: bytes) -> Iterator[list[socket.socket]]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 4096)), hard))
+    ends: list[socket.socket] = []
+    over = threading.Event()
+
+    def again() -> None:
+        """Keep them all open, whatever the other end does."""
+        while not over.wait(0.01):
+            if len(ends) >= count:
+                ends.pop(0).close()
+            end = socket.socket()
+            end.bind((origins[len(ends) % len(origins)], 0))
+            if end.connect_ex(address) == 0 and first:
+                end.send(first)
+            ends.append(end)
+
+    for _ in range(count):
+        end = socket.socket()
+        end.bind((origins[len(ends) % len(origins)], 0))
+        end.connect(address)
+        if first:
+            end.send(first)
+        ends.append(end)
+    flooding = threading.Thread(target=again)
+    flooding.start()
+    try:
+        yield ends
+    finally:
+        over.set()
+        flooding.join()
+        for end in ends:
+            end.close()
+
+
+HELLO = bytes.fromhex("16030100c8010000c4")  # the first bytes of a handshake that never goes on
+
+
+@pytest.mark.parametrize(("origins", "first"), [
+    (["127.0.0.2"], b""), (["127.0.0.2"], HELLO), ([f"127.0.1.{n}" for n in range(1, 60)], HELLO),
+], ids=["one address that says nothing", "one address that begins", "many addresses"])  # fmt: skip
+@threat("half-open")
+def test_half_open_connections_do_not_keep_a_site_out(scene: Scene, origins: list[str], first: bytes) -> None:
+    scene.federation.stop("site-1")
+    wait_until(lambda: "not connected since" in scene.status("site-1"))
+    with flood(scene.address, 1150, origins, first):
+        assert reach(scene.federation.site("site-0") / "kit" / "startup", *scene.address) is None
+        scene.federation.start("site-1")
+        scene.federation.ready(scene.study)
+    assert f"{origins[0]}: " in scene.said("coordinator")
+
+
+# two machines with one kit
+
+
+@threat("second machine")
+def test_a_second_machine_with_the_same_kit_is_refused_while_the_first_lives(scene: Scene, tmp_path: Path) -> None:
+    shutil.copytree(
+        scene.federation.site("site-0"), tmp_path / "b", ignore=shutil.ignore_patterns(".door*", ".lock", "memory")
+    )
+    command = [sys.executable, "-P", "-m", "wardround.consortium.site_start", str(tmp_path / "b"), "site-0"]
+    with (tmp_path / "said").open("wb") as said:
+        second = subprocess.Popen(command, stdout=said, stderr=said, env={**os.environ, WITH_PARENT: "1"})
+    lines: list[Round] = []
+    try:
+        wait_until(lambda: "this kit is in use on another machine" in (tmp_path / "said").read_text())
+        wait_until(lambda: "site-0 from 127.0.0.1: a second machine" in scene.said("coordinator"))
+        assert "ready; a second machine with its kit was refused" == scene.status("site-0")
+        before = len(scene.federation.ledger("site-0"))
+        scene.federation.submit(scene.study, tmp_path / "run", progress=lines.append)
+    finally:
+        second.terminate()
+        second.wait(60)
+    assert [{}] * 3 == [line.left_out for line in lines]
+    assert before < len(scene.federation.ledger("site-0"))
+    assert "connected to the coordinator" not in (tmp_path / "said").read_text()
+
+
+def test_a_site_that_was_killed_is_let_in_again(scene: Scene) -> None:
+    scene.federation.kill("site-0")
+    scene.federation.start("site-0")
+    scene.federation.ready(scene.study)
+    assert "in use on another machine" not in scene.said("site-0")
+
+
+# what status knows
+
+
+def lent(centre: Path, site: str) -> Line:
+    """The line to a site, as soon as nobody else has it."""
+    found: list[Line] = []
+
+    def reached() -> bool:
+        line = borrowed(door_of(centre), site)
+        found.extend([line] if isinstance(line, Line) else [])
+        return bool(found)
+
+    wait_until(reached)
+    return found[0]
+
+
+def test_a_site_that_is_not_heard_of_is_called_silent(scene: Scene) -> None:
+    pid = scene.federation.processes["site-1"].pid
+    everyone = [pid, *descendants(pid)]
+    for one in everyone:
+        os.kill(one, signal.SIGSTOP)
+    try:
+        wait_until(lambda: scene.status("site-1").startswith(("silent for", "not connected since")), 60)
+    finally:
+        for one in everyone:
+            os.kill(one, signal.SIGCONT)
+    scene.federation.ready(scene.study)
+    wait_until(lambda: "ready" == scene.status("site-1"))
+
+
+def test_a_line_that_somebody_has_is_busy(scene: Scene) -> None:
+    door = door_of(scene.centre)
+
+    def asking(head: dict[str, Any]) -> dict[str, Any]:
+        with dial(door, timeout=10.0) as desk:
+            desk.send(head)
+            return (desk.receive() or ({}, b""))[0]
+
+    line = lent(scene.centre, "site-1")
+    with line:
+        assert {"lent": False, "busy": True, "barred": ""} == asking({"want": "site-1"})
+        asking({"doing": "wire/run round 2", "sites": ["site-1", "site-9"]})
+        assert "busy with wire/run round 2" == scene.status("site-1")
+    wait_until(lambda: "ready" == scene.status("site-1"))
+    assert {"lent": False, "busy": False, "barred": "unknown"} == asking({"want": "site-9"})
+
+
+def test_a_full_disk_is_told_on_the_sites_own_console(scene: Scene, tmp_path: Path) -> None:
+    pid = scene.federation.pid("site-1", "wardround.consortium.site_process")
+    before = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+
+    def after(line: Round) -> None:
+        if line.round <= 2:
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, (64, before[1]) if line.round == 1 else before)
+
+    scene.federation.submit(scene.study, tmp_path / "run", progress=after)
+    wait_until(lambda: "no room left on this disk, so nothing was sent" in scene.said("site-1"))
+
+
+# sockets
+
+
+def test_deleted_sockets_are_made_again(scene: Scene, tmp_path: Path) -> None:
+    shutil.rmtree(door_of(scene.federation.site("site-0")).parent)
+    door_of(scene.centre).unlink()
+    wait_until(door_of(scene.centre).exists)
+    scene.federation.ready(scene.study)
+    scene.federation.submit(scene.study, tmp_path / "run")
+
+
+def taken(place: Path) -> None:
+    """As if another user had been first."""
+    place.mkdir(parents=True)
+    if os.getuid() == 0:
+        os.chown(place, 12345, 12345)
+    else:
+        place.chmod(0o777)
+
+
+@threat("squatted socket")
+def test_nobody_can_be_first_at_a_sockets_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    short, long = tmp_path / "s", tmp_path / ("l" * 100)
+    for folder in (short, long):
+        folder.mkdir()
+    monkeypatch.setattr("wardround.engines.frames.LONGEST", len(os.fsencode(short)) + 40)
+    assert short / ".door" / "door" == door_of(short)
+    first = door_of(long)
+    assert (tmp_path, True) == (first.parents[1], first == door_of(long))
+    first.parent.rmdir()
+    assert first == door_of(long)  # as after a restart of the machine
+    taken(first.parent)
+    second = door_of(long)
+    assert (True, second) == (second != first, door_of(long))
+    monkeypatch.undo()
+    for door in (short / ".door" / "door", second):
+        listen(door).close()
+    with pytest.raises(AccessError, match="can be entered by others"):
+        listen(first)
+    (tmp_path / "link").symlink_to(short / ".door")
+    with pytest.raises(AccessError):
+        listen(tmp_path / "link" / "door")
+
+
+# certificates
+
+
+def signed(centre: Path, old: Certificate, ends: datetime) -> Certificate:
+    """The same certificate, until then."""
+    from cryptography.hazmat.primitives import hashes  # noqa: PLC0415 -- comes with NVFlare
+    from cryptography.x509 import CertificateBuilder, random_serial_number  # noqa: PLC0415
+
+    authority = Authority(centre / "root")
+    begun = (
+        CertificateBuilder().subject_name(old.subject).issuer_name(old.issuer).public_key(old.public_key())
+        .serial_number(random_serial_number()).not_valid_before(old.not_valid_before_utc).not_valid_after(ends)
+    )  # fmt: skip
+    for extension in old.extensions:
+        begun = begun.add_extension(extension.value, extension.critical)
+    return begun.sign(authority.key, hashes.SHA256())
+
+
+def test_a_certificate_that_ends_while_sites_are_connected_is_told_on_both_sides(scene: Scene, tmp_path: Path) -> None:
+    path = scene.federation.site("site-1") / "kit" / "startup" / "client.crt"
+    good = path.read_bytes()
+    ends = datetime.now(UTC) + timedelta(seconds=40)
+    with changed(scene.centre) as members:
+        before = members["site-1"]
+        members["site-1"] = replace(before, expires=ends)
+    path.write_bytes(pem_of(signed(scene.centre, read_certificate(good), ends)))
+    wait_until(lambda: "there is a new certificate; connecting with it" in scene.said("site-1"))
+    wait_until(lambda: "site-1: its certificate ends in 0 days" in scene.said("coordinator"))
+    wait_until(lambda: "this site's certificate ends in 0 days" in scene.said("site-1"))
+    scene.federation.ready(scene.study)
+    since = f"expired since {ends:%Y-%m-%d}"
+    wait_until(lambda: f"this site's certificate {since}; ask the coordinator for a new one" in scene.said("site-1"))
+    wait_until(lambda: "cut off: its certificate has expired" in scene.said("coordinator"))
+    remedy = f"give it a new one: wardround consortium renew '{scene.centre}' site-1"
+    wait_until(lambda: f"site-1: its certificate {since}; {remedy}" in scene.said("coordinator"))
+    assert scene.status("site-1").startswith(f"certificate {since}")
+    lines: list[Round] = []
+    over = scene.federation.over(patience=1.0)
+    scene.federation.submit(scene.study, tmp_path / "run", over=over, wait=1.0, progress=lines.append)
+    assert [["site-1"]] * 3 == [list(line.left_out) for line in lines]
+    with changed(scene.centre) as members:
+        members["site-1"] = before
+    path.write_bytes(good)
+    scene.federation.ready(scene.study)
+
+
+def test_certificates_that_end_soon_are_told_once_a_day(
+    tmp_path: Path, scene: Scene, capsys: pytest.CaptureFixture[str]
+) -> None:
+    startup = tmp_path / "kit" / "startup"
+    shutil.copytree(scene.federation.site("site-0") / "kit" / "startup", startup)
+    ends = datetime.now(UTC) + timedelta(days=12, hours=1)
+    old = read_certificate(startup / "client.crt")
+    (startup / "client.crt").write_bytes(pem_of(signed(scene.centre, old, ends)))
+    console = Console(tmp_path)
+    for _ in range(3):
+        console.look(1.0)
+    assert 1 == capsys.readouterr().out.count(f"this site's certificate ends in 12 days ({ends:%Y-%m-%d}); ask the")
+    said: list[str] = []
+    presence = Presence(scene.centre, said.append)
+    presence.read()
+    presence.sites["site-0"].expires = ends
+    found = [text for _ in range(3) for text in presence.warnings({"coordinator": ends})]
+    order = f"ends in 12 days ({ends:%Y-%m-%d}); give it a new one: wardround consortium renew '{scene.centre}'"
+    assert [f"{name}: its certificate {order} {name}" for name in ("site-0", "coordinator")] == found
+
+
+@threat("revoked")
+def test_a_site_that_is_revoked_is_cut_off_and_told_on_both_sides(scene: Scene, tmp_path: Path) -> None:
+    line = lent(scene.centre, "site-2")
+    with line:
+        revoke(scene.centre, "site-2")
+        line.socket.settimeout(60)
+        assert line.receive() is None  # whoever was talking to it is cut off, too
+    wait_until(lambda: "site-2 was revoked; it is cut off" in scene.said("coordinator"))
+    wait_until(lambda: "site-2 is gone" in scene.said("coordinator"))
+    wait_until(lambda: "the coordinator refuses this site: it was revoked" in scene.said("site-2"))
+    wait_until(lambda: "site-2 from 127.0.0.1: refused: it is revoked" in scene.said("coordinator"))
+    assert scene.status("site-2").startswith("revoked since ")
+    ended = cli("status", scene.centre, cwd=tmp_path)
+    assert (0, True) == (ended.code, "revoked since" in ended.out)
+    assert borrowed(door_of(scene.centre), "site-2") is None
+    scene.federation.kill("site-2")
+    scene.federation.start("site-2")  # nor does a new start help
+    count = scene.said("site-2").count("refuses this site")
+    wait_until(lambda: scene.said("site-2").count("refuses this site") > count)
+    scene.federation.names = SITES[:2]
+    scene.federation.submit(scene.study, tmp_path / "run", wait=1.0)

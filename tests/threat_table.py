@@ -1,0 +1,200 @@
+"""Who may try what at a hospital's door, as a table: `docs/threats.md` is made of it.
+
+@threat("another hospital")
+def test_…                     # the test that tries it
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+__all__ = ["OPEN", "TABLE", "Gap", "Row", "threat"]
+
+T = TypeVar("T", bound=Callable[..., Any])
+
+
+class Row(NamedTuple):
+    """Who it is and what they hold, what they try, what happens."""
+
+    who: str
+    tries: str
+    happens: str
+
+
+class Gap(NamedTuple):
+    """What is not defended, what it means, and what can be done about it today."""
+
+    what: str
+    means: str
+    instead: str
+
+
+TABLE = {
+    # who is not the coordinator
+    "another hospital": Row(
+        "another hospital of the consortium, with its own certificate and token",
+        "asks NVFlare's server who is there, and sends the coordinator's own question to a hospital's job; signs it "
+        "with a key of its own",
+        "NVFlare carries it; the site process opens only what the coordinator's key has signed: `refused: it does not "
+        "come from the coordinator`, a line in the site's ledger, nothing leaves",
+    ),
+    "local user": Row(
+        "any user of the hospital's machine, with no key and no access to the site's folder",
+        "finds port and job of NVFlare's listener in the process list, attaches to it, and asks",
+        "as above: the listener is open to every local user, but what it carries is sealed",
+    ),
+    "listener": Row(
+        "whoever sees the bytes at either end of NVFlare, or runs NVFlare there",
+        "reads models and updates",
+        "an ask can be read by the hospital alone, an answer by the asker alone; study, run, round and sizes can be "
+        "seen",
+    ),
+    "replay": Row(
+        "whoever recorded an ask",
+        "sends it again, in another run, to another hospital, or with any part of it changed",
+        "changed or misdirected: refused. The very same ask to the same hospital gets the same answer, which only the "
+        "coordinator can read, and spends nothing",
+    ),
+    # who is the coordinator, and lies
+    "budget": Row(
+        "the coordinator",
+        "asks again and again after one approval, each time as another run",
+        "an approval is a budget of rounds and exchanges over all runs: `refused: what it has approved is used up`",
+    ),
+    "second model": Row(
+        "the coordinator",
+        "asks one round with many different models, and says each time that the run was resumed",
+        "once a round was answered, another model for it is refused, unless the hospital has agreed to a restart",
+    ),
+    "sure model": Row(
+        "the coordinator",
+        "sends a model that no training makes, and reads the number of notes of each label off the answer",
+        "a model beyond the bounds of this study is refused; but see below: an honest first round tells as much",
+    ),
+    "two models": Row(
+        "the coordinator",
+        "sends two models that differ in one rare word, and reads all words of the one note that has it off the two "
+        "answers",
+        "the models are refused as above, and a second one for the same round, too",
+    ),
+    "one sentence": Row(
+        "the coordinator",
+        "asks FedNER for the gradient of a single sentence, which is its words",
+        "a reply that stands for fewer examples than the site's least is refused: `few`",
+    ),
+    # who is on the network
+    "second machine": Row(
+        "whoever has a copy of a hospital's kit and keys",
+        "joins with it from another machine",
+        "refused while the first one lives, and told at both ends",
+    ),
+    "revoked": Row(
+        "a hospital whose certificate was revoked",
+        "stays connected, or comes back",
+        "cut off within seconds, refused from then on, and told in words on both sides",
+    ),
+    "half-open": Row(
+        "anybody who reaches the coordinator's port",
+        "opens more than a thousand connections and says nothing",
+        "so many per address, and those that prove nothing make room: hospitals get through",
+    ),
+    "other addresses": Row(
+        "anybody on another network of the coordinator's machine",
+        "connects to an address that it was not told to listen on",
+        "nobody listens there",
+    ),
+    "squatted socket": Row(
+        "any user of the machine",
+        "makes the folder of a socket before the site does, to pose as the site process",
+        "the site does not use a folder that is not its own, and says so",
+    ),
+    # code
+    "code in a kit": Row(
+        "the coordinator, or whoever changed the kit on its way",
+        "adds a Python module to the kit",
+        "a kit has files by an allow-list, and none of them is code: `site init` names the file and unpacks nothing",
+    ),
+    "code in a study": Row(
+        "the coordinator",
+        "sends a study whose method is a module that lies somewhere in the site's folder",
+        "`site check` and `site approve` refuse it before anything of it runs; a study may name only what wardround "
+        "itself has, or what the hospital's `site.toml` lists with its hash",
+    ),
+    "code in a folder": Row(
+        "the coordinator, or whoever can write into the site's folder",
+        "puts a file there that NVFlare or Python would import: `local/custom`, `json.py`",
+        "the site's folder is on no Python path, and `site start` checks the kit's files against their hashes",
+    ),
+}  # fmt: skip
+
+
+OPEN = (
+    Gap(
+        "The coordinator sees each hospital's update, not only the sum.",
+        "An update tells much of the notes behind it. One round of FedAvg over hashed words tells which words the "
+        "hospital's notes have, and by the bias how many notes have each label, exactly if all notes are one batch. "
+        "No model has to be chosen for that: the study's own first model does.",
+        "Approve only a coordinator whom you would tell as much. Freeze embeddings (`vectors`), more than one batch, "
+        "few rounds. Secure aggregation and differential privacy are not there yet.",
+    ),
+    Gap(
+        "Honest rounds add up.",
+        "Each answer within the budget tells something new. Nothing counts how much.",
+        "Approve as many rounds as the study needs, and read `ledger show`.",
+    ),
+    Gap(
+        "A model within the bounds can still be chosen.",
+        "The bounds refuse what cannot be a trained model; they do not prove that a model was trained. Two rounds, "
+        "asked with models that differ in one rare word by as much as training would move it, tell all words of the "
+        "one note that has this word, if all notes are one batch: a test does it.",
+        "The states are hashed in both ledgers: afterwards it can be shown what was asked. Batches that are drawn "
+        "anew in each round blur the difference; they do not undo it.",
+    ),
+    Gap(
+        "Least numbers count examples, not patients.",
+        "Ten sentences may be one patient's.",
+        "Set the least number with that in mind; let an example be a note, or a patient.",
+    ),
+    Gap(
+        "A hospital that lies within the bounds.",
+        "Labels changed, or a small push in each round, move the shared model, and can hide a trigger in it.",
+        "Compare `evaluate` by site. Robust rules come later.",
+    ),
+    Gap(
+        "The coordinator and a hospital together.",
+        "With two hospitals, the sum and one's own update give the other's; that holds under any sum.",
+        "Three hospitals or more.",
+    ),
+    Gap(
+        "Whoever is root, or the site's own user, at a hospital.",
+        "They read the notes themselves; they hold the keys. They can stop the site, and delete its ledger, though "
+        "not without the coordinator's ledger showing it.",
+        "Nothing in software.",
+    ),
+    Gap(
+        "Whoever holds the coordinator's signing key.",
+        "They are the coordinator to every hospital until the consortium is made anew.",
+        "Keep `keys/ask.key` on one machine; make a new consortium if it was copied.",
+    ),
+    Gap(
+        "Denial of service.",
+        "A local user can fill NVFlare's listener or the disk, another hospital can send bytes until lines are full. "
+        "Nothing leaves by that, but a round is late.",
+        "A firewall that knows the hospitals' addresses, quotas for local users.",
+    ),
+    Gap(
+        "That a hospital takes part, when, and how much it sends.",
+        "Names of hospitals, study hash, round and message sizes can be seen by the others and on the network.",
+        "A VPN hides it from the network, not from the consortium.",
+    ),
+    Gap(
+        "What the trained model itself remembers.",
+        "A model may give away notes that it was trained on, to whoever uses it.",
+        "See the model card; share the model as you would share what it may tell.",
+    ),
+)
+
+
+def threat(name: str) -> Callable[[T], T]:
+    """Mark the test of a threat."""
+    assert name in TABLE
+    return lambda test: test
