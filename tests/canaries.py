@@ -6,6 +6,10 @@
 
 A canary is a word that begins with `MARK`, which nothing of ours does. Names (labels, types, sources) are ordinary
 words that repeat, until something mislabels them.
+
+One word that strays into a column of labels looks like a rare label, and is a class to whoever trains on it; no message
+shows it, but a run must call its classes something. Hence where `BY_ROW` spoils the files of a study, it is longer
+pieces of notes that stray (`phrases`); whole columns and single words are as in all other files.
 """
 
 import json
@@ -21,7 +25,7 @@ from wardround.corpora.options import Options
 from wardround.corpora.pairs import Placed
 from wardround.corpora.reading import Problems
 
-__all__ = ["BY_HAND", "FORMS", "MARK", "SPOILT", "documents", "escaped", "spoilt", "word", "written"]
+__all__ = ["BY_HAND", "BY_ROW", "FORMS", "MARK", "SPOILT", "documents", "escaped", "spoilt", "word", "written"]
 
 MARK = "zq"
 NAMES = ("flu", "cold", "drug", "effect", "causes")
@@ -39,15 +43,15 @@ def escaped(said: str) -> list[str]:
 
 
 def documents(size: int, seed: int = 0, words: int = 8) -> list[Document]:
-    """Notes of some words, that repeat from note to note, as words do; three are as short as a label."""
+    """Notes of some words, that repeat from note to note, as words do; three words are as short as a label."""
     rng = random.Random(seed)  # noqa: S311 -- the same each time
     known = [word(random.Random(n)) for n in range(40)]  # noqa: S311
     found = []
     for number in range(size):
         mine = [rng.choice(known) for _ in range(words)]
-        text = " ".join(mine) + (" ." if words > 3 else "")
+        text = " ".join(mine) + (" ." if words > 5 else "")
         ends = [len(" ".join(mine[: at + 1])) for at in range(words)]
-        spans = [(ends[at] - len(mine[at]), ends[at]) for at in ((1, 4, 6) if words > 3 else (0, 1, 2))]
+        spans = [(ends[at] - len(mine[at]), ends[at]) for at in ((1, 4, 6) if words > 6 else (0, 1, 2))]
         kinds = ("drug", "effect", "effect")
         entities = tuple(
             Entity(f"T{n}", kind, *span) for n, (kind, span) in enumerate(zip(kinds, spans, strict=True), 1)
@@ -186,14 +190,20 @@ def _swapped(one: str, other: str) -> Spoil:
     return spoil
 
 
-def _mislabelled(every: int) -> Spoil:
-    """Each so-manieth name is a word of a note instead."""
+def phrase(rng: random.Random, joint: str = " ") -> str:
+    """Canaries that no label is as long as."""
+    return joint.join(word(rng) for _ in range(6))
+
+
+def _mislabelled(every: int, piece: Callable[[random.Random, str], str] = lambda rng, _: word(rng)) -> Spoil:
+    """Each so-manieth name is a piece of a note instead."""
 
     def spoil(text: str, rng: random.Random) -> str:
         number = count()
         known = "|".join((*NAMES, "north", "south", "treatment", "TrAP"))
         names = re.compile(rf"(?<=[\"\t ,>-])({known})(?=[\"\t ,\r\n<]|$)", re.MULTILINE)
-        return names.sub(lambda name: word(rng) if next(number) % every == 0 else name[0], text)
+        joint = "_" if "\t" in text or text.startswith("c=") else " "  # where a blank would end it
+        return names.sub(lambda name: piece(rng, joint) if next(number) % every == 0 else name[0], text)
 
     return spoil
 
@@ -253,3 +263,9 @@ SPOILT: dict[str, Spoil] = {
     "blanks for tabs": lambda text, _rng: text.replace("\t", " "),
     "no line ends": lambda text, _rng: text.replace("\n", " "),
 }
+BY_ROW: dict[str, Spoil] = {
+    **{name: SPOILT[name] for name in ("columns turned in some lines", "lines cut", "quotes", "latin-1 mixed in")},
+    "mislabelled here and there": _mislabelled(5, phrase),
+    "one mislabelled": _mislabelled(10**6, phrase),
+}
+"""What goes wrong in some rows alone, by pieces of notes that are longer than labels."""

@@ -15,7 +15,7 @@ import tomli_w
 import typer
 
 import trained
-from canaries import FORMS, SPOILT, documents, escaped, spoilt, written
+from canaries import BY_ROW, FORMS, SPOILT, documents, escaped, spoilt, written
 from encoders import tiny_encoder
 from loopback import site_folder
 from serving import send, served
@@ -157,9 +157,10 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def spoilt_study(place: Path, corpus: str, encoder: Path, number: int, *, declared: bool) -> Path:
     """A study whose files have gone wrong in the way of this number, no word alike in train and test."""
-    form, spoil = CORPORA[corpus][0], [*SPOILT.values()][number]
+    form, name = CORPORA[corpus][0], [*SPOILT][number]
+    spoil, short = BY_ROW.get(name, SPOILT[name]), 5 if name in BY_ROW else 3
     for split, size in (("train", 12), ("test", 4)):
-        notes = documents(size, len(split), words=8 if number % 2 else 3)
+        notes = documents(size, len(split), words=8 if number % 2 else short)
         spoilt(written(place, form, notes, split), spoil, len(split))
     (place / "encoder").symlink_to(encoder)
     return study(place, corpus, declared=declared)
@@ -185,8 +186,10 @@ def test_what_a_run_knows_of_its_data_has_no_word(corpus: str, encoder: Path, tm
     assert {} == {name: leaked for name, leaked in found.items() if leaked}
 
 
-@pytest.mark.parametrize("corpus", ["files-csv", "entities-jsonl", "pairs-jsonl", "bags"])
-@pytest.mark.parametrize("spoil", ["as it is", "one mislabelled", "ids are words", "text and language"])
+@pytest.mark.parametrize(("corpus", "spoil"), [
+    ("files-csv", "as it is"), ("files-csv", "one mislabelled"), ("files-csv", "text and language"),
+    ("entities-jsonl", "ids are words"), ("pairs-jsonl", "one mislabelled"), ("bags", "ids are words"),
+])  # fmt: skip
 def test_a_run_and_its_report_have_no_word(corpus: str, spoil: str, encoder: Path, tmp_path: Path, say: Say) -> None:
     toml = spoilt_study(tmp_path, corpus, encoder, [*SPOILT].index(spoil), declared=False)
     output = say("run", toml, "--out", tmp_path / "run", "--workers", 1)
@@ -196,23 +199,26 @@ def test_a_run_and_its_report_have_no_word(corpus: str, spoil: str, encoder: Pat
 
 @pytest.mark.parametrize("corpus", ["files-csv", "conll", "pairs-jsonl", "bags"])
 def test_a_site_is_checked_without_a_word(corpus: str, encoder: Path, tmp_path: Path, say: Say) -> None:
+    """The site of a study is set up while its files are in order; then they go wrong."""
+    (tmp_path / "north").mkdir()
+    toml = spoilt_study(tmp_path / "north", corpus, encoder, 0, declared=True)
+    told = load_study(toml)[0].study
+    data = [f"{key} = {json.dumps(value)}" for key, value in told.resolved["corpus"].items()
+            if key in ("name", "format", "train", "test", "kb", "label")]  # fmt: skip
+    site = site_folder(tmp_path, "north", told, data=data)
     found = {}
     for number, name in enumerate(SPOILT):
+        if number and number % 2 == (corpus in ("conll", "bags")):
+            continue  # half of the ways for each
         place = tmp_path / str(number)
-        toml = spoilt_study(place, corpus, encoder, number, declared=True)
-        told = load_study(toml)[0].study
-        data = [f"{key} = {json.dumps(value)}" for key, value in told.resolved["corpus"].items()
-                if key in ("name", "format", "train", "test", "kb", "label")]  # fmt: skip
-        site = site_folder(place, "north", told, data=data)
-        for file in place.iterdir():
-            if file != site:
-                (site / file.name).symlink_to(file)
-        (approved,) = (site / "approved").iterdir()
-        approved.unlink()
-        output = say("site", "check", site, "--study", toml, "--offline") if number % 2 == 0 else ""
-        output += say("site", "approve", site, toml) if number % 2 else ""
-        assert number or "training and" in output, output
-        found[name] = leaks(output)
+        spoilt_study(place, corpus, encoder, number, declared=True)
+        for split in ("train", "test"):
+            (file,) = place.glob(f"{split}*")
+            file.replace(site / file.name)
+        said = [say("site", "check", site, "--study", toml, "--offline")] if number % 4 < 2 else []
+        said += [say("site", "approve", site, toml, "--yes")] if number % 4 > 1 or not number else []
+        assert number or "training and" in said[0], said
+        found[name] = leaks("".join(said), site / "approved", site / "ledger")
     assert {} == {name: leaked for name, leaked in found.items() if leaked}
 
 

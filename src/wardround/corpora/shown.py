@@ -8,12 +8,13 @@ Rules:
 1. Of what is read from a text, token, label or id column only the length is shown.
 2. A *name* may be shown: what the study declares, or what is short and repeats in a column of labels.
 3. A column of which most values occur once is no column of labels, and holds no names.
-4. An id may be shown if it looks like one: short, without blanks, with a digit.
+4. In a column of labels, a rare one that is worded as labels are is a class like any other; messages give its length.
+5. An id may be shown if it looks like one: short, without blanks, with a digit.
 """
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -32,11 +33,14 @@ __all__ = [
     "shown",
     "text_is_shown",
     "unlike_names",
+    "worded",
 ]
 
 NOT_SHOWN = "(not shown)"
 FEWEST = 10  # values from which on a column can be told by how often each occurs
 WIDTH = 40
+WORDS = 4  # of a rare label, at most
+SENTENCE = re.compile(r"[,;!?，。；！？、：…]|[.:](\s|$)")
 ID = re.compile(r"[\w.:|/#@+-]{,40}\d[\w.:|/#@+-]{,40}|[^\n]+\.\w{1,9}(:\d+)+")  # or file and line
 
 _showing: ContextVar[bool] = ContextVar("showing_text", default=False)
@@ -99,34 +103,45 @@ def names_of(values: Iterable[str] | Mapping[str, int], declared: Collection[str
     return frozenset({*(value for value, count in counts.items() if count > 1 and short(value)), *declared})
 
 
-def unlike_names(counts: Mapping[str, int]) -> str:
-    """Why these values are no labels or types, or nothing."""
+def unlike_names(counts: Mapping[str, int], fewest: int = FEWEST) -> str:
+    """Why these values are no labels or types, or nothing, as of fewer than so many values."""
     whole, once = sum(counts.values()), sum(count == 1 for count in counts.values())
-    if whole >= FEWEST and 2 * once > whole:
+    if whole >= fewest and 2 * once > whole:
         return f"{once:,} of {whole:,} values occur once"
     return ""
 
 
+def worded(value: str) -> bool:
+    """Whether a value that occurs once can be a label all the same: short, of few words, no part of a sentence."""
+    return short(value) and len(value.split()) <= WORDS and not SENTENCE.search(value)
+
+
 def rare(counts: Mapping[str, int]) -> list[str]:
-    """The values that are no names: they occur once, or are too long."""
-    return sorted(counts.keys() - names_of(counts))
+    """The values that are no labels: too long, or once there and not worded as labels are."""
+    names, odd = names_of(counts), unlike_names(counts, 1)
+    return sorted(value for value in counts if value not in names and (odd or not worded(value)))
 
 
 def occurring(
-    what: str, key: str, train: Iterable[tuple[Sequence[str], str]], more: Iterable[str] = ()
+    what: str,
+    key: str,
+    train: Iterable[tuple[Sequence[str], str]],
+    more: Iterable[str] = (),
+    where: Callable[[str], str] | None = None,
 ) -> tuple[str, ...]:
-    """The names in training, each document's with its id; an error where a study should declare which are names."""
-    told = list(train)
-    mine = Counter(name for names, _ in told for name in names)
+    """The labels, types or relations in training, each document's with its id; an error if some look like none."""
+    rows = list(train)
+    mine = Counter(name for names, _ in rows for name in names)
     counts = mine + Counter(more)
     odd = set() if text_is_shown() else set(rare(counts)) & mine.keys()
-    if why := odd and unlike_names(counts):
-        raise ValueError(f"what stands for {what} does not look like {what}: {why}; are columns swapped?")
+    remedy = f"declare all that are right ({key} = […]), or give --show-text"
+    if why := odd and unlike_names(counts, 1):
+        raise ValueError(f"what stands for {what} does not look like {what}: {why}; are columns swapped? Else {remedy}")
     if odd:
-        name, place = next((name, place) for names, place in told for name in names if name in odd)
+        name, place = next((name, place) for names, place in rows for name in names if name in odd)
         raise ValueError(
-            f"{len(odd)} of {len(mine)} {what} occur once or are too long to be names, the first in {called(place)} "
-            f"({len(name)} characters); mend them, declare all that are right ({key} = […]), or give --show-text"
+            f"{len(odd)} of {len(mine)} {what} {'is' if len(odd) == 1 else 'are'} long, or rare and worded like a note;"
+            f" the first has {len(name)} characters and stands in {(where or called)(place)}; mend it, {remedy}"
         )
     return tuple(sorted(mine))
 
@@ -137,13 +152,29 @@ def note_of(name: str) -> str:
     return name if not note or re.fullmatch(r"[^:]+\.\w+", note) else note
 
 
-def named_sources(sources: Iterable[str], ids: Collection[str] = (), declared: Collection[str] = ()) -> None:
-    """An error if what would be sites' names might be notes: a source is a name, or looks like an id."""
-    counts = Counter(sources)
-    names = names_of({source: count for source, count in counts.items() if source not in ids}, declared)
-    odd = [source for source in counts if source not in names and called(source) != source and source]
-    if odd:
-        raise ValueError(
-            f"{len(odd):,} of {len(counts):,} sources occur once or are too long to name sites, the first has "
-            f"{len(odd[0])} characters; is it the right column? Else cut sites by a [partition], or give --show-text"
-        )
+def named_sources(
+    sources: Iterable[tuple[str, str]],
+    ids: Collection[str] = (),
+    declared: Collection[str] = (),
+    where: Callable[[str], str] | None = None,
+) -> None:
+    """An error if what would be sites' names might be notes; each source comes with the id of a note.
+
+    A source is a name, or looks like an id.
+    """
+    rows = list(sources)
+    counts = Counter(source for source, _ in rows)
+    sure = {"", *ids, *declared}
+    known = {source: count for source, count in counts.items() if source not in sure and called(source) != source}
+    odd = {*rare(known)}
+    if not odd or text_is_shown():
+        return
+    remedy = "Else cut sites by a [partition], or give --show-text"
+    if why := unlike_names(known, 1):
+        raise ValueError(f"the sources do not look like names of sites: {why}; are columns swapped? {remedy}")
+    source, place = next(row for row in rows if row[0] in odd)
+    raise ValueError(
+        f"{len(odd):,} of {len(counts):,} sources {'is' if len(odd) == 1 else 'are'} long, or rare and worded like a "
+        f"note; the first has {len(source)} characters and stands in {(where or called)(place)}; "
+        f"is it the right column? {remedy}"
+    )

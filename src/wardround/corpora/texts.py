@@ -8,7 +8,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol
 
@@ -119,7 +119,13 @@ class AsCorpus:
             key,
             [(said(d), d.id) for d in self.split("train").documents],
             [name for d in self.split("test").documents for name in said(d)],
+            self._where("label") if what == "labels" else None,
         )
+
+    def _where(self, meaning: str) -> Callable[[str], str] | None:
+        """Where the document of an id stands, line and column, if the reader knows."""
+        found: Callable[[str, str], str] | None = getattr(self.reader, "where", None)
+        return partial(found, meaning) if found else None
 
     @cached_property
     def _splits(self) -> dict[str, Texts]:
@@ -159,7 +165,8 @@ class AsCorpus:
                      if isinstance(split, dict) for name in split]  # fmt: skip
             # What nobody gave a source has its note's id for one.
             ids = {d.source for d in documents if d.source == d.id or d.id.startswith(f"{d.source}:")}
-            named_sources([source for source, _ in {(d.source, note_of(d.id)) for d in documents}], ids, files)
+            notes = {(d.source, note_of(d.id)): d.id for d in documents}
+            named_sources([(source, id_) for (source, _), id_ in notes.items()], ids, files, self._where("source"))
         return sorted(self._by_source)
 
     def open(self, name: str) -> tuple[Texts, Texts]:
@@ -226,6 +233,13 @@ class Files:
     def documents(self, split: str, problems: Problems | None = None) -> Iterator[Document]:
         """The documents of a split."""
         return self._table.documents(split, problems)
+
+    def where(self, meaning: Literal["label", "source"], id_: str) -> str:
+        """File, line and column of what the text of an id has for a label or source."""
+        rows = (row for split in self.splits for row in self._table.placed(split))
+        row = next(row for row in rows if row.document.id == id_)
+        column = getattr(self, meaning) or meaning
+        return f'{row.path.name}:{row.line}, column "{column}"'
 
     @cached_property
     def _table(self) -> Table:
