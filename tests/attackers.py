@@ -40,7 +40,7 @@ __all__ = [
 ]  # fmt: skip
 
 PROGRAM = Path(__file__).with_name("foreign_cell.py")
-SECONDS = 120.0
+SECONDS = 240.0  # four asks that all meet silence, on a busy machine
 SATURATED = 40.0
 """A score beyond which a softmax is 0 or 1 to the last bit of a float."""
 
@@ -93,10 +93,7 @@ def attack(plan: Plan, asks: Sequence[Answer], user: str = "") -> Loot:
 
 
 def neighbour(federation: Federation, name: str, victim: str, *, inside: bool) -> Plan:
-    """A hospital that turns against another, with the token of its own NVFlare client.
-
-    Through that client's line (`inside`), or by a line of its own with its own certificate.
-    """
+    """A hospital that turns against another: through its own NVFlare client's line, or by a second one of its own."""
     pid = federation.pid(name, "client.worker_process")
     pairs = (part.partition(b"=") for part in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"))
     own = {key.decode(): value.decode() for key, _, value in pairs}

@@ -23,7 +23,7 @@ from wardround.engines.frames import Line, door_of, listen, shut
 from wardround.engines.seal import Ask, Asker, make_sealing_key, make_signing_key, read_sealing_key, read_signing_key
 from wardround.study import Study
 
-__all__ = ["Exchange", "Twisted", "desk_of", "put", "site_folder"]
+__all__ = ["OPEN", "Exchange", "Twisted", "desk_of", "put", "site_folder"]
 
 Answer = tuple[dict[str, Any], bytes]
 OPEN = ("[consent]", "smallest_count = 0", "least_examples = 0")

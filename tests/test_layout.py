@@ -47,6 +47,7 @@ HOMES = {
     "rich": ["cli*.py", "progress.py"],
     "rjieba": ["corpora/segment.py"],
     "scipy": ["reports/*.py"],
+    "sklearn": ["references.py"],
     # our encoding; the finished model for others to read; others' encoders; what a frozen trunk has computed
     "starlette": ["serve/*.py"],
     "safetensors": [

@@ -8,7 +8,7 @@ import pytest
 
 from study_files import cli, small_study, write_module
 from wardround.methods import METHODS
-from wardround.study import StudyError, load_study
+from wardround.study import StudyError, cells, load_study
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "rounds 0": ({"rounds": 0}, "rounds = 0: should be greater than or equal to 1"),
@@ -333,3 +333,36 @@ def test_a_study_error_lists_its_problems(tmp_path: Path) -> None:
     with pytest.raises(StudyError) as caught:
         load_study(small_study(tmp_path, rounds=0, seed=-1))
     assert 2 == len(caught.value.problems)
+
+
+def test_a_pull_that_diverges_whatever_the_data_is_refused_with_the_largest_that_does_not() -> None:
+    tables: dict[str, Any] = {
+        "name": "pulled",
+        "rounds": 1,
+        "corpus": {"name": "clinic"},
+        "task": {"name": "classification"},
+        "method": {"name": "fedprox", "mu": 1.0},
+    }
+    with pytest.raises(StudyError, match=r"mu = 1 with lr = 8 diverges .* set mu below 0.25"):
+        cells(tables)
+    tables["method"] |= {"optimizer": "adam"}
+    assert 0.02 == cells(tables)[0].study.resolved["method"]["lr"]
+
+
+@pytest.mark.parametrize(
+    ("method", "expected"),
+    [
+        ({"name": "fedavg"}, ("sgd", 8.0, 16)),
+        ({"name": "fedavg", "batch": 4}, ("sgd", 8.0, 4)),
+        ({"name": "fedavg", "lr": 2.0}, ("sgd", 2.0, 10)),
+        ({"name": "fedavg", "optimizer": "adam"}, ("adam", 0.02, 16)),
+        ({"name": "fedpap"}, ("adam", 0.02, 16)),
+    ],
+    ids=str,
+)
+def test_a_rate_that_a_study_leaves_open_is_the_one_that_suits_the_model(
+    method: dict[str, Any], expected: tuple[str, float, int]
+) -> None:
+    tables = {"name": "open", "rounds": 1, "corpus": {"name": "clinic"}, "task": {"name": "classification"}}
+    told = cells({**tables, "method": method})[0].study.resolved["method"]
+    assert expected == (told["optimizer"], told["lr"], told["batch"])

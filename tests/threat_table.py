@@ -34,8 +34,8 @@ TABLE = {
         "another hospital of the consortium, with its own certificate and token",
         "asks NVFlare's server who is there, and sends the coordinator's own question to a hospital's job; signs it "
         "with a key of its own",
-        "NVFlare carries it; the site process opens only what the coordinator's key has signed: `refused: it does not "
-        "come from the coordinator`, a line in the site's ledger, nothing leaves",
+        "NVFlare carries it; the site process opens only what the coordinator's key has signed: nothing "
+        "leaves, and the site's ledger has a line of it (`unsigned`)",
     ),
     "local user": Row(
         "any user of the hospital's machine, with no key and no access to the site's folder",
@@ -58,12 +58,13 @@ TABLE = {
     "budget": Row(
         "the coordinator",
         "asks again and again after one approval, each time as another run",
-        "an approval is a budget of rounds and exchanges over all runs: `refused: what it has approved is used up`",
+        "an approval is a budget of exchanges over all runs: `spent`; and of rounds: `rounds`",
     ),
     "second model": Row(
         "the coordinator",
         "asks one round with many different models, and says each time that the run was resumed",
-        "once a round was answered, another model for it is refused, unless the hospital has agreed to a restart",
+        "once a round was answered, another model for it is refused, but for as many restarts as the hospital has "
+        "agreed to: one, unless it says `--restarts 0`",
     ),
     "sure model": Row(
         "the coordinator",
@@ -148,6 +149,25 @@ OPEN = (
         "one note that has this word, if all notes are one batch: a test does it.",
         "The states are hashed in both ledgers: afterwards it can be shown what was asked. Batches that are drawn "
         "anew in each round blur the difference; they do not undo it.",
+    ),
+    Gap(
+        "The bounds of a model are the study's own.",
+        "How far a model may have come is measured by training with the study's settings: a rate that no honest study "
+        "has allows weights that no honest model has.",
+        "Read the settings before you approve; `site check` shows what would leave, not whether a rate is sensible.",
+    ),
+    Gap(
+        "Two answers that differ in one example give that one.",
+        "Lazy MIL's coordinator chooses the sentences of an update: twelve of them, and eleven of these in another "
+        "round, tell the twelfth. FedNER's share of a batch is fixed for a study, for that reason.",
+        "Few rounds; methods that train on all of a site's examples.",
+    ),
+    Gap(
+        "A hole in NVFlare itself, or in what it is made of.",
+        "What it carries is sealed, and no job may bring code. But its processes run as the site's own user (at the "
+        "coordinator, as the coordinator's): whoever takes one over reads the keys and the notes that this user can "
+        "read.",
+        "Keep it up to date; outbound connections only; a machine that does nothing else.",
     ),
     Gap(
         "Least numbers count examples, not patients.",

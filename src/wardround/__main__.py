@@ -1,6 +1,8 @@
 """The command `wardround`, also as `python -m wardround`."""
 
+import os
 import signal
+import sys
 
 __all__ = ["main"]
 
@@ -18,4 +20,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    if not sys.flags.safe_path and sys.path[:1] in ([""], [os.getcwd()]):  # noqa: PTH109 -- as Python put it there
+        del sys.path[0]  # no file runs because it lies in the current folder
     main()

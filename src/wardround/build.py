@@ -8,6 +8,7 @@ cohort = built.cohort(round_, drawn(study, built.sites.names, round_), engine)
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import cast
 
@@ -24,9 +25,12 @@ from wardround.corpora.federation import Prepared, Raw, Sites, federate, opened,
 from wardround.corpora.reading import nearest
 from wardround.corpora.texts import AsCorpus, Elsewhere
 from wardround.engines.host import Host
+from wardround.references import NEEDED
 from wardround.study import Study, StudyError
 
 __all__ = ["Built", "bound", "build", "build_apart", "build_at_site", "drawn", "prefix", "taking_part"]
+
+JUDGED = 3
 
 
 @dataclass
@@ -72,6 +76,7 @@ def build(study: Study, out: Path) -> Built:
             raise ValueError("the corpus has no example; look at its files with wardround data check")  # noqa: TRY301
         _ = sites.public  # read now, since its labels may not be the corpus's
         sites.task(sites.names[0])  # likewise, since a tag set of its own may not fit the study
+        _judged(task, raw)
     except ValueError as error:
         raise StudyError(study.name, [str(error)]) from None
     problems = [*_fitting(study, task), *_enough(study, len(sites.names)), *_measurable(study, task)]
@@ -104,7 +109,18 @@ def build_at_site(study: Study, memory: Path, names: Sequence[str], raw: tuple[R
     """What one real site has: its own examples, under its name (or under several, to rehearse)."""
     task = bound(study)
     sites = thinned(Sites(names, lambda _: raw, public=_public(study)), study.sites.share, study.seed)
+    try:
+        _judged(task, sites)
+    except ValueError as error:
+        raise StudyError(study.name, [str(error)]) from None
     return _assembled(study, task, _ready(study, task, sites), sites, memory)
+
+
+def _judged(task: Task, sites: Sites) -> None:
+    """Have a task that can tell (`refuse`) look at the texts of a few sites before a model learns nothing from them."""
+    if hasattr(task, "refuse"):
+        for name in sites.names[:JUDGED]:
+            task.refuse(sites.raw(name)[0])
 
 
 def _public(study: Study) -> Callable[[], Raw] | None:
@@ -184,6 +200,11 @@ def _fitting(study: Study, task: Task) -> Iterator[str]:
         yield f"method {named['method']!r} needs public examples; add [public] with fraction = 0.2, or [public.corpus]"
     if study.method.classifier and isinstance(task, ClassTask) and belongs(task.classifier, study.sites.private):
         yield f"method {named['method']!r} shares the classifier, and sites.private has it; take it out"
+    for name in study.references or ():
+        if not hasattr(task, "constant" if name == "majority" else "plain"):
+            yield f"references has {name!r}, which task {named['task']!r} has no such thing for; leave it out"
+        elif name == "tfidf" and find_spec(NEEDED) is None:
+            yield 'references: "tfidf" needs scikit-learn; pip install "wardround[baselines]", or leave it out'
     if study.method.classifier and not isinstance(task, ClassTask):
         yield (
             f"method {named['method']!r} looks into the linear classifier at the end of a model for one label per "

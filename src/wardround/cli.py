@@ -25,7 +25,7 @@ import os
 import shlex
 from functools import partial
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -46,8 +46,10 @@ from wardround.corpora.shown import showing_text
 from wardround.engines.inline import SiteFailed
 from wardround.inference.about import ModelError
 from wardround.methods import METHODS
+from wardround.metrics.signs import REMEDY, collapsed
 from wardround.progress import Grid, Single
 from wardround.protocol import rehearsed, toy
+from wardround.references import missed, read_references
 from wardround.reports.read import ReportError
 from wardround.rounds import CHECKPOINT_SECONDS, NO_ROOM, Result, RunError, run
 from wardround.study import Study, StudyError, load_study
@@ -141,6 +143,10 @@ def run_command(
 def tell_result(study: Study, folder: Path, result: Result, *, report: bool = True) -> None:
     """How a run ended, where it is, and its report."""
     _say(f"{result.stopped}: {_figures(result.metrics)}")
+    if wrong := _signs(folder):
+        _say(f"{study.resolved['method']['name']}: {wrong}")
+    for said in missed(result.metrics, read_references(folder)):
+        _say(f"{study.resolved['method']['name']}: {said}")
     if report:
         _report(folder)
     where = f", the model in {folder / 'model'}" if study.method.shares else "; sites keep their models"
@@ -149,15 +155,41 @@ def tell_result(study: Study, folder: Path, result: Result, *, report: bool = Tr
         _say(f"a site's own model: {shlex.join(['wardround', 'model', 'assemble', str(folder)])} SITE --out DIR")
 
 
+def _signs(folder: Path) -> str:
+    """What looks wrong with the model of a run that has ended."""
+    path = folder / "metrics.json"
+    found = json.loads(path.read_text(encoding="utf-8")).get("signs", []) if path.exists() else []
+    if not found:
+        return ""
+    return f"the model {'has collapsed' if collapsed(found) else 'looks odd'}: {'; '.join(found)}; {REMEDY}"
+
+
+def _warn(states: list[CellState], rows: list[dict[str, Any]]) -> None:
+    """Which references are not beaten, and which models look wrong."""
+    for row in rows:
+        final = {name: value["mean"] for name, value in row["final"].items() if value}
+        beside = {
+            name: {metric: value["mean"] for metric, value in figures.items() if value}
+            for name, figures in row["references"].items()
+        }
+        for said in missed(final, beside):
+            _say(f"{row['label']}: {said}")
+    for state in states:
+        if state.done and (wrong := _signs(state.folder)):
+            _say(f"{state.cell.label}: {wrong}")
+
+
 def _tell(states: list[CellState], again: str, reported: Path | None) -> None:
     """The grid's table of results, and what failed."""
     table = Table("cell", "seeds", "metric", "final", "best", "MB up", title=None)
-    for row in summary(states):
+    rows = summary(states)
+    for row in rows:
         for metric in (name for name in row["best"] if "[" not in name):  # by class: in the report
             final, best = row["final"][metric], row["best"][metric]
             up = f"{row['up'] / 1e6:.2f}"
             table.add_row(row["label"], str(len(row["seeds"])), metric, _pm(final), _pm(best), up)
     _wide().print(table)
+    _warn(states, rows)
     if done := [state.folder for state in states if state.done]:
         _say(f"the runs are in {done[0].parent}, a folder for each cell; the first is {done[0]}")
     if reported:

@@ -11,6 +11,7 @@ wardround ledger show hospital/                what left, by day
 wardround ledger verify FILE --against OTHER   that nobody changed it
 """
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -23,7 +24,7 @@ from rich.table import Table
 from wardround.cli_model import tell_assembled
 from wardround.cli_options import refusals
 from wardround.consortium.budget import budgets
-from wardround.consortium.house_ledger import compared, summed
+from wardround.consortium.house_ledger import compared, proven, summed
 from wardround.inference.about import model_folder, read_about
 from wardround.inference.assemble import assembled, shared_weights
 from wardround.layers.ledger import LedgerError, verify
@@ -131,7 +132,7 @@ def approve_command(
     show_leaving(folder, told)
     ask([f"{found.mark} {found.what}: {found.said}" for found in findings if found.asks], yes=yes)
     before = read_approval(folder, study_hash(told))
-    if before and not again and (exchanges or restarts):
+    if before and not again and (exchanges is not None or restarts is not None):
         raise RunError(f"{told.name} was approved before; to add to what it may spend, say --again")
     mark = approve(folder, told, again=again, exchanges=exchanges, restarts=RESTARTS if restarts is None else restarts)
     tell_approved(folder, told, mark, before, again=again)
@@ -243,6 +244,10 @@ def verify_command(
     file = _ledger(path)
     try:
         console.print(f"{file}: {verify(file):,} lines, the chain is intact")
+        kit = path / "kit" / "site.json"
+        if kit.is_file():
+            count = proven(file, str(json.loads(kit.read_text(encoding="utf-8"))["ask_key"]))
+            console.print(f"the coordinator has signed each of the {count:,} messages that were answered")
         if against is not None:
             other = _ledger(against)
             console.print(f"{other} has noted the head of it {compared(file, other):,} times, and each is there")

@@ -26,9 +26,10 @@ __all__ = ["Counter", "Grid", "Single"]
 LINE_SECONDS = 5.0
 
 
-def headline(metrics: dict[str, float]) -> str:
-    """The first metric, or nothing yet."""
-    return next((f"{name} {value:.4f}" for name, value in metrics.items()), "")
+def headline(metrics: dict[str, float], signs: Sequence[str] = ()) -> str:
+    """The first metric, or nothing yet, and what looks wrong with the model."""
+    told = next((f"{name} {value:.4f}" for name, value in metrics.items()), "")
+    return f"{told} ({'; '.join(signs)})" if signs else told
 
 
 class _Shown:
@@ -55,7 +56,7 @@ class Single(_Shown):
 
     def __init__(self, study: Study, *, quiet: bool) -> None:
         super().__init__(quiet=quiet)
-        self.study, self.up, self.best = study, 0, ""
+        self.study, self.up, self.best, self.signs = study, 0, "", ""
         columns = (
             TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[said]}"),
             TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
@@ -74,7 +75,8 @@ class Single(_Shown):
         """Take in a round."""
         self.up += line.up
         self.best = headline(line.metrics) or self.best
-        said = f"{self.best}  {self.up / 1e6:.2f} MB up"
+        self.signs = "; ".join(line.signs) if line.metrics else self.signs
+        said = f"{self.best}  {self.up / 1e6:.2f} MB up" + f"  ({self.signs})" * bool(self.signs)
         self.bar.update(self.task, completed=line.round, said=said)
         for name, why in line.left_out.items() if self.plain or self.rich else ():
             self.console.print(f"round {line.round}: {name} left out ({why})", soft_wrap=True)
@@ -135,7 +137,7 @@ class Grid(_Shown):
             self.live.update(self._table(states))
         done = sum(state.done for state in states)
         if self.due(over=done == self.count):
-            now = ", ".join(f"{s.cell.label} {s.round}/{s.cell.study.rounds} {headline(s.line.get('metrics', {}))}"
+            now = ", ".join(f"{s.cell.label} {s.round}/{s.cell.study.rounds} {_headline(s)}"
                             for s in states if s.process)  # fmt: skip
             self.console.print(f"{done}/{self.count} cells done; {now}", soft_wrap=True)
 
@@ -145,7 +147,7 @@ class Grid(_Shown):
         busy = [state for state in states if state.process]
         rest = [state for state in states if not state.process and (state.done or state.failed)]
         for state in [*rest[-max(height - len(busy), 0) :], *busy]:
-            said = headline(state.line.get("metrics", {}))
+            said = _headline(state)
             left = "failed" if state.failed else "done" if state.done else _left(state)
             rounds = f"{state.round}/{state.cell.study.rounds}"
             table.add_row(state.cell.label, rounds, said, f"{state.up / 1e6:.2f}", left)
@@ -153,6 +155,10 @@ class Grid(_Shown):
         if waiting:
             table.add_row(f"… and {waiting} waiting", "", "", "", "")
         return table
+
+
+def _headline(state: CellState) -> str:
+    return headline(state.line.get("metrics", {}), state.line.get("signs", ()))
 
 
 def _left(state: CellState) -> str:

@@ -5,8 +5,8 @@
 A run folder holds `study.toml` (resolved), `journal.jsonl` (one line per round), `ledger/`, `checkpoints/`,
 `memory/` (what simulated sites keep), `attempts.json` (after which rounds it was taken up again), `void.json` (which
 replies of real sites did not arrive: what they kept then does not count), `data.json` (sizes and labels by site),
-`wire.json` (what crossed the wire, in words), `curve.json` (precision over recall, where the task has such), `model/`
-and, once finished, `metrics.json`.
+`wire.json` (what crossed the wire, in words), `references.json` (figures that the model should beat), `curve.json`
+(precision over recall, where the task has such), `model/` and, once finished, `metrics.json`.
 
 Rules of this file:
 1. A round is a function of state, seed, round and site memory: run again, it gives the same bits.
@@ -45,6 +45,8 @@ from wardround.engines.remote import Remote
 from wardround.inference.folder import write_model
 from wardround.layers.bound import Bound
 from wardround.layers.ledger import Ledger
+from wardround.metrics.signs import signs
+from wardround.references import REFERENCES, majority, tfidf, write_references
 from wardround.run_folder import (
     NO_ROOM,
     Result,
@@ -83,6 +85,8 @@ class Line:
     evaluation_down: int = 0
     seconds: float = 0.0
     noted: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
+    signs: list[str] = field(default_factory=list)
+    """Of what looks wrong with the model (see `wardround.metrics.signs`)."""
     asked: int = 0
     """How many sites the round was asked of."""
 
@@ -218,7 +222,11 @@ class _Loop:
         if checkpoint is None:
             raw, count = self.built.raw, len(names)
             nothing = {"count": count, "sites": {}, "fingerprint": None, "problems": []}
-            write_json(self.out / "data.json", describe(raw, self.built.task) if raw else nothing)
+            data: dict[str, Any] = describe(raw, self.built.task) if raw else nothing
+            write_json(self.out / "data.json", data)
+            if raw:
+                figures = tfidf(self.built.task, raw, data["fingerprint"], self.study.references)
+                write_references(self.out, "tfidf", figures)
             state: Any = self.method.start(self.built.weights, self._cohort(0, names))
             self._settle(0, state)
         else:
@@ -266,6 +274,7 @@ class _Loop:
         """The line with the model's figures on it: evaluation is an exchange like any other."""
         metrics: dict[str, float] = {}
         per_site: dict[str, dict[str, float]] = {}
+        found: list[str] = []
         cohort = self._cohort(line.round, self.built.sites.names)
         cohort.exchanges = EVALUATION
         for split in self.study.evaluation.splits:
@@ -282,6 +291,12 @@ class _Loop:
             else:
                 numbers = cohort.total(self.method.evaluate, exam).numbers
             metrics |= {f"{start}{key}": value for key, value in self.built.task.metrics(numbers).items()}
+            if split == "test":
+                before = [earlier.metrics["loss"] for earlier in self.history if "loss" in earlier.metrics]
+                found = signs(self.built.task, numbers, before)
+            wanted = REFERENCES if self.study.references is None else self.study.references
+            if split == "test" and "majority" in wanted:
+                write_references(self.out, "majority", majority(self.built.task, numbers))
             if split == "test" and hasattr(self.built.task, "curve"):
                 points = self.built.task.curve(numbers)
                 write_json(self.out / "curve.json", {"round": line.round, "points": points})
@@ -289,7 +304,8 @@ class _Loop:
         for name, why in cohort.left_out.items():  # after what it failed at first
             left_out[name] = f"{left_out[name]}; {why}" if name in left_out else why
         traffic = {"evaluation_up": cohort.traffic.up, "evaluation_down": cohort.traffic.down}
-        return Line(**{**line.__dict__, "metrics": metrics, "per_site": per_site, "left_out": left_out, **traffic})
+        told = {"metrics": metrics, "per_site": per_site, "left_out": left_out, "signs": found, **traffic}
+        return Line(**{**line.__dict__, **told})
 
     # journal and checkpoints
 
@@ -359,6 +375,7 @@ class _Loop:
                 for key in ("up", "down", "evaluation_up", "evaluation_down")
             },
             "seconds": round(sum(line.seconds for line in self.history), 3),
+            "signs": next((line.signs for line in reversed(self.history) if line.metrics), []),
         }
         if self.method.shares:
             wire = self.out / "wire.json"

@@ -18,6 +18,7 @@ your own as `module:Class`; their other keys are the fields of that entry's data
 study is checked whole: all its errors come at once, unknown keys with the nearest valid one. `[grid]` lists values
 for dotted keys (or whole tables); every combination is one run, a *cell*; `seeds` is one more such list.
 `[public]` has a `fraction` of the training examples or a `[public.corpus]` that everybody may see (FedED needs one).
+`references` names what the model should beat besides (`majority`, `tfidf`; see `wardround.references`).
 `[expected]` is for the reader: published numbers, which the report shows beside measured ones.
 """
 
@@ -38,6 +39,7 @@ from pydantic import AfterValidator, Field
 from wardround.core.method import Method
 from wardround.corpora.public import Public
 from wardround.corpora.views import misfit
+from wardround.defaults import left_open
 from wardround.grid import combinations, label_of, parsed, put
 from wardround.settings import OWN, SECTIONS, StudyError, Table, checked, imported, named
 from wardround.trusted import Trusted
@@ -45,7 +47,9 @@ from wardround.trusted import Trusted
 __all__ = ["Cell", "Study", "StudyError", "load_study"]
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-BESIDES = frozenset({"name", "description", "rounds", "expected"})  # what decides nothing of how a round goes
+BESIDES = frozenset(
+    {"name", "description", "rounds", "expected", "references"}
+)  # what decides nothing of how a round goes
 
 
 class Sites(Table):
@@ -113,6 +117,8 @@ class _Outline(Table):
     sites: Sites = Sites()
     evaluation: Evaluation = Evaluation()
     stop: Stop | None = None
+    references: tuple[Literal["majority", "tfidf"], ...] | None = None
+    """What the model is measured against besides; if not given, what costs next to nothing."""
     grid: dict[str, Any] = Field(default_factory=dict)
     expected: dict[str, Any] = Field(default_factory=dict)
 
@@ -133,6 +139,7 @@ class Study:
     evaluation: Evaluation
     stop: Stop | None
     public: Public | None
+    references: tuple[str, ...] | None
     resolved: Mapping[str, Any]
     """The same as plain tables with every default filled in."""
 
@@ -230,6 +237,7 @@ def _study(
 
     built: dict[str, Any] = {}
     plain: dict[str, dict[str, Any]] = {}
+    registers: dict[str, Mapping[str, Any]] = {}
     for section, registry in SECTIONS.items():
         settings = _table(tables, section)
         if settings is None:
@@ -237,8 +245,15 @@ def _study(
         kind = str(settings.get("name"))
         own = imported(section, kind, folder, problems, trusted) if section in OWN and ":" in kind else {}
         if own is not None:
+            registers[section] = own or registry
             built[section], plain[section] = named(
-                section, own or registry, settings, problems, seed=seed, folder=str(folder or "")
+                section, registers[section], settings, problems, seed=seed, folder=str(folder or "")
+            )
+    if not problems:
+        for section, more in left_open(built, tables, look=trusted is None).items():
+            settings = {**more, **(_table(tables, section) or {})}
+            built[section], plain[section] = named(
+                section, registers[section], settings, problems, seed=seed, folder=str(folder or "")
             )
     problems += _misfits(built, plain)
     if outline and outline.public and len(outline.public.model_fields_set) != 1:
@@ -253,7 +268,8 @@ def _study(
     public = Public(o.public.fraction, built.get("public.corpus")) if o.public else None
     return Study(
         o.name, o.description, o.rounds, o.seed, built["method"], built["task"], built["corpus"],
-        built.get("partition"), o.sites, o.evaluation, o.stop, public, resolved | plain | shown,
+        built.get("partition"), o.sites, o.evaluation, o.stop, public, o.references,
+        resolved | plain | shown,
     )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from typing import IO, Any
 
 from wardround.core.files import file_name, write
 from wardround.grid import label_of
+from wardround.references import read_references
 from wardround.rounds import RunError, finished, make_folder, refuse_other
 from wardround.study import Cell
 
@@ -177,8 +178,14 @@ def summary(states: Sequence[CellState]) -> list[dict[str, Any]]:
             name: _spread([t["best"].get(name, {}).get("value") for t in told])
             for name in (told[0]["best"] if told else {})
         }
+        known = [read_references(m.folder) for m in members if m.done]
+        references = {
+            name: {metric: _spread([t[name].get(metric) for t in known if name in t]) for metric in figures}
+            for name, figures in (known[0].items() if known else ())
+        }
         rows.append(
             {
+                "references": references,
                 "choices": json.loads(key),
                 "label": label_of(json.loads(key)) or members[0].cell.study.name,
                 "seeds": [m.cell.study.seed for m in members if m.done],

@@ -15,6 +15,7 @@ from wardround import __version__
 from wardround.build import build_apart
 from wardround.consortium.approving import approve
 from wardround.consortium.deployed import study_hash
+from wardround.consortium.house_ledger import proven
 from wardround.consortium.site_process import SiteProcess
 from wardround.consortium.submit import submit
 from wardround.core.cohort import EVALUATION
@@ -22,7 +23,7 @@ from wardround.core.method import Exam, Global
 from wardround.core.record import Message
 from wardround.core.weights import Weights
 from wardround.engines.seal import verify_statement
-from wardround.layers.ledger import lines, verify
+from wardround.layers.ledger import LedgerError, lines, verify
 from wardround.methods import METHODS
 from wardround.methods.fedner import Turn
 from wardround.methods.lazy_mil import Chosen
@@ -125,6 +126,9 @@ def test_what_the_coordinator_signed_stays_in_the_ledger(tmp_path: Path) -> None
     (line,) = [line for line in lines(path) if "signed" in line]
     verify_statement(line["signed"], site.seal.ask_key)
     assert line["signed"]["digest"] == line["received"]["digest"]
+    assert 1 == proven(path, site.seal.ask_key)
+    with pytest.raises(LedgerError, match="the coordinator did not sign this message"):
+        proven(path, "00" * 32)
     assert [site.runs[next(iter(site.runs))].ready.data] == [line["data"] for line in lines(path) if "data" in line]
 
 
@@ -135,13 +139,13 @@ def test_a_reply_stands_on_many_examples_or_does_not_leave(tmp_path: Path) -> No
     study = study_of(method={"name": "fedner"}, task={"name": "features"})
     site = SiteProcess(site_folder(tmp_path, "site-0", study, "[consent]"))
     weights = first(study, tmp_path)
+    rate = Turn(weights, 0, 1e-9, 0)  # a share that the site rounds itself
+    assert "few" == code(put(site, *ask(study, rate, step="grade", run="9" * 16)))
     codes = [
         code(put(site, *ask(study, Turn(weights, share, 0.0, 0), step="grade", run=f"{share:016d}")))
         for share in (1, 2, 4, 5)
     ]
     assert ["few", "few", "few", "answered"] == codes
-    rate = Turn(weights, 0, 1e-9, 0)  # a share that the site rounds itself
-    assert "few" == code(put(site, *ask(study, rate, step="grade", run="9" * 16)))
 
 
 def test_one_sentence_named_ten_times_is_one(tmp_path: Path) -> None:
@@ -251,11 +255,16 @@ def test_data_that_changed_since_they_were_approved_need_another_yes(tmp_path: P
     {"fraction": 0.3},
     {"corpus": {"format": "csv", "train": "train.csv"}},
     {"corpus": {"format": "csv", "train": "public/../train.csv"}},
+    {"corpus": {"format": "csv", "train": "~/train.csv"}},
+    {"corpus": {"format": "csv", "train": "$HOME/train.csv"}},
     {"corpus": {"format": "csv", "train": "public/a.csv"}},
 ])  # fmt: skip
-def test_public_examples_are_never_a_sites_own_notes(tmp_path: Path, public: dict[str, Any]) -> None:
+def test_public_examples_are_never_a_sites_own_notes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, public: dict[str, Any]
+) -> None:
     """FedED's sites send predictions on public examples: a study that names their notes as such would get those."""
     place = tmp_path / "site-0"
+    monkeypatch.setenv("HOME", str(place))
     (place / "public").mkdir(parents=True)
     rows = "text,label\n" + "".join(f"note {n} on aspirin,drug\nnote {n} on fever,illness\n" for n in range(15))
     for name in ("train.csv", "test.csv", "public/a.csv"):

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from data import DATA, VECTORS, needs_data, needs_vectors
-from wardround.build import build
+from wardround.build import bound, build
 from wardround.core.site import SiteData
 from wardround.core.training import Bench
 from wardround.corpora.document import Document
@@ -214,3 +214,105 @@ def test_vectors_and_hashing_are_the_only_vocabularies() -> None:
     ids = task.examples(texts(*EXAMPLES)).tokens.values
     assert 0 < int(ids.min()) <= int(ids.max()) < 32
     assert np.issubdtype(ids.numpy().dtype, np.integer)
+
+
+ENGLISH = [(f"the patient has {word} for {i} days", word) for word in ("fever", "rash") for i in range(9)]
+CHINESE = [(f"患者发热咳嗽{i}天，无胸痛", "a") for i in range(12)] + [(f"皮肤红疹伴瘙痒{i}周", "b") for i in range(12)]
+
+
+def foreign(folder: Path, pairs: list[tuple[str, str]], **corpus: Any) -> dict[str, Any]:
+    """A study of these texts as somebody's CSV files, with no setting that could be left out."""
+    for split in ("train", "test"):
+        (folder / f"{split}.csv").write_text("text,label\n" + "".join(f"{t},{c}\n" for t, c in pairs), encoding="utf-8")
+    return {
+        "name": "foreign",
+        "rounds": 5,
+        "corpus": {"format": "csv", "train": str(folder / "train.csv"), "test": str(folder / "test.csv"), **corpus},
+        "task": {"name": "classification"},
+        "method": {"name": "fedavg"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("pairs", "tokens", "ngrams"),
+    [(CHINESE, "characters", 3), (ENGLISH, "words", 2)],
+    ids=["Chinese", "English"],
+)
+def test_tokens_follow_the_language_of_the_texts_and_the_run_says_which(
+    pairs: list[tuple[str, str]], tokens: str, ngrams: int, tmp_path: Path
+) -> None:
+    study = cells(foreign(tmp_path, pairs))[0].study
+    assert (tokens, ngrams) == (study.resolved["task"]["tokens"], study.resolved["task"]["ngrams"])
+    assert 1.0 == run(study, tmp_path / "run").metrics["accuracy"]
+    assert f'tokens = "{tokens}"' in (tmp_path / "run" / "study.toml").read_text()
+
+
+@pytest.mark.parametrize(("declared", "tokens"), [("zh", "characters"), ("ja", "characters"), ("de", "words")])
+def test_a_declared_language_decides_without_a_look_at_the_texts(declared: str, tokens: str, tmp_path: Path) -> None:
+    tables = foreign(tmp_path, CHINESE, language=declared)
+    (tmp_path / "train.csv").unlink()
+    assert tokens == cells(tables)[0].study.resolved["task"]["tokens"]
+
+
+def test_real_sites_are_told_in_one_message_what_the_study_must_say(tmp_path: Path) -> None:
+    tables = foreign(tmp_path, CHINESE, labels=["a", "b"])
+    tables["corpus"] |= {"train": "elsewhere.csv", "test": "elsewhere.csv"}
+    with pytest.raises(StudyError, match=r'task.tokens is missing.*language = "en".*or tokens = "words"'):
+        bound(cells(tables)[0].study)
+    tables["corpus"]["language"] = "zh"
+    assert "characters" == bound(cells(tables)[0].study).settings.tokens  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("pairs", "tokens", "said"),
+    [
+        (CHINESE, "words", r"without spaces \(zh\).*set tokens = \"characters\" or \"jieba\""),
+        ([(f"AB{i:05d}", "ab"[i % 2]) for i in range(40)], "words", r"leaves 1.0 tokens per text.*\"characters\""),
+    ],
+    ids=["Chinese as words", "one token per text"],
+)
+def test_tokens_that_nothing_can_be_learnt_from_are_refused_before_the_run(
+    pairs: list[tuple[str, str]], tokens: str, said: str, tmp_path: Path
+) -> None:
+    tables = foreign(tmp_path, pairs)
+    tables["task"]["tokens"] = tokens
+    with pytest.raises(StudyError, match=said) as error:
+        run(cells(tables)[0].study, tmp_path / "run")
+    assert not any(text in str(error.value) for text, _ in pairs)
+
+
+def test_vectors_of_another_language_are_refused(tmp_path: Path) -> None:
+    tables = foreign(tmp_path, CHINESE)
+    tables["task"] |= {"vectors": str(vectors_file(tmp_path)), "tokens": "characters"}
+    with pytest.raises(StudyError, match=r"100 % of the tokens are not in the vectors .* \(zh\)"):
+        run(cells(tables)[0].study, tmp_path / "run")
+
+
+def test_runs_of_words_tell_apart_what_single_words_cannot() -> None:
+    pairs = [("fever no rash", "a"), ("rash no fever", "b")]
+    for ngrams, alike in ((1, True), (2, False)):
+        task = ClassificationTask(Classification(tokens="words", ngrams=ngrams, buckets=4096), ("a", "b"))
+        first, second = task.examples(texts(*pairs)).batch(torch.tensor([0, 1])).inputs
+        assert alike is torch.equal(first.sort().values, second.sort().values)
+
+
+def test_a_cut_text_keeps_the_runs_of_its_first_tokens_and_counts_the_tokens_beyond() -> None:
+    task = ClassificationTask(Classification(tokens="words", ngrams=3, longest=4), ("a", "b"))
+    whole, (beyond,) = task.unlabelled(["one two three four five six"])
+    exact, _ = task.unlabelled(["one two three four"])
+    assert (2, exact.tokens.values.tolist()) == (beyond, whole.tokens.values.tolist())
+
+
+@pytest.mark.parametrize(("chosen", "ratio"), [("none", 1.0), ("root", 3.0), ("balanced", 9.0)])
+def test_rare_classes_count_more_by_a_site_s_own_counts(chosen: Any, ratio: float) -> None:
+    """In a fresh model all classes are equally likely, so the bias moves by the weights alone."""
+    task = ClassificationTask(Classification(tokens="words", class_weights=chosen), ("a", "b"))
+    examples = task.examples(texts(*[("x", "a")] * 9, ("x", "b")))
+    moved = []
+    for row in (0, 9):
+        model = task.model()
+        task.loss(model, examples.batch(torch.tensor([row]))).backward()  # type: ignore[no-untyped-call]
+        gradient = dict(model.named_parameters())["bias"].grad
+        assert gradient is not None
+        moved.append(float(gradient.abs().sum()))
+    assert ratio == pytest.approx(moved[1] / moved[0])

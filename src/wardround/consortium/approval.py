@@ -24,7 +24,7 @@ class Approval:
     data: str
     """The fingerprint of the examples and the label map; see `data_fingerprint`."""
     rounds: int
-    """How many rounds may be asked for, over all runs."""
+    """The last round that may be asked for, in whatever run."""
     exchanges: int
     """How many replies may leave in all, the first questions and evaluations included."""
     restarts: int = 0
@@ -34,8 +34,8 @@ class Approval:
 
     def __add__(self, more: "Approval") -> "Approval":
         """Both budgets, for the newer data."""
-        budget = {key: getattr(self, key) + getattr(more, key) for key in ("rounds", "exchanges", "restarts")}
-        return replace(more, **budget)
+        budget = {key: getattr(self, key) + getattr(more, key) for key in ("exchanges", "restarts")}
+        return replace(more, **budget, rounds=max(self.rounds, more.rounds))
 
 
 def approval_file(folder: Path, study: str) -> Path:

@@ -11,7 +11,9 @@ Rules of this file:
    taken up after a crash spends nothing twice.
 3. A round is asked with one state. Another question in place of one that was answered, or another answer to the same,
    begins the study anew from there; that has to be agreed to (`site approve --again`), and is spent as well.
-4. The ledger is the only memory: it is hash-chained, on the disk before a reply leaves, and outlives everything.
+4. What stands still in a study is asked for once and for all (`reveals(…, still=True)`): the gradients of ten sentences
+   and of eleven tell that of one. No number of restarts changes it.
+5. The ledger is the only memory: it is hash-chained, on the disk before a reply leaves, and outlives everything.
 """
 
 import tomllib
@@ -21,10 +23,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from wardround.consortium.approval import Approval, read_approval
+from wardround.core.record import Message, reveals_of
 from wardround.core.site import Exchange
 from wardround.layers.ledger import lines
 
-__all__ = ["Answered", "Budget", "Mark", "Overspent", "Spent", "Studied", "budgets"]
+__all__ = ["Answered", "Budget", "Mark", "Overspent", "Spent", "Studied", "budgets", "still_of"]
 
 Mark = Literal["new", "again", "restart"]
 Place = tuple[int, int, str]
@@ -34,7 +37,7 @@ Place = tuple[int, int, str]
 class Overspent(Exception):
     """An approval does not cover this; the code says why."""
 
-    def __init__(self, code: Literal["restart", "spent"]) -> None:
+    def __init__(self, code: Literal["restart", "share", "spent"]) -> None:
         super().__init__(code)
         self.code = code
 
@@ -56,6 +59,8 @@ class Spent:
     rounds: int = 0
     runs: set[str] = field(default_factory=set)
     answered: dict[Place, Answered] = field(default_factory=dict)
+    still: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By step, what was asked with and stays the same; see `still_of`."""
 
 
 class Budget:
@@ -77,6 +82,8 @@ class Budget:
         if sent is None or "digest" not in sent:
             return
         spent = self.of(str(line["study"]))
+        if still := line["received"].get("still"):
+            spent.still[line["step"]] = still
         spent.runs.add(str(line["run"]))
         place: Place = (line["round"], line["exchange"], line["step"])
         if line["mark"] == "again":
@@ -88,9 +95,13 @@ class Budget:
         spent.rounds = max(spent.rounds, place[0])
         spent.answered[place] = Answered(line["received"]["digest"], sent["digest"])
 
-    def admit(self, study: str, approval: Approval, exchange: Exchange, ask: str) -> None:
+    def admit(
+        self, study: str, approval: Approval, exchange: Exchange, ask: str, still: Mapping[str, Any] | None = None
+    ) -> None:
         """Let a question pass that may be answered; `Overspent` if it may not."""
         spent = self.of(study)
+        if still and spent.still.get(exchange.step, still) != still:
+            raise Overspent("share")
         known = spent.answered.get(_place(exchange))
         if known is not None and known.ask != ask and spent.restarts >= approval.restarts:
             raise Overspent("restart")
@@ -135,6 +146,11 @@ def budgets(folder: Path) -> list[Studied]:
         approval = read_approval(folder, path.stem) if path else None
         rows.append(Studied(f"{name} ({mark[:8]})", approval, budget.of(mark)))
     return rows
+
+
+def still_of(message: Message) -> dict[str, Any]:
+    """Those fields of a message that stay the same throughout a study."""
+    return {name: getattr(message, name) for name, reveal in reveals_of(type(message)).items() if reveal.still}
 
 
 def _place(exchange: Exchange) -> Place:

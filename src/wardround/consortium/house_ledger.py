@@ -17,12 +17,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from wardround.consortium.budget import Budget, Mark
+from wardround.consortium.budget import Budget, Mark, still_of
 from wardround.core.record import Message, reveals_of
 from wardround.core.site import Exchange
+from wardround.engines.seal import SealError, verify_statement
 from wardround.layers.ledger import START, Chain, LedgerError, lines, verify
 
-__all__ = ["Answer", "HouseLedger", "Sent", "compared", "summed"]
+__all__ = ["Answer", "HouseLedger", "Sent", "compared", "proven", "summed"]
 
 MINUTE = 60.0
 
@@ -81,6 +82,7 @@ class HouseLedger:
                 "kind": type(received).__name__,
                 "bytes": received.nbytes,
                 "digest": answer.statement["digest"],
+                **({"still": still} if (still := still_of(received)) else {}),
             },
             "sent": {"kind": kind, "bytes": answer.sent.nbytes, "digest": answer.digest},
             "mark": answer.mark,
@@ -159,6 +161,19 @@ def summed(path: Path) -> dict[tuple[str, str, str], Sent]:
             row.bytes += said["bytes"]
             row.reveals = words.get((study, said["kind"]), {})
     return found
+
+
+def proven(path: Path, ask_key: str) -> int:
+    """How many messages of this ledger the coordinator has signed; a `LedgerError` if one is not signed by that key."""
+    count = 0
+    for number, line in enumerate(lines(path), 1):
+        if "signed" in line:
+            try:
+                verify_statement(line["signed"], ask_key)
+            except SealError:
+                raise LedgerError(f"{path}:{number}: the coordinator did not sign this message") from None
+            count += 1
+    return count
 
 
 def compared(path: Path, other: Path) -> int:

@@ -30,6 +30,7 @@ from wardround.engines.certificates import (
     public_key_of,
     read_certificate,
 )
+from wardround.engines.seal import usable
 from wardround.run_folder import RunError
 
 __all__ = [
@@ -273,7 +274,8 @@ def _request(row: dict[str, Any] | None) -> Request:
         raise _Malformed("it should be JSON with name, csr, seal and version")
     if problem := next(name_problems(row["name"]), ""):
         raise _Malformed(problem)
-    if not HEX_KEY.fullmatch(row["seal"]) or not VERSION.fullmatch(row["version"]) or not row["csr"].isascii():
+    sealing = HEX_KEY.fullmatch(row["seal"]) and usable(row["seal"])
+    if not sealing or not VERSION.fullmatch(row["version"]) or not row["csr"].isascii():
         raise _Malformed("its sealing key, version or certificate request is none")
     public_key_of(row["csr"].encode("ascii"), row["name"])
     return Request(row["name"], row["csr"].encode("ascii"), row["seal"], row["version"])

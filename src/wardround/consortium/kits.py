@@ -48,10 +48,9 @@ from wardround.engines.certificates import (
     read_certificate,
     request_for,
     same_fingerprint,
-    write_private,
 )
 from wardround.engines.flare_kits import make_kits, write_site
-from wardround.engines.seal import SealError, make_sealing_key, make_signing_key, read_sealing_key
+from wardround.engines.seal import SealError, make_sealing_key, make_signing_key, read_sealing_key, write_private
 from wardround.run_folder import RunError
 
 __all__ = [

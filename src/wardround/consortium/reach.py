@@ -52,12 +52,16 @@ class Reach:
     def __init__(self, built: Built, name: str, times: float, *, single: bool = False) -> None:
         self.built, self.name, self.times, self.single = built, name, times, single
         self.last: tuple[int, Weights] | None = None
+        self.began: tuple[int, Weights] | None = None
+        """The last round that training was asked for, and with which weights first."""
 
     def refusal(self, exchange: Exchange, message: Message) -> str | None:
         """Which field of a message cannot be this study's, or None."""
         for name, reveal in reveals_of(type(message)).items():
             value = getattr(message, name)
             if isinstance(value, Weights) and reveal.like == "model" and not self._possible(name, exchange, value):
+                return name
+            if isinstance(value, Tensor) and reveal.bounded and not self._part(exchange, value):
                 return name
         return None
 
@@ -66,6 +70,8 @@ class Reach:
         weights = getattr(message, "weights", None)
         if isinstance(weights, Weights):
             self.last = exchange.round, weights
+            if exchange.number == 1:
+                self.began = self.last
 
     def _possible(self, name: str, exchange: Exchange, value: Weights) -> bool:
         if not value.flat.numel():
@@ -86,9 +92,16 @@ class Reach:
         step = _Size.of(value.flat.double() - self.last[1].flat.double())
         return step.within(self.own, self.times * max(since, 1))
 
+    def _part(self, exchange: Exchange, value: Tensor) -> bool:
+        """Whether this can be a part of a site's model: no longer than the first model and what training adds to it."""
+        first, times = _Size.of(self.built.weights.flat), self.times * max(exchange.round, 1)
+        limit = _Size(first.length + times * self.own.length, first.largest + times * self.own.largest)
+        return _Size.of(value).within(limit, 1.0)
+
     def _again(self, exchange: Exchange, value: Weights) -> bool:
         """Whether these are the weights that this round began with."""
-        return self.last is not None and self.last[0] == exchange.round and torch.equal(self.last[1].flat, value.flat)
+        began = self.began
+        return began is not None and began[0] == exchange.round and torch.equal(began[1].flat, value.flat)
 
     @cached_property
     def own(self) -> _Size:

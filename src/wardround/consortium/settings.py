@@ -26,6 +26,7 @@ In a rehearsal `[data]` may say `share = true`: the site takes its part of the s
 
 import dataclasses
 import difflib
+import math
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,6 +40,7 @@ from wardround.corpora.bag_files import AlignedFiles
 from wardround.corpora.document import Document
 from wardround.corpora.federation import Raw, Sites, federate, opened, pooled
 from wardround.corpora.reading import Problems
+from wardround.corpora.texts import found_path
 from wardround.study import Study, StudyError, cells
 from wardround.trusted import Trusted, module_problems
 
@@ -108,7 +110,7 @@ class SiteSettings:
             )
         allowed = (self.folder / "public").resolve()
         for name in _strings(study.resolved["public"]["corpus"]):
-            path = (self.folder / name).resolve()
+            path = found_path(name, str(self.folder)).resolve()
             if name and path.exists() and not path.is_relative_to(allowed):
                 raise ValueError(
                     f"public.corpus names a file outside {allowed}; what everybody may see lies there, "
@@ -218,7 +220,7 @@ def _consent_problems(consent: Mapping[str, Any]) -> Iterator[str]:
         if type(value := consent.get(key, 0)) is not int or value < 0:
             yield f"consent.{key} = {value!r}: should be a whole number"
     change = consent.get("largest_change", 1.0)
-    if type(change) not in (int, float) or not change > 0:
+    if type(change) not in (int, float) or not 0 < change < math.inf:
         yield f"consent.largest_change = {change!r}: should be a number above 0"
     for key in ("steps", "messages"):
         value = consent.get(key, "any")

@@ -34,7 +34,7 @@ from wardround import __version__
 from wardround.build import Built, build_at_site
 from wardround.consortium.approval import Approval, read_approval
 from wardround.consortium.approving import data_fingerprint
-from wardround.consortium.budget import Overspent
+from wardround.consortium.budget import Overspent, still_of
 from wardround.consortium.deployed import study_hash
 from wardround.consortium.expected import sites_of
 from wardround.consortium.house_ledger import Answer, HouseLedger
@@ -43,7 +43,7 @@ from wardround.consortium.reach import Reach
 from wardround.consortium.settings import SiteSettings, read_site, site_study
 from wardround.core.cohort import Fault
 from wardround.core.files import write
-from wardround.core.method import Step
+from wardround.core.method import Exam, Step
 from wardround.core.record import DecodeError, Message, decode
 from wardround.core.serve import step_of
 from wardround.core.site import Exchange
@@ -59,6 +59,7 @@ from wardround.study import StudyError
 __all__ = ["Refused", "SiteProcess", "main"]
 
 Frame = tuple[dict[str, Any], bytes]
+RUNS = 16  # kept at hand; a coordinator may name as many as it likes
 
 
 class Refused(Exception):
@@ -78,8 +79,6 @@ class _Ready:
     data: str
     sizes: Mapping[str, int]
     """How many examples it has of each split, rounded up to a power of two: all that is told of it beforehand."""
-    stamp: tuple[tuple[str, int, int], ...]
-    """The site's files as they were when this was read."""
 
 
 @dataclass
@@ -120,6 +119,8 @@ class SiteProcess:
         self.seal = Answerer(self.name, str(kit["ask_key"]), read_sealing_key(folder / "keys" / "seal.key"))
         self.ledger = HouseLedger(folder / "ledger" / "site.jsonl", self.name)
         self.runs: dict[tuple[str, str, int], _Run] = {}
+        self.stamp: tuple[tuple[str, int, int], ...] = ()
+        """The site's files as they were when they were last read."""
         self.read = lru_cache(maxsize=1)(self._read)
         self.ready = lru_cache(maxsize=4)(self._ready)
         self.approval = lru_cache(maxsize=64)(self._approval)
@@ -178,7 +179,9 @@ class SiteProcess:
         message = self._decoded(run, step, ask.data)
         budget = self.ledger.budget
         try:
-            budget.admit(study, approval, exchange, digest)
+            budget.admit(study, approval, exchange, digest, still_of(message))
+            if run.ready.places.full(exchange, budget.of(study).answered):
+                raise Refused("restart")
             if run.reach.refusal(exchange, message):
                 raise Refused("weights")
         except Overspent as error:
@@ -246,12 +249,14 @@ class SiteProcess:
             raise Refused("message") from None
         if manifest.refusal(step.message, message):
             raise Refused("message")
+        if isinstance(message, Exam) and message.split not in run.ready.built.study.evaluation.splits:
+            raise Refused("message")
         return message
 
     # studies and runs
 
     def _run(self, study: str, run: str, *, fresh: bool) -> _Run:
-        """The run as this site knows it; with fresh data, if a run is about to begin and they have changed."""
+        """The run as this site knows it; with fresh data, if a run begins, announced or not, and they have changed."""
         if not (run.isalnum() and run.isascii() and len(run) <= 64):
             raise Refused("study")
         changed = _changed(self.folder / "site.toml")
@@ -261,9 +266,10 @@ class SiteProcess:
             self._log("settings: site.toml is not in order; run wardround site check")
             raise Refused("settings") from None
         key = (study, run, changed)
-        if fresh and key in self.runs and _stamp(self.folder, self.settings) != self.runs[key].ready.stamp:
+        if (fresh or key not in self.runs) and (stamp := _stamp(self.folder, self.settings)) != self.stamp:
             self.ready.cache_clear()
             self.runs.clear()
+            self.stamp = stamp
         if key not in self.runs:
             self.runs = {known: value for known, value in self.runs.items() if known[2] == changed}
             ready = self.ready(study, changed)
@@ -272,6 +278,10 @@ class SiteProcess:
             layers = [SmallCounts(consent.smallest_count), LeastExamples(consent.least_examples)]
             host = Host(built.study.method, built.task, built.sites, memory, layers, built.study.sites.private)
             reach = Reach(built, self.name, consent.largest_change, single=ready.places.single)
+            for oldest in [*self.runs][
+                : len(self.runs) + 1 - RUNS
+            ]:  # each holds a reply; what must last is on the disk
+                del self.runs[oldest]
             self.runs[key] = known = _Run(ready, host, reach, memory)
             with contextlib.suppress(FileNotFoundError):
                 last = json.loads((memory / "last.json").read_text(encoding="utf-8"))
@@ -300,7 +310,6 @@ class SiteProcess:
 
     def _ready(self, study: str, _changed: int) -> _Ready:
         path = self.folder / "approved" / f"{study}.toml"
-        stamp = _stamp(self.folder, self.settings)
         try:
             settings = site_study(self.folder, path.read_text(encoding="utf-8"), str(path))
             if study_hash(settings) != study:  # a module of the hospital's own was changed since
@@ -318,7 +327,7 @@ class SiteProcess:
         splits = {"train": data.train, "test": data.test, "valid": data.valid}
         sizes = {split: 1 << max(len(part) - 1, 0).bit_length() for split, part in splits.items() if part is not None}
         places = Places.of(settings, len(data.train), sites_of(self.folder))
-        return _Ready(built, places, data_fingerprint(self.settings, settings), sizes, stamp)
+        return _Ready(built, places, data_fingerprint(self.settings, settings), sizes)
 
     # what stays here
 

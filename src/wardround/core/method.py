@@ -137,6 +137,8 @@ class Method(Generic[S]):
     """Whether the method looks into a linear classifier: it then runs on a `ClassTask` only."""
     public: ClassVar[bool] = False
     """Whether the method needs public examples, at every site and at the coordinator's desk."""
+    repeats: ClassVar[int] = 0
+    """How often a round may ask a step once more than `exchanges` says, with the same weights."""
     rehearsal: ClassVar[str] = "features"
     """The task that the method is rehearsed on; most run on any."""
 

@@ -77,6 +77,7 @@ class Reveal:
     dtype: torch.dtype | str | None = None
     weighs: str = ""
     bounded: bool = False
+    still: bool = False
 
 
 def reveals(
@@ -87,6 +88,7 @@ def reveals(
     dtype: torch.dtype | str | None = None,
     weighs: str = "",
     bounded: bool = False,
+    still: bool = False,
     default: Any = dataclasses.MISSING,
 ) -> Any:
     """A message's field and what it tells about patients.
@@ -94,9 +96,10 @@ def reveals(
     For `Weights`, `like` names the layout they must have; for a tensor, `shape` gives sizes or the names of
     sizes that the manifest knows. `dtype`, too, may be a name that the manifest knows; it defaults to the model's.
     `weighs` marks the number by which the site has multiplied its weights, or that stands for its examples, and says
-    what it counts: `train`, `test` or `sites`. `bounded` marks a tensor whose norm is much alike at all sites.
+    what it counts: `train`, `test` or `sites`. `bounded` marks a tensor whose norm is much alike at all sites,
+    `still` a number that stays the same throughout a study: batches of two sizes would tell a single example.
     """
-    reveal = Reveal(what, like, shape, dtype, weighs, bounded)
+    reveal = Reveal(what, like, shape, dtype, weighs, bounded, still)
     return dataclasses.field(default=default, metadata={"reveal": reveal})
 
 

@@ -265,11 +265,14 @@ class Site:
         exchange: Exchange,
         received: Message | None = None,
         private: tuple[str, ...] = (),
+        least: int = 0,
     ) -> None:
         self.name = name
         self.task = task
         self.private = private
         """The parts of the model, by module name, that never leave this site."""
+        self.least = least
+        """How many examples must stand behind a reply for it to leave."""
         self.exchange = exchange
         self.received = received
         self._opened = opened

@@ -239,7 +239,8 @@ class LocalTraining:
         model = bench.model.train()
         lr = self.lr * self.decay ** (site.exchange.round - 1)
         optimizer = self._optimizer(lr, bench.flat)
-        steps = seen = 0
+        steps = 0
+        seen: list[int] = []
         train = site.data.train if examples is None else examples
         for batch in self._work(site, train):
             bench.gradient.zero_()
@@ -248,11 +249,17 @@ class LocalTraining:
                 term.add_gradient(bench.shared, bench.shared_gradient)
             optimizer.step(bench.flat, bench.gradient)
             steps += 1
-            seen += len(batch)
-        site.stands_on(min(seen, len(train)))
+            seen.append(len(batch))
+        lasting = self._lasting(lr, terms, steps)
+        site.stands_on(min(sum(seen[steps - lasting :]), len(train)))
         if bench.own.size:
             site.keep(bench.own_part())
         return Trained(bench.weights(), steps, lr)
+
+    def _lasting(self, lr: float, terms: Sequence[Term], steps: int) -> int:
+        """How many of the last steps the result stands on: a pull fades what went before by 1 − η μ with each."""
+        fading = lr * sum(abs(term.mu) for term in terms if isinstance(term, Pull)) if self.optimizer == "sgd" else 0.0
+        return steps if fading * steps <= 1 else max(int(1 / fading), 1)
 
     def full_gradient(self, site: Site, weights: Weights) -> Weights:
         """The gradient of the mean loss over all the site's training examples; a private part takes its step."""

@@ -40,6 +40,7 @@ class CMDD:
 
     labels: ClassVar[tuple[str, ...]] = ("0", "1")
     splits: ClassVar[tuple[str, ...]] = ("train", "dev", "test")
+    language: ClassVar[str] = "zh"
 
     def documents(self, split: str, problems: Problems | None = None) -> Iterator[Document]:
         """The sentences of one split."""

@@ -29,6 +29,7 @@ class CMedTC:
     views: ClassVar[tuple[str, ...]] = ("labels",)
 
     splits: ClassVar[tuple[str, ...]] = tuple(FILES)
+    language: ClassVar[str] = "zh"
     labels: ClassVar[tuple[str, ...]] = (
         "Addictive Behavior",
         "Address",

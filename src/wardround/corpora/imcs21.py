@@ -31,6 +31,7 @@ class IMCS21:
     views: ClassVar[tuple[str, ...]] = ("labels", "entities")
 
     splits: ClassVar[tuple[str, ...]] = ("train", "test")
+    language: ClassVar[str] = "zh"
     task: Literal["symptom", "intent"] = "symptom"
     speaker: bool = False
     """Keep the `doctor:` or `patient:` in front; it gives much of the intent away."""

@@ -7,8 +7,9 @@ A guess for counting documents, not for treating patients; empty where there is 
 
 import re
 from collections import Counter
+from collections.abc import Iterable
 
-__all__ = ["language"]
+__all__ = ["UNSPACED", "language", "mostly"]
 
 SAMPLE = 1000  # characters that are looked at
 SCRIPTS = {
@@ -31,6 +32,8 @@ WORDS = {
     "pt": "o a os as e de do da um uma com não em por para se que no na foi",
     "nl": "de het een en van met is niet in op voor te zijn bij geen werd aan die",
 }
+UNSPACED = frozenset({"zh", "ja", "th"})
+"""Languages that put no space between words."""
 KNOWN = {name: frozenset(words.split()) for name, words in WORDS.items()}
 
 
@@ -48,3 +51,9 @@ def language(text: str) -> str:
     scores = {name: sum(words[word] for word in known) for name, known in KNOWN.items()}
     best, second = sorted(scores, key=lambda name: -scores[name])[:2]
     return best if scores[best] > scores[second] else ""
+
+
+def mostly(texts: Iterable[str]) -> str:
+    """The language of most of these texts, or nothing; short ones of no clear language count for none."""
+    counts = Counter(filter(None, map(language, texts)))
+    return counts.most_common(1)[0][0] if counts else ""

@@ -32,6 +32,7 @@ class PsyTARLabels:
     views: ClassVar[tuple[str, ...]] = ("labels",)
 
     splits: ClassVar[tuple[str, ...]] = tuple(FILES)
+    language: ClassVar[str] = "en"
     labels: ClassVar[tuple[str, ...]] = ("ADR", "WD", "EF", "INF", "SSI", "DI")
 
     def documents(self, split: str, problems: Problems | None = None) -> Iterator[Document]:

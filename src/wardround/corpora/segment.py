@@ -37,9 +37,13 @@ import rjieba
 from wardround.core.files import cache_folder
 from wardround.corpora.reading import DataError, open_text
 
-__all__ = ["Cache", "Characters", "Hashed", "Jieba", "Listed", "Segmenter", "Vocabulary", "Words", "hashed", "plain"]
+__all__ = [
+    "Cache", "Characters", "Grams", "Hashed", "Jieba", "Listed", "Segmenter", "Vocabulary", "Words", "hashed", "plain",
+]  # fmt: skip
 
 log = logging.getLogger(__name__)
+
+JOINT = "\x1f"  # between the tokens of a run: no segmenter leaves it in one
 
 
 class Segmenter(Protocol):
@@ -123,6 +127,32 @@ class Jieba:
     def __getstate__(self) -> dict[str, Any]:
         # The dictionary does not pickle; each process loads its own.
         return {"terms": self.terms}
+
+
+@dataclass(frozen=True)
+class Grams:
+    """What another segmenter finds, each token followed by the runs of 2 to `most` tokens that end with it."""
+
+    segmenter: Segmenter
+    most: int
+
+    @property
+    def settings(self) -> str:
+        """The other's, and how long a run may be."""
+        return f"{self.segmenter.settings} grams={self.most}"
+
+    def __call__(self, text: str) -> list[str]:
+        """Tokens and runs in the order of their ends: those of the first n tokens come first."""
+        tokens = self.segmenter(text)
+        return [
+            JOINT.join(tokens[end - length : end])
+            for end in range(1, len(tokens) + 1)
+            for length in range(1, min(self.most, end) + 1)
+        ]
+
+    def count(self, tokens: int) -> int:
+        """How many tokens and runs there are in this many tokens."""
+        return sum(max(tokens - length, 0) for length in range(self.most))
 
 
 class Vocabulary(Protocol):

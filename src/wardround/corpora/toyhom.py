@@ -29,6 +29,7 @@ class Toyhom:
     views: ClassVar[tuple[str, ...]] = ("labels",)
 
     splits: ClassVar[tuple[str, ...]] = ("train", "test")
+    language: ClassVar[str] = "zh"
     labels: ClassVar[tuple[str, ...]] = (
         "肝病科",
         "消化科",

@@ -23,10 +23,12 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509 import Certificate
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from wardround.engines.seal import write_private
+
 __all__ = [
     "ROOT_DAYS", "Authority", "Certificate", "CertificateError", "belongs", "common_name", "dates", "fingerprint",
     "issued_by", "make_key", "new_key", "pem_of", "public_half", "public_key_of", "read_certificate", "request_for",
-    "same_fingerprint", "write_private",
+    "same_fingerprint",
 ]  # fmt: skip
 
 BITS = 3072
@@ -56,14 +58,6 @@ def public_half(key: bytes) -> rsa.RSAPublicKey:
 def make_key(path: Path) -> None:
     """Put a new private key where only its owner can read it."""
     write_private(path, new_key())
-
-
-def write_private(path: Path, data: bytes) -> None:
-    """A file that nobody else could read at any moment."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    path.touch(mode=0o600)
-    path.chmod(0o600)
-    path.write_bytes(data)
 
 
 def request_for(key: Path, name: str) -> bytes:

@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from wardround.core.files import write
-from wardround.engines.certificates import ROOT_DAYS, Authority, pem_of, read_certificate, write_private
+from wardround.engines.certificates import ROOT_DAYS, Authority, pem_of, read_certificate
+from wardround.engines.seal import write_private
 
 __all__ = ["ADMIN", "Desk", "make_kits", "place_server", "place_stores", "renew_coordinator", "write_site"]
 

@@ -97,7 +97,7 @@ class Line:
             if raw is None or data is None:
                 return None
             head = json.loads(raw)
-        except (ConnectionError, ValueError):
+        except (ConnectionError, ValueError, RecursionError):  # JSON may be nested as deep as a sender likes
             return None
         return (head, bytes(data)) if isinstance(head, dict) else None
 

@@ -32,6 +32,7 @@ __all__ = ["Gate", "guard_clients", "guard_server"]
 
 REFUSALS = ("expired", "revoked", "twin", "unknown")
 METADATA = "wardround-mark"
+CLOSED = (grpc.StatusCode.UNIMPLEMENTED, "")
 UNHEARD = 30.0  # seconds after which a machine that sends nothing does not keep another out
 REPORT_SECONDS = 0.5
 
@@ -60,8 +61,10 @@ class Gate(grpc.ServerInterceptor):  # type: ignore[misc]  # gRPC has no types
     def intercept_service(self, continuation: Callable[[Any], Any], details: Any) -> Any:
         """NVFlare's own handler, behind the gate."""
         handler = continuation(details)
-        if handler is None or handler.stream_stream is None:
-            return handler
+        if handler is None:
+            return None
+        if handler.stream_stream is None:  # NVFlare has none such: whoever asks for one is not let through
+            return grpc.unary_unary_rpc_method_handler(lambda _request, context: context.abort(*CLOSED))
 
         def guarded(requests: Iterator[Any], context: Any) -> Iterator[Any]:
             passed = self._enter(context)
@@ -82,10 +85,11 @@ class Gate(grpc.ServerInterceptor):  # type: ignore[misc]  # gRPC has no types
             if not why:
                 self.inside.add(passed)
                 self.events.append({"proved": port})
+            elif why != "wait":
+                self.events.append({"refused": why, "site": passed.name, "port": port})
         if why == "wait":
             context.abort(grpc.StatusCode.UNAVAILABLE, "not yet")
         if why:
-            self.events.append({"refused": why, "site": passed.name, "port": port})
             context.abort(grpc.StatusCode.UNAUTHENTICATED, REFUSED + why)
         context.add_callback(lambda: self._leave(passed))
         return passed

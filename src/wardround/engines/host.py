@@ -17,6 +17,7 @@ from wardround.core.method import Method
 from wardround.core.record import Message
 from wardround.core.serve import serve
 from wardround.core.site import Exchange, Held, Memory, Site, SiteData, Task
+from wardround.layers.least import LeastExamples
 
 __all__ = ["Federation", "Host"]
 
@@ -47,6 +48,7 @@ class Host:
     ) -> None:
         self.method, self.task, self.memory, self.layers = method, task, memory, tuple(layers)
         self.private = private
+        self.least = max((layer.least for layer in layers if isinstance(layer, LeastExamples)), default=0)
         self.task_at: Callable[[str], Task | None] = getattr(federation, "task", lambda _: None)
         """The task as a site has it, where that differs: with a tag set of its own, say."""
         self.held: dict[str, Held] = {}
@@ -59,7 +61,7 @@ class Host:
         """The site of this name, at this exchange."""
         memory = Memory(self.memory / file_name(name), self.held.setdefault(name, {}))
         task = self.task_at(name) or self.task
-        return Site(name, task, lambda: self.opened(name), memory, exchange, received, self.private)
+        return Site(name, task, lambda: self.opened(name), memory, exchange, received, self.private, self.least)
 
     def undo(self, name: str, exchange: Exchange) -> None:
         """Have the site forget what it kept in this exchange, whose reply did not count."""

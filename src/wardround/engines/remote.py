@@ -26,7 +26,7 @@ from typing import Any, Literal, TypeVar
 from wardround import __version__
 from wardround.core.cohort import Fault
 from wardround.core.files import write
-from wardround.core.manifest import Manifest
+from wardround.core.manifest import COUNT_LIMIT, Manifest
 from wardround.core.method import Step
 from wardround.core.record import DecodeError, Message, decode
 from wardround.core.site import Exchange
@@ -43,9 +43,10 @@ PATIENCE = 60.0  # what a new job needs, and a client that is started again
 AWAY = 1.0  # what a site gets that was away the last time
 PROBE = 5.0  # what a site gets to show that it lives, once it has missed a deadline
 SLACK = 2.0
-UNCERTAIN = ("died", "forged", "late", "lost")  # what the site did before, nobody knows
-ON_THE_WAY = ("absent", "busy", "died", "expired", "late", "lost", "revoked", "unsigned")
-"""What can be said by whoever carries a letter."""
+SPLITS = ("train", "test", "valid")  # of which a site says how much it has
+UNCERTAIN = ("died", "forged", "late", "lost", "unsigned")  # what the site did before, nobody knows
+ON_THE_WAY = ("died", "late", "lost", "unsigned")  # what can be said by whoever carries a letter
+UNLENT = ("busy", "expired", "revoked")  # why our own switchboard has no line to lend
 
 CODES: dict[str, tuple[Code, str]] = {
     "absent": ("lost", "it is not connected"),
@@ -68,6 +69,7 @@ CODES: dict[str, tuple[Code, str]] = {
     "revoked": ("refused", "its certificate was revoked"),
     "rounds": ("refused", "it has approved fewer rounds of this study; there: wardround site approve"),
     "settings": ("refused", "its site.toml is not in order; there: wardround site check"),
+    "share": ("refused", "it was asked before for batches of another size, and two sizes tell a single example"),
     "spent": ("refused", "its approval is spent; there: wardround site approve --again"),
     "stale": ("refused", "the message is of an exchange that is over"),
     "study": ("refused", "it has not approved this study; there: wardround site approve"),
@@ -175,7 +177,8 @@ class Remote:
             found[name] = fault(said) if "fault" in said else None
             most = said.get("most")
             if isinstance(most, dict):
-                self.declared[name] = {str(k): v for k, v in most.items() if type(v) is int and v >= 0}
+                sizes = {split: most.get(split) for split in SPLITS}
+                self.declared[name] = {k: min(v, COUNT_LIMIT) for k, v in sizes.items() if type(v) is int and v >= 0}
 
         threads = [threading.Thread(target=one, args=(name,), daemon=True) for name in names]
         for thread in threads:
@@ -233,7 +236,7 @@ class Remote:
                 if isinstance(line, Line):
                     self.lines[name] = line
                     break
-                if line in ON_THE_WAY:
+                if line in UNLENT:
                     self.unlent[name] = line
             if time.monotonic() >= until or self.unlent.get(name) in ("revoked", "expired"):
                 return None

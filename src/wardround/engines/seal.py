@@ -34,12 +34,13 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 __all__ = [
     "Answerer", "Ask", "Asker", "Letter", "SealError", "make_sealing_key", "make_signing_key", "read_sealing_key",
-    "read_signing_key", "verify_statement",
+    "read_signing_key", "usable", "verify_statement", "write_private",
 ]  # fmt: skip
 
 FORM = "wardround letter 1"
 PIECE = 1 << 26  # bytes encrypted at once; the cipher takes less than 2³¹
 TAG = 16
+LONGEST = 1 << 14  # bytes of what is signed: a thousand resumptions
 STATED = ("form", "to", "ask", "key", "study", "run", "exchange", "digest")
 """What the coordinator signs, in the clear beside the sealed bytes."""
 Frame = tuple[dict[str, Any], bytes]
@@ -80,10 +81,24 @@ def read_sealing_key(path: Path) -> X25519PrivateKey:
 
 def _written(path: Path, key: Ed25519PrivateKey | X25519PrivateKey) -> str:
     pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    write_private(path, pem)
+    return key.public_key().public_bytes_raw().hex()
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """A new file that nobody else could read at any moment."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(pem)
-    return key.public_key().public_bytes_raw().hex()
+        file.write(data)
+
+
+def usable(key: str) -> bool:
+    """Whether letters can be sealed to this public key (hex): not with every point of the curve."""
+    try:
+        _exchanged(X25519PrivateKey.generate(), _public(key))
+    except SealError:
+        return False
+    return True
 
 
 # letters
@@ -161,6 +176,8 @@ class Answerer:
         """The ask, or a `SealError` if it is not the coordinator's, not for this site, or was changed."""
         statement = {key: head.get(key) for key in (*STATED, "signature")}
         verify_statement(statement, self.ask_key)
+        if len(_canonical(statement)) > LONGEST:  # signed or not, it would be kept
+            raise SealError("this letter says more on its outside than letters do")
         if statement["form"] != FORM or statement["to"] != self.site:
             raise SealError("this letter is for another")
         shared = _exchanged(self.own, _public(statement["key"]))
@@ -226,7 +243,7 @@ def _opened(key: bytes, sealed: bytes) -> Frame:
     try:
         head = json.loads(cipher.decrypt(_nonce(0), view[8:begin], b"head"))
         pieces = [cipher.decrypt(nonce, rest[part], mark) for part, nonce, mark in _pieces(len(rest), PIECE + TAG)]
-    except (InvalidTag, ValueError, RecursionError):
+    except (InvalidTag, ValueError, RecursionError, OverflowError):
         raise SealError("this letter was not sealed with our key, or was changed on the way") from None
     if not isinstance(head, dict):
         raise SealError("this letter cannot be read")

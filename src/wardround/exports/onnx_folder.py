@@ -53,8 +53,8 @@ def write_onnx(part: Part, new: Path) -> None:
             dynamic_shapes=sizes, dynamo=True, verbose=False, external_data=False,
         )  # fmt: skip
     told = {
-        "labels": task.labels, "several": chosen.several, "longest": chosen.longest, "buckets": chosen.buckets,
-        "pattern": PATTERNS[chosen.tokens], "lower": chosen.tokens == "words",
+        "labels": task.labels, "several": chosen.several, "longest": chosen.longest, "buckets": task.buckets,
+        "ngrams": task.ngrams, "pattern": PATTERNS[chosen.tokens], "lower": chosen.tokens == "words",
     }  # fmt: skip
     write(new / "labels.json", (json.dumps(told, indent=1, ensure_ascii=False) + "\n").encode())
     words = Path(__file__).with_name("classification.md").read_text(encoding="utf-8")

@@ -15,6 +15,7 @@ from wardround.metrics.defined import defined
 
 __all__ = ["CODES", "card", "size_range"]
 
+DECLARED = "Each declared at the start how many examples it has at most, rounded up to a power of two."
 BOUNDS = (0, 10, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 50_000, 100_000, 1_000_000)
 DOES = {
     "bags": "tells how two entities of a sentence are related; trained by distant supervision",
@@ -65,8 +66,8 @@ def _data(about: About, built: Built, wire: Sequence[Mapping[str, str]]) -> Iter
     if built.raw is None:
         sent = [row for row in wire if row["direction"] == "from site" and _tells_size(row["reveals"])]
         told = "".join(f"\n- {row['message']}.{row['field']}: {row['reveals']}" for row in sent)
-        known = f"The coordinator's machine was told of their numbers:\n{told}" if told else "No message told how many."
-        yield f"{len(built.sites.names)} sites, each with its own notes. {known}\n"
+        known = f" The coordinator's machine was told of their numbers:\n{told}" if told else ""
+        yield f"{len(built.sites.names)} sites, each with its own notes. {DECLARED}{known}\n"
         return
     names = [about.site] if about.site else built.raw.names
     if len(names) > MOST_SITES:  # each would have to be opened once more

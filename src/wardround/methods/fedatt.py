@@ -14,7 +14,7 @@ Departures: Frobenius norms; the authors' code takes the spectral norm of matric
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal, cast
+from typing import Annotated, ClassVar, Literal, cast
 
 import torch
 from annotated_types import Gt
@@ -56,6 +56,8 @@ class Attended(Message):
 @dataclass(frozen=True, kw_only=True)
 class FedAtt(LocalTraining, Method[Bounded]):
     """Weighs each site, tensor by tensor, by how far it has moved (softmax of distances)."""
+
+    repeats: ClassVar[int] = 3
 
     step: Annotated[float, Gt(0)] = 1.2
     """ε: how far to go along the attended change; above 1 extrapolates."""

@@ -50,6 +50,7 @@ class Guided(Message):
     majors: Tensor | None = reveals(
         "for each class, the classifier vector of one site, which is not named: not an average over sites",
         shape=("classes", "features"),
+        bounded=True,
     )
 
 

@@ -100,7 +100,7 @@ class FedDyn(LocalTraining, Method[DynamicState]):
         """Train on the bent loss, then remember."""
         own = site.recall(OwnGradient, OwnGradient(model.weights.zeros())).gradient
         size = max(len(site.data.train), 1)
-        alpha = self.alpha * model.mean_size / size if model.mean_size else self.alpha
+        alpha = self.alpha * max(model.mean_size, 0.0) / size if self.by_size and model.mean_size else self.alpha
         trained = self.train(site, model.weights, [Tilt(-own), Pull(alpha, model.weights)])
         change = trained.weights - model.weights
         site.keep(OwnGradient(own - change * alpha))

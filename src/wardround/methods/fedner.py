@@ -52,8 +52,10 @@ class Turn(Message):
     """The shared part as it stands, and how many examples it is to be tried on."""
 
     weights: Weights = reveals("nothing about the receiver; what all sites together have taught the model")
-    examples: int = reveals("nothing to the receiver: its share of a batch; 0 where it works that out itself")
-    rate: float = reveals("how many examples there are at all sites together")
+    examples: int = reveals(
+        "nothing to the receiver: its share of a batch; 0 where it works that out itself", still=True
+    )
+    rate: float = reveals("how many examples there are at all sites together", still=True)
     left: int = reveals("nothing; how many exchanges of this round are still to come")
 
 
@@ -195,6 +197,8 @@ class FedNER(LocalTraining, Method[Served]):
     def _next(self, site: Site, epoch: int, place: int, share: int) -> tuple[int, int, Batch]:
         """The batch at this place of this pass, or the first of the next; and the place after it."""
         train = site.data.train
+        # what is left at the end of a pass may be too few to leave the site, and would be refused again and again
+        least = min(site.least, share, len(train)) if self.steps_per_exchange == 1 else 0
         while True:
             where = (site.exchange.seed, epoch, place, share)
             found, batches = self._passes.get(train, ((), iter(())))
@@ -204,7 +208,7 @@ class FedNER(LocalTraining, Method[Served]):
                 for _ in range(place):
                     next(batches, None)
             batch = next(batches, None)
-            if batch is not None:
+            if batch is not None and len(batch) >= least:
                 self._passes[train] = ((site.exchange.seed, epoch, place + 1, share), batches)
                 return epoch, place + 1, batch
             epoch, place = epoch + 1, 0

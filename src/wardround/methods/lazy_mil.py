@@ -130,7 +130,9 @@ class LazyMIL(LocalTraining, Method[Global]):
     def fit_chosen(self, told: Chosen, site: Site) -> Update:
         """Train on the chosen sentences alone."""
         task, train = cast("BagTask", site.task), site.data.train
-        site.stands_on(len(set(told.rows.tolist())))  # one sentence named ten times is one
+        rows = told.rows.tolist()
+        once = len(set(rows)) == len(rows) and min(rows, default=0) >= 0  # −1 is the last one's other name
+        site.stands_on(len(rows) if once else 1)  # one that is named again and again outweighs all others
         if task.said(train, told.rows)[0]:
             site.keep(Believed(site.exchange.round, told.rows))
         trained = self.train(site, told.weights, examples=task.only(train, told.rows))

@@ -57,7 +57,7 @@ def label_metrics(counts: Mapping[str, Tensor]) -> dict[str, float]:
     return {
         "micro_f1": float(2 * hits.sum() / ends.sum()) if ends.sum() > 0 else 0.0,
         "macro_f1": float(f1.mean()) if len(f1) else 0.0,
-        "exact": float(counts["exact"]) / texts,
+        **({"exact": float(counts["exact"]) / texts} if "exact" in counts else {}),
         "loss": float(counts["loss"]) / texts,
         "examples": texts,
     }

@@ -59,6 +59,8 @@ class Round:
     seconds: float = 0.0
     similarity: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """By site and class, how alike the site's classifier vectors are, where the method notes it."""
+    signs: tuple[str, ...] = ()
+    """Of what looks wrong with the model."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,8 @@ class RunRecord:
     fingerprint: str
     pr: tuple[tuple[float, float], ...] = ()
     """Recall and precision along the curve of the last evaluation, if the task has one."""
+    references: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """The figures of what any model should beat, by name."""
 
     @property
     def seed(self) -> int:
@@ -143,6 +147,11 @@ class RunRecord:
     def final(self) -> Mapping[str, float]:
         """The figures of the last round that was evaluated."""
         return next((line.metrics for line in reversed(self.lines) if line.metrics), {})
+
+    @property
+    def signs(self) -> tuple[str, ...]:
+        """What looked wrong with the model in the last round that was evaluated."""
+        return next((line.signs for line in reversed(self.lines) if line.metrics or line.signs), ())
 
     @property
     def reference(self) -> Literal["", "alone", "pooled"]:
@@ -245,6 +254,7 @@ def _read(folder: Path, origin: str) -> RunRecord:
     return RunRecord(
         name, origin, name, "", {}, study, toml, lines, told, _data(folder / "data.json"), _wire(folder / "wire.json"),
         _text(mark).strip() if mark.exists() else "", _pr(folder / "curve.json"),
+        {str(name): _figures(told) for name, told in (_json(folder / "references.json", dict) or {}).items()},
     )  # fmt: skip
 
 
@@ -293,6 +303,7 @@ def _round(told: Mapping[str, Any]) -> Round:
         metrics=_figures(told.get("metrics") or {}),
         per_site={str(site): _figures(own) for site, own in (told.get("per_site") or {}).items()},
         seconds=float(told.get("seconds") or 0.0),
+        signs=tuple(map(str, told.get("signs") or ())),
         similarity={
             str(site): _figures(own) for site, own in ((told.get("noted") or {}).get("similarity") or {}).items()
         },

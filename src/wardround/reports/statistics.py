@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import stats
 
+from wardround.metrics.signs import collapsed
 from wardround.reports.read import RunRecord
 
 __all__ = [
@@ -67,6 +68,16 @@ class Group:
         """`alone` or `pooled` if it is no federated method."""
         return self.runs[0].reference
 
+    @property
+    def signs(self) -> tuple[str, ...]:
+        """What looks wrong with the models of its runs, each once."""
+        return tuple(dict.fromkeys(sign for run in self.counted for sign in run.signs))
+
+    @property
+    def collapsed(self) -> bool:
+        """Whether a model of its runs has nothing to compare."""
+        return any(collapsed(run.signs) for run in self.counted)
+
     def final(self, metric: str) -> Spread | None:
         """The figure of the last evaluated round, over seeds."""
         return spread(run.final[metric] for run in self.counted if metric in run.final)
@@ -87,15 +98,27 @@ class Panel:
         first = primary(names, self.groups[0].runs[0].study.get("stop"))
         return tuple(sorted(names, key=lambda name: (split_of(name) != split_of(first), name != first)))
 
+    def references(self, metric: str) -> dict[str, Spread]:
+        """Of what any model should beat, the figure over seeds: each seed's once, whichever method tells of it."""
+        told: dict[str, dict[int, float]] = {}
+        for group in self.groups:
+            for run in group.counted:
+                for name, figures in run.references.items():
+                    if metric in figures:
+                        told.setdefault(name, {})[run.seed] = figures[metric]
+        spreads = {name: spread(by_seed.values()) for name, by_seed in sorted(told.items())}
+        return {name: found for name, found in spreads.items() if found}
+
     @property
     def ranked(self) -> tuple[Group, ...]:
-        """The finished federated groups, the best first."""
+        """The finished federated groups, the best first, and those that have collapsed last."""
         if not self.metrics:
             return ()
         metric = self.metrics[0]
         told = [(group.final(metric), group) for group in self.groups if group.finished and not group.reference]
         known = [(found.mean, group) for found, group in told if found]
-        return tuple(g for _, g in sorted(known, key=lambda pair: pair[0] if lower_is_better(metric) else -pair[0]))
+        sign = 1 if lower_is_better(metric) else -1
+        return tuple(g for _, g in sorted(known, key=lambda pair: (pair[1].collapsed, sign * pair[0])))
 
 
 @dataclass(frozen=True)

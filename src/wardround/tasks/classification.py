@@ -2,13 +2,16 @@
 
     [task]
     name = "classification"
-    model = "lstm"                       # or "logistic"
-    tokens = "jieba"                     # or "characters", "words"
+    model = "logistic"                   # or "lstm"
+    tokens = "characters"                # or "jieba", "words"; by the texts' language if not given
+    ngrams = 3                           # runs of up to 3 tokens count too
     terms = "symptoms.txt"               # added to jieba's dictionary
     vectors = "vectors.npz"              # .npz, GloVe or word2vec text, plain or gzip
 
 The vocabulary does not leak: tokens are numbered by a hash, or by their place in a public vector file.
-Logistic regression takes a bag of words, or with `vectors` the mean vector of a text; the LSTM reads the words.
+Logistic regression takes a bag of words and of runs of words, or with `vectors` the mean vector of a text; the LSTM
+reads the words. What a study leaves open (`tokens`, `ngrams`, `buckets`, `class_weights`, and a method's rate) is
+filled in when it is read, by what studies/baselines measured; the run's own study file has it.
 Word vectors stay as they are unless `train_vectors` says so: trained ones travel, and the rows that changed
 give away the words of a site's texts.
 """
@@ -25,15 +28,17 @@ from torch.nn import functional
 
 from wardround.core.site import Batch, Examples
 from wardround.core.weights import Layout
-from wardround.corpora.segment import Cache, Characters, Hashed, Jieba, Listed, Segmenter, Vocabulary, Words
+from wardround.corpora.segment import Cache, Characters, Grams, Hashed, Jieba, Listed, Segmenter, Vocabulary, Words
 from wardround.corpora.shown import called, shown
 from wardround.corpora.texts import Texts, found_path
 from wardround.corpora.vectors import WordVectors, read_vectors
 from wardround.metrics.classes import class_counts, class_layout, class_metrics
+from wardround.metrics.constant import class_constant, label_constant
 from wardround.metrics.labels import label_counts, label_layout, label_metrics
 from wardround.models.linear import Bag, Logistic
 from wardround.models.recurrent import LSTMClassifier
 from wardround.tasks.batching import Ragged, grouped
+from wardround.tasks.tokenising import Tokens, refuse_useless, tokens_for
 
 __all__ = ["Classification", "ClassificationTask"]
 
@@ -47,10 +52,15 @@ class Classification:
     takes: ClassVar[str] = "labels"
 
     model: Literal["logistic", "lstm"] = "logistic"
-    tokens: Literal["words", "characters", "jieba"] = "words"
+    tokens: Tokens | None = None
+    """What a text is cut into; if not given, what suits the corpus's language."""
+    ngrams: Annotated[int, Ge(1)] | None = None
+    """The longest run of tokens that a bag of words counts; if not given, 2 words or 3 characters."""
     terms: str | None = None
-    buckets: Annotated[int, Ge(2)] = 2**14
-    """Numbers that tokens are hashed to, if there are no `vectors`."""
+    buckets: Annotated[int, Ge(2)] | None = None
+    """Numbers that tokens are hashed to, if there are no `vectors`; if not given, 2¹⁶ with runs and 2¹⁴ without."""
+    class_weights: Literal["none", "root", "balanced"] | None = None
+    """How much more rare classes count in training, by a site's own counts; if not given, a bag of words has it."""
     vectors: str | None = None
     train_vectors: bool = False
     embedding: Annotated[int, Ge(1)] = 64
@@ -67,15 +77,46 @@ class Classification:
     """Where relative paths start; a study fills in its own folder."""
 
     def __post_init__(self) -> None:
-        if self.terms and self.tokens != "jieba":
+        if self.terms and self.tokens not in ("jieba", None):
             raise ValueError(f'terms goes with tokens = "jieba", not {self.tokens!r}')
+        if (self.ngrams or 1) > 1 and not self.bag:
+            raise ValueError(f'ngrams = {self.ngrams} goes with model = "logistic" without vectors; leave it out')
         if self.train_vectors and not self.vectors:
             raise ValueError("train_vectors needs a file of vectors to start from; without one the LSTM trains its own")
 
+    @property
+    def bag(self) -> bool:
+        """Whether the model adds up words: it has no features then, and no classifier over them."""
+        return self.model == "logistic" and not self.vectors
+
+    def suited(self, language: str) -> dict[str, Any]:
+        """What suits texts of this language, where a study leaves it open; nothing about tokens if it is not known."""
+        tokens = self.tokens or ("jieba" if self.terms else None)
+        if tokens is None and language:
+            tokens = tokens_for(language, listed=bool(self.vectors))
+        ngrams = self.ngrams or (3 if tokens == "characters" else 2) if self.bag else 1
+        chosen: dict[str, Any] = {"tokens": tokens, "buckets": 2**16 if ngrams > 1 else 2**14}
+        if self.bag:
+            chosen |= {"ngrams": ngrams, "class_weights": "balanced" if self.several else "root"}
+        return {key: value for key, value in chosen.items() if value is not None}
+
+    @property
+    def training(self) -> Mapping[str, Mapping[str, Any]]:
+        """By optimiser, the preferred first, the settings of local training that suit the model."""
+        if self.bag:  # inputs of length 1 in thousands of directions: small steps would take hundreds of rounds
+            return {"sgd": {"lr": 8.0, "batch": 16}, "adam": {"lr": 0.02, "batch": 16}}
+        if self.model == "lstm" and not self.vectors:
+            return {"adam": {"lr": 0.003, "batch": 16}, "sgd": {"lr": 0.5, "batch": 16}}
+        return {}  # somebody else's vectors: their scale decides
+
     def bind(self, corpus: Any) -> "ClassificationTask":
         """The task on a corpus with these labels."""
-        bag = self.model == "logistic" and not self.vectors  # adds up words: no features, and so no classifier
-        kind = ClassificationTask if self.several or bag else OneLabelTask
+        if self.tokens is None:
+            raise ValueError(
+                "task.tokens is missing, and nothing says which language the texts are in; add language = "
+                '"en" (or "zh", …) to [corpus], or tokens = "words" (or "characters", "jieba") to [task]'
+            )
+        kind = ClassificationTask if self.several or self.bag else OneLabelTask
         return kind(self, tuple(corpus.labels))
 
 
@@ -87,6 +128,8 @@ class TextBatch:
     labels: Tensor
     rows: Tensor
     """Where the texts stand among the examples (B,)."""
+    weights: Tensor | None = None
+    """How much each class counts in training (labels,)."""
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -95,8 +138,10 @@ class TextBatch:
 class TextExamples:
     """A site's texts as numbers."""
 
-    def __init__(self, tokens: Ragged, labels: Tensor, means: Tensor | None, shortened: int) -> None:
-        self.tokens, self.labels, self.means, self.shortened = tokens, labels, means, shortened
+    def __init__(
+        self, tokens: Ragged, labels: Tensor, means: Tensor | None, shortened: int, weights: Tensor | None = None
+    ) -> None:
+        self.tokens, self.labels, self.means, self.shortened, self.weights = tokens, labels, means, shortened, weights
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -104,7 +149,7 @@ class TextExamples:
     def batch(self, rows: Tensor) -> TextBatch:
         """These rows as the model takes them."""
         inputs = self.tokens.padded(rows) if self.means is None else self.means[rows]
-        return TextBatch(inputs, self.labels[rows], rows)
+        return TextBatch(inputs, self.labels[rows], rows, self.weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,18 +171,32 @@ class ClassificationTask:
         return read_vectors(found_path(chosen, self.settings.folder)) if chosen else None
 
     @cached_property
-    def _encoded(self) -> Cache:
+    def _segmenter(self) -> Segmenter:
         chosen = self.settings
-        terms = found_path(chosen.terms, chosen.folder) if chosen.terms else None
-        segmenter: Segmenter = (
-            Jieba(terms=terms)
-            if chosen.tokens == "jieba"
-            else Characters()
-            if chosen.tokens == "characters"
-            else Words()
-        )
-        vocabulary: Vocabulary = Listed(self._vectors.words) if self._vectors else Hashed(buckets=chosen.buckets)
-        return Cache(segmenter, vocabulary, remember=chosen.remember)
+        if chosen.tokens == "jieba" or chosen.terms:
+            return Jieba(terms=found_path(chosen.terms, chosen.folder) if chosen.terms else None)
+        return Characters() if chosen.tokens == "characters" else Words()
+
+    @property
+    def ngrams(self) -> int:
+        """The longest run of tokens that has a number."""
+        return self.settings.ngrams or 1
+
+    @property
+    def buckets(self) -> int:
+        """How many numbers tokens are hashed to."""
+        return self.settings.buckets or 2**14
+
+    @cached_property
+    def _longest(self) -> int:
+        """Numbers read of a text, which are more than its tokens where runs count too."""
+        return Grams(self._segmenter, self.ngrams).count(self.settings.longest)
+
+    @cached_property
+    def _encoded(self) -> Cache:
+        segmenter = Grams(self._segmenter, self.ngrams) if self.ngrams > 1 else self._segmenter
+        vocabulary: Vocabulary = Listed(self._vectors.words) if self._vectors else Hashed(buckets=self.buckets)
+        return Cache(segmenter, vocabulary, remember=self.settings.remember)
 
     @cached_property
     def _table(self) -> Tensor:
@@ -147,21 +206,40 @@ class ClassificationTask:
 
     def examples(self, texts: Texts) -> TextExamples:
         """A site's documents as numbers; segmented once, and remembered on disk."""
-        longest = self.settings.longest
         rows = list(self._encoded.encode(document.text for document in texts.documents))
-        shortened = sum(len(row) > longest for row in rows)
-        tokens = Ragged([row[:longest] for row in rows])
-        means = self._means(tokens) if self.settings.model == "logistic" and self._vectors else None
-        return TextExamples(tokens, self._labels(texts), means, shortened)
+        shortened = sum(len(row) > self._longest for row in rows)
+        tokens, labels = Ragged([row[: self._longest] for row in rows]), self._labels(texts)
+        return TextExamples(tokens, labels, self._mean(tokens), shortened, self._weights(labels))
+
+    def refuse(self, texts: Texts) -> None:
+        """Raise an error if tokens of these texts, cut like this, cannot be learnt from."""
+        written = [document.text for document in texts.documents]
+        rows = list(self._encoded.encode(written))
+        refuse_useless(written, rows, tokens=self.settings.tokens or "words", listed=self.settings.vectors)
 
     def unlabelled(self, texts: Sequence[str]) -> tuple[TextExamples, list[int]]:
         """Texts as numbers, of which no label is known, and how many tokens of each are beyond `longest`."""
-        longest = self.settings.longest
         rows = list(self._encoded.encode(texts))
-        tokens = Ragged([row[:longest] for row in rows])
-        means = self._means(tokens) if self.settings.model == "logistic" and self._vectors else None
+        tokens = Ragged([row[: self._longest] for row in rows])
         nothing = torch.zeros(len(rows), dtype=torch.int64)
-        return TextExamples(tokens, nothing, means, 0), [max(len(row) - longest, 0) for row in rows]
+        beyond = [max(len(row) - self._longest, 0) // self.ngrams for row in rows]  # each further token ends as many
+        return TextExamples(tokens, nothing, self._mean(tokens), 0), beyond
+
+    def _mean(self, tokens: Ragged) -> Tensor | None:
+        return self._means(tokens) if self.settings.model == "logistic" and self._vectors else None
+
+    def _weights(self, labels: Tensor) -> Tensor | None:
+        """Of each class, its weight by how rare it is here; of a label that may be absent, that of its presence."""
+        chosen, count = self.settings.class_weights or "none", len(labels)
+        if chosen == "none" or not count:
+            return None
+        if self.settings.several:
+            there = labels.sum(0).clamp(min=1)  # (labels,)
+            shares = (count - there).clamp(min=1) / there
+        else:
+            there = torch.bincount(labels, minlength=len(self.labels))  # (labels,)
+            shares = count / ((there > 0).sum() * there.clamp(min=1))
+        return shares.sqrt() if chosen == "root" else shares
 
     def _means(self, tokens: Ragged) -> Tensor:
         means = torch.zeros(len(tokens), self._table.shape[1])
@@ -197,10 +275,10 @@ class ClassificationTask:
         """A new model."""
         chosen, classes = self.settings, len(self.labels)
         if chosen.model == "logistic":
-            return Logistic(self._table.shape[1], classes) if self._vectors else Bag(chosen.buckets, classes)
+            return Logistic(self._table.shape[1], classes) if self._vectors else Bag(self.buckets, classes)
         table = self._table if self._vectors else None
         return LSTMClassifier(
-            chosen.buckets if table is None else len(table),
+            self.buckets if table is None else len(table),
             chosen.embedding if table is None else table.shape[1],
             chosen.hidden,
             classes,
@@ -216,11 +294,20 @@ class ClassificationTask:
             yield texts.batch(rows)
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
-        """Mean cross-entropy; binary, label by label, where a text may have several."""
+        """Mean cross-entropy, by `class_weights`; binary, label by label, where a text may have several."""
         texts = cast("TextBatch", batch)
-        return self._loss(model(texts.inputs), texts.labels)
+        scores, weights = model(texts.inputs), texts.weights
+        if weights is None:
+            return self.loss_of(scores, texts.labels)
+        if self.settings.several:  # summed over labels: a rate then means the same however many there are
+            each = functional.binary_cross_entropy_with_logits(
+                scores, texts.labels, pos_weight=weights, reduction="none"
+            )  # (B, labels)
+            return each.sum(1).mean()
+        return (functional.cross_entropy(scores, texts.labels, reduction="none") * weights[texts.labels]).mean()
 
-    def _loss(self, scores: Tensor, labels: Tensor) -> Tensor:
+    def loss_of(self, scores: Tensor, labels: Tensor) -> Tensor:
+        """The mean loss of these scores, every class counting the same."""
         if self.settings.several:
             return functional.binary_cross_entropy_with_logits(scores, labels)
         return functional.cross_entropy(scores, labels)
@@ -233,7 +320,7 @@ class ClassificationTask:
         for batch in self.batches(examples, EVALUATED_AT_ONCE, None):
             texts = cast("TextBatch", batch)
             scores = model(texts.inputs)  # (B, labels)
-            counts = counted(scores, texts.labels, self._loss(scores, texts.labels) * len(texts))
+            counts = counted(scores, texts.labels, self.loss_of(scores, texts.labels) * len(texts))
             total = {name: total[name] + counts[name] for name in total}
         return total
 
@@ -244,6 +331,14 @@ class ClassificationTask:
     def metrics(self, counts: Mapping[str, Tensor]) -> dict[str, float]:
         """Accuracy or micro-F1, macro-F1 and loss."""
         return label_metrics(counts) if self.settings.several else class_metrics(counts)
+
+    def constant(self, counts: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """What the best constant answer would have counted."""
+        return label_constant(counts) if self.settings.several else class_constant(counts)
+
+    def plain(self, texts: Texts) -> tuple[list[str], Tensor]:
+        """Texts and labels, as a model that is not ours takes them."""
+        return [document.text for document in texts.documents], self._labels(texts)
 
     def sizes(self) -> dict[str, int]:
         """How many labels there are."""

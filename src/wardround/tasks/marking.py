@@ -23,7 +23,7 @@ from wardround.corpora.document import Document, Entity
 from wardround.corpora.shown import called
 from wardround.models.pretrained import Pretrained
 
-__all__ = ["EntitiesTooLong", "Marked", "Marker", "check_pair", "marker_rows", "shared_out"]
+__all__ = ["EntitiesTooLong", "Marked", "Marker", "blinded", "check_pair", "marker_rows", "shared_out"]
 
 LIKE = ("<", ">", "[", "]")
 """The tokens that <e1>, </e1>, <e2> and </e2> begin as."""
@@ -158,3 +158,13 @@ def marker_rows(encoder: Pretrained, embeddings: Tensor) -> Tensor:
         return embeddings[torch.tensor(numbers)].clone()
     generator = torch.Generator().manual_seed(0)  # a vocabulary without brackets: any vectors, the same everywhere
     return torch.randn(len(LIKE), embeddings.shape[1], generator=generator) * embeddings.std()
+
+
+def blinded(document: Document) -> str:
+    """The text with `first…` and `second…` and their types in place of its entities: words that no other text has."""
+    text = document.text
+    spans = zip(("first", "second"), check_pair(document), strict=True)
+    for name, entity in sorted(spans, key=lambda pair: -pair[1].start):
+        kind = re.sub(r"\W+", "", entity.type.lower())
+        text = f"{text[: entity.start]} {name}{kind} {text[entity.end :]}"
+    return text

@@ -34,12 +34,13 @@ from wardround.corpora.document import Document
 from wardround.corpora.shown import called, shown
 from wardround.corpora.texts import AsCorpus, Texts, found_path
 from wardround.metrics.classes import class_counts, class_layout
+from wardround.metrics.constant import class_constant
 from wardround.metrics.relations import relation_metrics
 from wardround.models.encoder import Encoder, Shape
 from wardround.models.pretrained import EncoderError, Pretrained, packaged, read_encoder
 from wardround.models.relation import RelationModel
 from wardround.tasks.batching import Ragged, grouped
-from wardround.tasks.marking import LIKE, EntitiesTooLong, Marked, Marker, marker_rows
+from wardround.tasks.marking import LIKE, EntitiesTooLong, Marked, Marker, blinded, marker_rows
 from wardround.tasks.trunk import Trunk
 
 __all__ = ["Relation", "RelationTask"]
@@ -329,6 +330,19 @@ class RelationTask:
     def counts(self) -> Layout:
         """Names and shapes of what `count` returns."""
         return class_layout(len(self.labels))
+
+    def constant(self, counts: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """What the best constant answer would have counted."""
+        return class_constant(counts)
+
+    def loss_of(self, scores: Tensor, labels: Tensor) -> Tensor:
+        """Mean cross-entropy of these scores."""
+        return functional.cross_entropy(scores, labels)
+
+    def plain(self, texts: Texts) -> tuple[list[str], Tensor]:
+        """Sentences with the types of e1 and e2 in place of their words, and labels."""
+        labels = [self.labels.index(document.labels[0]) for document in texts.documents]
+        return [blinded(document) for document in texts.documents], torch.tensor(labels, dtype=torch.int64)
 
     def metrics(self, counts: Mapping[str, Tensor]) -> dict[str, float]:
         """F1 in its several forms, accuracy and loss."""

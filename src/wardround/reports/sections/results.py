@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from wardround.metrics.constant import ABOUT
 from wardround.reports.compared import Report
 from wardround.reports.html import Html, figure, join, p_value, plural, plus_minus, signed, table, tag
 from wardround.reports.read import RunRecord
@@ -24,7 +25,9 @@ def _name(group: Group) -> Html:
     else:
         state = f"not finished: round {furthest.rounds} of {furthest.study.get('rounds', '?')}"
     said = REFERENCES.get(group.reference, "")
+    wrong = f"{'collapsed: ' if group.collapsed else ''}{'; '.join(group.signs)}" if group.signs else ""
     tags = [tag("span", said, class_="tag") if said else None, tag("span", state, class_="tag late") if state else None]
+    tags += [tag("span", wrong, class_="tag late") if wrong else None]
     return join([group.label, tags])
 
 
@@ -63,6 +66,13 @@ def _final(panel: Panel, split: str, metrics: Sequence[str], *, interval: bool) 
             row.append(tag("strong", value) if best[metric] is group else value)
             row += [_interval(group, metric)] * (metric == ranged)
         rows.append([*row, str(len(group.counted)), _rounds(group.counted)])
+    references = {metric: panel.references(metric) for metric in metrics}
+    for name in dict.fromkeys(name for told in references.values() for name in told):
+        row = [join([name, tag("span", f"reference: {ABOUT.get(name, '')}", class_="tag")])]
+        for metric in metrics:
+            row.append(plus_minus(references[metric].get(name)))
+            row += ["—"] * (metric == ranged)
+        rows.append([*row, str(max(told[name].n for told in references.values() if name in told)), "—"])
     heads = ["method"]
     for metric in metrics:
         heads += [named(metric), *["95 % interval"] * (metric == ranged)]
@@ -74,7 +84,7 @@ def _final(panel: Panel, split: str, metrics: Sequence[str], *, interval: bool) 
 
 def _best(panel: Panel, metric: str) -> Group | None:
     """The federated group with the best mean; nothing if there is no other to be better than."""
-    told = [(found.mean, group) for group in panel.ranked if (found := group.final(metric))]
+    told = [(found.mean, group) for group in panel.ranked if (found := group.final(metric)) and not group.collapsed]
     if len(told) < 2:
         return None
     sign = 1 if lower_is_better(metric) else -1

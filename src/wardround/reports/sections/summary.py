@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from wardround.metrics.constant import ABOUT
+from wardround.metrics.signs import REMEDY
 from wardround.reports.compared import Report
 from wardround.reports.html import Html, bytes_of, describe_p, figure, join, plural, plus_minus, tag
 from wardround.reports.read import WireRow
@@ -33,9 +35,14 @@ def _of_panel(panel: Panel, told: Sequence[Pair], tests: int) -> Html:
     going = [group for group in panel.groups if not group.finished]
     if ranked:
         lead = _result(panel, ranked, told, tests)
-        facts = [*_references(panel, ranked[0], told), *_traffic(ranked[0], several=len(ranked) > 1)]
+        facts = [
+            *_wrong(panel),
+            *_beside(panel),
+            *_references(panel, ranked[0], told),
+            *_traffic(ranked[0], several=len(ranked) > 1),
+        ]
     else:
-        lead, facts = join([_alone(panel)]), []
+        lead, facts = join([_alone(panel)]), [*_wrong(panel), *_beside(panel)]
     facts += [_going(going)] if going else []
     parts = [tag("p", lead, class_="lead")]
     return join([*parts, tag("ul", [tag("li", fact) for fact in facts], class_="facts") if facts else None])
@@ -52,7 +59,7 @@ def _result(panel: Panel, ranked: Sequence[Group], told: Sequence[Pair], tests: 
     found = best.final(metric)
     where = f"on the {SPLIT_WORDS[split_of(metric)]} in the last round"
     value = f"{plus_minus(found, 3)} ({_over(best, metric)})"
-    strong = tag("strong", best.label)
+    strong = tag("span" if best.collapsed else "strong", best.label)
     if len(ranked) == 1:
         return join([strong, f" reached {_article(named(metric))} of {value} {where}."])
     other = ranked[1]
@@ -106,6 +113,29 @@ def _references(panel: Panel, best: Group, told: Sequence[Pair]) -> list[str]:
         facts.append(
             f"For reference, {who} ({group.label}): {plus_minus(found, 3)}, {gap} {side} than {best.label}{chance}."
         )
+    return facts
+
+
+def _wrong(panel: Panel) -> list[str]:
+    """Models that have collapsed, or look odd."""
+    return [
+        f"{group.label} {'has collapsed' if group.collapsed else 'looks odd'}: {'; '.join(group.signs)}; {REMEDY}."
+        for group in panel.groups
+        if group.signs
+    ]
+
+
+def _beside(panel: Panel) -> list[str]:
+    """What any model should beat, and which does not."""
+    if not panel.metrics:
+        return []
+    metric, facts = panel.metrics[0], []
+    finals = [(group.label, found.mean) for group in panel.groups if group.finished and (found := group.final(metric))]
+    for name, found in panel.references(metric).items():
+        below = [label for label, mean in finals if not better(metric, mean, found.mean)]
+        verb = "does not beat" if len(below) == 1 else "do not beat"
+        said = f" {', '.join(below)} {verb} it." if below else ""
+        facts.append(f"For reference, {ABOUT.get(name, name)} ({name}): {plus_minus(found, 3)}.{said}")
     return facts
 
 

@@ -1,0 +1,55 @@
+"""What the best constant answer would have counted: made of a model's own counts, so nothing more is asked of a site.
+
+Of hits and misses per class one knows how many examples each class has. The constant answer is the commonest class (for
+several labels: those that more than half of the texts have), with the shares of the classes as its probabilities; no
+other constant has a lower loss.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+__all__ = ["ABOUT", "class_constant", "constant_figures", "label_constant"]
+
+ABOUT = {
+    "majority": "always the commonest class",
+    "tfidf": "TF-IDF and logistic regression on all texts in one place",
+}
+"""What any model should beat, in words."""
+
+
+def constant_figures(task: Any, counts: Mapping[str, Tensor]) -> dict[str, float]:
+    """The figures of a task's constant answer (`constant`); none if the task has no such thing."""
+    return dict(task.metrics(task.constant(counts))) if hasattr(task, "constant") else {}
+
+
+def class_constant(counts: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The counts, as `class_counts` has them, of always answering the commonest class."""
+    there = counts["hits"] + counts["misses"]  # (classes,)
+    chosen = torch.zeros_like(there)
+    if there.sum() > 0:
+        chosen[int(there.argmax())] = 1.0
+    return {
+        "hits": there * chosen,
+        "false_alarms": chosen * (there.sum() - there),
+        "misses": there * (1 - chosen),
+        "loss": -torch.special.xlogy(there, there / there.sum().clamp(min=1)).sum(),
+    }
+
+
+def label_constant(counts: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The counts, as `label_counts` has them; of exact matches nothing is known, so they are left out."""
+    there, texts = counts["hits"] + counts["misses"], counts["texts"]  # (labels,), ()
+    chosen = (there > texts / 2).to(there.dtype)
+    absent = texts - there
+    whole = texts.clamp(min=1)
+    loss = -(torch.special.xlogy(there, there / whole) + torch.special.xlogy(absent, absent / whole))
+    return {
+        "hits": there * chosen,
+        "false_alarms": absent * chosen,
+        "misses": there * (1 - chosen),
+        "texts": texts,
+        "loss": loss.mean(),
+    }

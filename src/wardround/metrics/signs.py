@@ -1,0 +1,66 @@
+"""Signs that a model has collapsed or diverges, read off the counts of an evaluation: nothing more is asked of a site.
+
+    signs(task, counts, losses)     # ["one class predicted"]
+
+A *collapsed* model has learnt nothing that its figures could mean: it answers the same class to everything, its loss is
+no number, or it is worse than a constant answer by loss and no better by its first figure. Such a run is never the best
+of a table. A loss that rises, or lies above a constant answer's while the figures are good, is a warning: the model is
+too sure of itself, and a lower rate or fewer rounds would serve it.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from torch import Tensor
+
+from wardround.metrics.constant import constant_figures
+
+__all__ = ["COLLAPSED", "REMEDY", "collapsed", "signs"]
+
+ONE_CLASS = "one class predicted"
+NOT_FINITE = "the loss is not a number"
+WORSE = "no better than a constant answer"
+ABOVE = "loss above a constant answer's"
+RISING = "loss rising"
+COLLAPSED = frozenset({ONE_CLASS, NOT_FINITE, WORSE})
+REMEDY = "try a lower method.lr, a smaller method.mu, or other tokens"
+
+RISES = 3  # evaluations in a row
+RISEN = 1.5  # times the lowest
+
+
+def signs(task: Any, numbers: Mapping[str, Tensor], before: Sequence[float] = ()) -> list[str]:
+    """What looks wrong with these counts, given the losses of earlier evaluations."""
+    figures = task.metrics(numbers)
+    loss = figures.get("loss")
+    if loss is None:
+        return []
+    if not math.isfinite(loss):
+        return [NOT_FINITE]
+    found = [ONE_CLASS] if _one_class(numbers) else []
+    if (constant := constant_figures(task, numbers)) and loss > constant["loss"]:
+        first = next(iter(figures))
+        found.append(WORSE if figures[first] <= constant.get(first, -math.inf) else ABOVE)
+    losses = [*before[-RISES:], loss]
+    rising = len(losses) > RISES and all(one < other for one, other in pairwise(losses))
+    if rising and loss > RISEN * min(*before, loss):
+        found.append(RISING)
+    return found
+
+
+def collapsed(found: Sequence[str]) -> bool:
+    """Whether a model with these signs has nothing to compare."""
+    return not COLLAPSED.isdisjoint(found)
+
+
+def _one_class(numbers: Mapping[str, Tensor]) -> bool:
+    """Whether one class is all that was answered, though there are others; of several labels, whether none was."""
+    if not {"hits", "false_alarms", "misses"} <= numbers.keys() or numbers["hits"].dim() != 1:
+        return False
+    hits, alarms, misses = (numbers[name] for name in ("hits", "false_alarms", "misses"))
+    answered, there = int((hits + alarms > 0).sum()), int((hits + misses > 0).sum())
+    if "texts" in numbers:
+        return answered == 0 and there > 0
+    return answered == 1 and there > 1

@@ -1,0 +1,113 @@
+"""A model that has collapsed or diverges is noticed, said, and never the best of a table."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from wardround.cli import main
+from wardround.metrics.classes import class_counts
+from wardround.metrics.labels import label_counts
+from wardround.metrics.signs import ABOVE, NOT_FINITE, ONE_CLASS, RISING, WORSE, collapsed, signs
+from wardround.reports.read import read_runs
+from wardround.reports.statistics import grouped
+from wardround.rounds import Line, run
+from wardround.study import cells
+from wardround.tasks.classification import Classification, ClassificationTask
+
+TASK = ClassificationTask(Classification(tokens="words"), ("a", "b", "c"))
+LABELS = torch.tensor([0, 0, 0, 1, 1, 2])
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep what is remembered out of the home folder."""
+    monkeypatch.setenv("WARDROUND_CACHE", str(tmp_path / "cache"))
+
+
+def counts(answers: list[int], loss: float) -> dict[str, Tensor]:
+    scores = torch.nn.functional.one_hot(torch.tensor(answers), 3).float()
+    return class_counts(scores, LABELS, torch.tensor(loss * len(LABELS)))
+
+
+@pytest.mark.parametrize(
+    ("answers", "loss", "before", "expected"),
+    [
+        ([0, 0, 0, 1, 1, 2], 0.1, [], []),
+        ([0] * 6, 0.5, [], [ONE_CLASS]),
+        ([1, 1, 1, 0, 0, 0], 5.0, [], [WORSE]),
+        ([0, 0, 0, 1, 1, 0], 5.0, [], [ABOVE]),
+        ([0, 0, 0, 1, 1, 2], float("nan"), [], [NOT_FINITE]),
+        ([0, 0, 0, 1, 1, 2], 0.9, [0.5, 0.6, 0.7], [RISING]),
+        ([0, 0, 0, 1, 1, 2], 0.9, [0.5, 0.4, 0.7], []),
+        ([0, 0, 0, 1, 1, 2], 0.56, [0.5, 0.52, 0.54], []),
+    ],
+)
+def test_signs_are_read_off_the_counts(
+    answers: list[int], loss: float, before: list[float], expected: list[str]
+) -> None:
+    assert expected == signs(TASK, counts(answers, loss), before)
+
+
+def test_of_several_labels_never_naming_one_is_the_sign() -> None:
+    task = ClassificationTask(Classification(tokens="words", several=True), ("a", "b"))
+    truth = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    silent, fair = (label_counts(torch.full((3, 2), score), truth, torch.tensor(0.3)) for score in (-1.0, 1.0))
+    assert ([ONE_CLASS], []) == (signs(task, silent), signs(task, fair))
+
+
+def test_what_is_too_sure_of_itself_has_not_collapsed() -> None:
+    assert [True, True, True, False, False] == [collapsed([s]) for s in (ONE_CLASS, NOT_FINITE, WORSE, ABOVE, RISING)]
+
+
+def tables(folder: Path, lr: float) -> dict[str, Any]:
+    words = {"a": "fever", "b": "rash"}
+    rows = "".join(f"the patient has {words[label]} for {i} days,{label}\n" for i, label in enumerate("aaaabb" * 4))
+    for split in ("train", "test"):
+        (folder / f"{split}.csv").write_text(f"text,label\n{rows}")
+    return {
+        "name": "small",
+        "rounds": 3,
+        "corpus": {"format": "csv", "train": str(folder / "train.csv"), "test": str(folder / "test.csv")},
+        "partition": {"name": "iid", "sites": 2},
+        "task": {"name": "classification", "class_weights": "none"},
+        "method": {"name": "fedavg", "lr": lr},
+    }
+
+
+def test_a_collapsed_run_says_so_in_progress_journal_summary_and_report(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen: list[Line] = []
+    study = cells(tables(tmp_path, 1e-6))[0].study
+    run(study, tmp_path / "run", progress=seen.append)
+    assert [[ONE_CLASS, WORSE]] * 3 == [line.signs for line in seen]
+    assert [ONE_CLASS, WORSE] == json.loads((tmp_path / "run" / "metrics.json").read_text())["signs"]
+    (tmp_path / "study.toml").write_text(study.toml())
+    with pytest.raises(SystemExit):
+        main(["run", str(tmp_path / "study.toml"), "--out", str(tmp_path / "again"), "--workers", "1"])
+    said = capsys.readouterr()
+    assert (
+        "the model has collapsed: one class predicted; no better than a constant answer; try a lower method.lr"
+        in said.out
+    )
+    assert "(one class predicted; no better than a constant answer)" in said.err
+    assert "collapsed: one class predicted" in (tmp_path / "again" / "report.html").read_text()
+
+
+def test_a_collapsed_model_is_never_the_best(tmp_path: Path) -> None:
+    for name, lr in (("good", 8.0), ("bad", 1e-6)):
+        run(cells(tables(tmp_path, lr))[0].study, tmp_path / "runs" / name)
+    (panel,) = grouped(read_runs([tmp_path / "runs"]))
+    assert [False, True] == [group.collapsed for group in panel.ranked]
+
+
+def test_a_task_without_counts_by_class_has_no_signs() -> None:
+    class Other:
+        def metrics(self, counts: dict[str, Tensor]) -> dict[str, float]:
+            return {"f1": float(counts["right"])}
+
+    assert [] == signs(Other(), {"right": torch.tensor(1.0)})
