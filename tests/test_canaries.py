@@ -143,6 +143,7 @@ def study(folder: Path, corpus: str, *, declared: bool) -> Path:
     if declared and corpus != "i2b2":
         table, key, names = DECLARED[kind]
         tables[table][key] = names
+        tables["task"] |= {"tokens": "words"} if kind == "classification" else {}
     if corpus in ("notes-bags", "pubtator-bags"):
         tables["corpus"]["pairs"] = [["drug", "effect"]]
     whole = {"name": "canaries", "rounds": 1, "method": {"name": "fedavg"}, **tables}
