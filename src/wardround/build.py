@@ -72,6 +72,8 @@ def build(study: Study, out: Path) -> Built:
         raw = federate(corpus, study.partition, study.seed, study.public)
         raw = thinned(raw, study.sites.share, study.seed) if study.sites.share < 1 else raw
         sites = prepared(pooled(raw) if study.method.pooled else raw, task, private, public=study.method.public)
+        if not sites.names:
+            raise ValueError("the corpus has no example; look at its files with wardround data check")  # noqa: TRY301
         _ = sites.public  # read now, since its labels may not be the corpus's
         sites.task(sites.names[0])  # likewise, since a tag set of its own may not fit the study
         _judged(task, raw)

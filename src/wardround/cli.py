@@ -42,6 +42,7 @@ from wardround.cli_predict import predict_command
 from wardround.cli_serve import serve_command
 from wardround.cli_site import ledger, site
 from wardround.core.cohort import BelowQuorum
+from wardround.corpora.shown import showing_text
 from wardround.engines.inline import SiteFailed
 from wardround.inference.about import ModelError
 from wardround.methods import METHODS
@@ -76,6 +77,7 @@ out_console, error_console = literal(), literal(stderr=True, soft_wrap=True)
 
 @app.command("run")
 def run_command(
+    context: typer.Context,
     study: Annotated[Path, typer.Argument(help="The study file (TOML).")],
     changes: Annotated[
         list[str] | None,
@@ -89,6 +91,9 @@ def run_command(
     traceback: Annotated[
         bool, typer.Option("--traceback", help="Show a site's error in full; it may quote a note.")
     ] = False,
+    show_text: Annotated[
+        bool, typer.Option("--show-text", help="Quote the notes in messages, and take any label as a name.")
+    ] = False,
     no_report: Annotated[bool, typer.Option("--no-report", help="Write no report.html at the end.")] = False,
     beside: Annotated[Path | None, typer.Option(hidden=True, help="Where the study's own modules lie.")] = None,
     checkpoint_seconds: Annotated[
@@ -96,6 +101,7 @@ def run_command(
     ] = CHECKPOINT_SECONDS,
 ) -> None:
     """Train: one run, or every combination of the study's grid."""
+    context.with_resource(showing_text(show_text))
     cells = load_study(study, changes or (), beside=beside)
     folder = out or Path("runs") / cells[0].study.name
     beside = beside or study.parent
@@ -113,6 +119,7 @@ def run_command(
             tell_result(cells[0].study, folder, result, report=not no_report)
             return
         options = ["--no-report"] + ["--strict"] * strict + ["--traceback"] * traceback
+        options += ["--show-text"] * show_text
         options += ["--checkpoint-seconds", str(checkpoint_seconds)]
         with Grid(cells, quiet=quiet) as grid:
             states = sweep(

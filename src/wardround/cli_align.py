@@ -13,8 +13,9 @@ from wardround.corpora.bag_files import notes_jsonl, write_bags
 from wardround.corpora.facts import UNRELATED, Sentence, read_facts
 from wardround.corpora.pairs import Placed
 from wardround.corpora.pubtator import pubtator
-from wardround.corpora.reading import DataError, Problems, nearest, shown
+from wardround.corpora.reading import DataError, Problems, nearest
 from wardround.corpora.sentences import Scope
+from wardround.corpora.shown import names_of
 from wardround.study import StudyError
 
 __all__ = ["align_command"]
@@ -80,10 +81,13 @@ def _scope(told: str) -> Scope:
 def _known(told: list[str], notes: list[Placed]) -> frozenset[tuple[str, str]]:
     """The wanted pairs of types, each of which some entity must have."""
     wanted = frozenset(map(_types, told))
-    types = sorted({entity.type for note in notes for entity in note.document.entities})
+    types = Counter(entity.type for note in notes for entity in note.document.entities)
+    names = sorted(names_of(types))
     for name in sorted({name for both in wanted for name in both} - {*types}):
-        near = nearest(name, types)
-        remedy = f"did you mean {shown(near)}?" if near else f"there are {', '.join(map(shown, types[:10])) or 'none'}"
+        near = nearest(name, names)
+        remedy = f'did you mean "{near}"?' if near else f"there are {', '.join(names[:10])}"
+        if not names:
+            remedy = f"there are {len(types)} types, none of which repeats and is short enough to be shown"
         raise ValueError(f"--pair {name}: no entity has this type; {remedy}")
     return wanted
 

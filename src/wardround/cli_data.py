@@ -6,7 +6,7 @@ with `--show-text`.
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, get_args
@@ -19,7 +19,9 @@ from wardround.cli_options import fail, in_options, literal, one_of, reading, re
 from wardround.corpora.check import TASKS, Finding, Survey, check
 from wardround.corpora.convert import By, convert, split
 from wardround.corpora.formats import FORMATS, TARGETS
+from wardround.corpora.kinds import KINDS
 from wardround.corpora.options import Options
+from wardround.corpora.shown import NOT_SHOWN
 
 __all__ = ["data"]
 
@@ -69,7 +71,7 @@ def convert_command(
     with refusals(target):
         done = convert(source, target, to, options, form=form, lossy=lossy)
     errors = literal(stderr=True)
-    _list(errors, done.findings)
+    _list(errors, done.findings, done.sizes)
     for kind, count in done.losses.counts.items():
         errors.print(f"{to} has no place for: {kind}: {count:,} ({', '.join(done.losses.places[kind])})")
     if not done.written:
@@ -97,7 +99,7 @@ def split_command(
         fail(f"--test {test}: a share between 0 and 1, such as 0.2")
     with refusals(folder):
         done, counts = split(source, folder, test, by, seed, options, form=form, lossy=lossy)  # type: ignore[arg-type]  # looked at above
-    _list(literal(stderr=True), done.findings)
+    _list(literal(stderr=True), done.findings, done.sizes)
     if not done.written:
         fail("nothing was written; mend what is listed above, or go on without it with --lossy", 1)
     told = ", ".join(f"{side}.jsonl {count:,}" for side, count in counts.items())
@@ -124,18 +126,18 @@ def _tell(survey: Survey) -> None:
     table.add_row("languages", ", ".join(f"{name} {n:,}" for name, n in counts["languages"].items()))
     console.print(table)
     for name in ("labels", "entities", "relations"):
-        _balance(console, name, counts[name], survey.unlabelled if name == "labels" else 0)
-    _list(console, survey.findings.listed)
-    if (missing := survey.findings.total - len(survey.findings.listed)) > 0:
-        console.print(f"and {missing:,} more problems")
+        _balance(console, name, counts[name], len(getattr(survey, name)), survey.unlabelled if name == "labels" else 0)
+    if any(NOT_SHOWN in counts[name] for name in KINDS):
+        console.print(f"{NOT_SHOWN}: what occurs once or is long might be of a note; --show-text shows it")
+    _list(console, survey.findings.listed, survey.findings.sizes)
     lost = survey.findings.lost
     console.print(f"problems by which something would be lost: {lost:,}" if lost else "nothing would be lost")
 
 
-def _balance(console: Console, name: str, counts: dict[str, int], without: int) -> None:
+def _balance(console: Console, name: str, counts: dict[str, int], kinds: int, without: int) -> None:
     """Each class with its share, the largest first."""
     total = sum(counts.values())
-    console.print(f"{name}: {total:,} of {len(counts)} kinds" if total else f"{name}: none")
+    console.print(f"{name}: {total:,} of {kinds} kinds" if total else f"{name}: none")
     table = Table(box=None, show_header=False, pad_edge=True)
     for kind, count in list(counts.items())[:CLASSES]:
         table.add_row("", kind, f"{count:,}", f"{count / total:.1%}", "█" * round(20 * count / total))
@@ -147,16 +149,18 @@ def _balance(console: Console, name: str, counts: dict[str, int], without: int) 
         console.print(f"  without any: {without:,} documents")
 
 
-def _list(console: Console, findings: Iterable[Finding]) -> None:
-    """Problems in the order they were met; those that only differ by their place together."""
-    groups: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+def _list(console: Console, findings: Iterable[Finding], sizes: Mapping[tuple[str, str], int]) -> None:
+    """Problems in the order they were met; those that only differ by their place and numbers together."""
+    groups: defaultdict[tuple[str, str], list[Finding]] = defaultdict(list)
     for one in findings:
-        place = one.file if one.line is None else f"{one.file}:{one.line}"
-        groups[one.what, one.remedy].append(place)
-    for (what, remedy), places in groups.items():
-        end = f" — {in_options(remedy)}" if remedy else ""
-        if len(places) == 1:
-            console.print(f"{places[0]}: {what}{end}")
+        groups[one.group].append(one)
+    for group, listed in groups.items():
+        first, size = listed[0], sizes[group]
+        end = f" — {in_options(first.remedy)}" if first.remedy else ""
+        places = [one.file if one.line is None else f"{one.file}:{one.line}" for one in listed]
+        if size == 1:
+            console.print(f"{places[0]}: {first.what}{end}")
             continue
-        more = f" and {len(places) - PLACES:,} more (--json lists them)" if len(places) > PLACES else ""
-        console.print(f"{what}: {len(places):,}{end}\n  at {', '.join(places[:PLACES])}{more}")
+        varied = " (the first of them)" if len({(one.what, one.remedy) for one in listed}) > 1 else ""
+        more = f" and {size - PLACES:,} more (--json lists them)" if size > PLACES else ""
+        console.print(f"{first.what}{varied}: {size:,}{end}\n  at {', '.join(places[:PLACES])}{more}")

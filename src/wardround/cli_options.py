@@ -21,6 +21,7 @@ from rich.console import Console
 from wardround.corpora.formats import FORMATS
 from wardround.corpora.options import Options
 from wardround.corpora.reading import DataError, nearest
+from wardround.corpora.shown import showing_text
 from wardround.run_folder import NO_ROOM
 
 __all__ = ["fail", "in_options", "literal", "one_of", "reading", "refusals", "renames"]
@@ -61,7 +62,8 @@ def reading(command: Callable[..., None]) -> Callable[..., None]:
     def told(**given: Any) -> None:
         options = Options(**{name: given.pop(f"read_{name}") for name in SHARED})
         one_of(given["form"], FORMATS, "--from")
-        command(options=options, **given)
+        with showing_text(options.show_text):
+            command(options=options, **given)
 
     own = inspect.signature(command)
     keyword = inspect.Parameter.KEYWORD_ONLY

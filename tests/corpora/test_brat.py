@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from wardround.corpora.brat import BRAT
 from wardround.corpora.document import Document, Entity, Relation
 from wardround.corpora.reading import DataError, Problems
+from wardround.corpora.shown import showing_text
 
 TEXT = "Aspirin gave her a rash.\nIbuprofen helped the fever.\n"
 ANN = (
@@ -206,6 +207,12 @@ def test_missing_files(tmp_path: Path) -> None:
 
 def test_labels_outside_the_study(tmp_path: Path) -> None:
     message = refused(folder(tmp_path), labels=("Causes", "none"))
+    assert message == (
+        "train/17.ann:5: label (a value of 6 characters) is not in the study — "
+        'map it with rename, or repair it; the nearest is "Causes"'
+    )
+    with showing_text():
+        message = refused(tmp_path, labels=("Causes", "none"))
     assert message == 'train/17.ann:5: label "causes" is not in the study — map it: rename = { "causes" = "Causes" }'
 
 

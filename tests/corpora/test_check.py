@@ -9,6 +9,7 @@ import pytest
 from wardround.corpora.check import MOST, Finding, Survey, Task, check
 from wardround.corpora.language import language
 from wardround.corpora.options import Options
+from wardround.corpora.shown import showing_text
 
 NOTE = "Aspirin gave her a rash. The fever went."
 
@@ -51,9 +52,9 @@ def test_everything_is_counted(tmp_path: Path) -> None:
         "sources": 1,
         "duplicates": 0,
         "unlabelled": 1,
-        "labels": {"allergy": 2, "cough": 1},
-        "entities": {"drug": 1, "effect": 1},
-        "relations": {"causes": 1},
+        "labels": {"allergy": 2, "(not shown)": 1},
+        "entities": {"(not shown)": 2},
+        "relations": {"(not shown)": 1},
         "languages": {"en": 1, "fr": 1, "zh": 1},
         "unreadable": "",
     }
@@ -76,7 +77,7 @@ def test_a_repetition_that_the_reader_tells_is_told_once(tmp_path: Path) -> None
 
 def test_a_label_that_might_be_a_note_is_not_shown(tmp_path: Path) -> None:
     survey = looked(jsonl(tmp_path, {"text": "x", "labels": [NOTE]}, {"text": "y", "labels": ["allergy"]}))
-    assert {"(a value of 40 characters)": 1, "allergy": 1} == survey.counts()["labels"]
+    assert {"(not shown)": 2} == survey.counts()["labels"]
 
 
 def test_all_errors_come_at_once_and_the_rest_is_read(tmp_path: Path) -> None:
@@ -240,3 +241,53 @@ def test_a_million_problems_are_counted_but_not_all_kept(tmp_path: Path) -> None
 )
 def test_languages_are_guessed_or_left_open(text: str, code: str) -> None:
     assert code == language(text)
+
+
+def test_a_column_of_notes_is_no_column_of_labels(tmp_path: Path) -> None:
+    rows = "".join(f"flu,rash number {n}\n" for n in range(12))
+    (tmp_path / "a.csv").write_text(f"text,label\n{rows}", encoding="utf-8")
+    survey = check(tmp_path / "a.csv", Options(label="label"), task="classification")
+    what = 'column "label" does not look like labels: 12 of 12 values occur once'
+    assert what in whats(survey, lost=True)
+    assert {"(not shown)": 12} == survey.counts()["labels"]
+    with showing_text():
+        assert 12 == len(survey.counts()["labels"])
+
+
+def test_swapped_columns_are_told_as_such(tmp_path: Path) -> None:
+    (tmp_path / "a.conll").write_text("O\tAspirin\nO\tgave\nB-effect\trash\n", encoding="utf-8")
+    survey = check(tmp_path / "a.conll", Options())
+    first = survey.findings.listed[0]
+    assert (1, "column 2: (a value of 7 characters) is no tag") == (first.line, first.what)
+    assert "where the token should be there is a tag: columns look swapped" == first.remedy
+    assert 1 == len({one.group for one in survey.findings.listed if one.line})
+
+
+def test_problems_are_counted_beyond_those_that_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wardround.corpora.check.MOST", 3)
+    survey = looked(jsonl(tmp_path, *({"text": 7} for _ in range(9))))
+    assert (3, {9}) == (len(survey.findings.listed), {survey.findings.sizes[survey.findings.listed[0].group]})
+
+
+def test_what_a_classifier_would_refuse_is_refused_here(tmp_path: Path) -> None:
+    rows = [{"text": f"rash {n}", "labels": ["flu", "cold"]} for n in range(2)]
+    survey = check(jsonl(tmp_path, *rows), Options(), task="classification")
+    assert ["text with several labels"] * 2 == whats(survey, lost=True)
+
+
+def test_labels_that_look_alike_are_pointed_out(tmp_path: Path) -> None:
+    rows = [{"text": f"rash {n}", "labels": [("cell", "Cell")[n % 2]]} for n in range(4)]
+    assert ['labels that look alike: "Cell" 2 times, "cell" 2 times'] == whats(
+        looked(jsonl(tmp_path, *rows)), lost=False
+    )
+
+
+def test_the_line_is_the_tokens(tmp_path: Path) -> None:
+    (tmp_path / "a.conll").write_text("a\tO\nb\tO\nc\tI-x\n\nd\tB-x\ne\tI-y\n", encoding="utf-8")
+    assert [3, 6] == [one.line for one in check(tmp_path / "a.conll", Options()).findings.listed]
+
+
+def test_columns_of_a_table_without_a_header_are_named_by_number(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("1,a rash,flu\n2,a cough,cold\n3,a fever,flu\n4,a pain,cold\n", encoding="utf-8")
+    survey = check(tmp_path / "a.csv", Options(text="2", label="3"), form="csv")
+    assert (4, {"cold": 2, "flu": 2}) == (survey.documents, survey.counts()["labels"])

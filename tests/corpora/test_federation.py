@@ -1,7 +1,11 @@
 """From a corpus to sites."""
 
-import numpy as np
+from pathlib import Path
 
+import numpy as np
+import pytest
+
+from wardround.corpora.describe import describe
 from wardround.corpora.document import Document
 from wardround.corpora.federation import (
     ByDirichlet,
@@ -14,7 +18,7 @@ from wardround.corpora.federation import (
     pooled,
     thinned,
 )
-from wardround.corpora.texts import Texts
+from wardround.corpora.texts import AsCorpus, Files, Texts
 
 
 class Wards:
@@ -96,3 +100,17 @@ def test_a_share_of_the_training_documents_is_the_same_for_the_same_seed_and_lea
         assert test.digest() == tests.digest()
         assert 1 == len(least.raw(name)[0])
         assert 4 == len(train)
+
+
+@pytest.mark.parametrize("dedupe", [False, True])
+def test_test_texts_that_are_in_training_are_counted_with_both_places(tmp_path: Path, *, dedupe: bool) -> None:
+    rows = [f"rash {n},{('flu', 'cold')[n % 2]}\n" for n in range(6)]
+    (tmp_path / "train.csv").write_text("text,label\n" + "".join(rows[:5]), encoding="utf-8")
+    (tmp_path / "test.csv").write_text("text,label\n" + "".join(rows[4:]), encoding="utf-8")
+    corpus = AsCorpus(Files(format="csv", train="train.csv", test="test.csv", folder=str(tmp_path), dedupe=dedupe))
+    told = describe(federate(corpus, None, 0))
+    if dedupe:
+        assert (0, ["text also in test, dropped: 1 (train.csv:6)"]) == (told["leaked"], told["problems"])
+    else:
+        line = "test text that is also in training: 1 of 2 (test.csv:2 = train.csv:6)"
+        assert (1, [line]) == (told["leaked"], told["problems"])

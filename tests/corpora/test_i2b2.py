@@ -123,7 +123,7 @@ def test_a_concept_named_twice_is_counted(tmp_path: Path) -> None:
         ("con", "2:0 2:0", "-2:0 2:0", ".con:1: not a line of a .con file"),
         ("rel", "2:3 2:4", "2:3 2:5", ".rel:1: no concept at 2:3 2:5 in the .con"),
         ("rel", '||r="TrCP"', "", ".rel:1: not a line of a .rel file"),
-        ("rel", "TrCP", "TrXP", '.rel:1: label "TrXP" is not in the study — map it'),
+        ("rel", "TrCP", "TrXP", ".rel:1: label (a value of 4 characters) is not in the study — map it"),
         ("rel", "TrCP", "", ".rel:1: empty label"),
     ],
 )

@@ -136,7 +136,10 @@ def test_damage_is_refused_by_line(tmp_path: Path, row: Any, expected: str) -> N
 
 def test_labels_outside_the_study(tmp_path: Path) -> None:
     message = refused(tmp_path, IN_TEXT, labels=("cause", "NA"))
-    assert message == 'train.txt:1: label "causes" is not in the study — map it: rename = { "causes" = "cause" }'
+    assert message == (
+        "train.txt:1: label (a value of 6 characters) is not in the study — "
+        'map it with rename, or repair it; the nearest is "cause"'
+    )
 
 
 def test_texts_in_both_splits_are_counted(tmp_path: Path) -> None:

@@ -112,15 +112,17 @@ class Known(Wards):
 
 def test_sentences_that_are_public_and_a_sites_own_are_counted() -> None:
     """By their text, whatever the label; the text itself is not told."""
+    leak = "test text that is also in training: 1 of 3 (b-0 = a-0)"  # over all wards
     told = describe(federate(Wards(), None, 0, Public(corpus=Known())))
     assert [
         "train examples with the text of a public example: 3 (a: 2, b: 1)",
         "test examples with the text of a public example: 1 (a: 1)",
+        leak,
     ] == told["problems"]
     assert {"y": 3} == told["public"]
     assert "two" not in json.dumps(told)
     plain = describe(federate(Wards(), None, 0))
-    assert ([], False) == (plain["problems"], "public" in plain)
+    assert ([leak], False) == (plain["problems"], "public" in plain)
     assert plain["fingerprint"] != told["fingerprint"]
 
 

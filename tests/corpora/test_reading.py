@@ -21,7 +21,6 @@ from wardround.corpora.reading import (
     one_of,
     open_text,
     parse_json,
-    shown,
 )
 
 NOTE = "患者咳嗽三天，有痰"
@@ -174,18 +173,6 @@ def test_nearest_ignores_capitals() -> None:
 def test_unknown_split_is_named() -> None:
     with pytest.raises(ValueError, match='no split "valid": use one of train, dev'):
         one_of("valid", ("train", "dev"))
-
-
-@pytest.mark.parametrize("label", ["DRUG", "Therapy or Surgery", "肝病科", "B-Symptom", "ICD-10/J45"])
-def test_labels_are_shown(label: str) -> None:
-    assert shown(label) == f'"{label}"'
-
-
-@pytest.mark.parametrize(
-    "note", [NOTE, LATIN, "Aspirin gave her a rash", "No fever.", "两天前开始咳嗽并且发热伴有痰音"]
-)
-def test_notes_are_not_shown(note: str) -> None:
-    assert shown(note) == f"(a value of {len(note)} characters)"
 
 
 def test_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

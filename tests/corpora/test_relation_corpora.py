@@ -242,8 +242,8 @@ def refused(documents: Iterator[Document]) -> str:
     [
         ("@GENE$ in asthma\t1", "train.tsv:1: 0 times @DISEASE$"),
         ("@GENE$ @GENE$ and @DISEASE$, asthma\t1", "train.tsv:1: 2 times @GENE$"),
-        ("@GENE$ and @DISEASE$, asthma\t2", 'train.tsv:1: unknown label "2"'),
-        ("sentence\tlabel", 'train.tsv:1: unknown label "label"'),
+        ("@GENE$ and @DISEASE$, asthma\t2", "train.tsv:1: unknown label (a value of 1 characters)"),
+        ("sentence\tlabel", "train.tsv:1: unknown label (a value of 5 characters)"),
         ("0\t@GENE$ and @DISEASE$, asthma\t1", "train.tsv:1: unknown label (a value of"),
     ],
 )
@@ -290,7 +290,10 @@ def test_chemprot_markers(place: Path, text: str, expected: list[str] | None) ->
 @pytest.mark.parametrize(
     ("row", "expected"),
     [
-        ({"text": "<< a >> [[ asthma ]]", "label": "INHIBITER"}, 'unknown label "INHIBITER" — did you mean INHIBITOR?'),
+        (
+            {"text": "<< a >> [[ asthma ]]", "label": "INHIBITER"},
+            "unknown label (a value of 9 characters) — did you mean INHIBITOR?",
+        ),
         ({"text": "<< a >> [[ asthma ]]"}, 'no "label"'),
         ({"label": "INHIBITOR"}, 'no "text"'),
         (["asthma"], "a JSON list"),
@@ -370,9 +373,12 @@ def test_pgr_confirmation_goes_with_the_official_cut() -> None:
         ([{"sentence": "asthma"}], "test.json.gz:1: no field 'relation'"),
         (
             [("ddrug0 ddrug1", "ddrug0", "ddrug1", "advice")],
-            'test.json.gz:1: unknown label "advice" — did you mean advise',
+            "test.json.gz:1: unknown label (a value of 6 characters) — did you mean advise",
         ),
-        ([("ddrug0 ddrug10", "ddrug0", "ddrug1", "NA")], 'test.json.gz:1: "ddrug1" is not a word of the sentence'),
+        (
+            [("ddrug0 ddrug10", "ddrug0", "ddrug1", "NA")],
+            "test.json.gz:1: (a value of 6 characters) is not a word of the sentence",
+        ),
         ([("ddrug0 ddrug1", "ddrug0", "ddrug0", "NA")], "test.json.gz:1: head and tail are the same drug"),
     ],
 )

@@ -190,9 +190,9 @@ def test_nul_and_cut_emoji_are_counted(tmp_path: Path) -> None:
 
 
 def test_unknown_label(tmp_path: Path) -> None:
-    content = f'text,label\nfever,DRUG\n"{NOTE}",Drugs\n'
+    content = f'text,label\nfever,DRUG\n"{NOTE}",Drugs\npain,DRUG\n'
     message = refused(tmp_path, content, labels=("DRUG", "GI"))
-    assert message == '3: unknown label "Drugs" — did you mean "DRUG"?'
+    assert message == '3: unknown label (a value of 5 characters) — did you mean "DRUG"?'  # it occurs once
     message = refused(tmp_path, content, labels=("GI", "ENT"))
     assert message == '2: unknown label "DRUG" — known are 2 others; add or map it'
 

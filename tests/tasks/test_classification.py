@@ -116,9 +116,9 @@ def test_one_label_per_text_is_asked_for_by_name_of_the_setting() -> None:
         task.examples(Texts((Document("7", "secret text", labels=("a", "b")),)))
 
 
-def test_an_unknown_label_is_named_and_the_text_is_not() -> None:
+def test_of_an_unknown_label_the_length_is_given_and_of_the_text_nothing() -> None:
     task = ClassificationTask(Classification(), ("a", "b"))
-    with pytest.raises(ValueError, match="'z' is not among") as error:
+    with pytest.raises(ValueError, match=r"label \(a value of 1 characters\) is not among") as error:
         task.examples(texts(("secret text", "z")))
     assert "secret" not in str(error.value)
 

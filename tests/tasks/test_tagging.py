@@ -115,7 +115,7 @@ def test_types_can_be_renamed_left_out_and_must_be_known() -> None:
     problems = Problems()
     assert {"chemical": 1} == task.survey(TEXTS, problems)
     assert {"entity of a type that the study leaves out": 2} == problems.counts
-    with pytest.raises(ValueError, match="document d1: type 'effect' is not among"):
+    with pytest.raises(ValueError, match=r"document d1: type \(a value of 6 characters\) is not among"):
         bound(types=("drug",)).examples(TEXTS)
 
 
@@ -197,13 +197,14 @@ def test_a_run_tells_what_is_in_the_data_and_the_report_defines_every_figure(tmp
 def test_oddities_of_the_task_are_in_the_data_report(tmp_path: Path) -> None:
     """A span that cuts a token comes from a file and ends, counted, in data.json."""
     for name in ("train", "test"):
-        row = {"id": name, "text": "antidepressants", "entities": [{"type": "drug", "start": 0, "end": 4}]}
+        row = {"id": f"{name}-1", "text": "antidepressants", "entities": [{"type": "drug", "start": 0, "end": 4}]}
         (tmp_path / f"{name}.jsonl").write_text(json.dumps(row) + "\n")
     corpus = {"name": "entities-jsonl", "train": str(tmp_path / "train.jsonl"), "test": str(tmp_path / "test.jsonl")}
     run(study_of(corpus=corpus), tmp_path / "run")
-    assert ["span cuts a token, widened to it: 2 (train, test)"] == json.loads(
-        (tmp_path / "run" / "data.json").read_text()
-    )["problems"]
+    assert [
+        "span cuts a token, widened to it: 2 (train-1, test-1)",
+        "test text that is also in training: 1 of 1 (test-1 = train-1)",
+    ] == json.loads((tmp_path / "run" / "data.json").read_text())["problems"]
 
 
 def test_contextual_vectors_are_means_over_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from wardround.consortium.labels import labels_of, odd, proposed
 from wardround.consortium.settings import SiteSettings, read_site
 from wardround.core.cohort import Seen
 from wardround.corpora.facts import UNRELATED
-from wardround.corpora.reading import shown
+from wardround.corpora.shown import names_of, shown, unlike_names
 from wardround.protocol import exchanged
 from wardround.study import Study, StudyError
 
@@ -109,12 +109,15 @@ def _of_study(folder: Path, settings: SiteSettings, study: Study) -> Iterator[Fi
 
 def _unknown_labels(known: Sequence[str], counts: Counter[str]) -> Iterator[str]:
     """Labels (or types of entities) of the data that the study does not know, and what to do with each."""
-    unknown = sorted(counts.keys() - set(known)) if known else []
+    names = names_of(counts, known)
+    unknown = sorted(counts.keys() - set(known), key=lambda label: (label not in names, label)) if known else []
+    if unknown and (why := unlike_names(counts)):
+        yield f"the labels do not look like labels: {why}; does [data] name the right column?"
     for label in unknown[:MOST]:
-        same, name = proposed(label, known), shown(label)
-        key = _key(label) if name.startswith('"') else "…"
+        same = proposed(label, known)
+        key = _key(label) if label in names else "…"
         choice = f'{key} = "{same}"' if same else f"{key} = …; choose one of {', '.join(known)}"
-        yield f"label {name} is not in the study; map it under [labels] in site.toml: {choice}"
+        yield f"label {shown(label, names)} is not in the study; map it under [labels] in site.toml: {choice}"
     if len(unknown) > MOST:
         yield f"and {len(unknown) - MOST:,} more labels that are not in the study; does [data] name the right column?"
 

@@ -30,6 +30,7 @@ from wardround.corpora.pairs import Placed, overlap
 from wardround.corpora.pubtator import pubtator
 from wardround.corpora.reading import DataError, Problems, one_of
 from wardround.corpora.sentences import Scope
+from wardround.corpora.shown import note_of, occurring
 from wardround.corpora.texts import found_path
 
 __all__ = [
@@ -68,6 +69,11 @@ class BagReader(ABC):
         return ("train", "test")
 
     @property
+    def public(self) -> bool:
+        """Whether the relations are those of a public knowledge base, and so names whatever they are."""
+        return False
+
+    @property
     def _known(self) -> tuple[str, ...]:
         """`NA` and the relations, if they are known before anything is read."""
         return (UNRELATED, *self.relations_told) if self.relations_told else ()
@@ -77,8 +83,14 @@ class BagReader(ABC):
         """`NA` and the relations, of a named corpus or of the training split."""
         if self._known:
             return self._known
-        told = {row.labels[0] for row in self._training[0]}
-        return (UNRELATED, *sorted(told - {UNRELATED}))
+        relations = {row.labels[0] for row in self._training[0]}
+        if not self.public:
+            occurring("relations", "relations", [((relation,), place) for relation, place in self._claims()])
+        return (UNRELATED, *sorted(relations - {UNRELATED}))
+
+    def _claims(self) -> Iterable[tuple[str, str]]:
+        """Each relation with the note that claims it; by note, since one claim gives several sentences."""
+        return sorted({(row.labels[0], note_of(row.id)) for row in self._training[0]})
 
     @cached_property
     def _training(self) -> tuple[tuple[Sentence, ...], Problems]:
@@ -134,6 +146,8 @@ class BagFiles(BagReader):
     """If given, all that there are; without it, those that occur in training."""
     language: str = ""
     encoding: str | None = None
+    dedupe: bool = False
+    """Whether training texts that the test split has too are dropped."""
     folder: str = ""
     """Where relative paths start; a study fills in its own folder."""
 
@@ -234,6 +248,11 @@ class AlignedFiles(BagFiles):
     """The types of head and tail that may be related; without it, those of the facts in training."""
     scope: Scope = "sentence"
 
+    @property
+    def public(self) -> bool:
+        """Those of `kb`; what a study's own files claim is not."""
+        return self.kb is not None
+
     def _rows(self, split: str, problems: Problems) -> Iterator[Sentence]:
         facts = self._facts(split, problems if split == "train" else Problems())  # what is odd in a `kb` is told once
         types = set[str]()
@@ -276,6 +295,10 @@ class PubTatorBags(AlignedFiles):
 
     def _notes(self, split: str, problems: Problems) -> Iterator[Placed]:
         return pubtator(self.path(split), self.encoding, problems)
+
+    def _claims(self) -> Iterable[tuple[str, str]]:
+        notes = self._notes("train", Problems())
+        return [(relation.type, note.document.id) for note in notes for relation in note.document.relations]
 
     def _facts(self, split: str, problems: Problems) -> Facts:
         if self.kb is not None:

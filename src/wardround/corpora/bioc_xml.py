@@ -29,7 +29,8 @@ from wardround.corpora.document import Document, Relation
 from wardround.corpora.offsets import Offsets, Said
 from wardround.corpora.options import Options
 from wardround.corpora.pairs import Placed
-from wardround.corpora.reading import LONGEST_LINE, DataError, Problems, open_bytes, shown
+from wardround.corpora.reading import LONGEST_LINE, DataError, Problems, open_bytes
+from wardround.corpora.shown import quoted
 from wardround.corpora.writing import Sink, lost
 
 __all__ = ["read_bioc", "write_bioc"]
@@ -75,7 +76,7 @@ def _document(element: Any, number: int, path: Path, problems: Problems, options
         with problems.refusing():
             one = _said(item, path)
             if one.id in said:
-                what = f"{shown(one.id)} is already in line {said[one.id].line}"
+                what = f"{quoted(one.id)} is already in line {said[one.id].line}"
                 raise DataError(path, item.sourceline, what, "ids must differ within a document")
             said[one.id] = one
     offsets = Offsets(text, path, problems, options.fix_offsets, options.show_text)
@@ -139,14 +140,14 @@ def _said(item: Any, path: Path) -> Said:
     line, name = item.sourceline, item.get("id") or ""
     kind = _infons(item).get("type", "")
     if not name or not kind.strip():
-        what = "an annotation without an id" if not name else f"{shown(name)} has no type"
+        what = "an annotation without an id" if not name else f"{quoted(name)} has no type"
         raise DataError(path, line, what, 'write <annotation id="T1"><infon key="type">…</infon>')
     parts = []
     for place in item.findall("location"):
         start, length = (_number(place.get(key), key, path, line) for key in ("offset", "length"))
         parts.append((start, start + length))
     if not parts:
-        raise DataError(path, line, f"{shown(name)} has no location", "is it an annotation of the whole document?")
+        raise DataError(path, line, f"{quoted(name)} has no location", "is it an annotation of the whole document?")
     return Said(name, kind, tuple(parts), item.findtext("text"), line)
 
 
@@ -159,7 +160,7 @@ def _relation(item: Any, known: Collection[str], path: Path) -> Relation:
         raise DataError(path, line, "a relation without a type", 'add <infon key="type">…</infon>')
     ends = [node.get("refid", "") for node in nodes]
     if unknown := [end for end in ends if end not in known]:
-        what = f"a relation names {shown(unknown[0])}, which is not in this document"
+        what = f"a relation names {quoted(unknown[0])}, which is not in this document"
         raise DataError(path, line, what, "add the annotation or remove the relation")
     if (nodes[0].get("role") or "").casefold() in SECOND:
         ends.reverse()

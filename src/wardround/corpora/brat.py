@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import ClassVar
 
 from wardround.core.files import file_name, fresh_folder
 from wardround.corpora.document import Document, Entity, Relation
@@ -24,7 +25,8 @@ from wardround.corpora.offsets import Offsets, Said
 from wardround.corpora.options import Options
 from wardround.corpora.pair_files import NoteFiles, files_under
 from wardround.corpora.pairs import Placed
-from wardround.corpora.reading import DataError, Problems, lines_with_ends, open_text, shown
+from wardround.corpora.reading import DataError, Problems, lines_with_ends, open_text
+from wardround.corpora.shown import quoted
 from wardround.corpora.writing import Named, Sink, lost_fields, one_word
 
 __all__ = ["BRAT", "read_brat", "write_brat"]
@@ -49,6 +51,7 @@ SHAPES = {
 class BRAT(NoteFiles):
     """One folder per split; a note's path in it, without ending, is its id."""
 
+    sources_are_files: ClassVar[bool] = True
     fix_offsets: bool = False
     show_text: bool = False
 
@@ -95,7 +98,7 @@ class BRAT(NoteFiles):
                 problems.refuse(DataError(path, number, what, remedy))
                 continue
             if found[1] in lines:
-                what = f"{shown(found[1])} is already in line {lines[found[1]]}"
+                what = f"{quoted(found[1])} is already in line {lines[found[1]]}"
                 problems.refuse(DataError(path, number, what, "ids must differ within a note"))
                 continue
             lines[found[1]] = number
@@ -120,7 +123,7 @@ class BRAT(NoteFiles):
             if any(end.startswith("E") for end in unknown):
                 problems.note("relation of an event, left out", path, line)
             elif unknown:
-                what = f"{shown(found[1])} names {shown(unknown[0])}, which is not in this file"
+                what = f"{quoted(found[1])} names {quoted(unknown[0])}, which is not in this file"
                 problems.refuse(DataError(path, line, what, "add the entity or remove the relation"))
             elif not kept.issuperset(ends):
                 problems.note("relation of an entity that is left out, left out", path, line)

@@ -18,11 +18,13 @@ from wardround.corpora.conll import TOKEN
 from wardround.corpora.doccano import NO_ENTITY, NO_RELATION
 from wardround.corpora.document import Document
 from wardround.corpora.formats import recognised
+from wardround.corpora.kinds import KINDS, Kinds
 from wardround.corpora.language import language
 from wardround.corpora.options import Options
 from wardround.corpora.pairs import Placed, pairs
-from wardround.corpora.reading import DataError, Problems, digest, shown
+from wardround.corpora.reading import DataError, Problems, digest
 from wardround.corpora.sentences import sentences
+from wardround.corpora.shown import NOT_SHOWN, code, names_of
 from wardround.corpora.tokens import tokenised
 
 __all__ = ["TASKS", "Finding", "Findings", "Survey", "check"]
@@ -30,6 +32,7 @@ __all__ = ["TASKS", "Finding", "Findings", "Survey", "check"]
 Task = Literal["bags", "classification", "relation", "tagging"]
 TASKS: tuple[Task, ...] = ("bags", "classification", "relation", "tagging")
 
+NUMBER = re.compile(r"\b[TRA]?\d[\d,]*\b")
 MOST = 10_000  # findings of which the places are kept
 LOSES = re.compile(r"left out|skipped|dropped|ignored|taken from first to last|replaced by|entity longer")
 HARMLESS = frozenset(
@@ -75,6 +78,11 @@ class Finding:
     remedy: str
     lost: bool
 
+    @property
+    def group(self) -> tuple[str, str]:
+        """The same for findings that differ in nothing but numbers, and are told together."""
+        return NUMBER.sub("0", self.what), NUMBER.sub("0", self.remedy)
+
 
 class Findings(Problems):
     """Problems of every kind, with all their places."""
@@ -83,6 +91,8 @@ class Findings(Problems):
         super().__init__()
         self.listed: list[Finding] = []
         self.lost = self.total = 0
+        self.sizes = Counter[tuple[str, str]]()
+        """How many of each group there are, listed or not."""
 
     def note(self, kind: str, path: Path | str, line: int) -> None:
         """One more of this kind."""
@@ -94,15 +104,20 @@ class Findings(Problems):
         """What a reader cannot take is lost, and reading goes on."""
         self._add(Finding(str(error.path), error.line, error.what, error.remedy, lost=True))
 
+    def mention(self, path: Path, what: str, remedy: str) -> None:
+        """What is only odd, about the whole."""
+        self._add(Finding(str(path), None, what, remedy, lost=False))
+
     def _add(self, finding: Finding) -> None:
         self.lost += finding.lost
         self.total += 1
+        self.sizes[finding.group] += 1
         if len(self.listed) < MOST:
             self.listed.append(finding)
 
 
 @dataclass
-class Survey:
+class Survey(Kinds):
     """What was counted, and what was found."""
 
     formats: Counter[str] = field(default_factory=Counter)
@@ -112,9 +127,6 @@ class Survey:
     tokens: int = 0
     unlabelled: int = 0
     duplicates: int = 0
-    labels: Counter[str] = field(default_factory=Counter)
-    entities: Counter[str] = field(default_factory=Counter)
-    relations: Counter[str] = field(default_factory=Counter)
     languages: Counter[str] = field(default_factory=Counter)
     sources: set[bytes] = field(default_factory=set)
     findings: Findings = field(default_factory=Findings)
@@ -132,17 +144,18 @@ class Survey:
             "sources": len(self.sources),
             "duplicates": self.duplicates,
             "unlabelled": self.unlabelled,
-            **{name: named(getattr(self, name)) for name in ("labels", "entities", "relations", "languages")},
+            **{name: named(getattr(self, name)) for name in KINDS},
+            "languages": dict(self.languages.most_common()),
             "unreadable": self.unreadable,
         }
 
 
 def named(counts: Counter[str]) -> dict[str, int]:
-    """Counts by name, the largest first; a name that might be a note shows only its length."""
-    found: Counter[str] = Counter()
-    for name, count in counts.items():
-        found[shown(name).strip('"')] += count
-    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+    """Counts by name, the largest first, and last those that might be of a note (see `shown`)."""
+    names = names_of(counts)
+    found = {name: count for name, count in counts.items() if name in names}
+    hidden = counts.total() - sum(found.values())
+    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0]))) | ({NOT_SHOWN: hidden} if hidden else {})
 
 
 def check(path: Path, options: Options, *, task: Task | None = None, form: str = "") -> Survey:
@@ -160,8 +173,10 @@ def check(path: Path, options: Options, *, task: Task | None = None, form: str =
         survey.unreadable = str(error)
         findings.refuse(error)
     else:
-        for what, remedy in _wanting(survey, task):
+        for what, remedy in (*_wanting(survey, task), *survey.unlike(options.label)):
             findings.refuse(DataError(path, None, what, remedy))
+        for what, remedy in survey.alike():
+            findings.mention(path, what, remedy)
     return survey
 
 
@@ -172,10 +187,8 @@ def _count(survey: Survey, placed: Placed, seen: dict[bytes, bytes]) -> None:
     survey.sentences += len(sentences(document.text, whole=document.entities))
     survey.tokens += sum(1 for _ in TOKEN.finditer(document.text))
     survey.unlabelled += not document.labels
-    survey.labels.update(document.labels)
-    survey.entities.update(entity.type for entity in document.entities)
-    survey.relations.update(relation.type for relation in document.relations)
-    survey.languages[document.language or language(document.text) or "unknown"] += 1
+    survey.take(document)
+    survey.languages[code(document.language or language(document.text)) or "unknown"] += 1
     if document.source:
         survey.sources.add(digest(document.source))
     text, said = digest(document.text), digest(repr(_annotations(document)))
@@ -205,6 +218,9 @@ def _suits(placed: Placed, task: Task | None, findings: Findings) -> None:
     document = placed.document
     if task == "classification" and not document.labels:
         findings.note("document without a label, left out", placed.path, placed.line or 1)
+    elif task == "classification" and len(document.labels) > 1:
+        what, remedy = "text with several labels", "set several = true in [task], or keep one of them"
+        findings.refuse(DataError(placed.path, placed.line or 1, what, remedy))
     elif task == "tagging":
         chinese = (document.language or language(document.text)) == "zh"
         for _ in tokenised(document, _Within(placed, findings), unit="characters" if chinese else "words"):

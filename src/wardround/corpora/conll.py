@@ -15,10 +15,11 @@ BIO tags. A text that has one blank between its tokens is one sentence and comes
 """
 
 import re
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Literal
 
@@ -26,9 +27,10 @@ from wardround.corpora.document import Document, Entity
 from wardround.corpora.entity_files import EntityFiles, joined
 from wardround.corpora.options import Options
 from wardround.corpora.pairs import Placed, overlap
-from wardround.corpora.reading import DataError, Problems, open_text, shown
+from wardround.corpora.reading import DataError, Problems, open_text
 from wardround.corpora.sentences import sentences
-from wardround.corpora.tags import Scheme, split_tag
+from wardround.corpora.shown import shown
+from wardround.corpora.tags import Scheme, no_tag, split_tag
 from wardround.corpora.writing import Sink, lost, lost_fields, text_file
 
 __all__ = ["CoNLL", "Sentence", "read_columns", "read_conll", "write_conll"]
@@ -46,6 +48,17 @@ class Sentence:
     tokens: list[str] = field(default_factory=list)
     tags: list[str] = field(default_factory=list)
     lines: list[int] = field(default_factory=list)
+
+
+class Columns(Placed):
+    """A sentence each of whose tokens stands on a line of its own."""
+
+    starts: Sequence[int] = ()
+    lines: Sequence[int] = ()
+
+    def line_at(self, offset: int) -> int:
+        """The line of the token at this character."""
+        return self.lines[min(bisect_right(self.starts, offset), len(self.lines)) - 1]
 
 
 def read_columns(
@@ -91,7 +104,8 @@ def _cells(columns: list[str], token: int, tag: int, path: Path, line: int) -> t
         what = f"{len(columns)} columns, but token = {token} and tag = {tag}"
         raise DataError(path, line, what, "count columns from 1, or from the end: -1") from None
     if not split_tag(said)[0]:
-        raise DataError(path, line, f"{shown(said)} is no tag", "write O, B-type, I-type; in BIOES also E-, S-")
+        column = tag if tag > 0 else len(columns) + tag + 1
+        raise DataError(path, line, f"column {column}: {shown(said)} is no tag", no_tag(said, word))
     return word, said
 
 
@@ -117,7 +131,7 @@ class CoNLL(EntityFiles):
                 mark, kind = split_tag(tag)
                 tags.append(tag if mark == "O" else f"{mark}-{self._type(kind or self.bare, path, line)}")
             name, place = f"{path.name}:{sentence.line}", (path, sentence.line)
-            document = joined(name, sentence.tokens, tags, problems, place, scheme=scheme)
+            document = joined(name, sentence.tokens, tags, problems, place, scheme=scheme, lines=sentence.lines)
             if sentence.document:
                 document = Document(
                     name, document.text, entities=document.entities, source=f"{path.stem}-{sentence.document}"
@@ -129,9 +143,15 @@ def read_conll(path: Path, problems: Problems, options: Options) -> Iterator[Pla
     """The sentences of a file, each a document."""
     for sentence in read_columns(path, problems, encoding=options.encoding):
         place = (path, sentence.line)
-        made = joined(f"{path.name}:{sentence.line}", sentence.tokens, sentence.tags, problems, place)
+        made = joined(
+            f"{path.name}:{sentence.line}", sentence.tokens, sentence.tags, problems, place, lines=sentence.lines
+        )
         source = f"{path.stem}-{sentence.document}" if sentence.document else ""
-        yield Placed(Document(made.id, made.text, (), made.entities, (), source, options.language), *place)
+        document = Document(made.id, made.text, (), made.entities, (), source, options.language)
+        placed = Columns(document, *place)
+        placed.starts = [*accumulate((len(token) + 1 for token in sentence.tokens), initial=0)]
+        placed.lines = sentence.lines
+        yield placed
 
 
 @contextmanager

@@ -12,6 +12,7 @@ sides, and nothing has to be held in memory.
 """
 
 import hashlib
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ from wardround.core.files import fresh_folder
 from wardround.corpora.check import Finding, Findings
 from wardround.corpora.formats import TARGETS, recognised
 from wardround.corpora.jsonl import write_jsonl
+from wardround.corpora.kinds import Kinds
 from wardround.corpora.options import Options
 from wardround.corpora.reading import DataError, Problems
 
@@ -37,6 +39,8 @@ class Converted:
     written: bool
     findings: list[Finding]
     losses: Problems
+    sizes: Mapping[tuple[str, str], int]
+    """How many findings of each group there are."""
 
 
 class _Lossy(Exception):
@@ -57,7 +61,7 @@ def convert(source: Path, target: Path, to: str, options: Options, *, form: str 
         raise DataError(target, None, "exists already", "name another, or remove it first")
     write = TARGETS[to].write
     assert write is not None  # noqa: S101 -- that is what makes it a target
-    findings, losses, count = Findings(), Problems(), 0
+    findings, losses, kinds, count = Findings(), Problems(), Kinds(), 0
     files = recognised(source, form, options.encoding, findings)
     written = True
     try:
@@ -65,11 +69,14 @@ def convert(source: Path, target: Path, to: str, options: Options, *, form: str 
             for file, format_ in files:
                 for placed in format_.read(file, findings, options):
                     sink(placed)
+                    kinds.take(placed.document)
                     count += 1
+            for what, remedy in kinds.unlike(options.label):
+                findings.mention(source, what, remedy)
             _accept(source, count, lossy=lossy, lost=findings.lost + losses.counts.total())
     except _Lossy:
         written = False
-    return Converted(count, written, [one for one in findings.listed if one.lost], losses)
+    return Converted(count, written, _told(findings), losses, findings.sizes)
 
 
 def split(
@@ -78,7 +85,7 @@ def split(
     """Write the documents of `source` as train.jsonl and test.jsonl in a new folder; how many went where."""
     if folder.exists():
         raise DataError(folder, None, "exists already", "name another, or remove it first")
-    findings, losses = Findings(), Problems()
+    findings, losses, kinds = Findings(), Problems(), Kinds()
     counts = {"train": 0, "test": 0}
     files = recognised(source, form, options.encoding, findings)
     written = True
@@ -89,14 +96,22 @@ def split(
                 for placed in format_.read(file, findings, options):
                     side = "test" if _drawn(getattr(placed.document, by), seed) < test else "train"
                     sinks[side](placed)
+                    kinds.take(placed.document)
                     counts[side] += 1
+            for what, remedy in kinds.unlike(options.label):
+                findings.mention(source, what, remedy)
             _accept(source, sum(counts.values()), lossy=lossy, lost=findings.lost)
             if empty := [side for side, count in counts.items() if not count]:
                 what = f"nothing would go to {empty[0]}: {sum(counts.values())} documents, and a test share of {test}"
                 raise DataError(source, None, what, "change --test or --seed, or leave --by source out")
     except _Lossy:
         written = False
-    return Converted(sum(counts.values()), written, [one for one in findings.listed if one.lost], losses), counts
+    return Converted(sum(counts.values()), written, _told(findings), losses, findings.sizes), counts
+
+
+def _told(findings: Findings) -> list[Finding]:
+    """What was lost in reading, and what is odd about the whole."""
+    return [one for one in findings.listed if one.lost or one.line is None]
 
 
 def _drawn(key: str, seed: int) -> float:

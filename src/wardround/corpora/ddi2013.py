@@ -16,7 +16,8 @@ from typing import ClassVar
 
 from wardround.corpora.document import Document
 from wardround.corpora.pairs import Placed, Span, overlap, pair, read_pairs
-from wardround.corpora.reading import DataError, Problems, data_file, nearest, open_text, parse_json, shown
+from wardround.corpora.reading import DataError, Problems, data_file, nearest, open_text, parse_json
+from wardround.corpora.shown import shown
 
 __all__ = ["DDI2013"]
 

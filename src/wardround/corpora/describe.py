@@ -2,11 +2,13 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from wardround.corpora.federation import Raw, Sites
 from wardround.corpora.reading import Problems
+from wardround.corpora.shown import NOT_SHOWN, called, text_is_shown
 
 __all__ = ["MOST_SITES", "describe"]
 
@@ -25,11 +27,15 @@ def describe(sites: Sites, task: Any = None) -> dict[str, Any]:
     found: dict[str, dict[str, dict[str, int]]] = {}
     whole = hashlib.sha256()
     public = sites.public() if sites.public else None
-    shared, odd = _Shared(public), Problems()
+    shared, odd, leaked = _Shared(public), Problems(), _Leaked()
+    known = {str(label) for name in ("labels", "types") for label in getattr(task, name, ())}
 
     def labels(raw: Raw) -> dict[str, int]:
         found = task.survey(raw, odd) if hasattr(task, "survey") else Counter(raw.classes)
-        return {str(label): count for label, count in sorted(found.items(), key=str)}
+        counts = Counter[str]()
+        for label, count in found.items():
+            counts[_shown(str(label), known)] += count
+        return dict(sorted(counts.items()))
 
     for name in sites.names:
         splits: dict[str, Raw] = dict(zip(("train", "test"), sites.raw(name), strict=True))
@@ -39,6 +45,7 @@ def describe(sites: Sites, task: Any = None) -> dict[str, Any]:
         for split, raw in splits.items():
             whole.update(raw.digest())
             shared.look(name, split, raw)
+            leaked.look(split, raw)
     if public is not None:
         whole.update(public.digest())
     problems = [line for told in (*sites.problems, odd) for line in str(told).splitlines()]
@@ -46,9 +53,48 @@ def describe(sites: Sites, task: Any = None) -> dict[str, Any]:
         "count": len(sites.names),
         "sites": found,
         "fingerprint": whole.hexdigest(),
-        "problems": [*problems, *shared.told()],
+        "problems": [*problems, *shared.told(), *leaked.told(problems)],
+        "leaked": leaked.count,
         **({} if public is None else {"public": labels(public)}),
     }
+
+
+def _shown(label: str, known: AbstractSet[str]) -> str:
+    """A label, or several of one text, that the task knows; what else a test split may hold is not shown."""
+    parts = label.split(" + ")
+    return label if not known or label == "none" or known >= {*parts} or text_is_shown() else NOT_SHOWN
+
+
+class _Leaked:
+    """How many test texts stand in training, too, wherever; and the first few, with both places."""
+
+    def __init__(self) -> None:
+        self.places: dict[str, dict[bytes, list[str]]] = {"train": {}, "test": {}}
+
+    def look(self, split: str, raw: Raw) -> None:
+        """One site's split."""
+        documents = getattr(raw, "documents", None)
+        for row, mark in enumerate(raw.marks):
+            place = called(documents[row].id) if documents else f"example {row + 1}"
+            self.places[split].setdefault(mark, []).append(place)
+
+    @property
+    def _both(self) -> list[bytes]:
+        return [mark for mark in self.places["test"] if mark in self.places["train"]]
+
+    @property
+    def count(self) -> int:
+        """The test examples whose text is in training."""
+        return sum(len(self.places["test"][mark]) for mark in self._both)
+
+    def told(self, problems: Sequence[str]) -> Iterator[str]:
+        """That, unless the corpus's own reader has counted them."""
+        if self.count and not any(line.startswith("text also in test") for line in problems):
+            pairs = (
+                f"{self.places['test'][mark][0]} = {self.places['train'][mark][0]}" for mark in self._both[:PLACES]
+            )
+            whole = sum(map(len, self.places["test"].values()))
+            yield f"test text that is also in training: {self.count:,} of {whole:,} ({', '.join(pairs)})"
 
 
 class _Shared:

@@ -20,7 +20,8 @@ from wardround.corpora.offsets import Offsets, Said
 from wardround.corpora.options import Options
 from wardround.corpora.pair_files import json_lines, string
 from wardround.corpora.pairs import Placed
-from wardround.corpora.reading import DataError, Problems, shown
+from wardround.corpora.reading import DataError, Problems
+from wardround.corpora.shown import quoted
 from wardround.corpora.writing import Sink, text_file
 
 __all__ = ["NO_ENTITY", "NO_RELATION", "is_doccano", "read_doccano", "write_doccano"]
@@ -116,7 +117,7 @@ def _relations(
             kind = string(item.get("type"), "relations.type", path, line, problems)
             ends = str(item.get("from_id")), str(item.get("to_id"))
             if unknown := [end for end in ends if end not in named]:
-                what = f"a relation names {shown(unknown[0])}, which is no entity here"
+                what = f"a relation names {quoted(unknown[0])}, which is no entity here"
                 raise DataError(path, line, what, "add the entity or remove the relation")
             if kept.issuperset(ends):
                 yield Relation(kind, *ends)

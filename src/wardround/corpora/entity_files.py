@@ -13,7 +13,9 @@ to the study's.
 """
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -24,8 +26,9 @@ from annotated_types import Ge, Gt, Lt
 
 from wardround.corpora.document import Document, Entity
 from wardround.corpora.partition import held_out
-from wardround.corpora.reading import DataError, Problems, nearest, one_of, shown
-from wardround.corpora.tags import Scheme, spans
+from wardround.corpora.reading import DataError, Problems, nearest, one_of
+from wardround.corpora.shown import names_of, shown
+from wardround.corpora.tags import Scheme, repaired_spans
 from wardround.corpora.texts import found_path
 
 __all__ = ["EntityCorpus", "EntityFiles", "Halved", "joined"]
@@ -40,9 +43,11 @@ def joined(
     *,
     bare: str = "Entity",
     scheme: Scheme | None = None,
+    lines: Sequence[int] = (),
 ) -> Document:
     """A sentence of tokens and valid tags as text with spans; `bare` is the type of tags that name none.
 
+    Problems stand at `lines`, where each token has one, or at `place`.
     Without a scheme, tags are taken as BIOES where an E or S stands among them, and as BIO otherwise.
     """
     starts, at = [], 0
@@ -50,9 +55,9 @@ def joined(
         starts.append(at)
         at += len(token) + 1
     guessed: Scheme = "BIOES" if any(tag[:1] in ("E", "S") for tag in tags) else "BIO"
-    found, repaired = spans(tags, scheme or guessed)
-    for _ in range(repaired):
-        problems.note("tags break their scheme, repaired", *place)
+    found, repaired = repaired_spans(tags, scheme or guessed)
+    for number in repaired:
+        problems.note("tags break their scheme, repaired", place[0], lines[number] if lines else place[1])
     entities = tuple(
         Entity(f"T{number}", kind or bare, starts[first], starts[last - 1] + len(tokens[last - 1]))
         for number, (kind, first, last) in enumerate(found, 1)
@@ -111,6 +116,8 @@ class EntityFiles(ABC):
     rename: dict[str, str] | None = None
     encoding: str | None = None
     language: str = ""
+    dedupe: bool = False
+    """Whether training texts that the test split has too are dropped."""
     folder: str = ""
     """Where relative paths start; a study fills in its own folder."""
 
@@ -133,12 +140,25 @@ class EntityFiles(ABC):
     def _renamed(self) -> Mapping[str, str]:
         return self.rename or {}
 
+    def _names(self) -> frozenset[str]:
+        """Those of the files' types that may be shown; they are read once more, at the end of all reading."""
+        counts, bare = Counter[str](), replace(self, types=(), rename=None)
+        for split in self.splits:
+            with suppress(DataError):
+                for document in bare.documents(split):
+                    counts.update(entity.type for entity in document.entities)
+        return names_of(counts)
+
     def _type(self, said: str, path: Path, line: int) -> str:
         kind = self._renamed.get(said, said)
         if not kind.strip():
             raise DataError(path, line, "an entity without a type", "name its type")
         if self.types and kind not in self.types:
-            name, close = shown(said), nearest(kind, self.types) or "…"
-            remedy = f'map it: rename = {{ {name} = "{close}" }}' if name.startswith('"') else "map or repair it"
+            name, close = shown(said, self._names()), nearest(kind, self.types) or "…"
+            remedy = (
+                f'map it: rename = {{ {name} = "{close}" }}'
+                if name.startswith('"')
+                else f'map it with rename, or repair it; the nearest is "{close}"'
+            )
             raise DataError(path, line, f"type {name} is not in the study", remedy)
         return kind

@@ -12,13 +12,15 @@ It hides nothing: whoever has the public ids can work it out.
 """
 
 import hashlib
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from wardround.corpora.document import Document, Entity
-from wardround.corpora.reading import DataError, Problems, open_text, shown
+from wardround.corpora.reading import DataError, Problems, open_text
+from wardround.corpora.shown import names_of
 
 __all__ = ["UNRELATED", "Fact", "Facts", "Sentence", "number", "read_facts", "sentence"]
 
@@ -116,10 +118,10 @@ def read_facts(
     """The facts of a file; with `relations`, those of others are left out."""
     found = Problems() if problems is None else problems
     kept: dict[Fact, int] = {}
-    others: dict[str, None] = {}
+    others = Counter[str]()
     for line, fact in _rows(path, encoding, found):
         if relations and fact.relation not in (*relations, UNRELATED):
-            others[fact.relation] = None
+            others[fact.relation] += 1
             found.note("fact of a relation that is not in the study, left out", path, line)
         elif fact in kept:
             found.note("repeated fact", path, line)
@@ -127,7 +129,9 @@ def read_facts(
             kept[fact] = line
     if not kept and others:
         what = f"no facts of {', '.join(relations)}"
-        raise DataError(path, None, what, f"ask for one of its relations: {', '.join(map(shown, [*others][:10]))}")
+        known = sorted(names_of(others))[:10]
+        remedy = f"ask for one of its relations: {', '.join(known)}" if known else "are its columns as they should be?"
+        raise DataError(path, None, what, remedy)
     if not kept:
         raise DataError(path, None, "no facts", "write head, relation and tail between tabs, one fact per line")
     for relation in sorted({*relations} - {fact.relation for fact in kept}):

@@ -153,6 +153,8 @@ class _Cut:
     @cached_property
     def parts(self) -> dict[str, tuple[Raw, Raw]]:
         train, test = _pool(self.corpus)
+        if isinstance(self.partition, BySource) and self.partition.sites is None:
+            self.corpus.names()  # an error if a source cannot name a site
         rng = np.random.default_rng([self.seed, 0])
         rows = self.partition.cut(train, rng)
         tests = self._tests(test, sorted(rows), rng)

@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
+from typing import ClassVar
 
 from wardround.corpora.document import Document, Entity, Relation
 from wardround.corpora.pair_files import NoteFiles, files_under
@@ -42,6 +43,7 @@ Place = tuple[int, int, int]
 class I2B2(NoteFiles):
     """One folder per split; a note's name without ending is its id."""
 
+    sources_are_files: ClassVar[bool] = True
     labels: tuple[str, ...] = LABELS
     pairs: tuple[tuple[str, str], ...] = (("treatment", "problem"), ("test", "problem"), ("problem", "problem"))
     scope: Scope = "line"

@@ -24,8 +24,9 @@ from wardround.corpora.offsets import Offsets, Said
 from wardround.corpora.options import Options
 from wardround.corpora.pair_files import json_lines, string
 from wardround.corpora.pairs import Placed
-from wardround.corpora.reading import DataError, Problems, digest, shown
-from wardround.corpora.tags import split_tag
+from wardround.corpora.reading import DataError, Problems, digest
+from wardround.corpora.shown import quoted, shown
+from wardround.corpora.tags import no_tag, split_tag
 from wardround.corpora.writing import Sink, text_file
 
 __all__ = ["read_jsonl", "write_jsonl"]
@@ -33,7 +34,7 @@ __all__ = ["read_jsonl", "write_jsonl"]
 SHAPE = '{"text": …, "entities": […], "relations": […]} or {"tokens": […], "tags": […]}'
 ENTITY = '{"id": "T1", "type": …, "start": 0, "end": 7}'
 RELATION = '{"type": …, "head": "T1", "tail": "T2"}'
-ENTITY_KEYS = frozenset({"id", "type", "start", "end", "text", "confidence"})
+ENTITY_KEYS = frozenset({"id", "type", "start", "end", "text", "confidence", "concept"})
 KEYS = frozenset(
     {"id", "text", "labels", "entities", "relations", "source", "language", "tokens", "tags", "label"} | {"confidence"}
 )  # a model's confidence is passed over
@@ -90,7 +91,7 @@ def _entities(row: Mapping[str, object], offsets: Offsets, line: int) -> dict[st
         with problems.refusing():
             entity = _entity(item, number, offsets, line)
             if entity.id in found:
-                raise DataError(path, line, f"two entities {shown(entity.id)}", "ids must differ within a document")
+                raise DataError(path, line, f"two entities {quoted(entity.id)}", "ids must differ within a document")
             found[entity.id] = entity
     return found
 
@@ -113,7 +114,7 @@ def _relations(
             if not kind.strip():
                 raise DataError(path, line, "empty label", "label or remove the relation")
             if unknown := [end for end in ends if end not in entities and end not in listed]:
-                raise DataError(path, line, f"a relation names {shown(unknown[0])}, which is no entity here", RELATION)
+                raise DataError(path, line, f"a relation names {quoted(unknown[0])}, which is no entity here", RELATION)
             if all(end in entities for end in ends):
                 yield Relation(kind, *ends)
             else:
@@ -130,17 +131,17 @@ def _entity(item: object, number: int, offsets: Offsets, line: int) -> Entity:
         raise DataError(path, line, "an entity without a type", "name its type")
     start, end, length = item.get("start"), item.get("end"), len(offsets.text)
     if type(start) is not int or type(end) is not int:
-        raise DataError(path, line, f"start or end of entity {shown(name)} is no whole number", ENTITY)
+        raise DataError(path, line, f"start or end of entity {quoted(name)} is no whole number", ENTITY)
     for _ in item.keys() - ENTITY_KEYS:
         problems.note("key of an entity that is not ours, ignored", path, line)
     if item.get("text"):
         words = string(item["text"], "entities.text", path, line, problems)
         return offsets.entity(Said(name, kind, ((start, end),), words, line))
     if not 0 <= start < end:
-        what = f"entity {shown(name)} goes from {start} to {end}"
+        what = f"entity {quoted(name)} goes from {start} to {end}"
         raise DataError(path, line, what, "0 ≤ start < end; the end is excluded")
     if end > length:
-        what = f"entity {shown(name)} ends at {end}, the text has {length} characters"
+        what = f"entity {quoted(name)} ends at {end}, the text has {length} characters"
         raise DataError(path, line, what, "offsets count characters, not bytes")
     return Entity(name, kind, start, end)
 
@@ -155,10 +156,10 @@ def _tagged(row: Mapping[str, object], path: Path, line: int, problems: Problems
     )
     if len(tokens) != len(tags):
         raise DataError(path, line, f"{len(tokens)} tokens, but {len(tags)} tags", "give every token one tag")
-    for tag in tags:
+    for token, tag in zip(tokens, tags, strict=True):
         mark, kind = split_tag(tag)
         if not mark or (mark != "O" and not kind):
-            raise DataError(path, line, f"{shown(tag)} is no tag", "write O, B-type, I-type; in BIOES also E-, S-")
+            raise DataError(path, line, f"{shown(tag)} is no tag", no_tag(tag, token))
     return joined("", tokens, tags, problems, (path, line))
 
 

@@ -23,7 +23,8 @@ from wardround.corpora.offsets import Offsets, Said
 from wardround.corpora.options import Options
 from wardround.corpora.pair_files import string
 from wardround.corpora.pairs import Placed
-from wardround.corpora.reading import DataError, Problems, nearest, shown
+from wardround.corpora.reading import DataError, Problems, nearest
+from wardround.corpora.shown import quoted
 from wardround.corpora.writing import Named, Sink, text_file
 
 __all__ = ["is_min", "read_label_studio", "write_label_studio"]
@@ -132,9 +133,9 @@ def _add(
         start, end = (span.get("start"), span.get("end")) if isinstance(span, dict) else (None, None)
         name = str(result.get("id", ""))
         if type(start) is not int or type(end) is not int:
-            raise DataError(path, line, f"region {shown(name)} has no start and end", "only plain text can be read")
+            raise DataError(path, line, f"region {quoted(name)} has no start and end", "only plain text can be read")
         if not types:
-            raise DataError(path, line, f"region {shown(name)} has no label", "label or remove it")
+            raise DataError(path, line, f"region {quoted(name)} has no label", "label or remove it")
         words = value.get("text")
         for word in types:
             mine = names.unique(name or f"T{len(said) + 1}")
@@ -162,7 +163,7 @@ def _relations(
     named, kept = {entity.id for entity in said}, {entity.id for entity in entities}
     for kind, head, tail in links:
         if unknown := [end for end in (head, tail) if end not in named]:
-            what = f"a relation names {shown(unknown[0])}, which is no region here"
+            what = f"a relation names {quoted(unknown[0])}, which is no region here"
             problems.refuse(DataError(path, line, what, "add the region or remove the relation"))
         elif head not in kept or tail not in kept:
             problems.note("relation of an entity that is left out, left out", path, line)

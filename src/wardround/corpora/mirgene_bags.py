@@ -17,7 +17,8 @@ from pathlib import Path
 from wardround.corpora.bag_files import BagFiles
 from wardround.corpora.document import Entity
 from wardround.corpora.facts import UNRELATED, Sentence, sentence
-from wardround.corpora.reading import DataError, Problems, open_text, shown
+from wardround.corpora.reading import DataError, Problems, open_text
+from wardround.corpora.shown import text_is_shown
 
 __all__ = ["MIRGENEBags"]
 
@@ -70,6 +71,7 @@ def _untagged(tagged: str, tags: tuple[str, str], path: Path, line: int) -> tupl
     for tag in tags:
         if tag not in spans or spans[tag][0] >= spans[tag][1]:
             others = sorted({found[2] for found in MARK.finditer(tagged)} - set(tags))
-            remedy = f"it has {', '.join(map(shown, others[:4]))}; set tags" if others else "mark both, or set tags"
-            raise DataError(path, line, f"nothing is marked {shown(tag)}", remedy)
+            said = ", ".join(others[:4]) if text_is_shown() else f"{len(others)} other marks"
+            remedy = f"it has {said}; set tags" if others else "mark both, or set tags"
+            raise DataError(path, line, f'nothing is marked "{tag}"', remedy)
     return text, spans

@@ -17,7 +17,8 @@ from pathlib import Path
 
 from wardround.corpora.document import Entity
 from wardround.corpora.pairs import nearest_place
-from wardround.corpora.reading import DataError, Problems, shown
+from wardround.corpora.reading import DataError, Problems
+from wardround.corpora.shown import called
 
 __all__ = ["Offsets", "Said"]
 
@@ -77,7 +78,7 @@ class Offsets:
 
     def entity(self, said: Said) -> Entity:
         """One entity, checked and if so wished moved, or an error."""
-        name = shown(said.id).strip('"')
+        name = called(said.id)
         for start, end in said.parts:
             if not 0 <= start < end:
                 raise DataError(self.path, said.line, f"{name} goes from {start} to {end}", "0 ≤ start < end")
@@ -94,7 +95,7 @@ class Offsets:
         return Entity(said.id, said.type, start, end)
 
     def _misplaced(self, said: Said, place: int | None) -> DataError:
-        name, (start, end) = shown(said.id).strip('"'), said.parts[0]
+        name, (start, end) = called(said.id), said.parts[0]
         if said.words is None:
             what = f"{name} ends at {max(last for _, last in said.parts)}, the note has {len(self.text)} characters"
             return DataError(self.path, said.line, what, "offsets count characters, from 0, the end excluded")

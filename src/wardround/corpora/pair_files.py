@@ -7,16 +7,19 @@ them from training.
 
 import re
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
 
 from wardround.corpora.document import Document
 from wardround.corpora.pairs import Placed, pairs, read_pairs
-from wardround.corpora.reading import DataError, Problems, nearest, one_of, open_text, parse_json, shown
+from wardround.corpora.reading import DataError, Problems, nearest, one_of, open_text, parse_json
 from wardround.corpora.sentences import Scope
+from wardround.corpora.shown import names_of, shown
 from wardround.corpora.texts import found_path
 
 __all__ = ["NoteFiles", "PairFiles", "files_under", "json_lines", "string"]
@@ -57,13 +60,26 @@ class PairFiles(ABC):
     @abstractmethod
     def _rows(self, split: str, problems: Problems) -> Iterator[Placed]: ...
 
+    def _names(self) -> frozenset[str]:
+        """Those of the files' labels that may be shown; they are read once more, at the end of all reading."""
+        counts, bare = Counter[str](), replace(self, labels=(), rename=None)
+        for split in self.splits:
+            with suppress(DataError):
+                for document in bare.documents(split):
+                    counts.update(relation.type for relation in document.relations)
+        return names_of(counts)
+
     def _label(self, said: str, path: Path, line: int) -> str:
         label = (self.rename or {}).get(said, said)
         if not label.strip():
             raise DataError(path, line, "empty label", "label or remove the relation")
         if self.labels and label not in self.labels:
-            name, close = shown(said), nearest(label, self.labels) or "…"
-            remedy = f'map it: rename = {{ {name} = "{close}" }}' if name.startswith('"') else "map or repair it"
+            name, close = shown(said, self._names()), nearest(label, self.labels) or "…"
+            remedy = (
+                f'map it: rename = {{ {name} = "{close}" }}'
+                if name.startswith('"')
+                else f'map it with rename, or repair it; the nearest is "{close}"'
+            )
             raise DataError(path, line, f"label {name} is not in the study", remedy)
         return label
 

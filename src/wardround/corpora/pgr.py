@@ -22,7 +22,8 @@ from typing import ClassVar, Literal
 
 from wardround.corpora.document import Document
 from wardround.corpora.pairs import Placed, Span, nearest_place, overlap, pair, read_pairs, resplit
-from wardround.corpora.reading import DataError, Problems, data_file, digest, open_text, shown
+from wardround.corpora.reading import DataError, Problems, data_file, digest, open_text
+from wardround.corpora.shown import shown
 
 __all__ = ["PGR"]
 

@@ -21,7 +21,8 @@ from wardround.corpora.document import Document, Entity, Relation
 from wardround.corpora.offsets import Offsets, Said
 from wardround.corpora.options import Options
 from wardround.corpora.pairs import Placed, nearest_place
-from wardround.corpora.reading import DataError, Problems, open_text, shown
+from wardround.corpora.reading import DataError, Problems, open_text
+from wardround.corpora.shown import quoted
 from wardround.corpora.writing import Named, Sink, flat, lost, lost_fields, text_file
 
 __all__ = ["pubtator", "read_pubtator", "write_pubtator"]
@@ -88,7 +89,7 @@ def _nearest(
 ) -> tuple[str, str] | None:
     for end in (relation.head, relation.tail):
         if end not in concepts:
-            what = f"a relation names {shown(end)}, which no mention here has"
+            what = f"a relation names {quoted(end)}, which no mention here has"
             raise DataError(path, line, what, "add the mention or remove the relation")
     heads, tails = (
         [entities[name] for name in concepts[end] if name in entities] for end in (relation.head, relation.tail)

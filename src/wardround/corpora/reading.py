@@ -6,7 +6,7 @@
 
 Rules:
 1. An error or a finding names file, line and kind. Note text never enters a message: what a file holds is
-   quoted only where it looks like a label or a column name (`shown`).
+   quoted only where `shown` decides that it is a name.
 2. Files are streamed. No line is longer than `LONGEST_LINE`, so a binary or a compression bomb ends early.
 3. Decoding is strict: nothing is replaced or dropped in silence.
 4. A line ends at LF, CRLF or a lone CR, and at nothing else.
@@ -40,7 +40,6 @@ __all__ = [
     "open_bytes",
     "open_text",
     "parse_json",
-    "shown",
     "text_blocks",
 ]
 
@@ -125,14 +124,6 @@ def one_of(split: str, splits: Sequence[str]) -> str:
     if split not in splits:
         raise ValueError(f'no split "{split}": use one of {", ".join(splits)}')
     return split
-
-
-def shown(value: str) -> str:
-    """A label or column name in quotes; whatever might be a note, by its length only."""
-    label_like = re.fullmatch(r"[\w&/+()-]+(?: [\w&/+()-]+){0,3}", value)
-    # A Chinese character says as much as three Latin letters.
-    width = sum(1 if char < "\u2e80" else 3 for char in value)
-    return f'"{value}"' if label_like and width <= 40 else f"(a value of {len(value)} characters)"
 
 
 def digest(text: str) -> bytes:

@@ -12,9 +12,10 @@ A column `source` or `language` is used if there is one.
 import csv
 import io
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Literal
@@ -32,8 +33,8 @@ from wardround.corpora.reading import (
     one_of,
     open_text,
     parse_json,
-    shown,
 )
+from wardround.corpora.shown import names_of, shown
 from wardround.corpora.spreadsheet import guarded, plain
 from wardround.corpora.writing import Sink, flat, lost, lost_fields, text_file
 
@@ -222,6 +223,14 @@ class Table:
             parts = value if isinstance(value, list) else [value]
         return tuple(self._label(part, path, line) for part in parts)
 
+    def _names(self, path: Path) -> frozenset[str]:
+        """Those of a file's labels that may be shown; it is read once more, at the end of all reading."""
+        counts, bare = Counter[str](), replace(self, labels=(), files={"all": path})
+        with suppress(DataError):
+            for document in bare.documents("all"):
+                counts.update(document.labels)
+        return names_of(counts)
+
     def _flag(self, row: Row, column: Column, path: Path, line: int) -> bool:
         value = self._cell(row, column, path, line)
         if not isinstance(value, str | int) or value not in FLAGS:
@@ -237,7 +246,7 @@ class Table:
         if self.labels and label not in self.labels:
             close = nearest(label, self.labels)
             remedy = f'did you mean "{close}"?' if close else f"known are {len(self.labels)} others; add or map it"
-            raise DataError(path, line, f"unknown label {shown(label)}", remedy)
+            raise DataError(path, line, f"unknown label {shown(label, self._names(path))}", remedy)
         return label
 
 
@@ -253,6 +262,9 @@ def read_tsv(path: Path, problems: Problems, options: Options) -> Iterator[Place
 
 def _read(path: Path, problems: Problems, options: Options, form: Literal["csv", "tsv"]) -> Iterator[Placed]:
     names = Table(files={"all": path}, format=form, encoding=options.encoding).columns("all")
+    wishes = (options.text, options.label, options.id, options.source)
+    if any(name.isdecimal() and name not in names for name in wishes):
+        return _numbered(path, problems, options, form, names)
     folded = {name.casefold(): name for name in reversed(names)}
     text, label = (
         getattr(options, column) or next((folded[usual] for usual in USUAL[column] if usual in folded), "")
@@ -270,6 +282,36 @@ def _read(path: Path, problems: Problems, options: Options, form: Literal["csv",
         language=options.language,
     )
     return table.placed("all", problems)
+
+
+def _numbered(
+    path: Path, problems: Problems, options: Options, form: Literal["csv", "tsv"], names: list[str]
+) -> Iterator[Placed]:
+    """The rows of a table whose columns are named by number; without a header, unless a name says that it has one."""
+
+    def column(name: str) -> Column | None:
+        return int(name) if name.isdecimal() and name not in names else name or None
+
+    wishes = (options.text, options.label, options.id, options.source)
+    table = Table(
+        files={"all": path},
+        format=form,
+        text=column(options.text) or "text",
+        label=column(options.label) if options.labelled else None,
+        id=column(options.id),
+        source=column(options.source),
+        separator=options.separator,
+        header=any(name in names for name in wishes) or _usual(names),
+        encoding=options.encoding,
+        language=options.language,
+    )
+    return table.placed("all", problems)
+
+
+def _usual(names: list[str]) -> bool:
+    """Whether a first row is a header: it has a usual name."""
+    known = {name for usual in USUAL.values() for name in usual} | set(HEADER)
+    return any(name.casefold() in known for name in names)
 
 
 @contextmanager

@@ -10,10 +10,11 @@ before the next token that does not go on with it. `scheme_only` leaves such ent
 Bare tags (B, I, O without a type, as in species corpora) have the type that the reader names.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-__all__ = ["Scheme", "Span", "marks", "spans", "split_tag", "tagged"]
+__all__ = ["Scheme", "Span", "marks", "no_tag", "repaired_spans", "spans", "split_tag", "tagged"]
 
 Scheme = Literal["BIO", "BIOES"]
 Span = tuple[str, int, int]
@@ -32,16 +33,32 @@ def split_tag(tag: str) -> tuple[str, str]:
     return (mark, kind) if mark in ("B", "I", "E", "S") and bool(hyphen) == bool(kind) else ("", "")
 
 
+def no_tag(tag: str, token: str) -> str:
+    """What to do about a tag that is none."""
+    if split_tag(token.strip())[0]:
+        return "where the token should be there is a tag: columns look swapped"
+    if re.match(r"[BIES][_:./]\w", tag):
+        return f"between mark and type stands a hyphen, not {tag[1]}"
+    return "write O, B-type, I-type; in BIOES also E-, S-"
+
+
 def spans(tags: Sequence[str], scheme: Scheme = "BIO", *, scheme_only: bool = False) -> tuple[list[Span], int]:
     """The entities of a sentence, and how many of them had to be repaired."""
+    found, repaired = repaired_spans(tags, scheme, scheme_only=scheme_only)
+    return found, len(repaired)
+
+
+def repaired_spans(
+    tags: Sequence[str], scheme: Scheme = "BIO", *, scheme_only: bool = False
+) -> tuple[list[Span], list[int]]:
+    """The entities of a sentence, and with which tokens those begin that had to be repaired."""
     found: list[Span] = []
-    repaired = 0
+    repaired: list[int] = []
     start, before, kind = 0, "O", ""
 
     def close(end: int, first: str) -> None:
-        nonlocal repaired
         whole = first == "B" if scheme == "BIO" else (first, before) in (("B", "E"), ("S", "S"))
-        repaired += not whole
+        repaired.extend([start] * (not whole))
         if whole or not scheme_only:
             found.append((kind, start, end))
 

@@ -6,9 +6,9 @@ them into sites: by dialogue, by label skew, evenly. Generated hospitals stream 
 
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol
 
@@ -16,6 +16,7 @@ from wardround.corpora.document import Document
 from wardround.corpora.facts import Sentence
 from wardround.corpora.partition import IntArray
 from wardround.corpora.reading import DataError, Problems, digest
+from wardround.corpora.shown import called, named_sources, note_of, occurring
 from wardround.corpora.tables import Column, Table
 
 __all__ = ["AsCorpus", "Elsewhere", "Files", "Reader", "Texts", "found_path"]
@@ -96,7 +97,7 @@ class AsCorpus:
         """The reader's labels, or those that occur in its training split."""
         if self.reader.labels:
             return tuple(self.reader.labels)
-        return tuple(sorted({label for document in self.split("train").documents for label in document.labels}))
+        return self._names("labels", "labels", lambda document: document.labels)
 
     @property
     def negative(self) -> str:
@@ -109,7 +110,22 @@ class AsCorpus:
         """The reader's entity types, or those that occur in its training split."""
         if known := getattr(self.reader, "types", ()):
             return tuple(known)
-        return tuple(sorted({entity.type for d in self.split("train").documents for entity in d.entities}))
+        return self._names("types", "types", lambda document: [entity.type for entity in document.entities])
+
+    def _names(self, what: str, key: str, said: Callable[[Document], Sequence[str]]) -> tuple[str, ...]:
+        """The names that occur in training; an error if some are none (see `shown`)."""
+        return occurring(
+            what,
+            key,
+            [(said(d), d.id) for d in self.split("train").documents],
+            [name for d in self.split("test").documents for name in said(d)],
+            self._where("label") if what == "labels" else None,
+        )
+
+    def _where(self, meaning: str) -> Callable[[str], str] | None:
+        """Where the document of an id stands, line and column, if the reader knows."""
+        found: Callable[[str, str], str] | None = getattr(self.reader, "where", None)
+        return partial(found, meaning) if found else None
 
     @cached_property
     def _splits(self) -> dict[str, Texts]:
@@ -118,8 +134,20 @@ class AsCorpus:
     def split(self, split: str) -> Texts:
         """All documents of a split, read once."""
         if split not in self._splits:
-            self._splits[split] = Texts(tuple(self.reader.documents(split, self.problems)))
+            documents = tuple(self.reader.documents(split, self.problems))
+            if split == "train" and getattr(self.reader, "dedupe", False):
+                documents = tuple(self._apart(documents))
+            self._splits[split] = Texts(documents)
         return self._splits[split]
+
+    def _apart(self, documents: Sequence[Document]) -> Iterator[Document]:
+        """Those of which the test split does not have the text; the others are counted."""
+        held = {*self.split("test").marks}
+        for document in documents:
+            if digest(document.text) in held:
+                self.problems.at("text also in test, dropped", called(document.id))
+            else:
+                yield document
 
     @cached_property
     def _by_source(self) -> dict[str, tuple[Texts, Texts]]:
@@ -131,6 +159,14 @@ class AsCorpus:
 
     def names(self) -> Sequence[str]:
         """The sources."""
+        if not getattr(self.reader, "sources_are_files", False):
+            documents = [document for split in ("train", "test") for document in self.split(split).documents]
+            files = [name for split in (getattr(self.reader, "train", ""), getattr(self.reader, "test", ""))
+                     if isinstance(split, dict) for name in split]  # fmt: skip
+            # What nobody gave a source has its note's id for one.
+            ids = {d.source for d in documents if d.source == d.id or d.id.startswith(f"{d.source}:")}
+            notes = {(d.source, note_of(d.id)): d.id for d in documents}
+            named_sources([(source, id_) for (source, _), id_ in notes.items()], ids, files, self._where("source"))
         return sorted(self._by_source)
 
     def open(self, name: str) -> tuple[Texts, Texts]:
@@ -184,6 +220,8 @@ class Files:
     quoting: bool | None = None
     encoding: str | None = None
     language: str = ""
+    dedupe: bool = False
+    """Whether training texts that the test split has too are dropped."""
     folder: str = ""
     """Where relative paths start; a study fills in its own folder."""
 
@@ -195,6 +233,13 @@ class Files:
     def documents(self, split: str, problems: Problems | None = None) -> Iterator[Document]:
         """The documents of a split."""
         return self._table.documents(split, problems)
+
+    def where(self, meaning: Literal["label", "source"], id_: str) -> str:
+        """File, line and column of what the text of an id has for a label or source."""
+        rows = (row for split in self.splits for row in self._table.placed(split))
+        row = next(row for row in rows if row.document.id == id_)
+        column = getattr(self, meaning) or meaning
+        return f'{row.path.name}:{row.line}, column "{column}"'
 
     @cached_property
     def _table(self) -> Table:

@@ -21,6 +21,7 @@ from wardround.corpora.document import Document, Entity
 from wardround.corpora.reading import Problems
 from wardround.corpora.segment import plain
 from wardround.corpora.sentences import sentences
+from wardround.corpora.shown import called
 from wardround.corpora.tags import Span
 
 __all__ = ["LETTERS", "Sentence", "Unit", "tokenised"]
@@ -50,7 +51,7 @@ def tokenised(
     """The sentences of a document; none if it has no token."""
     places = _places(document, unit, problems)
     if not places:
-        problems.at("empty sentence, left out", document.id)
+        problems.at("empty sentence, left out", _place(document))
         return
     spans = _apart(_snapped(document, places, problems), document, problems)
     first = 0
@@ -61,14 +62,19 @@ def tokenised(
         first += size
 
 
+def _place(document: Document) -> str:
+    """Its id; that of a note with a file of its own is the file's name."""
+    return document.id if document.id == document.source else called(document.id)
+
+
 def _places(document: Document, unit: Unit, problems: Problems) -> list[tuple[int, int]]:
     found = []
     for match in PATTERNS[unit].finditer(document.text):
         form = plain(match[0])
         if len(form) < len(match[0]) and re.search(f"[{INVISIBLE}]", match[0]):
-            problems.at("invisible characters, left out of the word", document.id, match.start())
+            problems.at("invisible characters, left out of the word", _place(document), match.start())
         if len(form) > LETTERS:
-            problems.at(f"word of more than {LETTERS} characters, spelt only so far", document.id, match.start())
+            problems.at(f"word of more than {LETTERS} characters, spelt only so far", _place(document), match.start())
         if form:
             found.append(match.span())
     return found
@@ -86,10 +92,10 @@ def _snapped(document: Document, places: list[tuple[int, int]], problems: Proble
         while last < len(places) and places[last][0] < entity.end:
             last += 1
         if last == first:
-            problems.at("entity without a token, left out", document.id, entity.start)
+            problems.at("entity without a token, left out", _place(document), entity.start)
             continue
         if places[first][0] < entity.start or places[last - 1][1] > entity.end:
-            problems.at("span cuts a token, widened to it", document.id, entity.start)
+            problems.at("span cuts a token, widened to it", _place(document), entity.start)
         found.append(((entity.type, first, last), entity))
     return found
 
@@ -101,12 +107,12 @@ def _apart(found: list[tuple[Span, Entity]], document: Document, problems: Probl
     seen: set[Span] = set()
     for span, entity in sorted(found, key=lambda item: (item[0][1] - item[0][2], item[0][1], item[0][0])):
         if span in seen:
-            problems.at("entity stands twice, the first taken", document.id, entity.start)
+            problems.at("entity stands twice, the first taken", _place(document), entity.start)
         elif taken.isdisjoint(range(span[1], span[2])):
             taken.update(range(span[1], span[2]))
             kept.append(span)
         else:
-            problems.at("overlapping entity, left out for a longer one", document.id, entity.start)
+            problems.at("overlapping entity, left out for a longer one", _place(document), entity.start)
         seen.add(span)
     return sorted(kept, key=lambda span: span[1])
 
@@ -126,8 +132,8 @@ def _sizes(
             limit = first + longest
             before = next((start for _, start, end in spans if first < start < limit < end), limit)
             if any(start < before < end for _, start, end in spans):
-                problems.at("entity longer than a sentence may be, cut", document.id, places[before][0])
-            problems.at("sentence too long, cut", document.id, places[before][0])
+                problems.at("entity longer than a sentence may be, cut", _place(document), places[before][0])
+            problems.at("sentence too long, cut", _place(document), places[before][0])
             yield before - first
             first = before
         if cut > first:

@@ -9,7 +9,7 @@ file system allows, these are second names of the same files and take no room; w
 import os
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,8 @@ from wardround.corpora.describe import MOST_SITES
 from wardround.corpora.document import Document
 from wardround.corpora.federation import Sites
 from wardround.corpora.language import language
+from wardround.corpora.reading import digest
+from wardround.corpora.shown import NOT_SHOWN, code, names_of
 from wardround.corpora.texts import Texts, found_path
 from wardround.inference.about import ABOUT, CARD, SUMS, WEIGHTS, About, seal_folder
 from wardround.inference.card import card
@@ -63,7 +65,7 @@ def save_model(folder: Path, about: About, study: Study, weights: Mapping[str, T
 def about_of(built: Built, told: Mapping[str, Any]) -> About:
     """What is known of a run's model."""
     study, task = built.study, built.task
-    seen = Seen(built.raw)
+    seen = Seen(built.raw, {kind for both in getattr(study.corpus, "pairs", ()) for kind in both})
     return About(
         wardround=__version__,
         study=study.name,
@@ -85,18 +87,24 @@ def about_of(built: Built, told: Mapping[str, Any]) -> About:
 class Seen:
     """What the training texts of all sites are like, where one process may look at them."""
 
-    def __init__(self, raw: Sites | None) -> None:
+    def __init__(self, raw: Sites | None, declared: Collection[str] = ()) -> None:
         languages, pairs = Counter[str](), set[tuple[str, str]]()
+        mentions = set[tuple[str, bytes]]()  # an entity stands in several pairs and is one all the same
         for documents in _by_site(raw):
             for document in documents[:: max(len(documents) // LOOKED_AT, 1)]:
-                languages[document.language or language(document.text)] += 1
+                languages[code(document.language or language(document.text))] += 1
             for document in documents:  # all, for a rare pair of types is one that the model knows, too
                 if len(document.entities) == 2:
                     one, other = document.entities
                     pairs.add((one.type, other.type))
+                    text = digest(document.text)
+                    mentions.update((end.type, text + end.start.to_bytes(8)) for end in (one, other))
+        names = names_of((kind for kind, _ in mentions), declared)
         whole = languages.total()
-        self.languages = tuple(sorted(name for name, n in languages.items() if name and n >= SHARE * whole))
-        self.pairs = tuple(sorted(pairs)) or None
+        self.languages = tuple(
+            sorted(name for name, n in languages.items() if name not in ("", NOT_SHOWN) and n >= SHARE * whole)
+        )
+        self.pairs = tuple(sorted(both for both in pairs if names.issuperset(both))) or None
 
 
 def _by_site(raw: Sites | None) -> Iterator[Sequence[Document]]:

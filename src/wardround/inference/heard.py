@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from wardround.corpora.document import Document
 from wardround.corpora.language import language
+from wardround.corpora.shown import code
 from wardround.inference.about import About
 from wardround.inference.card import CODES
 from wardround.inference.predicted import Prediction
@@ -29,7 +30,7 @@ class Heard:
         self.tokens += told.cut
         sample = document.text[:ENOUGH]
         if document.language or len(sample) == ENOUGH or not sample.isascii():
-            self.languages[document.language or language(document.text)] += 1
+            self.languages[code(document.language or language(document.text))] += 1
 
     def warnings(self, abouts: tuple[About, ...], what: str) -> Iterator[str]:
         """What whoever reads the predictions should know; `what` the texts are in: this file, this folder."""

@@ -2,7 +2,7 @@
 
     asked(b'{"text": "Aspirin gave her a rash"}')       # a Document, or Refused
 
-Rule of this file: a refusal names the key and what was wanted, and never quotes a value.
+Rule of this file: a refusal names the key and what was wanted, and never quotes what was sent.
 """
 
 import json
@@ -15,7 +15,6 @@ from wardround.corpora.reading import nearest
 __all__ = ["Refused", "asked"]
 
 KEYS, ENTITY_KEYS = ("text", "entities"), ("type", "start", "end")
-NAME = re.compile(r"[A-Za-z_]\w{0,30}", re.ASCII)  # what may be a key; anything else may be a note
 LONE = re.compile(r"[\ud800-\udfff]")
 
 
@@ -67,12 +66,11 @@ def _keys(told: Any, known: tuple[str, ...], where: str) -> None:
     if not isinstance(told, dict):
         raise _wrong(where, f"must be an object with the keys {', '.join(known)}")
     for key in told.keys() - set(known):
-        if not NAME.fullmatch(key):
-            raise Refused(422, "unknown_key", f"{where or 'the body'} has a key that is none of {', '.join(known)}")
-        close = nearest(key, known)
+        close = nearest(key, known)  # a key itself may be a note's: of what is sent, nothing is sent back
         remedy = f"did you mean {close}?" if close else f"use {', '.join(known)}"
-        full = f"{where}.{key}" if where else key
-        raise Refused(422, "unknown_key", f"{full} is unknown; {remedy}", full)
+        raise Refused(
+            422, "unknown_key", f"{where or 'the body'} has an unknown key of {len(key)} characters; {remedy}"
+        )
 
 
 def _typed(told: dict[str, Any], key: str, kind: type, where: str) -> Any:

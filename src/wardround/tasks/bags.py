@@ -28,6 +28,7 @@ from wardround.core.site import Batch, Examples, Surest
 from wardround.core.weights import Layout
 from wardround.corpora.facts import UNRELATED, Sentence, number
 from wardround.corpora.segment import Characters, Hashed, Jieba, Listed, Segmenter, Vocabulary, Words
+from wardround.corpora.shown import called
 from wardround.corpora.texts import Texts, found_path
 from wardround.corpora.vectors import WordVectors, read_vectors
 from wardround.metrics.facts import curve_of, fact_layout, fact_metrics, score_bands
@@ -209,7 +210,7 @@ class BagsTask:
         if not isinstance(document, Sentence):
             raise TypeError('the task "bags" reads corpora of bags, such as "bc5cdr-bags" or "clinic-bags"')
         if document.labels[0] not in self.labels:
-            raise ValueError(f"sentence {document.id}: its relation is not among {list(self.labels)}")
+            raise ValueError(f"sentence {called(document.id)}: its relation is not among {list(self.labels)}")
         return document
 
     def _read(self, row: Sentence) -> tuple[list[int], int, int, bool]:

@@ -29,6 +29,7 @@ from torch.nn import functional
 from wardround.core.site import Batch, Examples
 from wardround.core.weights import Layout
 from wardround.corpora.segment import Cache, Characters, Grams, Hashed, Jieba, Listed, Segmenter, Vocabulary, Words
+from wardround.corpora.shown import called, shown
 from wardround.corpora.texts import Texts, found_path
 from wardround.corpora.vectors import WordVectors, read_vectors
 from wardround.metrics.classes import class_counts, class_layout, class_metrics
@@ -253,10 +254,12 @@ class ClassificationTask:
         for document in texts.documents:
             for label in document.labels:
                 if label not in places:
-                    raise ValueError(f"document {document.id}: label {label!r} is not among {list(self.labels)}")
+                    raise ValueError(
+                        f"document {called(document.id)}: label {shown(label)} is not among {list(self.labels)}"
+                    )
             if len(document.labels) != 1 and not self.settings.several:
                 raise ValueError(
-                    f"document {document.id} has {len(document.labels)} labels; set several = true in [task]"
+                    f"document {called(document.id)} has {len(document.labels)} labels; set several = true in [task]"
                 )
         if not self.settings.several:
             return torch.tensor([places[document.labels[0]] for document in texts.documents], dtype=torch.int64)

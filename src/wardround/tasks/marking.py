@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from wardround.corpora.document import Document, Entity
+from wardround.corpora.shown import called
 from wardround.models.pretrained import Pretrained
 
 __all__ = ["EntitiesTooLong", "Marked", "Marker", "blinded", "check_pair", "marker_rows", "shared_out"]
@@ -47,21 +48,21 @@ def check_pair(document: Document) -> tuple[Entity, Entity]:
     missing = [name for name in ("e1", "e2") if name not in found]
     if missing or len(document.entities) != 2:
         raise ValueError(
-            f"document {document.id} has {len(document.entities)} entities"
+            f"document {called(document.id)} has {len(document.entities)} entities"
             + (f", and no {' and no '.join(missing)}" if missing else "")
             + "; the task relation takes pairs, e1 and e2, as the relation corpora give them"
         )
     for entity in found.values():
         if not 0 <= entity.start < entity.end <= len(document.text):
             raise ValueError(
-                f"document {document.id}: entity {entity.id} goes from {entity.start} to {entity.end}, the text has "
-                f"{len(document.text)} characters; offsets count characters, the end excluded"
+                f"document {called(document.id)}: entity {entity.id} goes from {entity.start} to {entity.end}, the "
+                f"text has {len(document.text)} characters; offsets count characters, the end excluded"
             )
     one, other = found["e1"], found["e2"]
     if one.start < other.end and other.start < one.end:
         raise ValueError(
-            f"document {document.id}: e1 ({one.start} to {one.end}) and e2 ({other.start} to {other.end}) overlap; "
-            f"no marker fits around both: leave the pair out"
+            f"document {called(document.id)}: e1 ({one.start} to {one.end}) and e2 ({other.start} to {other.end}) "
+            "overlap; no marker fits around both: leave the pair out"
         )
     return one, other
 
@@ -127,7 +128,7 @@ class Marker:
         room -= len(a) + len(b)
         if room < 0:
             raise EntitiesTooLong(
-                f"document {name}: its entities take {len(a) + len(b)} tokens, longest = {self.longest} leaves "
+                f"document {called(name)}: its entities take {len(a) + len(b)} tokens, longest = {self.longest} leaves "
                 f"{self.longest - 2}; raise it, or blind them"
             )
         if len(between) <= room:

@@ -31,6 +31,7 @@ from torch.nn.utils.rnn import pad_sequence
 from wardround.core.site import Batch, Examples
 from wardround.core.weights import Layout
 from wardround.corpora.document import Document
+from wardround.corpora.shown import called, shown
 from wardround.corpora.texts import AsCorpus, Texts, found_path
 from wardround.metrics.classes import class_counts, class_layout
 from wardround.metrics.constant import class_constant
@@ -91,7 +92,8 @@ class Relation:
         for part in corpus.pool() if hasattr(corpus, "pool") else corpus.open(corpus.names()[0]):
             windowed = task.check(part)
             for document in windowed if isinstance(corpus, AsCorpus) else ():
-                corpus.problems.note(f"longer than {self.longest} tokens, a window around the pair", document.id, 0)
+                kind = f"longer than {self.longest} tokens, a window around the pair"
+                corpus.problems.at(kind, called(document.id))
         return task
 
 
@@ -242,8 +244,8 @@ class RelationTask:
         """The documents of which only a window is read; an error if one is no pair, or has no label of this task's."""
         for document in texts.documents:
             if len(document.labels) != 1 or document.labels[0] not in self.labels:
-                said = repr(document.labels[0]) if len(document.labels) == 1 else f"{len(document.labels)} labels"
-                raise ValueError(f"document {document.id}: {said}, wanted: one of {list(self.labels)}")
+                said = shown(document.labels[0]) if len(document.labels) == 1 else f"{len(document.labels)} labels"
+                raise ValueError(f"document {called(document.id)}: {said}, wanted: one of {list(self.labels)}")
         return [document for document in texts.documents if self._marker(document).windowed]
 
     def examples(self, texts: Texts) -> PairExamples:

@@ -31,6 +31,7 @@ from wardround.core.training import belongs
 from wardround.core.weights import Layout
 from wardround.corpora.reading import Problems
 from wardround.corpora.segment import Hashed, Listed, Vocabulary, hashed
+from wardround.corpora.shown import called, shown
 from wardround.corpora.tags import Scheme, marks, spans, tagged
 from wardround.corpora.texts import Texts, found_path
 from wardround.corpora.tokens import LETTERS, Sentence, Unit, tokenised
@@ -240,11 +241,13 @@ class TaggingTask:
             for entity in document.entities:
                 kind = self.settings.renamed(entity.type)
                 if kind and kind not in self.types:
-                    raise ValueError(f"document {document.id}: type {kind!r} is not among {list(self.types)}")
+                    raise ValueError(
+                        f"document {called(document.id)}: type {shown(kind)} is not among {list(self.types)}"
+                    )
                 if kind:
                     entities.append(replace(entity, type=kind))
                 else:
-                    problems.at("entity of a type that the study leaves out", document.id)
+                    problems.at("entity of a type that the study leaves out", called(document.id))
             told = replace(document, entities=tuple(entities))
             found += tokenised(told, problems, unit=self.settings.tokens, longest=self.settings.longest)
         return found

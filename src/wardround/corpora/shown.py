@@ -1,0 +1,180 @@
+"""What of a file may stand in a message, a log, a run folder or a report: the one place that decides.
+
+    shown("Mrs Smith")                          # (a value of 9 characters)
+    shown("flu", names_of(counts))              # "flu", if the column looks like labels and this one repeats
+    with showing_text(): ...                    # --show-text: whoever sits at the machine that has the notes
+
+Rules:
+1. Of what is read from a text, token, label or id column only the length is shown.
+2. A *name* may be shown: what the study declares, or what is short and repeats in a column of labels.
+3. A column of which most values occur once is no column of labels, and holds no names.
+4. In a column of labels, a rare one that is worded as labels are is a class like any other; messages give its length.
+5. An id may be shown if it looks like one: short, without blanks, with a digit.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+__all__ = [
+    "NOT_SHOWN",
+    "called",
+    "code",
+    "named_sources",
+    "names_of",
+    "note_of",
+    "occurring",
+    "quoted",
+    "rare",
+    "short",
+    "showing_text",
+    "shown",
+    "text_is_shown",
+    "unlike_names",
+    "worded",
+]
+
+NOT_SHOWN = "(not shown)"
+FEWEST = 10  # values from which on a column can be told by how often each occurs
+WIDTH = 40
+WORDS = 4  # of a rare label, at most
+SENTENCE = re.compile(r"[,;!?，。；！？、：…]|[.:](\s|$)")
+ID = re.compile(r"[\w.:|/#@+-]{,40}\d[\w.:|/#@+-]{,40}|[^\n]+\.\w{1,9}(:\d+)+")  # or file and line
+
+_showing: ContextVar[bool] = ContextVar("showing_text", default=False)
+
+
+@contextmanager
+def showing_text(show: bool = True) -> Iterator[None]:
+    """Let messages quote what they speak of."""
+    before = _showing.set(show)
+    try:
+        yield
+    finally:
+        _showing.reset(before)
+
+
+def text_is_shown() -> bool:
+    """Whether the user has asked for quotes."""
+    return _showing.get()
+
+
+def shown(value: str, names: Collection[str] = ()) -> str:
+    """The value in quotes if it is a name, otherwise its length."""
+    return f'"{value}"' if value in names or text_is_shown() else f"(a value of {len(value)} characters)"
+
+
+def called(name: str) -> str:
+    """An id as it is, if it looks like one."""
+    like_id = (name.isascii() and len(name) < 3) or (len(name) <= 2 * WIDTH and ID.fullmatch(name))
+    return name if like_id or text_is_shown() else f"(an id of {len(name)} characters)"
+
+
+def quoted(name: str) -> str:
+    """The same in quotes."""
+    return f'"{name}"' if called(name) == name else called(name)
+
+
+def code(language: str) -> str:
+    """A language by its code; anything else in its place is not shown."""
+    return (
+        language
+        if not language or re.fullmatch(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*", language) or text_is_shown()
+        else NOT_SHOWN
+    )
+
+
+def short(value: str) -> bool:
+    """Whether a value is no longer than names are: up to five words on one line."""
+    # A Chinese character says as much as three Latin letters.
+    width = sum(1 if char < "\u2e80" else 3 for char in value)
+    return width <= WIDTH and value.isprintable() and len(value.split()) <= 5
+
+
+def names_of(values: Iterable[str] | Mapping[str, int], declared: Collection[str] = ()) -> frozenset[str]:
+    """Those of a column's values that may be shown, the declared ones among them."""
+    counts = Counter(values)
+    if text_is_shown():
+        return frozenset({*counts, *declared})
+    if unlike_names(counts):
+        return frozenset(declared)
+    return frozenset({*(value for value, count in counts.items() if count > 1 and short(value)), *declared})
+
+
+def unlike_names(counts: Mapping[str, int], fewest: int = FEWEST) -> str:
+    """Why these values are no labels or types, or nothing, as of fewer than so many values."""
+    whole, once = sum(counts.values()), sum(count == 1 for count in counts.values())
+    if whole >= fewest and 2 * once > whole:
+        return f"{once:,} of {whole:,} values occur once"
+    return ""
+
+
+def worded(value: str) -> bool:
+    """Whether a value that occurs once can be a label all the same: short, of few words, no part of a sentence."""
+    return short(value) and len(value.split()) <= WORDS and not SENTENCE.search(value)
+
+
+def rare(counts: Mapping[str, int]) -> list[str]:
+    """The values that are no labels: too long, or once there and not worded as labels are."""
+    names, odd = names_of(counts), unlike_names(counts, 1)
+    return sorted(value for value in counts if value not in names and (odd or not worded(value)))
+
+
+def occurring(
+    what: str,
+    key: str,
+    train: Iterable[tuple[Sequence[str], str]],
+    more: Iterable[str] = (),
+    where: Callable[[str], str] | None = None,
+) -> tuple[str, ...]:
+    """The labels, types or relations in training, each document's with its id; an error if some look like none."""
+    rows = list(train)
+    mine = Counter(name for names, _ in rows for name in names)
+    counts = mine + Counter(more)
+    odd = set() if text_is_shown() else set(rare(counts)) & mine.keys()
+    remedy = f"declare all that are right ({key} = […]), or give --show-text"
+    if why := odd and unlike_names(counts, 1):
+        raise ValueError(f"what stands for {what} does not look like {what}: {why}; are columns swapped? Else {remedy}")
+    if odd:
+        name, place = next((name, place) for names, place in rows for name in names if name in odd)
+        raise ValueError(
+            f"{len(odd)} of {len(mine)} {what} {'is' if len(odd) == 1 else 'are'} long, or rare and worded like a note;"
+            f" the first has {len(name)} characters and stands in {(where or called)(place)}; mend it, {remedy}"
+        )
+    return tuple(sorted(mine))
+
+
+def note_of(name: str) -> str:
+    """The id of a note, given that of one of its sentences or pairs; a row's is its own."""
+    note, _, _ = name.rpartition(":")
+    return name if not note or re.fullmatch(r"[^:]+\.\w+", note) else note
+
+
+def named_sources(
+    sources: Iterable[tuple[str, str]],
+    ids: Collection[str] = (),
+    declared: Collection[str] = (),
+    where: Callable[[str], str] | None = None,
+) -> None:
+    """An error if what would be sites' names might be notes; each source comes with the id of a note.
+
+    A source is a name, or looks like an id.
+    """
+    rows = list(sources)
+    counts = Counter(source for source, _ in rows)
+    sure = {"", *ids, *declared}
+    known = {source: count for source, count in counts.items() if source not in sure and called(source) != source}
+    odd = {*rare(known)}
+    if not odd or text_is_shown():
+        return
+    remedy = "Else cut sites by a [partition], or give --show-text"
+    if why := unlike_names(known, 1):
+        raise ValueError(f"the sources do not look like names of sites: {why}; are columns swapped? {remedy}")
+    source, place = next(row for row in rows if row[0] in odd)
+    raise ValueError(
+        f"{len(odd):,} of {len(counts):,} sources {'is' if len(odd) == 1 else 'are'} long, or rare and worded like a "
+        f"note; the first has {len(source)} characters and stands in {(where or called)(place)}; "
+        f"is it the right column? {remedy}"
+    )

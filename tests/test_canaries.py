@@ -1,0 +1,264 @@
+"""No word of a note in any output, log, run folder or report, however a file has gone wrong."""
+
+import contextlib
+import json
+import logging
+import re
+import traceback
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomli_w
+import typer
+
+import trained
+from canaries import BY_ROW, FORMS, SPOILT, documents, escaped, spoilt, written
+from encoders import tiny_encoder
+from loopback import site_folder
+from serving import send, served
+from wardround.build import build
+from wardround.checkpoint import CheckpointError
+from wardround.cli import app
+from wardround.core.cohort import BelowQuorum
+from wardround.corpora.check import TASKS
+from wardround.corpora.describe import describe
+from wardround.engines.inline import SiteFailed
+from wardround.inference.about import ModelError
+from wardround.inference.folder import about_of
+from wardround.inference.model import load
+from wardround.reports.read import ReportError
+from wardround.run_folder import RunError
+from wardround.serve.app import Desk
+from wardround.study import StudyError, load_study
+
+FEW = {"buckets": 50, "embedding": 4, "character": 4, "filters": 4, "hidden": 4}
+TOLD = (StudyError, RunError, CheckpointError, ReportError, ModelError, BelowQuorum, SiteFailed)
+"""What the command line shows by its text alone."""
+CORPORA = {
+    "files-csv": ("csv", "classification"),
+    "files-tsv": ("tsv", "classification"),
+    "files-jsonl": ("jsonl", "classification"),
+    "conll": ("conll", "tagging"),
+    "entities-jsonl": ("jsonl", "tagging"),
+    "brat-notes": ("brat", "tagging"),
+    "i2b2-notes": ("i2b2", "tagging"),
+    "brat": ("brat", "relation"),
+    "i2b2": ("i2b2", "relation"),
+    "pairs-jsonl": ("jsonl", "relation"),
+    "opennre": ("opennre", "relation"),
+    "bags": ("bags", "bags"),
+    "opennre-bags": ("opennre", "bags"),
+    "notes-bags": ("jsonl", "bags"),
+    "pubtator-bags": ("pubtator", "bags"),
+}
+"""By corpus, the format of its files and a task for it."""
+TASK: dict[str, dict[str, Any]] = {
+    "classification": {"name": "classification", "model": "logistic"},
+    "tagging": {"name": "tagging", "model": "cnn-crf", **FEW},
+    "relation": {"name": "relation", "freeze": 1, "encoder": "encoder"},
+    "bags": {"name": "bags", "buckets": 50, "embedding": 4, "filters": 4},
+}
+DECLARED = {
+    "classification": ("corpus", "labels", ["flu", "cold"]),
+    "tagging": ("task", "types", ["drug", "effect", "treatment", "problem"]),
+    "relation": ("corpus", "labels", ["none", "causes", "cures"]),
+    "bags": ("corpus", "relations", ["causes", "cures"]),
+}
+
+Say = Callable[..., str]
+
+
+@cache
+def command() -> Any:
+    return typer.main.get_command(app)
+
+
+def heard(work: Callable[[], object]) -> str:
+    """The text of an error that the command line shows as a text, the traceback of any other."""
+    try:
+        with contextlib.suppress(SystemExit):
+            work()
+    except TOLD as error:
+        return str(error)
+    except Exception:  # noqa: BLE001 -- whatever it is, a user would see it
+        return traceback.format_exc()
+    return ""
+
+
+@pytest.fixture
+def say(capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> Say:
+    """All that a command says and logs, were it by a traceback."""
+    caplog.set_level(logging.DEBUG)
+
+    def said(*arguments: object) -> str:
+        caplog.clear()
+        capsys.readouterr()
+        error = heard(lambda: command().main([str(one) for one in arguments], standalone_mode=False))
+        shown = capsys.readouterr()
+        return f"{shown.out}\n{shown.err}\n{error}\n{caplog.text}"
+
+    return said
+
+
+def leaks(output: str, *folders: Path) -> list[str]:
+    """Canaries and tracebacks in an output, canaries in the files under a folder and in their names."""
+    found = escaped(output) + re.findall(r"Traceback[\s\S]*", output)
+    for folder in folders:
+        for path in folder.rglob("*"):
+            text = path.read_bytes().decode("utf-8", "replace") if path.is_file() else ""
+            found += [f"{path.name}: {one}" for one in (*escaped(path.name), *escaped(text))]
+    return found
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_files_are_checked_and_rewritten_without_a_word(form: str, tmp_path: Path, say: Say) -> None:
+    found = {}
+    for number, (name, spoil) in enumerate(SPOILT.items()):
+        place = tmp_path / str(number)
+        path = written(place, form, documents(12, words=(8, 3)[number % 2]))
+        spoilt(path, spoil)
+        named = ("--from", form) if number % 4 > 1 else ()
+        task, to = TASKS[number % 4], ("jsonl", "conll", "csv")[number % 3]
+        output = say("data", "check", path, *named, "--task", task, *(("--json",) if number % 3 else ()))
+        output += say("data", "convert", path, place / "out", "--from", form, "--to", to)
+        output += say("data", "split", path, place / "halves", "--from", form) if number % 3 == 0 else ""
+        found[name] = leaks(output)
+    assert {} == {name: leaked for name, leaked in found.items() if leaked}
+
+
+def study(folder: Path, corpus: str, *, declared: bool) -> Path:
+    """A study of the files in a folder."""
+    form, kind = CORPORA[corpus]
+    name = "files" if corpus.startswith("files") else corpus
+    paths = {split: next(folder.glob(f"{split}*")).name for split in ("train", "test")}
+    tables: dict[str, dict[str, Any]] = {"corpus": {"name": name, **paths}, "task": dict(TASK[kind])}
+    if name == "files":
+        tables["corpus"] |= {"format": form, **({"label": "labels"} if form == "jsonl" else {})}
+    if corpus == "notes-bags":
+        tables["corpus"] |= {"kb": "facts.tsv"}
+        (folder / "facts.tsv").write_text("T1\tcauses\tT2\nT1\tcures\tT3\n", encoding="utf-8")
+    if declared and corpus != "i2b2":
+        table, key, names = DECLARED[kind]
+        tables[table][key] = names
+        tables["task"] |= {"tokens": "words"} if kind == "classification" else {}
+    if corpus in ("notes-bags", "pubtator-bags"):
+        tables["corpus"]["pairs"] = [["drug", "effect"]]
+    whole = {"name": "canaries", "rounds": 1, "method": {"name": "fedavg"}, **tables}
+    (folder / "study.toml").write_text(tomli_w.dumps(whole), encoding="utf-8")
+    return folder / "study.toml"
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_encoder(tmp_path_factory.mktemp("tiny") / "encoder")
+
+
+def spoilt_study(place: Path, corpus: str, encoder: Path, number: int, *, declared: bool) -> Path:
+    """A study whose files have gone wrong in the way of this number, no word alike in train and test."""
+    form, name = CORPORA[corpus][0], [*SPOILT][number]
+    spoil, short = BY_ROW.get(name, SPOILT[name]), 5 if name in BY_ROW else 3
+    for split, size in (("train", 12), ("test", 4)):
+        notes = documents(size, len(split), words=8 if number % 2 else short)
+        spoilt(written(place, form, notes, split), spoil, len(split))
+    (place / "encoder").symlink_to(encoder)
+    return study(place, corpus, declared=declared)
+
+
+@pytest.mark.parametrize("corpus", CORPORA)
+def test_what_a_run_knows_of_its_data_has_no_word(corpus: str, encoder: Path, tmp_path: Path) -> None:
+    found = {}
+    for number, name in enumerate(SPOILT):
+        place = tmp_path / str(number)
+        toml = spoilt_study(place, corpus, encoder, number, declared=number % 3 == 1)
+        known: list[str] = []
+
+        def look(toml: Path = toml, place: Path = place, known: list[str] = known) -> None:
+            built = build(load_study(toml)[0].study, place / "run")
+            assert built.raw is not None
+            known.append(json.dumps(describe(built.raw, built.task)))
+            known.append(repr((about_of(built, {"rounds": 1}), built.sites.names)))
+
+        output = heard(look) + "".join(known)
+        assert number or known, output
+        found[name] = leaks(output)
+    assert {} == {name: leaked for name, leaked in found.items() if leaked}
+
+
+@pytest.mark.parametrize(("corpus", "spoil"), [
+    ("files-csv", "as it is"), ("files-csv", "one mislabelled"), ("files-csv", "text and language"),
+    ("entities-jsonl", "ids are words"), ("pairs-jsonl", "one mislabelled"), ("bags", "ids are words"),
+])  # fmt: skip
+def test_a_run_and_its_report_have_no_word(corpus: str, spoil: str, encoder: Path, tmp_path: Path, say: Say) -> None:
+    toml = spoilt_study(tmp_path, corpus, encoder, [*SPOILT].index(spoil), declared=False)
+    output = say("run", toml, "--out", tmp_path / "run", "--workers", 1)
+    assert [] == leaks(output, tmp_path / "run")
+    assert spoil != "as it is" or (tmp_path / "run" / "report.html").exists()
+
+
+@pytest.mark.parametrize("corpus", ["files-csv", "conll", "pairs-jsonl", "bags"])
+def test_a_site_is_checked_without_a_word(corpus: str, encoder: Path, tmp_path: Path, say: Say) -> None:
+    """The site of a study is set up while its files are in order; then they go wrong."""
+    (tmp_path / "north").mkdir()
+    toml = spoilt_study(tmp_path / "north", corpus, encoder, 0, declared=True)
+    told = load_study(toml)[0].study
+    data = [f"{key} = {json.dumps(value)}" for key, value in told.resolved["corpus"].items()
+            if key in ("name", "format", "train", "test", "kb", "label")]  # fmt: skip
+    site = site_folder(tmp_path, "north", told, data=data)
+    found = {}
+    for number, name in enumerate(SPOILT):
+        if number and number % 2 == (corpus in ("conll", "bags")):
+            continue  # half of the ways for each
+        place = tmp_path / str(number)
+        spoilt_study(place, corpus, encoder, number, declared=True)
+        for split in ("train", "test"):
+            (file,) = place.glob(f"{split}*")
+            file.replace(site / file.name)
+        said = [say("site", "check", site, "--study", toml, "--offline")] if number % 4 < 2 else []
+        said += [say("site", "approve", site, toml, "--yes")] if number % 4 > 1 or not number else []
+        assert number or "training and" in said[0], said
+        found[name] = leaks("".join(said), site / "approved", site / "ledger")
+    assert {} == {name: leaked for name, leaked in found.items() if leaked}
+
+
+@pytest.fixture(scope="module")
+def sorter(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return trained.sorter(tmp_path_factory.mktemp("sorter") / "run") / "model"
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_predictions_are_made_without_a_word_beside_them(form: str, sorter: Path, tmp_path: Path, say: Say) -> None:
+    found = {}
+    for number, (name, spoil) in enumerate(SPOILT.items()):
+        path = written(tmp_path / str(number), form, documents(6))
+        spoilt(path, spoil)
+        output = say("predict", sorter, path, "--from", form, "--out", tmp_path / str(number) / "out.jsonl")
+        found[name] = leaks(output)
+    assert {} == {name: leaked for name, leaked in found.items() if leaked}
+
+
+def test_a_server_answers_and_logs_without_a_word(
+    sorter: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    note = documents(1)[0]
+    good = {"text": note.text, "entities": [{"type": "drug", "start": 0, "end": 4}]}
+    bodies: list[Any] = [
+        {note.text: "text"}, {note.text.split()[0]: note.text}, {"text": [note.text]}, {"txet": note.text},
+        {**good, "entities": [note.text]}, {**good, "entities": [{note.text: 1}]}, {**good, "entities": note.text},
+        {**good, "entities": [{"type": note.text, "start": 5, "end": 4}]},
+        {**good, "entities": [{"type": "drug", "start": note.text, "end": 4}]},
+        json.dumps(good).encode()[:-9], note.text.encode(), note.text.encode("utf-16"), f'"{note.text}"'.encode(),
+    ]  # fmt: skip
+    with served(Desk(load(sorter))) as place:
+        assert 200 == send(place, "/predict", {"text": note.text})[0]
+        answers = [send(place, "/predict", body) for body in bodies]
+        answers.append(
+            send(place, f"/predict?{note.text.split()[0]}", note.text.encode(), {"Content-Type": "text/plain"})
+        )
+        answers.append(send(place, "/" + note.text.split()[0]))
+    assert [] == [status for status, _, _ in answers if status < 400]
+    shown = capsys.readouterr()
+    assert [] == leaks(repr(answers) + shown.out + shown.err + caplog.text)
