@@ -80,8 +80,8 @@ TABLE = {
     "one sentence": Row(
         "the coordinator",
         "asks FedNER for the gradient of a single sentence, which is its words",
-        "a reply that stands for fewer examples than the site's least is refused: `few`; and so is a batch of another size "
-        "than before, whose difference would be a sentence: `share`",
+        "a reply that stands for fewer examples than the site's least is refused: `few`; and so is a batch of another "
+        "size than before, whose difference would be a sentence: `share`",
     ),
     # who is on the network
     "second machine": Row(
@@ -172,8 +172,8 @@ OPEN = (
     ),
     Gap(
         "Small label counts can be worked out.",
-        "`smallest_count` leaves them out of what evaluation tells; but a model that never says a label gives them away "
-        "by its false alarms elsewhere (a test does it), and an update by the classifier's rows.",
+        "`smallest_count` leaves them out of what evaluation tells; but a model that never says a label gives them "
+        "away by its false alarms elsewhere (a test does it), and an update by the classifier's rows.",
         "Treat label counts as known to the coordinator.",
     ),
     Gap(
