@@ -140,6 +140,9 @@ class Bound(Layer):
             model = _model(sent)
             absurd = {name: length / model for name, length in lengths.items() if length > ABSURD * model}
             used |= {name: max(length, used.get(name, 0.0)) for name, length in lengths.items() if name not in absurd}
+            shortest = min(lengths.values())  # which one liar cannot make longer
+            self.medians[what] = max(shortest, self.medians.get(what, 0.0))
+            self.largest[what] = max(shortest, self.largest.get(what, 0.0))
             return {
                 name: f"{kind}.{field} is {more:,.3g} times the model's own length" for name, more in absurd.items()
             }
