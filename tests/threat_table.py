@@ -58,7 +58,7 @@ TABLE = {
     "budget": Row(
         "the coordinator",
         "asks again and again after one approval, each time as another run",
-        "an approval is a budget of rounds and exchanges over all runs: `refused: what it has approved is used up`",
+        "an approval is a budget of rounds and exchanges over all runs: `refused: its approval is spent`",
     ),
     "second model": Row(
         "the coordinator",
