@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from study_files import cli
+from wardround.corpora.entities_jsonl import EntitiesJSONL
 from wardround.corpora.formats import TARGETS
 from wardround.corpora.options import Options
 
@@ -159,7 +160,7 @@ def test_options_reach_the_reader(tmp_path: Path) -> None:
                  "--source-column", "ward", "--encoding", "latin-1", "--language", "fr")  # fmt: skip
     ended = cli("data", "convert", "a.csv", "a.jsonl", "--to", "jsonl", *arguments, cwd=tmp_path)
     assert (0, "") == (ended.code, ended.err)
-    expected = {"id": "7", "text": "Fièvre", "labels": ["x", "y"], "source": "b", "language": "fr"}
+    expected = {"id": "7", "text": "Fièvre", "labels": ["x", "y"], "entities": [], "source": "b", "language": "fr"}
     assert expected == json.loads((tmp_path / "a.jsonl").read_text(encoding="utf-8"))
     assert {"encoding", "language", "text", "label", "id", "source", "separator", "fix_offsets", "show_text"} == set(
         Options.__slots__
@@ -227,3 +228,13 @@ def test_a_split_loses_nothing_in_silence(tmp_path: Path) -> None:
     assert "notes.jsonl:31" in ended.err
     assert not (tmp_path / "out").exists()
     assert 0 == cli("data", "split", "notes.jsonl", "out", "--lossy", cwd=tmp_path).code
+
+
+def test_sentences_without_entities_can_be_trained_on_after_convert_and_split(tmp_path: Path) -> None:
+    rows = "".join(f"Aspirin{n}\tB-DRUG\nhelped\tO\n\nNothing\tO\nfound{n}\tO\n\n" for n in range(20))
+    (tmp_path / "notes.conll").write_text(rows, encoding="utf-8")
+    assert 0 == cli("data", "convert", "notes.conll", "notes.jsonl", "--to", "jsonl", cwd=tmp_path).code
+    assert 0 == cli("data", "split", "notes.jsonl", "notes", cwd=tmp_path).code
+    reader = EntitiesJSONL(train=str(tmp_path / "notes/train.jsonl"), test=str(tmp_path / "notes/test.jsonl"))
+    found = [len(document.entities) for split in ("train", "test") for document in reader.documents(split)]
+    assert [0] * 20 + [1] * 20 == sorted(found)

@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from wardround.consortium.approval import Approval, read_approval
+from wardround.consortium.approval import Approval, approved_name, read_approval
 from wardround.consortium.approving import spent
 from wardround.consortium.check import leaving
 from wardround.consortium.expected import evaluations, expected_exchanges, sites_of
@@ -48,8 +48,10 @@ def tell_approved(folder: Path, study: Study, mark: str, before: Approval | None
         console.print(
             f"{study.name} was approved before, on {before.time[:10]}, for {_budget(before)} in all; spent so far, in "
             f"{runs:,} run{'s' * (runs != 1)}: {used.rounds:,} rounds, {used.exchanges:,} exchanges, "
-            f"{used.restarts:,} restarts"
+            f"{used.restarts:,} restart{'s' * (used.restarts != 1)}"
         )
+        if (name := approved_name(folder, mark)) != study.name:
+            console.print(f"it was named {name} then; name and rounds do not make another study, other settings do")
         if before.data != now.data:
             console.print("the data or the label map have changed since; they are approved as they are now")
         if not again and before.rounds == now.rounds:

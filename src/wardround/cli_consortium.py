@@ -146,7 +146,7 @@ def renew_command(
     if kit is None:
         console.print("the coordinator's own certificates are new; they are used from its next start on")
     else:
-        console.print(f"{kit}: send it to {name}, for: wardround site join {name} {kit.name}, then: site start; "
+        console.print(f"{kit}: send it to {name}, for: wardround site join {name} {kit.name}; "
                       f"it holds no secret")  # fmt: skip
 
 

@@ -25,7 +25,7 @@ from wardround.corpora.shown import NOT_SHOWN
 
 __all__ = ["data"]
 
-data = typer.Typer(help="Your own files: check and convert.", no_args_is_help=True)
+data = typer.Typer(help="Your own files: check, convert and split.", no_args_is_help=True)
 
 PLACES = 20  # of one kind that are printed; --json has them all
 CLASSES = 30

@@ -78,7 +78,7 @@ def join_command(
     about, until = taken.about, lasting(folder / "kit" / "startup")
     console.print(f"{about.site} is in the consortium {about.name} at {about.host}:{about.port}, {until}")
     console.print(f"compare with what the coordinator reads out over the phone: {taken.fingerprint}")
-    console.print(f"then: wardround site check {folder}; a site that is running is to be started again")
+    console.print(f"then: wardround site check {folder}; a site that is running takes the kit up by itself")
 
 
 @site.command("check")

@@ -128,6 +128,7 @@ def test_a_hospital_makes_its_keys_is_admitted_and_joins_a_coordinator_that_runs
         (ended := called(capsys, "site", "join", "charite", kit, "--fingerprint", other))[0],
         "ask whoever told you" in ended[2],
     )
+    assert "that is this site's own" in called(capsys, "site", "join", "charite", kit, "--fingerprint", mark)[2]
     assert not (tmp_path / "charite" / "kit" / "site.json").exists()
     code, out, _ = called(capsys, "site", "join", "charite", kit)
     assert (0, True) == (code, fingerprint_of(centre) in out)

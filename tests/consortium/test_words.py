@@ -187,6 +187,10 @@ def test_a_second_approval_adds_only_if_asked_to(site: Path, capsys: pytest.Capt
     assert first == read_approval(site, mark)
     assert "approved before" in (said := capsys.readouterr().out)
     assert "for 2 rounds, 6 exchanges and 1 restart in all; spent so far, in 0 runs: 0 rounds, 0 exchanges" in said
+    assert "it was named" not in said
+    path.write_text(STUDY.replace('"departments"', '"others"'), encoding="utf-8")
+    ended(0, "site", "approve", site, path)
+    assert "it was named departments then" in capsys.readouterr().out
     ended(2, "site", "approve", site, path, "--restarts", 1)
     assert "say --again" in capsys.readouterr().err
     ended(0, "site", "approve", site, path, "--again", "--restarts", 1, "--exchanges", 10)

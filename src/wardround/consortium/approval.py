@@ -8,13 +8,14 @@ The numbers are a budget over all runs and attempts, not per run; another one is
 """
 
 import json
+import tomllib
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from wardround.core.files import write
 
-__all__ = ["Approval", "add_approval", "approval_file", "read_approval", "write_approval"]
+__all__ = ["Approval", "add_approval", "approval_file", "approved_name", "read_approval", "write_approval"]
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,11 @@ def read_approval(folder: Path, study: str) -> Approval | None:
     ):
         raise ValueError(f"{path} is no approval; delete it, and approve the study again: wardround site approve")
     return Approval(**values)
+
+
+def approved_name(folder: Path, study: str) -> str:
+    """How the study with this hash was named when it was approved."""
+    return str(tomllib.loads(approval_file(folder, study).with_suffix(".toml").read_text(encoding="utf-8"))["name"])
 
 
 def write_approval(folder: Path, study: str, approval: Approval) -> Approval:

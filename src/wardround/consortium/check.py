@@ -75,7 +75,7 @@ def _of_study(folder: Path, settings: SiteSettings, study: Study) -> Iterator[Fi
         yield from (Finding("data", problem, good=False) for problem in error.problems)
         return
     except (ValueError, LookupError, OSError) as error:
-        yield Finding("data", str(error), good=False)
+        yield Finding("data", str(error).replace("in [corpus]", "in [data] of site.toml"), good=False)
         return
     if not len(train):
         yield Finding("data", "there are no training examples for this task; see [data] in site.toml", good=False)

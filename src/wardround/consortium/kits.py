@@ -39,6 +39,7 @@ from wardround.consortium.kit_files import (
     name_problems,
     read_about,
     read_kit,
+    read_request,
 )
 from wardround.consortium.template import SITE_TOML
 from wardround.core.files import write
@@ -128,7 +129,10 @@ def join(folder: Path, path: Path, fingerprint: str = "") -> Kit:
     elif (name := site_name(folder)) != kit.about.site:
         problems.append(f"{path} is for {kit.about.site}, but {folder / 'site.toml'} says that this site is {name}")
     if fingerprint and not same_fingerprint(fingerprint, kit.fingerprint):
-        problems.append(f"{path} is of the coordinator {kit.fingerprint}, not {fingerprint}; ask whoever told you")
+        asked = folder / f"{kit.about.site}.request"
+        own = asked.exists() and same_fingerprint(fingerprint, read_request(asked).fingerprint)
+        why = "that is this site's own, give the one that the coordinator reads out" if own else "ask whoever told you"
+        problems.append(f"{path} is of the coordinator {kit.fingerprint}, not {fingerprint}; {why}")
     if (folder / "kit" / "site.json").exists():
         known = coordinator_fingerprint((key.parent / "rootCA.pem").read_bytes(), read_about(folder / "kit").ask_key)
         if known != kit.fingerprint:

@@ -90,7 +90,9 @@ class Switchboard:
             Programs({"server": [*command, *settings]}, environment, kit / "printed.txt", self._died) as programs,
         ):
             programs.look()
-            say(f"consortium {self.name}: listening on {self.relay}, waiting for {', '.join(self.presence.sites)}")
+            members = [name for name, site in self.presence.sites.items() if not site.revoked]
+            waited = ", ".join(members) or "hospitals to be admitted"
+            say(f"consortium {self.name}: listening on {self.relay}, waiting for {waited}")
             own = Certificates({"coordinator": kit / "startup" / "server.crt", "root": kit / "startup" / "rootCA.pem"})
             while not self.stop.wait(LOOK_SECONDS):
                 if own.changed():

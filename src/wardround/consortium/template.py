@@ -64,7 +64,7 @@ label = "label"
 # test = "test.jsonl"
 
 # Not there: CSV has no place for entities, CoNLL none for labels or relations, BRAT none for labels.
-# `wardround convert` makes JSONL of either, to which the rest can be added.
+# `wardround data convert` makes JSONL of either, to which the rest can be added.
 
 [labels]                         # this site's word = the study's
 # Medication = "DRUG"

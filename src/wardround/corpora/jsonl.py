@@ -188,11 +188,12 @@ def _word(row: Mapping[str, object], name: str, path: Path, line: int, problems:
 
 @contextmanager
 def write_jsonl(path: Path, _losses: Problems, _options: Options) -> Iterator[Sink]:
-    """A line per document; nothing is lost."""
+    """A line per document; nothing is lost, not even that it has no entities, which readers of entities ask for."""
+    always = ("id", "text", "entities")
     with text_file(path) as write:
 
         def sink(placed: Placed) -> None:
-            kept = {key: value for key, value in asdict(placed.document).items() if value or key in ("id", "text")}
+            kept = {key: value for key, value in asdict(placed.document).items() if value or key in always}
             write(json.dumps(kept, ensure_ascii=False) + "\n")
 
         yield sink
