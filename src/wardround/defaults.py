@@ -18,6 +18,7 @@ from wardround.methods import METHODS
 __all__ = ["language_of", "left_open"]
 
 LOOKED_AT = 100
+SPACED = "en"  # what texts too short to tell are taken for: cut at blanks
 
 
 def left_open(built: Mapping[str, Any], tables: Mapping[str, Any], *, look: bool = True) -> dict[str, dict[str, Any]]:
@@ -47,7 +48,9 @@ def language_of(corpus: Any, *, look: bool = True) -> str:
     except (OSError, ValueError, LookupError):  # whatever is wrong with the files is said when they are read whole
         return ""
     named = {document.language for document in some if document.language}
-    return named.pop() if len(named) == 1 else mostly(document.text for document in some)
+    if len(named) == 1:
+        return named.pop()
+    return mostly(document.text for document in some) or (SPACED if some else "")
 
 
 def _first(corpus: Any) -> Iterator[Document]:

@@ -58,7 +58,10 @@ COUNTS = (40, 13, 3)
 LAST = "mrs miller of elm street saw doctor grey about lupus"
 TABLES = {
     "name": "attacked", "rounds": 6, "method": {"name": "fedavg", "lr": LR, "batch": 0},
-    "task": {"name": "classification", "model": "logistic", "tokens": "words", "buckets": BUCKETS, "remember": False},
+    "task": {
+        "name": "classification", "model": "logistic", "tokens": "words", "ngrams": 1, "class_weights": "none",
+        "buckets": BUCKETS, "remember": False,
+    },
     "corpus": {"format": "csv", "train": "train.csv", "test": "test.csv", "labels": list(DIAGNOSES)},
     "sites": {"quorum": 2},
 }  # fmt: skip

@@ -235,7 +235,7 @@ def lupus(tmp_path: Path) -> Asked:
     """A hospital with thirty common notes and three of a rare label."""
     tables = {
         "name": "own", "rounds": 3, "method": {"name": "fedavg", "batch": 0},
-        "task": {"name": "classification", "model": "logistic", "buckets": 64},
+        "task": WORDS,
         "corpus": {"format": "csv", "train": "train.csv", "test": "test.csv", "labels": ["drug", "illness", "lupus"]},
     }  # fmt: skip
     place = tmp_path / "site-0"

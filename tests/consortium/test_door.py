@@ -66,7 +66,7 @@ def nudged(weights: Weights, by: float) -> Weights:
 
 def test_an_approval_is_a_budget_over_all_runs_and_attempts(tmp_path: Path) -> None:
     study = study_of(rounds=6)
-    site = SiteProcess(site_folder(tmp_path, "site-0", study, exchanges=6, restarts=0))
+    site = SiteProcess(site_folder(tmp_path, "site-0", study, exchanges=6 + 6, restarts=0))
     weights = first(study, tmp_path)
     left: set[bytes] = set()
     for run in range(12):
@@ -87,7 +87,7 @@ def test_an_approval_is_a_budget_over_all_runs_and_attempts(tmp_path: Path) -> N
 
 def test_one_round_is_asked_with_one_state_and_the_same_state_costs_nothing(tmp_path: Path) -> None:
     study = study_of(method={"name": "scaffold"})
-    site = SiteProcess(site_folder(tmp_path, "site-0", study, exchanges=2, restarts=0))
+    site = SiteProcess(site_folder(tmp_path, "site-0", study, exchanges=2 + 3, restarts=0))
     state = study.method.start(first(study, tmp_path), None)  # type: ignore[arg-type]
     later = dataclasses.replace(state, weights=nudged(state.weights, 1e-4))
     other = dataclasses.replace(state, weights=nudged(state.weights, 2e-4))

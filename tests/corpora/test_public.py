@@ -200,7 +200,7 @@ def test_real_sites_need_a_public_file_that_every_party_has(tmp_path: Path) -> N
     path = small_study(
         tmp_path,
         method={"name": "feded"},
-        task={"name": "classification", "model": "lstm"},
+        task={"name": "classification", "model": "lstm", "tokens": "words"},
         corpus={
             "name": "files",
             "format": "csv",

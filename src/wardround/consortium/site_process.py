@@ -277,8 +277,8 @@ class SiteProcess:
             consent, built = self.settings.consent, ready.built
             layers = [SmallCounts(consent.smallest_count), LeastExamples(consent.least_examples)]
             host = Host(built.study.method, built.task, built.sites, memory, layers, built.study.sites.private)
-            for oldest in [*self.runs][: len(self.runs) + 1 - RUNS]:  # each holds a reply; what lasts is on the disk
-                del self.runs[oldest]
+            while len(self.runs) >= RUNS:  # each holds a reply; what must last is on the disk
+                del self.runs[next(iter(self.runs))]
             self.runs[key] = known = _Run(ready, host, memory)
             with contextlib.suppress(FileNotFoundError):
                 last = json.loads((memory / "last.json").read_text(encoding="utf-8"))
