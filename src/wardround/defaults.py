@@ -30,7 +30,9 @@ def left_open(built: Mapping[str, Any], tables: Mapping[str, Any], *, look: bool
         told = language_of(built.get("corpus"), look=look and task.tokens is None and not task.terms)
         found["task"] = {key: value for key, value in task.suited(told).items() if getattr(task, key) is None}
     known: Mapping[str, Mapping[str, Any]] = getattr(task, "training", {})
-    if known and "lr" not in given and hasattr(built.get("method"), "optimizer"):
+    method = built.get("method")
+    trains = hasattr(method, "optimizer") and not hasattr(method, "server")  # FedNER's rate is its coordinator's Adam's
+    if known and "lr" not in given and trains:
         preset = built["method"].optimizer if "optimizer" in given or _preset(given.get("name")) else next(iter(known))
         suited = {"optimizer": preset, **known.get(preset, {})}
         found["method"] = {key: value for key, value in suited.items() if key not in given}
