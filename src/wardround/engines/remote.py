@@ -12,6 +12,7 @@ Rules of this file:
    a deadline is greeted before it is asked again, and asked only if it answers.
 """
 
+import hashlib
 import json
 import queue
 import socket
@@ -117,18 +118,20 @@ class Remote:
         self, exchange: Exchange, step: Step[Any, R], messages: Mapping[str, Message]
     ) -> Iterable[tuple[str, R | Fault]]:
         """Each site's reply as it comes in; what is not there at the deadline is a fault."""
-        encoded = {id(message): message.encode() for message in {id(m): m for m in messages.values()}.values()}
+        different = {id(message): message.encode() for message in {id(m): m for m in messages.values()}.values()}
+        encoded = {key: (data, hashlib.sha256(data).hexdigest()) for key, data in different.items()}
         head: dict[str, Any] = {"exchange": asdict(exchange), "ledger": self.ledger.head if self.ledger else ""}
         replies: queue.Queue[tuple[str, dict[str, Any], bytes]] = queue.Queue()
         self._tell(f"{self.title}, round {exchange.round}", messages)
 
-        def one(name: str, data: bytes) -> None:
-            told = {**head, "void": self.void.get(name, [])}
+        def one(name: str, data: bytes, digest: str) -> None:
+            whole = {**head, "void": self.void.get(name, [])}
             hangs = name in self.hung and self._hangs(name)
-            replies.put((name, *(({"fault": "hung"}, b"") if hangs else self._ask(name, told, data, self.deadline))))
+            answer = ({"fault": "hung"}, b"") if hangs else self._ask(name, whole, data, self.deadline, digest=digest)
+            replies.put((name, *answer))
 
         for name, message in messages.items():
-            threading.Thread(target=one, args=(name, encoded[id(message)]), daemon=True).start()
+            threading.Thread(target=one, args=(name, *encoded[id(message)]), daemon=True).start()
         for _ in messages:
             name, said, data = replies.get()
             if said.get("fault") == "late":
@@ -188,10 +191,16 @@ class Remote:
         return dict(sorted(found.items()))
 
     def _ask(
-        self, name: str, head: Mapping[str, Any], data: bytes, seconds: float, patience: float | None = None
+        self,
+        name: str,
+        head: Mapping[str, Any],
+        data: bytes,
+        seconds: float,
+        patience: float | None = None,
+        digest: str = "",
     ) -> tuple[dict[str, Any], bytes]:
         """The site's answer, or a fault code in its place."""
-        letter = self.desk.write(name, {**self.told, **head}, data)
+        letter = self.desk.write(name, {**self.told, **head}, data, digest)
         end = time.monotonic() + seconds
         wait = self.patience if patience is None else patience
         until = time.monotonic() + (min(wait, AWAY) if name in self.away else wait)

@@ -128,19 +128,22 @@ class Asker:
     def __init__(self, signing: Ed25519PrivateKey, sites: Mapping[str, str]) -> None:
         self.signing, self.sites = signing, sites
 
-    def write(self, site: str, head: Mapping[str, Any], data: bytes = b"", number: str = "") -> Letter:
-        """A letter to this site; what `head` says of study, run and exchange is signed with it."""
+    def write(self, site: str, head: Mapping[str, Any], data: bytes = b"", digest: str = "") -> Letter:
+        """A letter to this site; what `head` says of study, run and exchange is signed with it.
+
+        The digest of a message that goes to many need not be made anew for each.
+        """
         own = X25519PrivateKey.generate()
         shared = _exchanged(own, _public(self.sites[site]))
         stated: dict[str, Any] = {
             "form": FORM,
             "to": site,
-            "ask": number or secrets.token_hex(8),
+            "ask": secrets.token_hex(8),
             "key": own.public_key().public_bytes_raw().hex(),
             "study": head.get("study", ""),
             "run": head.get("run", ""),
             "exchange": head.get("exchange"),
-            "digest": hashlib.sha256(data).hexdigest(),
+            "digest": digest or hashlib.sha256(data).hexdigest(),
         }
         sealed = _sealed(_key(shared, "ask", stated), head, data)
         signature = self.signing.sign(_canonical(stated)).hex()
