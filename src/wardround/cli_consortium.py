@@ -196,12 +196,13 @@ def start_command(
     """Let sites join, and stay."""
     from wardround.consortium.switchboard import ListenError, servers_at  # noqa: PLC0415 -- beside its extra
 
-    kits = _needs_flare()
+    _needs_flare()
     from wardround.consortium.admission import soon_over  # noqa: PLC0415 -- slow
+    from wardround.consortium.kit_check import certificate_problems, key_problems  # noqa: PLC0415
 
     told = _told(folder)
     startup = folder / "server" / "startup"
-    problems = [*kits.key_problems(startup / "server.key"), *kits.certificate_problems(startup, "server")]
+    problems = [*key_problems(startup / "server.key"), *certificate_problems(startup, "server")]
     try:
         for server in servers_at(str(told["host"]), int(told["port"]), listen):
             server.close()

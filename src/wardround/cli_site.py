@@ -72,7 +72,8 @@ def join_command(
     fingerprint: Annotated[str, typer.Option(help="What the coordinator read out to you.")] = "",
 ) -> None:
     """Take the kit that the coordinator made for this site's keys, the first or a renewed one."""
-    from wardround.consortium.kits import join, lasting  # noqa: PLC0415 -- an extra
+    from wardround.consortium.kit_check import lasting  # noqa: PLC0415 -- an extra
+    from wardround.consortium.kits import join  # noqa: PLC0415
 
     taken = join(folder, kit, fingerprint)
     about, until = taken.about, lasting(folder / "kit" / "startup")

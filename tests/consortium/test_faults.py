@@ -22,7 +22,8 @@ from federation import Answer, Between, Federation, Liar, wait_until
 from loopback import Exchange
 from study_files import cli, start
 from wardround.cli import main
-from wardround.consortium.kits import init_site, new_consortium, reach
+from wardround.consortium.kit_check import reach
+from wardround.consortium.kits import init_site, new_consortium
 from wardround.consortium.submit import submit
 from wardround.core.record import decode
 from wardround.core.weights import Weights

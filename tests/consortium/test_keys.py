@@ -21,8 +21,9 @@ from hypothesis import strategies as st
 from federation import Federation, wait_until
 from wardround.cli import main
 from wardround.consortium.admission import add, admit, fingerprint_of, renew, revoke, soon_over
+from wardround.consortium.kit_check import kit_problems, reach
 from wardround.consortium.kit_files import LIMIT, read_kit, read_request, write_kit
-from wardround.consortium.kits import init_site, join, kit_problems, new_consortium, new_site, reach
+from wardround.consortium.kits import init_site, join, new_consortium, new_site
 from wardround.consortium.roster import Member, changed, lasts, read_roster
 from wardround.engines.certificates import Authority, Certificate, pem_of, read_certificate
 from wardround.engines.seal import read_sealing_key

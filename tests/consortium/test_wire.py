@@ -25,7 +25,7 @@ from federation import Federation, wait_until
 from study_files import cli
 from threat_table import threat
 from wardround.consortium.admission import revoke
-from wardround.consortium.kits import reach
+from wardround.consortium.kit_check import reach
 from wardround.consortium.presence import Presence
 from wardround.consortium.roster import changed
 from wardround.consortium.site_start import Console

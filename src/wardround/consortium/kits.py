@@ -20,14 +20,7 @@ from pathlib import Path
 
 from wardround import __version__
 from wardround.consortium.admission import add
-from wardround.consortium.approving import approve
 from wardround.consortium.kit_check import (
-    certificate_problems,
-    key_problems,
-    kit_address,
-    kit_problems,
-    lasting,
-    reach,
     record_hashes,
     site_name,
 )
@@ -54,10 +47,7 @@ from wardround.engines.flare_kits import make_kits, write_site
 from wardround.engines.seal import SealError, make_sealing_key, make_signing_key, read_sealing_key, write_private
 from wardround.run_folder import RunError
 
-__all__ = [
-    "approve", "certificate_problems", "init_site", "join", "key_problems", "kit_address", "kit_problems", "lasting",
-    "needs_flare", "new_consortium", "new_site", "reach",
-]  # fmt: skip
+__all__ = ["init_site", "join", "needs_flare", "new_consortium", "new_site"]
 
 
 def needs_flare() -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from wardround.build import build
-from wardround.consortium.kits import approve, init_site, new_consortium
+from wardround.consortium.approving import approve
+from wardround.consortium.kits import init_site, new_consortium
 from wardround.consortium.site_start import commands
 from wardround.consortium.submit import Consortium
 from wardround.consortium.trust import modules_table
