@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from bare import Turn, Work
-from wardround.build import Built, build, drawn
 from wardround.core.site import seeded
 from wardround.methods.fedavg import FedAvg
-from wardround.study import cells
+from wardround.runs.build import Built, build, drawn
+from wardround.study.load import cells
 
 __all__ = ["CASES", "HERE", "case", "work_again", "work_of"]
 

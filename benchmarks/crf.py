@@ -19,7 +19,7 @@ import torchcrf
 from torch import Tensor
 
 from wardround.models.crf import CRF
-from wardround.rounds import one_thread
+from wardround.runs.loop import one_thread
 
 SIZES = ((21, 30, 7), (64, 30, 7), (64, 60, 21))
 """Sentences, longest sentence, tags: a site's share of FedNER's batch; a whole batch; long sentences and many tags."""

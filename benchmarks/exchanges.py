@@ -28,15 +28,15 @@ import torch
 from torch import Tensor, nn
 
 from overhead import Time, Timed
-from wardround.build import Built, build
-from wardround.checkpoint import Checkpoint, save
 from wardround.core.site import Batch, Exchange, seeded
 from wardround.core.training import Bench, belongs
 from wardround.engines.inline import Serial
 from wardround.layers.ledger import Ledger
 from wardround.methods.fedner import FedNER, largest_remainder
-from wardround.rounds import one_thread
-from wardround.study import cells
+from wardround.runs.build import Built, build
+from wardround.runs.checkpoint import Checkpoint, save
+from wardround.runs.loop import one_thread
+from wardround.study.load import cells
 
 AIM = 1.1
 CASES: dict[str, dict[str, Any]] = {

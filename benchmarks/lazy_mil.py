@@ -27,16 +27,16 @@ from torch.nn import functional
 
 from bare import StateDict
 from overhead import Timed, agree, clocked, through
-from wardround.build import Built, build
+from wardround.clinic.bags import ClinicBags
 from wardround.core.site import seeded
 from wardround.corpora.bag_files import write_bags
-from wardround.corpora.clinic_bags import ClinicBags
 from wardround.corpora.facts import Sentence
 from wardround.engines.inline import Serial
 from wardround.methods.lazy_mil import LazyMIL
 from wardround.models.pcnn import PCNN
-from wardround.rounds import one_thread
-from wardround.study import cells
+from wardround.runs.build import Built, build
+from wardround.runs.loop import one_thread
+from wardround.study.load import cells
 from wardround.tasks.batching import grouped
 
 AIM = 1.1

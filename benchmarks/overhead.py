@@ -43,11 +43,11 @@ import torch
 import peers
 from bare import StateDict, bare
 from cases import CASES, HERE, case, work_of
-from wardround.build import Built, drawn
-from wardround.checkpoint import Checkpoint, save
 from wardround.engines.inline import Pool, Serial
 from wardround.layers.ledger import Ledger
-from wardround.rounds import one_thread
+from wardround.runs.build import Built, drawn
+from wardround.runs.checkpoint import Checkpoint, save
+from wardround.runs.loop import one_thread
 
 WORKERS = 2
 IN_PROCESS = ("serial", "pfl")

@@ -33,13 +33,13 @@ from bare import StateDict
 from cases import HERE
 from overhead import Time, agree, clocked, through
 from sentences import Sentences
-from wardround.build import Built, build, drawn
 from wardround.core.site import seeded
 from wardround.core.training import Bench
 from wardround.corpora.texts import AsCorpus
 from wardround.engines.inline import Serial
-from wardround.rounds import one_thread
-from wardround.study import cells
+from wardround.runs.build import Built, build, drawn
+from wardround.runs.loop import one_thread
+from wardround.study.load import cells
 from wardround.tasks.relation import PairBatch, PairExamples, Relation, RelationTask
 from wardround.tasks.trunk import Trunk
 

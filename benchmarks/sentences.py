@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from wardround.core.site import seeded
-from wardround.corpora.document import Document
 from wardround.corpora.pairs import Span, pair
+from wardround.text.document import Document
 
 __all__ = ["Sentences"]
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import ClassVar
 
 import wardround
-from wardround.corpora.clinic import DEPARTMENTS, Clinic, Split
-from wardround.corpora.reading import Problems
+from wardround.clinic import DEPARTMENTS, Clinic, Split
+from wardround.text.reading import Problems
 
 STUDY = 'name = "piped"\nrounds = 5\ncorpus = { name = "new_reader:Piped" }\ntask = { name = "classification" }\n'
 SPLITS: tuple[Split, ...] = ("train", "test")

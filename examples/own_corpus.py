@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 import wardround
-from wardround.corpora.clinic import SPLITS, Clinic
+from wardround.clinic import SPLITS, Clinic
 
 STUDY = """
 name = "departments"

@@ -23,16 +23,16 @@ from typing import Any, Self
 import torch
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from federation import Answer, Federation
+from real_sites import Answer, Federation
 from wardround import __version__
-from wardround.build import build_apart
 from wardround.consortium.deployed import study_hash
 from wardround.consortium.roster import read_roster
 from wardround.core.record import Message
 from wardround.core.weights import Weights
 from wardround.engines.seal import Asker, read_signing_key
 from wardround.methods.fedavg import Update
-from wardround.study import Study
+from wardround.runs.build import build_apart
+from wardround.study.load import Study
 
 __all__ = [
     "Liar", "Loot", "Plan", "attack", "bag", "exchange_of", "forged_asks", "local_user", "neighbour", "plain_ask",

@@ -19,11 +19,11 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
 
-from wardround.corpora.document import Document, Entity, Relation
-from wardround.corpora.formats import TARGETS
-from wardround.corpora.options import Options
 from wardround.corpora.pairs import Placed
-from wardround.corpora.reading import Problems
+from wardround.formats.options import Options
+from wardround.formats.recognise import TARGETS
+from wardround.text.document import Document, Entity, Relation
+from wardround.text.reading import Problems
 
 __all__ = ["BY_HAND", "BY_ROW", "FORMS", "MARK", "SPOILT", "documents", "escaped", "spoilt", "word", "written"]
 

@@ -21,7 +21,7 @@ from wardround.consortium.submit import Consortium
 from wardround.consortium.trust import modules_table
 from wardround.engines.frames import Line, door_of, listen, shut
 from wardround.engines.seal import Ask, Asker, make_sealing_key, make_signing_key, read_sealing_key, read_signing_key
-from wardround.study import Study
+from wardround.study.load import Study
 
 __all__ = ["OPEN", "Exchange", "Twisted", "desk_of", "put", "site_folder"]
 

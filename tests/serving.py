@@ -15,11 +15,11 @@ from urllib.parse import urlsplit
 
 import uvicorn
 
-from wardround.corpora.document import Document
-from wardround.inference.model import Model
-from wardround.inference.predicted import Found, Label, Link, Prediction
 from wardround.serve.app import Desk, application
 from wardround.serve.server import listening, settings
+from wardround.text.document import Document
+from wardround.trained.model import Model
+from wardround.trained.predicted import Found, Label, Link, Prediction
 
 __all__ = ["JSON", "Relates", "Told", "send", "served"]
 

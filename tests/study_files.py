@@ -294,7 +294,7 @@ def _warm() -> _Warm:
 
 
 def _serve() -> None:
-    for name in ("wardround.cli", "wardround.worker"):
+    for name in ("wardround.cli.app", "wardround.runs.worker"):
         importlib.import_module(name)
     subprocess.Popen = _Forked  # type: ignore[assignment, misc]
     os.fsync = lambda fd: None  # noqa: ARG005 -- only a power cut could tell, and `_kill_at` stands in for that
@@ -350,7 +350,7 @@ def _run_module(name: str, arguments: list[str], handles: list[int]) -> None:
         sys.stdin = os.fdopen(0, closefd=False)
         sys.stdout, sys.stderr = os.fdopen(1, "w", 1, closefd=False), os.fdopen(2, "w", 1, closefd=False)
         faulthandler.register(signal.SIGUSR1, file=sys.stderr)
-        module = importlib.import_module("wardround.cli" if name == "wardround" else name)
+        module = importlib.import_module("wardround.cli.app" if name == "wardround" else name)
         module.main(*([arguments] if name == "wardround" else []))
         code = 0
     except SystemExit as stop:

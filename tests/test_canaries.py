@@ -14,25 +14,25 @@ import pytest
 import tomli_w
 import typer
 
-import trained
+import trained_models
 from canaries import BY_ROW, FORMS, SPOILT, documents, escaped, spoilt, written
 from encoders import tiny_encoder
 from loopback import site_folder
 from serving import send, served
-from wardround.build import build
-from wardround.checkpoint import CheckpointError
-from wardround.cli import app
+from wardround.cli.app import app
 from wardround.core.cohort import BelowQuorum
-from wardround.corpora.check import TASKS
-from wardround.corpora.describe import describe
 from wardround.engines.inline import SiteFailed
-from wardround.inference.about import ModelError
-from wardround.inference.folder import about_of
-from wardround.inference.model import load
+from wardround.federation.describe import describe
+from wardround.formats.check import TASKS
 from wardround.reports.read import ReportError
-from wardround.run_folder import RunError
+from wardround.runs.build import build
+from wardround.runs.checkpoint import CheckpointError
+from wardround.runs.folder import RunError
 from wardround.serve.app import Desk
-from wardround.study import StudyError, load_study
+from wardround.study.load import StudyError, load_study
+from wardround.trained.about import ModelError
+from wardround.trained.folder import about_of
+from wardround.trained.model import load
 
 FEW = {"buckets": 50, "embedding": 4, "character": 4, "filters": 4, "hidden": 4}
 TOLD = (StudyError, RunError, CheckpointError, ReportError, ModelError, BelowQuorum, SiteFailed)
@@ -225,7 +225,7 @@ def test_a_site_is_checked_without_a_word(corpus: str, encoder: Path, tmp_path: 
 
 @pytest.fixture(scope="module")
 def sorter(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return trained.sorter(tmp_path_factory.mktemp("sorter") / "run") / "model"
+    return trained_models.sorter(tmp_path_factory.mktemp("sorter") / "run") / "model"
 
 
 @pytest.mark.parametrize("form", FORMS)

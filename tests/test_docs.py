@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from federation import free_port, running, wait_until
+from real_sites import free_port, running, wait_until
 from study_files import cli
 from wardround.engines.processes import descendants
 

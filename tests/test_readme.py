@@ -10,10 +10,10 @@ import torch
 from safetensors.torch import load_file
 from typer.testing import CliRunner
 
-from wardround.cli import app
-from wardround.corpora.clinic import Clinic
-from wardround.rounds import run
-from wardround.study import StudyError, cells, load_study
+from wardround.cli.app import app
+from wardround.clinic import Clinic
+from wardround.runs.loop import run
+from wardround.study.load import StudyError, cells, load_study
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 

@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 from study_files import TIMEOUT, small_study
-from wardround.build import drawn
-from wardround.study import load_study
+from wardround.runs.build import drawn
+from wardround.study.load import load_study
 
 FLAT = 48 << 20
 """By how many bytes a run of 10,000 sites may exceed one of 100. Measured: 23 MB of 283, mostly names and ledgers;
@@ -17,8 +17,8 @@ MEASURED = """
 import json, resource, sys
 from pathlib import Path
 from wardround.corpora.synthetic import Synthetic
-from wardround.rounds import run
-from wardround.study import load_study
+from wardround.runs.loop import run
+from wardround.study.load import load_study
 
 opened, real = [], Synthetic.open
 def open_and_tell(self, name):

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from wardround.build import build
-from wardround.rounds import run
-from wardround.study import cells, load_study
+from wardround.runs.build import build
+from wardround.runs.loop import run
+from wardround.study.load import cells, load_study
 
 STUDIES = Path(__file__).parent.parent / "studies"
 FILES = sorted(STUDIES.rglob("*.toml"))

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from wardround.corpora.clinic_bags import ClinicBags
+from wardround.clinic.bags import ClinicBags
 from wardround.corpora.facts import Sentence
-from wardround.rounds import run
-from wardround.study import load_study
+from wardround.runs.loop import run
+from wardround.study.load import load_study
 
 FOLDER = Path(__file__).parents[1] / "studies" / "lazymil"
 CHANGES = ("rounds=1", "partition.sites=3", "task.filters=4", "method.epochs=1")

@@ -13,13 +13,13 @@ second that `wardround --help` can spare.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from wardround.corpora.document import Document, Entity, Relation
-    from wardround.inference.about import ModelError
-    from wardround.inference.model import Model, load
-    from wardround.inference.predicted import Found, Label, Link, Prediction
     from wardround.notebook import run
-    from wardround.run_folder import Result, RunError
-    from wardround.study import StudyError
+    from wardround.runs.folder import Result, RunError
+    from wardround.study.load import StudyError
+    from wardround.text.document import Document, Entity, Relation
+    from wardround.trained.about import ModelError
+    from wardround.trained.model import Model, load
+    from wardround.trained.predicted import Found, Label, Link, Prediction
 
 __version__ = "0.1.0"
 
@@ -29,11 +29,11 @@ __all__ = [
 ]  # fmt: skip
 
 HOMES = {
-    "Document": "corpora.document", "Entity": "corpora.document", "Relation": "corpora.document",
-    "Found": "inference.predicted", "Label": "inference.predicted", "Link": "inference.predicted",
-    "Prediction": "inference.predicted", "Model": "inference.model", "ModelError": "inference.about",
-    "load": "inference.model", "run": "notebook", "Result": "run_folder", "RunError": "run_folder",
-    "StudyError": "study",
+    "Document": "text.document", "Entity": "text.document", "Relation": "text.document",
+    "Found": "trained.predicted", "Label": "trained.predicted", "Link": "trained.predicted",
+    "Prediction": "trained.predicted", "Model": "trained.model", "ModelError": "trained.about",
+    "load": "trained.model", "run": "notebook", "Result": "runs.folder", "RunError": "runs.folder",
+    "StudyError": "study.settings",
 }  # fmt: skip
 
 

@@ -12,7 +12,7 @@ def main() -> None:
     ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if ours:  # Ctrl-C while torch is imported would be a traceback, or half an import
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    from wardround.cli import main as command  # noqa: PLC0415 -- it takes a second
+    from wardround.cli.app import main as command  # noqa: PLC0415 -- it takes a second
 
     if ours:
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from wardround.progress import Single
-from wardround.rounds import run as run_rounds
-from wardround.run_folder import Result
-from wardround.study import Cell, StudyError, cells, load_study
+from wardround.cli.progress import Single
+from wardround.runs.folder import Result
+from wardround.runs.loop import run as run_rounds
+from wardround.study.load import Cell, StudyError, cells, load_study
 
 __all__ = ["run"]
 

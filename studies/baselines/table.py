@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from wardround.cli import main
+from wardround.cli.app import main
 
 HERE = Path(__file__).parent
 WANTED = 0.97

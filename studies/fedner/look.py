@@ -16,12 +16,12 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from wardround.build import Built, build
 from wardround.core.site import Exchange
 from wardround.core.training import Bench
 from wardround.core.weights import Weights
-from wardround.rounds import one_thread
-from wardround.study import load_study
+from wardround.runs.build import Built, build
+from wardround.runs.loop import one_thread
+from wardround.study.load import load_study
 
 BATCHES = 10  # of 40 sentences
 

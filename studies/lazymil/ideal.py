@@ -12,8 +12,8 @@ import sys
 from collections import Counter, defaultdict
 from pathlib import Path
 
-from wardround.corpora.clinic import UNRELATED, Clinic, Expressed, Fact
-from wardround.study import load_study
+from wardround.clinic import UNRELATED, Clinic, Expressed, Fact
+from wardround.study.load import load_study
 
 
 def surest(told: list[Expressed]) -> dict[Fact, list[Expressed]]:

@@ -25,20 +25,20 @@ from typing import Any
 
 import numpy as np
 
-from wardround.build import Built, build
+from wardround.clinic import Clinic
 from wardround.core.cohort import Engine, Fault
 from wardround.core.method import Exam, Step
 from wardround.core.record import Message
 from wardround.core.site import Exchange
-from wardround.corpora.clinic import Clinic
-from wardround.corpora.federation import Raw
-from wardround.corpora.partition import IntArray
 from wardround.corpora.texts import Texts
 from wardround.engines.inline import Serial
+from wardround.federation.partition import IntArray
+from wardround.federation.sites import Raw
 from wardround.layers.bound import Bound
 from wardround.methods.fedavg import Update
-from wardround.rounds import one_thread
-from wardround.study import Study, cells
+from wardround.runs.build import Built, build
+from wardround.runs.loop import one_thread
+from wardround.study.load import Study, cells
 
 LOGISTIC = {"name": "classification", "model": "logistic", "buckets": 4096}
 LSTM = {"name": "classification", "model": "lstm", "buckets": 512, "hidden": 12, "embedding": 8, "longest": 40}

@@ -31,7 +31,7 @@ from attackers import (
     start_of,
     words_between,
 )  # fmt: skip
-from federation import Answer, Between, Federation, wait_until
+from real_sites import Answer, Between, Federation, wait_until
 from study_files import cli
 from threat_table import threat
 from wardround.consortium.approval import read_approval
@@ -41,13 +41,13 @@ from wardround.consortium.kits import init_site, new_consortium
 from wardround.core.method import Global
 from wardround.core.record import decode
 from wardround.core.weights import Weights
-from wardround.corpora.segment import Hashed, Words
 from wardround.engines.frames import Line, dial, door_of
 from wardround.engines.seal import STATED
 from wardround.methods.fedavg import Update
 from wardround.methods.fedner import Roll, Turn
 from wardround.methods.fedsgd import Gradient
-from wardround.study import Study, cells
+from wardround.study.load import Study, cells
+from wardround.text.segment import Hashed, Words
 
 pytest.importorskip("nvflare")
 

@@ -18,7 +18,6 @@ import torch
 
 from loopback import Exchange, desk_of, put, site_folder
 from wardround import __version__
-from wardround.build import build, build_apart
 from wardround.consortium.deployed import study_hash
 from wardround.consortium.kit_files import read_request
 from wardround.consortium.site_process import RUNS, SiteProcess
@@ -37,8 +36,9 @@ from wardround.methods.fedner import Turn
 from wardround.methods.fedsgd import Gradient
 from wardround.methods.lazy_mil import Chosen
 from wardround.methods.scaffold import Controlled
-from wardround.run_folder import RunError
-from wardround.study import Study, cells
+from wardround.runs.build import build, build_apart
+from wardround.runs.folder import RunError
+from wardround.study.load import Study, cells
 
 SITES = ("site-0", "site-1", "site-2")
 WORDS = {"name": "classification", "tokens": "words", "buckets": 64}

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from fault_table import fault
-from federation import free_port
 from loopback import Exchange
-from wardround.cli import main
+from real_sites import free_port
+from wardround.cli.app import main
 from wardround.consortium.submit import submit
 from wardround.engines.flare_kits import place_stores
-from wardround.run_folder import RunError
-from wardround.study import cells
+from wardround.runs.folder import RunError
+from wardround.study.load import cells
 
 pytest.importorskip("nvflare")
 

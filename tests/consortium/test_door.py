@@ -12,7 +12,6 @@ import torch
 
 from loopback import Exchange, desk_of, put, site_folder
 from wardround import __version__
-from wardround.build import build_apart
 from wardround.consortium.approving import approve
 from wardround.consortium.deployed import study_hash
 from wardround.consortium.house_ledger import proven
@@ -27,7 +26,8 @@ from wardround.layers.ledger import LedgerError, lines, verify
 from wardround.methods import METHODS
 from wardround.methods.fedner import Turn
 from wardround.methods.lazy_mil import Chosen
-from wardround.study import Study, cells
+from wardround.runs.build import build_apart
+from wardround.study.load import Study, cells
 
 SITES = ("site-0", "site-1", "site-2")
 WORDS = {"name": "classification", "tokens": "words", "buckets": 64}
@@ -166,7 +166,7 @@ def test_one_sentence_named_ten_times_is_one(tmp_path: Path) -> None:
 
 
 def build_names(study: Study, tmp_path: Path) -> tuple[str, ...]:
-    from wardround.build import build  # noqa: PLC0415
+    from wardround.runs.build import build  # noqa: PLC0415
 
     return tuple(build(study, tmp_path / "names").sites.names)
 

@@ -18,10 +18,10 @@ import pytest
 import torch
 
 from fault_table import fault
-from federation import Answer, Between, Federation, Liar, wait_until
 from loopback import Exchange
+from real_sites import Answer, Between, Federation, Liar, wait_until
 from study_files import cli, start
-from wardround.cli import main
+from wardround.cli.app import main
 from wardround.consortium.kit_check import reach
 from wardround.consortium.kits import init_site, new_consortium
 from wardround.consortium.submit import submit
@@ -29,8 +29,8 @@ from wardround.core.record import decode
 from wardround.core.weights import Weights
 from wardround.layers.bound import NOTED
 from wardround.methods.scaffold import ScaffoldUpdate
-from wardround.rounds import Line, run
-from wardround.study import Study, cells
+from wardround.runs.loop import Line, run
+from wardround.study.load import Study, cells
 
 pytest.importorskip("nvflare")
 

@@ -13,7 +13,6 @@ import torch
 from fault_table import fault
 from loopback import Exchange, put, site_folder
 from wardround import __version__
-from wardround.build import build_apart
 from wardround.consortium import site_process
 from wardround.consortium.approving import approve
 from wardround.consortium.deployed import study_hash
@@ -29,9 +28,10 @@ from wardround.engines.host import Host
 from wardround.engines.remote import CODES
 from wardround.layers.ledger import LedgerError, verify
 from wardround.methods.fedavg import Update
-from wardround.rounds import Line as Round
-from wardround.rounds import run
-from wardround.study import Study, cells
+from wardround.runs.build import build_apart
+from wardround.runs.loop import Line as Round
+from wardround.runs.loop import run
+from wardround.study.load import Study, cells
 
 SITES = ("site-0", "site-1", "site-2")
 

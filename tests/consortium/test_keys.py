@@ -18,8 +18,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from federation import Federation, wait_until
-from wardround.cli import main
+from real_sites import Federation, wait_until
+from wardround.cli.app import main
 from wardround.consortium.admission import add, admit, fingerprint_of, renew, revoke, soon_over
 from wardround.consortium.kit_check import kit_problems, reach
 from wardround.consortium.kit_files import LIMIT, read_kit, read_request, write_kit
@@ -27,7 +27,7 @@ from wardround.consortium.kits import init_site, join, new_consortium, new_site
 from wardround.consortium.roster import Member, changed, lasts, read_roster
 from wardround.engines.certificates import Authority, Certificate, pem_of, read_certificate
 from wardround.engines.seal import read_sealing_key
-from wardround.run_folder import RunError
+from wardround.runs.folder import RunError
 
 pytest.importorskip("nvflare")
 

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from loopback import OPEN, Exchange
-from wardround.build import build
 from wardround.consortium.submit import Consortium, quorate, submit
 from wardround.core.method import Exam
 from wardround.core.record import Message
 from wardround.engines.inline import Serial
 from wardround.methods.fedavg import Update
-from wardround.rounds import Line, one_thread
-from wardround.run_folder import RunError
-from wardround.study import Study, cells
+from wardround.runs.build import build
+from wardround.runs.folder import RunError
+from wardround.runs.loop import Line, one_thread
+from wardround.study.load import Study, cells
 
 SITES = ("hospital-0", "hospital-1", "hospital-2")
 LIAR = "hospital-2"

@@ -8,12 +8,12 @@ import pytest
 
 from encoders import tiny_encoder
 from loopback import Exchange
-from wardround.build import build, build_apart
 from wardround.consortium.rehearse import generated
 from wardround.consortium.settings import SiteSettings
 from wardround.consortium.submit import submit
-from wardround.rounds import run
-from wardround.study import Study, StudyError, cells
+from wardround.runs.build import build, build_apart
+from wardround.runs.loop import run
+from wardround.study.load import Study, StudyError, cells
 
 SITES = ("site-0", "site-1")
 FILES = {"train": "train.jsonl", "test": "test.jsonl"}

@@ -14,10 +14,10 @@ from wardround.consortium.check import checked
 from wardround.consortium.settings import read_site
 from wardround.consortium.submit import submit
 from wardround.consortium.template import SITE_TOML
-from wardround.corpora import CORPORA
+from wardround.corpora.register import CORPORA
 from wardround.corpora.views import READERS
-from wardround.run_folder import RunError
-from wardround.study import Study, StudyError, cells
+from wardround.runs.folder import RunError
+from wardround.study.load import Study, StudyError, cells
 from wardround.tasks import TASKS
 
 SITES = ("site-0", "site-1")

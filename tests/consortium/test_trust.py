@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from federation import free_port, wait_until
+from real_sites import free_port, wait_until
 from wardround.consortium.deployed import study_hash
 from wardround.consortium.kits import init_site, new_consortium
 from wardround.consortium.settings import read_site, site_study
@@ -16,8 +16,8 @@ from wardround.consortium.site_start import commands
 from wardround.consortium.trust import trust_module
 from wardround.engines.frames import DOOR, door_of, shut
 from wardround.engines.processes import Programs
-from wardround.run_folder import RunError
-from wardround.study import StudyError, cells, load_study
+from wardround.runs.folder import RunError
+from wardround.study.load import StudyError, cells, load_study
 
 EVIL = """
 from pathlib import Path
@@ -205,7 +205,7 @@ def test_nor_by_the_command_itself(site: Path, tmp_path: Path) -> None:
 
 
 def test_a_site_is_started_without_the_current_folder(member: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import wardround.cli_site as module  # noqa: PLC0415
+    import wardround.cli.site as module  # noqa: PLC0415
     from wardround.consortium import check  # noqa: PLC0415
 
     begun: list[list[str]] = []

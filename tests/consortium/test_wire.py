@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from federation import Federation, wait_until
+from real_sites import Federation, wait_until
 from study_files import cli
 from threat_table import threat
 from wardround.consortium.admission import revoke
@@ -35,8 +35,8 @@ from wardround.engines.certificates import Authority, Certificate, pem_of, read_
 from wardround.engines.frames import AccessError, Line, dial, door_of, listen
 from wardround.engines.processes import WITH_PARENT, descendants
 from wardround.engines.remote import borrowed
-from wardround.rounds import Line as Round
-from wardround.study import Study, cells
+from wardround.runs.loop import Line as Round
+from wardround.study.load import Study, cells
 
 pytest.importorskip("nvflare")
 

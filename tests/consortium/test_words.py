@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from federation import free_port
 from loopback import Exchange
-from wardround.build import build
-from wardround.cli import main
+from real_sites import free_port
+from wardround.cli.app import main
 from wardround.consortium.approval import Approval, add_approval, read_approval, write_approval
 from wardround.consortium.approving import approve, data_fingerprint, spent
 from wardround.consortium.deployed import study_hash
@@ -20,10 +19,11 @@ from wardround.consortium.labels import SYNONYMS, meaning, odd, proposed
 from wardround.consortium.settings import read_site, site_study
 from wardround.consortium.submit import submit
 from wardround.core.record import reveals_of
-from wardround.inference.card import _tells_size
 from wardround.methods import METHODS
-from wardround.protocol import exchanged, toy
-from wardround.study import Study, cells
+from wardround.runs.build import build
+from wardround.runs.protocol import exchanged, toy
+from wardround.study.load import Study, cells
+from wardround.trained.card import _tells_size
 
 STUDY = """
 name = "departments"

@@ -10,22 +10,22 @@ import numpy as np
 import pytest
 
 from data import needs_data
-from wardround.cli import main
-from wardround.corpora import CORPORA
+from wardround.cli.app import main
+from wardround.clinic.bags import ClinicBags
 from wardround.corpora.align import align, related_types
 from wardround.corpora.bag_files import BagsJSONL, NotesBags, PubTatorBags, notes_jsonl, write_bags
-from wardround.corpora.clinic_bags import ClinicBags
-from wardround.corpora.describe import describe
-from wardround.corpora.document import Document, Entity
 from wardround.corpora.facts import UNRELATED, Fact, Facts, Sentence, number, read_facts
-from wardround.corpora.federation import BySource, Evenly, federate, opened
-from wardround.corpora.jsonl import read_jsonl
 from wardround.corpora.mirgene_bags import MIRGENEBags
 from wardround.corpora.opennre_bags import OpenNREBags
 from wardround.corpora.pairs import Placed
-from wardround.corpora.pubtator import pubtator
-from wardround.corpora.reading import DataError, Problems
-from wardround.corpora.shown import showing_text
+from wardround.corpora.register import CORPORA
+from wardround.federation.describe import describe
+from wardround.federation.sites import BySource, Evenly, federate, opened
+from wardround.formats.jsonl import read_jsonl
+from wardround.formats.pubtator import pubtator
+from wardround.text.document import Document, Entity
+from wardround.text.reading import DataError, Problems
+from wardround.text.shown import showing_text
 
 TEXT = "Aspirin gave her a rash. Ibuprofen did not; aspirin again."
 CAUSES = Facts([Fact("D1", "causes", "D9")])

@@ -13,11 +13,11 @@ import pytest
 from data import DATA, needs_data
 from wardround.corpora.cmdd import CMDD, members
 from wardround.corpora.cmedtc import CMedTC
-from wardround.corpora.document import Document
 from wardround.corpora.imcs21 import IMCS21
 from wardround.corpora.psytar_labels import PsyTARLabels
-from wardround.corpora.reading import DataError, Problems
 from wardround.corpora.toyhom import Toyhom
+from wardround.text.document import Document
+from wardround.text.reading import DataError, Problems
 
 NOTE = "孩子咳嗽三天了"
 

@@ -10,15 +10,15 @@ import pytest
 from data import DATA, needs_data
 from wardround.corpora.ade import ADE
 from wardround.corpora.cadec import CADEC
-from wardround.corpora.conll import CoNLL
-from wardround.corpora.document import Document
 from wardround.corpora.entities_jsonl import EntitiesJSONL
 from wardround.corpora.entity_files import EntityCorpus
 from wardround.corpora.notes import BRATNotes
-from wardround.corpora.reading import DataError, Problems
 from wardround.corpora.smm4h import SMM4H
 from wardround.corpora.tagged_corpora import BC2GM, BC5CDR, NCBIDisease, PsyTAR
 from wardround.corpora.texts import AsCorpus
+from wardround.formats.conll import CoNLL
+from wardround.text.document import Document
+from wardround.text.reading import DataError, Problems
 
 
 def told(documents: list[Document]) -> list[list[tuple[str, str]]]:

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wardround.corpora.document import Document, Entity, Relation
 from wardround.corpora.pairs import Placed, Span, dedupe, nearest_place, pair, pairs, resplit
 from wardround.corpora.pairs_jsonl import PairsJSONL
-from wardround.corpora.reading import DataError, Problems
-from wardround.corpora.sentences import Scope, sentences
+from wardround.text.document import Document, Entity, Relation
+from wardround.text.reading import DataError, Problems
+from wardround.text.sentences import Scope, sentences
 
 HERE = Path("notes.jsonl")
 NOTE = "Aspirin gave her a rash. Ibuprofen helped the fever."

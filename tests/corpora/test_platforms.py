@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from data import DATA, needs_data
-from wardround.corpora.document import Document, Entity
-from wardround.corpora.partition import held_out
 from wardround.corpora.platforms import Platforms, _blotted
+from wardround.federation.partition import held_out
+from wardround.text.document import Document, Entity
 
 
 def test_all_examples_of_a_key_are_on_one_side() -> None:

@@ -12,10 +12,10 @@ import pytest
 from data import DATA, needs_data
 from wardround.corpora.chemprot import GROUPS, ChemProt
 from wardround.corpora.ddi2013 import DDI2013
-from wardround.corpora.document import Document, Relation
 from wardround.corpora.gad import EUADR, GAD
 from wardround.corpora.pgr import PGR
-from wardround.corpora.reading import DataError, Problems
+from wardround.text.document import Document, Relation
+from wardround.text.reading import DataError, Problems
 
 Reader = GAD | EUADR | ChemProt | PGR | DDI2013
 

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from encoders import tiny_encoder
-from federation import Federation
+from real_sites import Federation
 from wardround.consortium.house_ledger import compared
 from wardround.layers.bound import NOTED
 from wardround.layers.ledger import verify
 from wardround.methods import METHODS
-from wardround.protocol import REHEARSALS
-from wardround.rounds import run
-from wardround.study import Study, StudyError, cells
+from wardround.runs.loop import run
+from wardround.runs.protocol import REHEARSALS
+from wardround.study.load import Study, StudyError, cells
 from wardround.tasks import TASKS
 
 pytest.importorskip("nvflare")

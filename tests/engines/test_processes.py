@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from federation import running, wait_until
+from real_sites import running, wait_until
 
 pytest.importorskip("nvflare")
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from federation import free_port, wait_until
+from real_sites import free_port, wait_until
 from wardround.engines.relay import Relay, addresses, listening
 
 

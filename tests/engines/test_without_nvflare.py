@@ -12,7 +12,7 @@ BLOCKED = """
 import importlib, json, pkgutil, sys
 sys.modules["nvflare"] = None  # whoever imports it gets an ImportError
 import wardround
-from wardround.cli import main
+from wardround.cli.app import main
 
 failed = []
 for module in pkgutil.walk_packages(wardround.__path__, "wardround."):

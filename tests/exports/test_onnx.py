@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from trained import relater, sorter, tagger
+from trained_models import relater, sorter, tagger
 from wardround import ModelError, load
-from wardround.corpora.clinic import Clinic
+from wardround.clinic import Clinic
 from wardround.exports import export
 from wardround.exports.onnx_folder import NEEDED, PATTERNS
 
@@ -49,7 +49,7 @@ def test_the_readme_s_lines_give_the_same_labels(variant: str, tmp_path: Path, m
 
 
 def test_the_patterns_are_those_that_words_are_cut_by() -> None:
-    source = Path(sys.modules["wardround.corpora.segment"].__file__ or "").read_text(encoding="utf-8")
+    source = Path(sys.modules["wardround.text.segment"].__file__ or "").read_text(encoding="utf-8")
     assert [] == [pattern for pattern in PATTERNS.values() if pattern not in source]
 
 

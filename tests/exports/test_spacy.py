@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from study_files import cli
-from trained import SMALL, relater, sorter, tagger
+from trained_models import SMALL, relater, sorter, tagger
 from wardround import ModelError, load
-from wardround.corpora.clinic import Clinic
+from wardround.clinic import Clinic
 
 spacy = pytest.importorskip("spacy", reason='spaCy is not installed: pip install "wardround[spacy]"')
 

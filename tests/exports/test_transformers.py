@@ -12,12 +12,12 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModel, AutoTokenizer
 
 from encoders import tiny_encoder
-from trained import relater, sorter, tagger
+from trained_models import relater, sorter, tagger
 from wardround import Document, Entity, ModelError, load
-from wardround.corpora.clinic_pairs import ClinicPairs
+from wardround.clinic.pairs import ClinicPairs
 from wardround.exports import export
 from wardround.exports.transformers_folder import MARKERS, write_transformers
-from wardround.inference.model import Part, load_part
+from wardround.trained.model import Part, load_part
 
 PAIRS = tuple(ClinicPairs(hospitals=1, notes=0, test_notes=6).documents("test"))
 VARIANTS: dict[str, dict[str, Any]] = {

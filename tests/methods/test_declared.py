@@ -19,8 +19,8 @@ from wardround.methods.feded import FedED
 from wardround.methods.fedner import FedNER
 from wardround.methods.fedpa import FedPA
 from wardround.methods.fedrs import FedRS
-from wardround.protocol import rehearsed, toy
-from wardround.study import Study, StudyError, cells
+from wardround.runs.protocol import rehearsed, toy
+from wardround.study.load import Study, StudyError, cells
 from wardround.tasks.features import FeatureRows
 
 VARIANTS: dict[str, list[Method[Any]]] = {

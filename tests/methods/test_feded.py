@@ -15,15 +15,15 @@ from double import DoubleFeatures
 from oracle import same
 from quadratic import Trial
 from study_files import small_study
-from wardround.build import build
 from wardround.core.cohort import Fault
 from wardround.core.method import Counts, Global
 from wardround.core.training import Bench, LocalTraining
 from wardround.core.weights import Weights
 from wardround.methods.feded import FedED, Vote, distilled
 from wardround.methods.references import PublicOnly
-from wardround.rounds import run
-from wardround.study import StudyError, load_study
+from wardround.runs.build import build
+from wardround.runs.loop import run
+from wardround.study.load import StudyError, load_study
 from wardround.tasks.features import FeatureRows
 
 Reading = Literal["logits", "probabilities", "mean_probability"]

@@ -19,8 +19,8 @@ from wardround.core.weights import Layout, Weights
 from wardround.engines.inline import SiteFailed
 from wardround.layers.ledger import verify
 from wardround.methods.fedner import FedNER, Progress, largest_remainder
-from wardround.rounds import run
-from wardround.study import cells
+from wardround.runs.loop import run
+from wardround.study.load import cells
 
 TOLERANCE = 1e-9
 

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from double import DoubleFeatures
 from quadratic import LANDS, Bowl, Quadratic, Trial, bowl, landing, weights
-from wardround.build import build
 from wardround.core.method import Method
 from wardround.core.weights import Weights
 from wardround.corpora.synthetic import Rows
@@ -26,7 +25,8 @@ from wardround.methods.fedprox import FedProx
 from wardround.methods.fedsgd import FedSGD
 from wardround.methods.references import Centralised, Local, OwnModel
 from wardround.methods.scaffold import Scaffold
-from wardround.protocol import toy
+from wardround.runs.build import build
+from wardround.runs.protocol import toy
 from wardround.tasks.features import FeatureRows
 
 CLASSES, FEATURES = 4, 5

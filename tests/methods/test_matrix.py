@@ -18,9 +18,9 @@ import pytest
 
 from wardround.layers.ledger import verify
 from wardround.methods import METHODS
-from wardround.protocol import REHEARSALS
-from wardround.rounds import run
-from wardround.study import cells
+from wardround.runs.loop import run
+from wardround.runs.protocol import REHEARSALS
+from wardround.study.load import cells
 
 OWN = '''
 """A user's own method, beside the study file: sites answer with the signs of their changes, and count rounds."""

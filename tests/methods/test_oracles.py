@@ -15,7 +15,6 @@ import oracle
 from double import DoubleFeatures
 from oracle import same
 from quadratic import LANDS, Quadratic, Trial, bowl, landing, lonely, weights
-from wardround.build import taking_part
 from wardround.core.training import Adam, LocalTraining, Pull, Term
 from wardround.core.weights import Weights
 from wardround.methods.fedatt import FedAtt
@@ -25,6 +24,7 @@ from wardround.methods.fedpa import FedPA
 from wardround.methods.fedprox import FedProx
 from wardround.methods.fedsgd import FedSGD
 from wardround.methods.scaffold import Controlled, OwnControl, Scaffold
+from wardround.runs.build import taking_part
 from wardround.tasks.features import FeatureRows
 
 

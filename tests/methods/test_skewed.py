@@ -15,17 +15,17 @@ from oracle import same
 from quadratic import Trial, lonely
 from wardround.core.training import Bench, Loss
 from wardround.core.weights import Weights
-from wardround.corpora.document import Document
 from wardround.corpora.texts import Texts
 from wardround.methods.fedavg import FedAvg
 from wardround.methods.fedcmc import FedCMC, similarity
 from wardround.methods.fedlc import FedLC
 from wardround.methods.fedrs import FedRS
 from wardround.methods.moon import MOON, PreviousModel, contrast
-from wardround.protocol import toy
-from wardround.rounds import run
+from wardround.runs.loop import run
+from wardround.runs.protocol import toy
 from wardround.tasks.classification import Classification, OneLabelTask
 from wardround.tasks.features import FeatureRows
+from wardround.text.document import Document
 
 
 def tensor(numbers: Any) -> Tensor:

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 import oracle
-from wardround.corpora.tags import spans
 from wardround.metrics.entities import DEFINITIONS, entity_counts, entity_layout, entity_metrics
+from wardround.text.tags import spans
 
 TYPES = ["DRUG", "ADE", "DISEASE"]
 

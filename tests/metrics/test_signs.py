@@ -8,14 +8,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from wardround.cli import main
+from wardround.cli.app import main
 from wardround.metrics.classes import class_counts
 from wardround.metrics.labels import label_counts
 from wardround.metrics.signs import ABOVE, NOT_FINITE, ONE_CLASS, RISING, WORSE, collapsed, signs
 from wardround.reports.read import read_runs
 from wardround.reports.statistics import grouped
-from wardround.rounds import Line, run
-from wardround.study import cells
+from wardround.runs.loop import Line, run
+from wardround.study.load import cells
 from wardround.tasks.classification import Classification, ClassificationTask
 
 TASK = ClassificationTask(Classification(tokens="words"), ("a", "b", "c"))

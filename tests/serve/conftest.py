@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from wardround.rounds import run
-from wardround.study import cells
+from wardround.runs.loop import run
+from wardround.study.load import cells
 
 TABLES: dict[str, Any] = {
     "name": "served",

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from wardround.corpora.document import Document, Entity
 from wardround.serve.asked import Refused, asked
+from wardround.text.document import Document, Entity
 
 WORDS = "Zanzibar fever"
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from serving import send
 from study_files import Running, cli, start, wait_for
-from wardround.cli import app
+from wardround.cli.app import app
 from wardround.serve.server import HostError, address, listening, loopback, names
 
 

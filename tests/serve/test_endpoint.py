@@ -12,12 +12,12 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from serving import JSON, Relates, Told, send, served
-from wardround.corpora.clinic import Clinic
-from wardround.corpora.document import Document
-from wardround.inference.model import load
-from wardround.inference.predicted import Prediction
+from wardround.clinic import Clinic
 from wardround.serve.app import WAITING, Desk
 from wardround.serve.guard import Guarded
+from wardround.text.document import Document
+from wardround.trained.model import load
+from wardround.trained.predicted import Prediction
 
 WORDS = "Zanzibar fever"
 NOTE = "\n".join(document.text for document in Clinic(hospitals=1, documents=5).stream("hospital-0", "train"))

@@ -8,9 +8,9 @@ import pytest
 
 from browser import Browser, chromium
 from serving import Relates, Told, served
-from wardround.corpora.clinic import Clinic
-from wardround.inference.model import load
+from wardround.clinic import Clinic
 from wardround.serve.app import Desk
+from wardround.trained.model import load
 
 NOTES = [document.text for document in Clinic(hospitals=1, documents=50).stream("hospital-0", "train")]
 FOUND = """[...document.querySelectorAll('#note .entity')].map(e => [e.dataset.type, e.textContent])"""

@@ -7,15 +7,15 @@ import pytest
 import torch
 
 from data import VECTORS, needs_vectors
+from wardround.clinic.bags import ClinicBags
 from wardround.core.weights import Layout
-from wardround.corpora.clinic_bags import ClinicBags
-from wardround.corpora.document import Document, Entity
 from wardround.corpora.facts import UNRELATED, Fact, number, sentence
 from wardround.corpora.texts import AsCorpus, Texts
 from wardround.models.pcnn import PCNN
-from wardround.study import StudyError, cells
+from wardround.study.load import StudyError, cells
 from wardround.tasks.bags import Bags, BagsTask, Groups
 from wardround.tasks.denoise import Denoiser
+from wardround.text.document import Document, Entity
 
 DENOISERS: list[Denoiser] = ["one", "average", "attention", "relation-attention", "none"]
 SMALL: dict[str, Any] = {"buckets": 64, "embedding": 6, "filters": 5}
@@ -189,7 +189,7 @@ def test_other_corpora_are_refused_with_a_remedy() -> None:
 
 
 def test_a_study_of_lazy_mil_on_another_task_is_refused(tmp_path: Path) -> None:
-    from wardround.build import build  # noqa: PLC0415 -- the one test that builds
+    from wardround.runs.build import build  # noqa: PLC0415 -- the one test that builds
 
     tables = {"name": "x", "rounds": 1, "method": {"name": "lazy-mil"}, "task": {"name": "features"},
               "corpus": {"name": "synthetic", "sites": 2, "largest": 20}}  # fmt: skip

@@ -9,14 +9,14 @@ import pytest
 import torch
 
 from data import DATA, VECTORS, needs_data, needs_vectors
-from wardround.build import bound, build
 from wardround.core.site import SiteData
 from wardround.core.training import Bench
-from wardround.corpora.document import Document
 from wardround.corpora.texts import AsCorpus, Files, Texts
-from wardround.rounds import run
-from wardround.study import StudyError, cells
+from wardround.runs.build import bound, build
+from wardround.runs.loop import run
+from wardround.study.load import StudyError, cells
 from wardround.tasks.classification import Classification, ClassificationTask
+from wardround.text.document import Document
 
 EXAMPLES = [("fever and cough", "a"), ("pain in the chest", "b"), ("cough, cough", "a"), ("chest film", "b")]
 

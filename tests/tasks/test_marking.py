@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from encoders import WORDS, tiny_encoder
-from wardround.corpora.document import Document, Entity
 from wardround.models.pretrained import Pretrained, read_encoder
 from wardround.tasks.marking import Marked, Marker, marker_rows, shared_out
+from wardround.text.document import Document, Entity
 
 MARKERS = ("<e1>", "</e1>", "<e2>", "</e2>")
 

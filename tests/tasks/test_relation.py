@@ -10,19 +10,19 @@ import torch
 
 from data import DATA, needs_data
 from encoders import WIDTH, tiny_encoder
-from wardround.build import build
 from wardround.core.method import Global
 from wardround.core.record import Message
 from wardround.core.site import ClassTask, Exchange
 from wardround.core.training import Bench
 from wardround.core.weights import Weights
-from wardround.corpora.document import Document
 from wardround.corpora.gad import GAD
 from wardround.corpora.pairs import Span, pair
 from wardround.corpora.texts import AsCorpus, Texts
-from wardround.rounds import run
-from wardround.study import Study, StudyError, cells
+from wardround.runs.build import build
+from wardround.runs.loop import run
+from wardround.study.load import Study, StudyError, cells
 from wardround.tasks.relation import PairBatch, Relation, RelationTask
+from wardround.text.document import Document
 
 LABELS = ("none", "causes", "stops")
 

@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 import torch
 
-from wardround.build import build
+from wardround.clinic import Clinic
 from wardround.core.training import Bench
-from wardround.corpora.clinic import Clinic
-from wardround.corpora.document import Document, Entity
-from wardround.corpora.reading import Problems
-from wardround.corpora.tags import tagged
 from wardround.corpora.texts import Texts
 from wardround.models.tagger import Tagger
 from wardround.reports.page import page
 from wardround.reports.read import read_runs
-from wardround.rounds import run
-from wardround.study import Study, StudyError, cells
+from wardround.runs.build import build
+from wardround.runs.loop import run
+from wardround.study.load import Study, StudyError, cells
 from wardround.tasks.tagging import Tagging, TaggingTask
+from wardround.text.document import Document, Entity
+from wardround.text.reading import Problems
+from wardround.text.tags import tagged
 
 SMALL: dict[str, Any] = {"buckets": 64, "embedding": 8, "character": 6, "filters": 8, "hidden": 8}
 MODELS = ["cnn-crf", "lstm-crf", "gram-cnn", "cnn-lstm-crf", "s-lstm-crf", "cnn-clstm-crf"]

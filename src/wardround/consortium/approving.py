@@ -15,8 +15,8 @@ from wardround.consortium.deployed import study_hash
 from wardround.consortium.expected import expected_exchanges, sites_of
 from wardround.consortium.settings import SiteSettings, read_site
 from wardround.core.files import write
-from wardround.corpora.federation import Raw
-from wardround.study import Study
+from wardround.federation.sites import Raw
+from wardround.study.load import Study
 
 __all__ = ["RESTARTS", "approve", "budget", "data_fingerprint", "spent"]
 

@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-from wardround.study import Study
-from wardround.trusted import SOURCE
+from wardround.study.load import Study
+from wardround.study.trusted import SOURCE
 
 __all__ = ["study_hash"]
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from wardround.study import Study
+from wardround.study.load import Study
 
 __all__ = ["Expected", "evaluations", "expected_exchanges", "sites_of"]
 

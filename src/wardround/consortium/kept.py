@@ -3,13 +3,13 @@
 import json
 from pathlib import Path
 
-from wardround.build import Built, build_at_site
 from wardround.consortium.deployed import study_hash
 from wardround.consortium.settings import read_site
 from wardround.core.cohort import EVALUATION
 from wardround.core.site import Exchange
-from wardround.run_folder import RunError
-from wardround.study import Study
+from wardround.runs.build import Built, build_at_site
+from wardround.runs.folder import RunError
+from wardround.study.load import Study
 
 __all__ = ["kept_run"]
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from wardround.consortium.expected import evaluations, expected_exchanges
 from wardround.core.cohort import EVALUATION
 from wardround.core.site import Exchange
-from wardround.study import Study
+from wardround.study.load import Study
 
 __all__ = ["Places"]
 

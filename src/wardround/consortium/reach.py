@@ -16,12 +16,12 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from wardround.build import Built
 from wardround.core.cohort import EVALUATION
 from wardround.core.record import Message, reveals_of
 from wardround.core.site import Exchange, Memory, Site
 from wardround.core.training import LocalTraining
 from wardround.core.weights import Weights
+from wardround.runs.build import Built
 
 __all__ = ["Reach"]
 

@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 from typing import Any, Self
 
-from wardround.build import build
 from wardround.consortium.approving import approve
 from wardround.consortium.kits import init_site, new_consortium
 from wardround.consortium.site_start import commands
@@ -17,7 +16,8 @@ from wardround.consortium.submit import Consortium
 from wardround.consortium.trust import modules_table
 from wardround.engines.frames import DOOR, door_of, shut
 from wardround.engines.processes import WITH_PARENT, Programs
-from wardround.study import Study, cells
+from wardround.runs.build import build
+from wardround.study.load import Study, cells
 
 __all__ = ["Rehearsal", "generated"]
 

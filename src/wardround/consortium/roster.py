@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from wardround.core.files import write
-from wardround.run_folder import RunError
+from wardround.runs.folder import RunError
 
 __all__ = ["SOON", "Member", "changed", "lasts", "read_roster"]
 

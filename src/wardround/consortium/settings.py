@@ -35,14 +35,14 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
-from wardround.corpora import CORPORA
 from wardround.corpora.bag_files import AlignedFiles
-from wardround.corpora.document import Document
-from wardround.corpora.federation import Raw, Sites, federate, opened, pooled
-from wardround.corpora.reading import Problems
+from wardround.corpora.register import CORPORA
 from wardround.corpora.texts import found_path
-from wardround.study import Study, StudyError, cells
-from wardround.trusted import Trusted, module_problems
+from wardround.federation.sites import Raw, Sites, federate, opened, pooled
+from wardround.study.load import Study, StudyError, cells
+from wardround.study.trusted import Trusted, module_problems
+from wardround.text.document import Document
+from wardround.text.reading import Problems
 
 __all__ = ["Consent", "SiteSettings", "read_site", "site_study"]
 

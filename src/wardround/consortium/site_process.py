@@ -31,7 +31,6 @@ from typing import Any
 import torch
 
 from wardround import __version__
-from wardround.build import Built, build_at_site
 from wardround.consortium.approval import Approval, read_approval
 from wardround.consortium.approving import data_fingerprint
 from wardround.consortium.budget import Overspent, Question
@@ -53,8 +52,9 @@ from wardround.engines.processes import end_with_parent, tell
 from wardround.engines.seal import Answerer, Ask, SealError, read_sealing_key
 from wardround.layers.least import LeastExamples, TooFew
 from wardround.layers.small_counts import SmallCounts
-from wardround.run_folder import NO_ROOM
-from wardround.study import StudyError
+from wardround.runs.build import Built, build_at_site
+from wardround.runs.folder import NO_ROOM
+from wardround.study.load import StudyError
 
 __all__ = ["RUNS", "Refused", "SiteProcess", "main"]
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from wardround.build import Built, build_apart, taking_part
 from wardround.consortium.deployed import study_hash
 from wardround.consortium.roster import read_roster
 from wardround.core.cohort import BelowQuorum, Fault, Layer
@@ -23,9 +22,10 @@ from wardround.engines.remote import PATIENCE, Remote
 from wardround.engines.seal import Asker, read_signing_key
 from wardround.layers.bound import ENOUGH, FACTOR, Bound, oversized
 from wardround.layers.ledger import Ledger
-from wardround.rounds import Line, Progress, Result, run
-from wardround.run_folder import RunError
-from wardround.study import Study
+from wardround.runs.build import Built, build_apart, taking_part
+from wardround.runs.folder import RunError
+from wardround.runs.loop import Line, Progress, Result, run
+from wardround.study.load import Study
 
 __all__ = ["Consortium", "asked", "consortium_at", "gone", "quorate", "submit"]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from wardround.consortium.settings import read_site
 from wardround.core.files import write
-from wardround.run_folder import RunError
-from wardround.trusted import module_hash, module_problems
+from wardround.runs.folder import RunError
+from wardround.study.trusted import module_hash, module_problems
 
 __all__ = ["modules_table", "trust_module"]
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from wardround.corpora.document import Document, Entity
 from wardround.corpora.entity_files import Halved
-from wardround.corpora.reading import DataError, Problems, data_file, open_text
+from wardround.text.document import Document, Entity
+from wardround.text.reading import DataError, Problems, data_file, open_text
 
 __all__ = ["ADE"]
 

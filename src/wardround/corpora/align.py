@@ -16,11 +16,11 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import permutations, product
 
-from wardround.corpora.document import Entity
 from wardround.corpora.facts import Facts, Sentence, sentence
 from wardround.corpora.pairs import Placed, overlap
-from wardround.corpora.reading import Problems
-from wardround.corpora.sentences import Scope, held, sentences
+from wardround.text.document import Entity
+from wardround.text.reading import Problems
+from wardround.text.sentences import Scope, held, sentences
 
 __all__ = ["align", "related_types"]
 

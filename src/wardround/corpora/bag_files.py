@@ -23,15 +23,15 @@ from pathlib import Path
 from typing import ClassVar
 
 from wardround.corpora.align import align, related_types
-from wardround.corpora.document import Document, Entity
 from wardround.corpora.facts import UNRELATED, Fact, Facts, Sentence, read_facts, sentence
 from wardround.corpora.pair_files import json_lines, string
 from wardround.corpora.pairs import Placed, overlap
-from wardround.corpora.pubtator import pubtator
-from wardround.corpora.reading import DataError, Problems, one_of
-from wardround.corpora.sentences import Scope
-from wardround.corpora.shown import note_of, occurring
 from wardround.corpora.texts import found_path
+from wardround.formats.pubtator import pubtator
+from wardround.text.document import Document, Entity
+from wardround.text.reading import DataError, Problems, one_of
+from wardround.text.sentences import Scope
+from wardround.text.shown import note_of, occurring
 
 __all__ = [
     "AlignedFiles",

@@ -16,8 +16,8 @@ from wardround.corpora.align import align
 from wardround.corpora.bag_files import BagReader, told_facts
 from wardround.corpora.facts import Sentence
 from wardround.corpora.pairs import Placed
-from wardround.corpora.pubtator import pubtator
-from wardround.corpora.reading import Problems, data_file
+from wardround.formats.pubtator import pubtator
+from wardround.text.reading import Problems, data_file
 
 __all__ = ["BC5CDRBags"]
 

@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from wardround.corpora.brat import BRAT
-from wardround.corpora.document import Document
 from wardround.corpora.entity_files import Halved
 from wardround.corpora.pair_files import files_under
-from wardround.corpora.reading import DataError, Problems
 from wardround.corpora.texts import found_path
+from wardround.formats.brat import BRAT
+from wardround.text.document import Document
+from wardround.text.reading import DataError, Problems
 
 __all__ = ["CADEC"]
 

@@ -19,11 +19,11 @@ from typing import Annotated, ClassVar, Literal
 
 from annotated_types import Ge
 
-from wardround.corpora.document import Document
 from wardround.corpora.pair_files import json_lines, string
 from wardround.corpora.pairs import Placed, Span, overlap, pair, read_pairs, resplit, sample
-from wardround.corpora.reading import DataError, Problems, data_file, nearest
-from wardround.corpora.shown import shown
+from wardround.text.document import Document
+from wardround.text.reading import DataError, Problems, data_file, nearest
+from wardround.text.shown import shown
 
 __all__ = ["GROUPS", "ChemProt"]
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import ClassVar
 
-from wardround.corpora.document import Document, Entity
-from wardround.corpora.reading import (
+from wardround.text.document import Document, Entity
+from wardround.text.reading import (
     LONGEST_LINE,
     DataError,
     Problems,

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from wardround.corpora.document import Document
 from wardround.corpora.pairs import Placed, Span, overlap, pair, read_pairs
-from wardround.corpora.reading import DataError, Problems, data_file, nearest, open_text, parse_json
-from wardround.corpora.shown import shown
+from wardround.text.document import Document
+from wardround.text.reading import DataError, Problems, data_file, nearest, open_text, parse_json
+from wardround.text.shown import shown
 
 __all__ = ["DDI2013"]
 

@@ -21,9 +21,9 @@ from typing import Annotated, Any, ClassVar
 from annotated_types import Ge
 
 from wardround.corpora.bag_files import BagReader
-from wardround.corpora.document import Entity
 from wardround.corpora.facts import Sentence, sentence
-from wardround.corpora.reading import DataError, Problems, data_file, open_text, parse_json
+from wardround.text.document import Entity
+from wardround.text.reading import DataError, Problems, data_file, open_text, parse_json
 
 __all__ = ["DTIBags"]
 

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from wardround.corpora.document import Document
 from wardround.corpora.entity_files import EntityFiles
-from wardround.corpora.jsonl import read_jsonl
-from wardround.corpora.options import Options
-from wardround.corpora.reading import Problems
+from wardround.formats.jsonl import read_jsonl
+from wardround.formats.options import Options
+from wardround.text.document import Document
+from wardround.text.reading import Problems
 
 __all__ = ["EntitiesJSONL"]
 

@@ -24,12 +24,12 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from annotated_types import Ge, Gt, Lt
 
-from wardround.corpora.document import Document, Entity
-from wardround.corpora.partition import held_out
-from wardround.corpora.reading import DataError, Problems, nearest, one_of
-from wardround.corpora.shown import names_of, shown
-from wardround.corpora.tags import Scheme, repaired_spans
 from wardround.corpora.texts import found_path
+from wardround.federation.partition import held_out
+from wardround.text.document import Document, Entity
+from wardround.text.reading import DataError, Problems, nearest, one_of
+from wardround.text.shown import names_of, shown
+from wardround.text.tags import Scheme, repaired_spans
 
 __all__ = ["EntityCorpus", "EntityFiles", "Halved", "joined"]
 

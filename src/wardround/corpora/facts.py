@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from wardround.corpora.document import Document, Entity
-from wardround.corpora.reading import DataError, Problems, open_text
-from wardround.corpora.shown import names_of
+from wardround.text.document import Document, Entity
+from wardround.text.reading import DataError, Problems, open_text
+from wardround.text.shown import names_of
 
 __all__ = ["UNRELATED", "Fact", "Facts", "Sentence", "number", "read_facts", "sentence"]
 

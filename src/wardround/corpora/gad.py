@@ -16,10 +16,10 @@ from typing import Annotated, ClassVar
 
 from annotated_types import Ge, Le, Lt
 
-from wardround.corpora.document import Document
 from wardround.corpora.pairs import Placed, Span, pair, read_pairs, resplit
-from wardround.corpora.reading import DataError, Problems, data_file
-from wardround.corpora.tables import Table
+from wardround.formats.tables import Table
+from wardround.text.document import Document
+from wardround.text.reading import DataError, Problems, data_file
 
 __all__ = ["EUADR", "GAD"]
 

@@ -15,8 +15,8 @@ from typing import Annotated, ClassVar, Literal
 
 from annotated_types import Ge
 
-from wardround.corpora.document import Document, Entity
-from wardround.corpora.reading import DataError, Problems, bio_spans, data_file, one_of, open_text
+from wardround.text.document import Document, Entity
+from wardround.text.reading import DataError, Problems, bio_spans, data_file, one_of, open_text
 
 __all__ = ["IMCS21"]
 

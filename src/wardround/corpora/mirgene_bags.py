@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wardround.corpora.bag_files import BagFiles
-from wardround.corpora.document import Entity
 from wardround.corpora.facts import UNRELATED, Sentence, sentence
-from wardround.corpora.reading import DataError, Problems, open_text
-from wardround.corpora.shown import text_is_shown
+from wardround.text.document import Entity
+from wardround.text.reading import DataError, Problems, open_text
+from wardround.text.shown import text_is_shown
 
 __all__ = ["MIRGENEBags"]
 

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from wardround.corpora.brat import BRAT
-from wardround.corpora.document import Document
-from wardround.corpora.i2b2 import I2B2
-from wardround.corpora.reading import Problems
+from wardround.formats.brat import BRAT
+from wardround.formats.i2b2 import I2B2
+from wardround.text.document import Document
+from wardround.text.reading import Problems
 
 __all__ = ["BRATNotes", "I2B2Notes"]
 

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from wardround.corpora.bag_files import BagFiles
-from wardround.corpora.document import Entity
 from wardround.corpora.facts import UNRELATED, Sentence, sentence
-from wardround.corpora.opennre import OpenNRE
 from wardround.corpora.pairs import Placed
-from wardround.corpora.reading import Problems
+from wardround.formats.opennre import OpenNRE
+from wardround.text.document import Entity
+from wardround.text.reading import Problems
 
 __all__ = ["OpenNREBags"]
 

@@ -15,12 +15,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
 
-from wardround.corpora.document import Document
 from wardround.corpora.pairs import Placed, pairs, read_pairs
-from wardround.corpora.reading import DataError, Problems, nearest, one_of, open_text, parse_json
-from wardround.corpora.sentences import Scope
-from wardround.corpora.shown import names_of, shown
 from wardround.corpora.texts import found_path
+from wardround.text.document import Document
+from wardround.text.reading import DataError, Problems, nearest, one_of, open_text, parse_json
+from wardround.text.sentences import Scope
+from wardround.text.shown import names_of, shown
 
 __all__ = ["NoteFiles", "PairFiles", "files_under", "json_lines", "string"]
 

@@ -18,9 +18,9 @@ from itertools import permutations
 from pathlib import Path
 from typing import NamedTuple
 
-from wardround.corpora.document import Document, Entity, Relation
-from wardround.corpora.reading import Problems, digest, one_of
-from wardround.corpora.sentences import Scope, held, sentences
+from wardround.text.document import Document, Entity, Relation
+from wardround.text.reading import Problems, digest, one_of
+from wardround.text.sentences import Scope, held, sentences
 
 __all__ = [
     "Placed",

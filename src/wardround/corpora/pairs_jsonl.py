@@ -9,11 +9,11 @@ except for ids.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from wardround.corpora.jsonl import read_jsonl
-from wardround.corpora.options import Options
 from wardround.corpora.pair_files import NoteFiles
 from wardround.corpora.pairs import Placed
-from wardround.corpora.reading import Problems
+from wardround.formats.jsonl import read_jsonl
+from wardround.formats.options import Options
+from wardround.text.reading import Problems
 
 __all__ = ["PairsJSONL"]
 

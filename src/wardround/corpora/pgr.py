@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from wardround.corpora.document import Document
 from wardround.corpora.pairs import Placed, Span, nearest_place, overlap, pair, read_pairs, resplit
-from wardround.corpora.reading import DataError, Problems, data_file, digest, open_text
-from wardround.corpora.shown import shown
+from wardround.text.document import Document
+from wardround.text.reading import DataError, Problems, data_file, digest, open_text
+from wardround.text.shown import shown
 
 __all__ = ["PGR"]
 

@@ -24,13 +24,13 @@ from annotated_types import Ge, Gt, Le, Lt
 
 from wardround.corpora.ade import ADE
 from wardround.corpora.cadec import CADEC
-from wardround.corpora.document import Document, Entity
 from wardround.corpora.entity_files import EntityCorpus
-from wardround.corpora.partition import held_out
-from wardround.corpora.reading import Problems
 from wardround.corpora.smm4h import SMM4H
 from wardround.corpora.tagged_corpora import BC2GM, BC5CDR, NCBIDisease, PsyTAR
 from wardround.corpora.texts import Texts
+from wardround.federation.partition import held_out
+from wardround.text.document import Document, Entity
+from wardround.text.reading import Problems
 
 __all__ = ["Platforms"]
 

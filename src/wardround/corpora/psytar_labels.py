@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from wardround.corpora.document import Document
-from wardround.corpora.reading import Problems, data_file, one_of
-from wardround.corpora.tables import Table
+from wardround.formats.tables import Table
+from wardround.text.document import Document
+from wardround.text.reading import Problems, data_file, one_of
 
 __all__ = ["PsyTARLabels"]
 

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from wardround.corpora.document import Document, Entity
 from wardround.corpora.entity_files import Halved
 from wardround.corpora.pairs import nearest_place
-from wardround.corpora.reading import DataError, Problems, open_text
 from wardround.corpora.texts import found_path
+from wardround.text.document import Document, Entity
+from wardround.text.reading import DataError, Problems, open_text
 
 __all__ = ["SMM4H"]
 

@@ -12,12 +12,12 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol
 
-from wardround.corpora.document import Document
 from wardround.corpora.facts import Sentence
-from wardround.corpora.partition import IntArray
-from wardround.corpora.reading import DataError, Problems, digest
-from wardround.corpora.shown import called, named_sources, note_of, occurring
-from wardround.corpora.tables import Column, Table
+from wardround.federation.partition import IntArray
+from wardround.formats.tables import Column, Table
+from wardround.text.document import Document
+from wardround.text.reading import DataError, Problems, digest
+from wardround.text.shown import called, named_sources, note_of, occurring
 
 __all__ = ["AsCorpus", "Elsewhere", "Files", "Reader", "Texts", "found_path"]
 

@@ -5,7 +5,7 @@ seed, and every process computes with one thread.
 
 Within a round a site stays with its worker, where it may hold something between exchanges.
 
-Workers are plain processes that rebuild the study from its text (`wardround.worker`) and speak frames over
+Workers are plain processes that rebuild the study from its text (`wardround.runs.worker`) and speak frames over
 pipes, in our own encoding: no pickle. A worker that dies is replaced and its site asked again; a site whose
 worker dies twice is at fault.
 """
@@ -166,7 +166,7 @@ class _Worker:
 
     def __init__(self, spec: Mapping[str, Any]) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "wardround.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            [sys.executable, "-m", "wardround.runs.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
         self.sent: bytes | None = None
         with suppress(BrokenPipeError):  # found out when it is asked

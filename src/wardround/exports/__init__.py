@@ -10,8 +10,8 @@ from wardround.core.files import fresh_folder
 from wardround.exports.onnx_folder import write_onnx
 from wardround.exports.spacy_folder import write_spacy
 from wardround.exports.transformers_folder import write_transformers
-from wardround.inference.about import ModelError
-from wardround.inference.model import load_part
+from wardround.trained.about import ModelError
+from wardround.trained.model import load_part
 
 __all__ = ["TARGETS", "export"]
 

@@ -16,9 +16,9 @@ from pathlib import Path
 import torch
 
 from wardround.core.files import write
-from wardround.inference.about import CARD, ModelError
-from wardround.inference.model import Part
 from wardround.tasks.classification import ClassificationTask
+from wardround.trained.about import CARD, ModelError
+from wardround.trained.model import Part
 
 __all__ = ["write_onnx"]
 

@@ -20,10 +20,10 @@ from spacy.language import Language
 from spacy.tokens import Doc, Span
 from spacy.util import filter_spans
 
-from wardround.corpora.document import Document, Entity
-from wardround.inference.blocks import blocks
-from wardround.inference.model import Model, load
-from wardround.inference.predicted import Prediction
+from wardround.text.document import Document, Entity
+from wardround.trained.blocks import blocks
+from wardround.trained.model import Model, load
+from wardround.trained.predicted import Prediction
 
 __all__ = ["Component", "make"]
 

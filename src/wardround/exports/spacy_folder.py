@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from wardround.inference.about import ModelError
-from wardround.inference.model import Part
+from wardround.trained.about import ModelError
+from wardround.trained.model import Part
 
 __all__ = ["write_spacy"]
 

@@ -16,11 +16,11 @@ from tokenizers import AddedToken, Tokenizer
 from torch import Tensor
 
 from wardround.core.files import write
-from wardround.inference.about import CARD, ModelError
-from wardround.inference.model import Part
 from wardround.models.pretrained import EMBEDDINGS, PARTS
 from wardround.models.relation import RelationModel
 from wardround.tasks.relation import RelationTask
+from wardround.trained.about import CARD, ModelError
+from wardround.trained.model import Part
 
 __all__ = ["MARKERS", "write_transformers"]
 

@@ -19,12 +19,12 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from wardround import __version__
-from wardround.corpora.document import Document
-from wardround.inference.about import CARD
-from wardround.inference.model import Model
-from wardround.inference.predicted import Prediction
 from wardround.serve.asked import Refused, asked
 from wardround.serve.guard import HANDLERS, Guarded
+from wardround.text.document import Document
+from wardround.trained.about import CARD
+from wardround.trained.model import Model
+from wardround.trained.predicted import Prediction
 
 __all__ = ["LARGEST", "Desk", "application"]
 

@@ -9,8 +9,8 @@ import json
 import re
 from typing import Any
 
-from wardround.corpora.document import Document, Entity
-from wardround.corpora.reading import nearest
+from wardround.text.document import Document, Entity
+from wardround.text.reading import nearest
 
 __all__ = ["Refused", "asked"]
 

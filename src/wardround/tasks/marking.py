@@ -19,9 +19,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from wardround.corpora.document import Document, Entity
-from wardround.corpora.shown import called
 from wardround.models.pretrained import Pretrained
+from wardround.text.document import Document, Entity
+from wardround.text.shown import called
 
 __all__ = ["EntitiesTooLong", "Marked", "Marker", "blinded", "check_pair", "marker_rows", "shared_out"]
 

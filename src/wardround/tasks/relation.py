@@ -30,8 +30,6 @@ from torch.nn.utils.rnn import pad_sequence
 
 from wardround.core.site import Batch, Examples
 from wardround.core.weights import Layout
-from wardround.corpora.document import Document
-from wardround.corpora.shown import called, shown
 from wardround.corpora.texts import AsCorpus, Texts, found_path
 from wardround.metrics.classes import class_counts, class_layout
 from wardround.metrics.constant import class_constant
@@ -42,6 +40,8 @@ from wardround.models.relation import RelationModel
 from wardround.tasks.batching import Ragged, grouped
 from wardround.tasks.marking import LIKE, EntitiesTooLong, Marked, Marker, blinded, marker_rows
 from wardround.tasks.trunk import Trunk
+from wardround.text.document import Document
+from wardround.text.shown import called, shown
 
 __all__ = ["Relation", "RelationTask"]
 

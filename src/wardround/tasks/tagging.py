@@ -29,18 +29,18 @@ from torch.nn.utils.rnn import pad_sequence
 from wardround.core.site import Batch, Examples
 from wardround.core.training import belongs
 from wardround.core.weights import Layout
-from wardround.corpora.reading import Problems
-from wardround.corpora.segment import Hashed, Listed, Vocabulary, hashed
-from wardround.corpora.shown import called, shown
-from wardround.corpora.tags import Scheme, marks, spans, tagged
 from wardround.corpora.texts import Texts, found_path
-from wardround.corpora.tokens import LETTERS, Sentence, Unit, tokenised
-from wardround.corpora.vectors import WordVectors, read_vectors
 from wardround.metrics.entities import entity_counts, entity_layout, entity_metrics
 from wardround.models.pretrained import packaged, read_encoder
 from wardround.models.tagger import CHARACTERS, Parts, Sentences, Tagger
 from wardround.tasks.batching import Ragged, grouped
 from wardround.tasks.contextual import Contextual
+from wardround.text.reading import Problems
+from wardround.text.segment import Hashed, Listed, Vocabulary, hashed
+from wardround.text.shown import called, shown
+from wardround.text.tags import Scheme, marks, spans, tagged
+from wardround.text.tokens import LETTERS, Sentence, Unit, tokenised
+from wardround.text.vectors import WordVectors, read_vectors
 
 __all__ = ["Tagging", "TaggingTask"]
 

@@ -10,7 +10,7 @@ never comes again, and a model can only learn which label is the commonest. That
 from collections.abc import Sequence
 from typing import Literal
 
-from wardround.corpora.language import UNSPACED, mostly
+from wardround.text.language import UNSPACED, mostly
 
 __all__ = ["Tokens", "refuse_useless", "tokens_for"]
 

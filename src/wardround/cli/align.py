@@ -1,0 +1,106 @@
+"""`wardround align`: a site's own notes and public facts become bags, in a file that studies read as `bags`."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from wardround.core.files import write
+from wardround.corpora.align import align, related_types
+from wardround.corpora.bag_files import notes_jsonl, write_bags
+from wardround.corpora.facts import UNRELATED, Sentence, read_facts
+from wardround.corpora.pairs import Placed
+from wardround.formats.pubtator import pubtator
+from wardround.study.load import StudyError
+from wardround.text.reading import DataError, Problems, nearest
+from wardround.text.sentences import Scope
+from wardround.text.shown import names_of
+
+__all__ = ["align_command"]
+
+READERS = {"jsonl": notes_jsonl, "pubtator": pubtator}
+
+
+def align_command(
+    kb: Annotated[Path, typer.Option(help="The public facts: head, relation and tail between tabs.")],
+    texts: Annotated[list[Path], typer.Option(help="Notes with entities; may be repeated.")],
+    out: Annotated[Path, typer.Option(help="Where the bags go.")] = Path("bags.jsonl"),
+    format: Annotated[str, typer.Option(help="jsonl or pubtator; default: by the file's name.")] = "",  # noqa: A002
+    pair: Annotated[
+        list[str] | None, typer.Option(help="Types that may be related, as Chemical:Disease; default: the facts' own.")
+    ] = None,
+    relation: Annotated[
+        list[str] | None, typer.Option(help="Keep only facts of this relation; may be repeated.")
+    ] = None,
+    scope: Annotated[
+        str, typer.Option(help="sentence, line or note: within what two entities make a pair.")
+    ] = "sentence",
+    encoding: Annotated[str | None, typer.Option(help="Of the files, if it is not UTF-8.")] = None,
+) -> None:
+    """Align notes with public facts: one bag per pair and relation, NA for pairs without a fact."""
+    problems = Problems()
+    try:
+        if out.exists():
+            raise DataError(out, None, "exists already", "name another with --out, or remove it first")
+        chosen = _scope(scope)
+        known = read_facts(kb, relation or (), problems, encoding)
+        notes = [note for path in dict.fromkeys(texts) for note in _notes(path, format, encoding, problems)]
+        types = _known(pair, notes) if pair else related_types(notes, known)
+        rows = list(align(notes, known, types, scope=chosen, problems=problems))
+        if not types:
+            raise DataError(kb, None, "no note names both ends of a fact", "are these the same ids? Else set --pair")
+        write(out, "".join(f"{line}\n" for line in write_bags(rows)).encode())
+    except (ValueError, OSError) as error:
+        found = [f"in the data: {line}" for line in str(problems).splitlines()]  # which may be the cause
+        raise StudyError("align", [str(error), *found]) from None
+    console = Console(markup=False, highlight=False, soft_wrap=True)
+    console.print(f"{out}: {_told(rows)}")
+    for line in str(problems).splitlines():
+        console.print(f"in the data: {line}")
+
+
+def _notes(path: Path, format: str, encoding: str | None, problems: Problems) -> list[Placed]:  # noqa: A002
+    chosen = format or ("pubtator" if "pubtator" in path.name.casefold() else "jsonl")
+    if chosen not in READERS:
+        raise ValueError(f"--format {format}: use {' or '.join(READERS)}")
+    found = list(READERS[chosen](path, encoding, problems))
+    if not found:
+        raise DataError(path, None, "no note", "name the file that holds the notes")
+    return found
+
+
+def _scope(told: str) -> Scope:
+    scopes: dict[str, Scope] = {"sentence": "sentence", "line": "line", "note": "note"}
+    if told not in scopes:
+        raise ValueError(f"--scope {told}: use {', '.join(scopes)}")
+    return scopes[told]
+
+
+def _known(told: list[str], notes: list[Placed]) -> frozenset[tuple[str, str]]:
+    """The wanted pairs of types, each of which some entity must have."""
+    wanted = frozenset(map(_types, told))
+    types = Counter(entity.type for note in notes for entity in note.document.entities)
+    names = sorted(names_of(types))
+    for name in sorted({name for both in wanted for name in both} - {*types}):
+        near = nearest(name, names)
+        remedy = f'did you mean "{near}"?' if near else f"there are {', '.join(names[:10])}"
+        if not names:
+            remedy = f"there are {len(types)} types, none of which repeats and is short enough to be shown"
+        raise ValueError(f"--pair {name}: no entity has this type; {remedy}")
+    return wanted
+
+
+def _types(told: str) -> tuple[str, str]:
+    head, colon, tail = told.partition(":")
+    if not (head and colon and tail):
+        raise ValueError(f"--pair {told}: write the types of head and tail as Chemical:Disease")
+    return head, tail
+
+
+def _told(rows: list[Sentence]) -> str:
+    bags = Counter(row.fact for row in rows)
+    related = [size for fact, size in bags.items() if fact.relation != UNRELATED]
+    mean = f", {sum(related) / len(related):.1f} sentences each" if related else ""
+    return f"{len(rows):,} sentences in {len(bags):,} bags; {len(related):,} of known facts{mean}"

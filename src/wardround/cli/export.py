@@ -1,0 +1,32 @@
+"""`wardround export MODEL --to transformers|spacy|onnx --out DIR`: a trained model for other programs."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from wardround.cli.options import fail, literal, one_of, refusals, renames
+from wardround.exports import TARGETS, export
+
+__all__ = ["export_command"]
+
+
+def export_command(
+    models: Annotated[list[Path], typer.Argument(help="A model's folder; for spaCy, several.", metavar="MODEL…")],
+    to: Annotated[str, typer.Option(help=f"{', '.join(TARGETS)}.")],
+    out: Annotated[Path, typer.Option(help="A new folder.", metavar="DIR")],
+    rename: Annotated[
+        list[str] | None,
+        typer.Option("--rename", help="What the next model calls a tagger's type.", metavar="TYPE=TYPE"),
+    ] = None,
+) -> None:
+    """Write a trained model for transformers, spaCy or ONNX; what cannot be exported says why."""
+    if not to:
+        fail(f"--to is empty: use one of {', '.join(TARGETS)}")
+    one_of(to, TARGETS, "--to")
+    with refusals(out):
+        try:
+            export(models, to, out, renames(rename or ()))
+        except ValueError as error:
+            fail(str(error))
+    literal().print(f"for {to}: {out}")

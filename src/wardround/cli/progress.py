@@ -1,0 +1,169 @@
+"""How far a run is: a bar or a table on a terminal or in a notebook (with `ipywidgets`), plain lines elsewhere."""
+
+import importlib.util
+import time
+from collections.abc import Sequence
+from typing import Self
+
+from rich.console import Console
+from rich.live import Live
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+
+from wardround.runs.loop import Line
+from wardround.runs.sweep import CellState
+from wardround.study.load import Cell, Study
+
+__all__ = ["Counter", "Grid", "Single"]
+
+LINE_SECONDS = 5.0
+
+
+def headline(metrics: dict[str, float], signs: Sequence[str] = ()) -> str:
+    """The first metric, or nothing yet, and what looks wrong with the model."""
+    told = next((f"{name} {value:.4f}" for name, value in metrics.items()), "")
+    return f"{told} ({'; '.join(signs)})" if signs else told
+
+
+class _Shown:
+    """A rich display where it can be drawn anew; elsewhere a line every few seconds; with `quiet`, nothing."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self.console = Console(stderr=True, markup=False, emoji=False, highlight=False)
+        widgets = self.console.is_jupyter and importlib.util.find_spec("ipywidgets") is not None
+        self.rich = not quiet and (self.console.is_terminal or widgets)
+        self.plain = not quiet and not self.rich
+        self.last = 0.0
+
+    def due(self, *, over: bool) -> bool:
+        """Whether another plain line is due."""
+        now = time.monotonic()
+        if not self.plain or (now - self.last < LINE_SECONDS and not over):
+            return False
+        self.last = now
+        return True
+
+
+class Single(_Shown):
+    """One run's bar: round, metric, megabytes, time left."""
+
+    def __init__(self, study: Study, *, quiet: bool) -> None:
+        super().__init__(quiet=quiet)
+        self.study, self.up, self.best, self.signs = study, 0, "", ""
+        columns = (
+            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[said]}"),
+            TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
+        )  # fmt: skip
+        self.bar = Progress(*columns, console=self.console, disable=not self.rich)
+        self.task = self.bar.add_task(study.name, total=study.rounds, said="")
+
+    def __enter__(self) -> Self:
+        self.bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.bar.stop()
+
+    def line(self, line: Line) -> None:
+        """Take in a round."""
+        self.up += line.up
+        self.best = headline(line.metrics) or self.best
+        self.signs = "; ".join(line.signs) if line.metrics else self.signs
+        said = f"{self.best}  {self.up / 1e6:.2f} MB up" + f"  ({self.signs})" * bool(self.signs)
+        self.bar.update(self.task, completed=line.round, said=said)
+        for name, why in line.left_out.items() if self.plain or self.rich else ():
+            self.console.print(f"round {line.round}: {name} left out ({why})", soft_wrap=True)
+        if self.due(over=line.round == self.study.rounds):
+            self.console.print(f"{self.study.name}: round {line.round}/{self.study.rounds}  {said}", soft_wrap=True)
+
+
+class Counter(_Shown):
+    """How many texts are done, and how many in a second; on a terminal only."""
+
+    def __init__(self, name: str, total: int | None, *, quiet: bool) -> None:
+        super().__init__(quiet=quiet)
+        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[said]}"),
+                   TimeElapsedColumn())  # fmt: skip
+        self.bar = Progress(*columns, console=self.console, disable=not self.rich, transient=True)
+        self.task = self.bar.add_task(name, total=total, said="")
+        self.done, self.began = 0, time.monotonic()
+
+    def __enter__(self) -> Self:
+        self.bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.bar.stop()
+
+    def step(self) -> None:
+        """One more."""
+        self.done += 1
+        if self.rich:
+            self.bar.update(self.task, completed=self.done, said=self.said())
+
+    def said(self) -> str:
+        """The count and the rate."""
+        rate = self.done / max(time.monotonic() - self.began, 1e-3)
+        return f"{self.done:,} text{'s' * (self.done != 1)}, {rate:,.0f} texts/s"
+
+
+class Grid(_Shown):
+    """A grid's live table: each cell's round, metric, megabytes and time left."""
+
+    def __init__(self, cells: Sequence[Cell], *, quiet: bool) -> None:
+        super().__init__(quiet=quiet)
+        self.live = Live(console=self.console, refresh_per_second=2, transient=True)
+        self.count = len(cells)
+
+    def __enter__(self) -> Self:
+        if self.rich:
+            self.live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.rich:
+            self.live.stop()
+
+    def show(self, states: list[CellState]) -> None:
+        """Take in how far the cells are."""
+        if self.rich:
+            self.live.update(self._table(states))
+        done = sum(state.done for state in states)
+        if self.due(over=done == self.count):
+            now = ", ".join(f"{s.cell.label} {s.round}/{s.cell.study.rounds} {_headline(s)}"
+                            for s in states if s.process)  # fmt: skip
+            self.console.print(f"{done}/{self.count} cells done; {now}", soft_wrap=True)
+
+    def _table(self, states: list[CellState]) -> Table:
+        table = Table("cell", "round", "metric", "MB up", "left", box=None)
+        height = max(self.console.height - 4, 5)
+        busy = [state for state in states if state.process]
+        rest = [state for state in states if not state.process and (state.done or state.failed)]
+        for state in [*rest[-max(height - len(busy), 0) :], *busy]:
+            said = _headline(state)
+            left = "failed" if state.failed else "done" if state.done else _left(state)
+            rounds = f"{state.round}/{state.cell.study.rounds}"
+            table.add_row(state.cell.label, rounds, said, f"{state.up / 1e6:.2f}", left)
+        waiting = len(states) - len(busy) - len(rest)
+        if waiting:
+            table.add_row(f"… and {waiting} waiting", "", "", "", "")
+        return table
+
+
+def _headline(state: CellState) -> str:
+    return headline(state.line.get("metrics", {}), state.line.get("signs", ()))
+
+
+def _left(state: CellState) -> str:
+    gone, did = time.monotonic() - state.began, state.round - state.first
+    if did <= 0:
+        return "…"
+    seconds = gone / did * (state.cell.study.rounds - state.round)
+    return f"{int(seconds // 60)}:{int(seconds % 60):02d}"

@@ -1,0 +1,59 @@
+"""`wardround serve MODEL…`: a page where one pastes a note and sees what models find, and a JSON endpoint.
+
+Exit codes: 0 ended by Ctrl-C, 2 the command or a model is wrong.
+"""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from wardround.cli.options import fail, literal, renames
+from wardround.trained.about import ModelError
+from wardround.trained.model import load
+
+__all__ = ["serve_command"]
+
+NEEDED = {"starlette", "uvicorn"}
+
+
+def serve_command(
+    models: Annotated[list[Path], typer.Argument(help="Folders of models; several answer together.", metavar="MODEL…")],
+    host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 picks a free one.")] = 8765,
+    largest: Annotated[int, typer.Option(min=1, help="The largest request, in MB.")] = 5,
+    rename: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="What the next model calls a type that a tagger finds: drug=Chemical", metavar="FOUND=CALLED"
+        ),
+    ] = None,
+) -> None:
+    """Serve models on this machine: a page for pasted notes, and POST /predict; no note is stored or logged."""
+    try:
+        from wardround.serve.app import Desk, application  # noqa: PLC0415 -- an extra
+        from wardround.serve.server import HostError, address, listening, loopback, names, serve  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing not in NEEDED:
+            raise
+        fail(f"this needs {missing}; install it with: pip install 'wardround[serve]'")
+    try:
+        with listening(host, port) as door:
+            desk = Desk(load(*models, rename=renames(rename or ())), largest * 1_000_000)
+            console = literal()
+            if not loopback(door):
+                literal(stderr=True).print(
+                    f"warning: at {host}, notes cross the network without TLS, and whoever reaches it can ask; "
+                    "leave --host away, or put a proxy with TLS and a login in front"
+                )
+            console.print(f"{address(host, door)}   (Ctrl-C ends it; not for clinical decisions)")
+            serve(application(desk, names(host)), door)
+            console.print("stopped")
+    except (HostError, ModelError) as error:
+        fail(str(error))
+    if desk.busy:
+        sys.stdout.flush()
+        os._exit(0)  # the prediction under way would be waited for

@@ -1,0 +1,115 @@
+"""What a federation's data look like, for the run folder: sizes, labels by site, a fingerprint. No text."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any
+
+from wardround.federation.sites import Raw, Sites
+from wardround.text.reading import Problems
+from wardround.text.shown import NOT_SHOWN, called, text_is_shown
+
+__all__ = ["MOST_SITES", "describe"]
+
+PLACES = 3  # as many as a reader's findings name
+MOST_SITES = 500  # to describe a site it must be opened; more would make the start slow
+
+
+def describe(sites: Sites, task: Any = None) -> dict[str, Any]:
+    """Examples per label, site and split, a hash of the examples themselves, and what is odd about them.
+
+    A task that reads more into texts than labels (`survey`) says what there is, and what it found odd.
+    Only a simulation can look at all sites like this.
+    """
+    if len(sites.names) > MOST_SITES:
+        return {"count": len(sites.names), "sites": {}, "fingerprint": None}
+    found: dict[str, dict[str, dict[str, int]]] = {}
+    whole = hashlib.sha256()
+    public = sites.public() if sites.public else None
+    shared, odd, leaked = _Shared(public), Problems(), _Leaked()
+    known = {str(label) for name in ("labels", "types") for label in getattr(task, name, ())}
+
+    def labels(raw: Raw) -> dict[str, int]:
+        found = task.survey(raw, odd) if hasattr(task, "survey") else Counter(raw.classes)
+        counts = Counter[str]()
+        for label, count in found.items():
+            counts[_shown(str(label), known)] += count
+        return dict(sorted(counts.items()))
+
+    for name in sites.names:
+        splits: dict[str, Raw] = dict(zip(("train", "test"), sites.raw(name), strict=True))
+        found[name] = {split: labels(raw) for split, raw in splits.items()}
+        if not len(splits["train"]):
+            odd.at("site without training examples", name)
+        for split, raw in splits.items():
+            whole.update(raw.digest())
+            shared.look(name, split, raw)
+            leaked.look(split, raw)
+    if public is not None:
+        whole.update(public.digest())
+    problems = [line for told in (*sites.problems, odd) for line in str(told).splitlines()]
+    return {
+        "count": len(sites.names),
+        "sites": found,
+        "fingerprint": whole.hexdigest(),
+        "problems": [*problems, *shared.told(), *leaked.told(problems)],
+        "leaked": leaked.count,
+        **({} if public is None else {"public": labels(public)}),
+    }
+
+
+def _shown(label: str, known: AbstractSet[str]) -> str:
+    """A label, or several of one text, that the task knows; what else a test split may hold is not shown."""
+    parts = label.split(" + ")
+    return label if not known or label == "none" or known >= {*parts} or text_is_shown() else NOT_SHOWN
+
+
+class _Leaked:
+    """How many test texts stand in training, too, wherever; and the first few, with both places."""
+
+    def __init__(self) -> None:
+        self.places: dict[str, dict[bytes, list[str]]] = {"train": {}, "test": {}}
+
+    def look(self, split: str, raw: Raw) -> None:
+        """One site's split."""
+        documents = getattr(raw, "documents", None)
+        for row, mark in enumerate(raw.marks):
+            place = called(documents[row].id) if documents else f"example {row + 1}"
+            self.places[split].setdefault(mark, []).append(place)
+
+    @property
+    def _both(self) -> list[bytes]:
+        return [mark for mark in self.places["test"] if mark in self.places["train"]]
+
+    @property
+    def count(self) -> int:
+        """The test examples whose text is in training."""
+        return sum(len(self.places["test"][mark]) for mark in self._both)
+
+    def told(self, problems: Sequence[str]) -> Iterator[str]:
+        """That, unless the corpus's own reader has counted them."""
+        if self.count and not any(line.startswith("text also in test") for line in problems):
+            pairs = (
+                f"{self.places['test'][mark][0]} = {self.places['train'][mark][0]}" for mark in self._both[:PLACES]
+            )
+            whole = sum(map(len, self.places["test"].values()))
+            yield f"test text that is also in training: {self.count:,} of {whole:,} ({', '.join(pairs)})"
+
+
+class _Shared:
+    """How many examples of which site have the text of a public example: what is public should be news to a site."""
+
+    def __init__(self, public: Raw | None) -> None:
+        self.marks = set(public.marks) if public is not None else set()
+        self.counts: dict[str, Counter[str]] = {"train": Counter(), "test": Counter()}
+
+    def look(self, site: str, split: str, raw: Raw) -> None:
+        if self.marks and (count := sum(mark in self.marks for mark in raw.marks)):
+            self.counts[split][site] = count
+
+    def told(self) -> Iterator[str]:
+        for split, counts in self.counts.items():
+            if counts:
+                sites = ", ".join(f"{site}: {count}" for site, count in counts.most_common(PLACES))
+                yield f"{split} examples with the text of a public example: {counts.total()} ({sites})"

@@ -1,0 +1,215 @@
+"""BioC in XML: collections of documents, passages, annotations and relations, as PubMed Central and many tools give.
+
+    <document><id>17</id><passage><offset>0</offset><text>Aspirin gave her a rash.</text>
+      <annotation id="T1"><infon key="type">drug</infon><location offset="0" length="7"/><text>Aspirin</text>…
+      <relation id="R1"><infon key="type">causes</infon><node refid="T1" role="head"/><node refid="T2" role="tail"/>…
+
+Comeau et al., Database 2013. Passages stand in the text at their offsets, with a line feed between; offsets of
+annotations count from the start of the document. A relation has two nodes, of which a role `tail` or `Arg2` names the
+second; others are left out and counted. The infons `labels` (a JSON list), `source` and `language` of a document are
+ours, other infons stay behind.
+
+The `bioc` package writes. We read with the XML parser that it stands on, because its own reader keeps the whole
+file in memory and knows no lines. Nothing outside the file is ever loaded.
+"""
+
+import json
+import re
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from bioc import BioCAnnotation, BioCCollection, BioCDocument, BioCLocation, BioCNode, BioCPassage, BioCRelation
+from bioc.biocxml.encoder import BioCXMLDocumentWriter
+from lxml import etree
+
+from wardround.core.files import fresh
+from wardround.corpora.pairs import Placed
+from wardround.formats.offsets import Offsets, Said
+from wardround.formats.options import Options
+from wardround.formats.writing import Sink, lost
+from wardround.text.document import Document, Relation
+from wardround.text.reading import LONGEST_LINE, DataError, Problems, open_bytes
+from wardround.text.shown import quoted
+
+__all__ = ["read_bioc", "write_bioc"]
+
+SECOND = ("tail", "arg2", "object", "target")
+NOT_XML = re.compile(r"[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def read_bioc(path: Path, problems: Problems, options: Options) -> Iterator[Placed]:
+    """The documents of a collection."""
+    with open_bytes(path) as stream:
+        # No entities, no DTD, no network: what a file refers to stays where it is.
+        found = etree.iterparse(
+            stream,
+            tag="document",
+            resolve_entities=False,
+            load_dtd=False,
+            no_network=True,
+            remove_comments=True,
+            remove_pis=True,
+        )
+        try:
+            for number, (_, element) in enumerate(found, 1):
+                with problems.refusing():
+                    yield Placed(_document(element, number, path, problems, options), path, element.sourceline)
+                element.clear()
+                while element.getprevious() is not None:
+                    del element.getparent()[0]
+            if found.root is None or found.root.tag != "collection":
+                raise DataError(path, 1, "no BioC collection", "the outermost element must be <collection>")
+        except etree.XMLSyntaxError as error:
+            what = f"not XML: error {error.code} at column {error.position[1]}"
+            raise DataError(path, error.lineno, what, "copy or export the file again") from None
+
+
+def _document(element: Any, number: int, path: Path, problems: Problems, options: Options) -> Document:
+    for reference in element.iter(etree.Entity):
+        raise DataError(path, reference.sourceline, "a reference to an XML entity", "write out what it stands for")
+    infons = _infons(element)
+    text = _text(element, path)
+    said: dict[str, Said] = {}
+    for item in element.iter("annotation"):
+        with problems.refusing():
+            one = _said(item, path)
+            if one.id in said:
+                what = f"{quoted(one.id)} is already in line {said[one.id].line}"
+                raise DataError(path, item.sourceline, what, "ids must differ within a document")
+            said[one.id] = one
+    offsets = Offsets(text, path, problems, options.fix_offsets, options.show_text)
+    entities = tuple(offsets.entities(list(said.values())))
+    kept = {entity.id for entity in entities}
+    relations = []
+    for item in element.iter("relation"):
+        with problems.refusing():
+            relation = _relation(item, said, path)
+            if {relation.head, relation.tail} <= kept:
+                relations.append(relation)
+            else:
+                problems.note("relation of an entity that is left out, left out", path, item.sourceline)
+    return Document(
+        element.findtext("id") or f"{path.name}:{number}",
+        text,
+        _labels(infons, path, element.sourceline),
+        entities,
+        tuple(relations),
+        infons.get("source", ""),
+        infons.get("language", "") or options.language,
+    )
+
+
+def _infons(element: Any) -> dict[str, str]:
+    return {child.get("key", ""): child.text or "" for child in element.findall("infon")}
+
+
+def _labels(infons: dict[str, str], path: Path, line: int) -> tuple[str, ...]:
+    try:
+        labels = json.loads(infons.get("labels", "[]"))
+    except ValueError:
+        labels = None
+    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+        raise DataError(path, line, 'infon "labels" is no JSON list of strings', 'write ["a", "b"]')
+    return tuple(labels)
+
+
+def _number(value: str | None, name: str, path: Path, line: int) -> int:
+    if value is None or not re.fullmatch(r"\s*-?\d{1,12}\s*", value):
+        raise DataError(path, line, f"{name} is no whole number", "BioC offsets count characters of the document")
+    return int(value)
+
+
+def _text(element: Any, path: Path) -> str:
+    """Passages, or their sentences, at their offsets."""
+    text = ""
+    for passage in element.findall("passage"):
+        pieces = [passage] if passage.find("text") is not None else passage.findall("sentence")
+        for piece in pieces:
+            start = _number(piece.findtext("offset"), "offset", path, piece.sourceline)
+            if not len(text) <= start <= len(text) + LONGEST_LINE:
+                what = f"a passage at {start}, but {len(text)} characters stand before it"
+                raise DataError(path, piece.sourceline, what, "do its offsets count bytes? Export it again")
+            text += "\n".ljust(start - len(text)) if start > len(text) else ""
+            text += piece.findtext("text") or ""
+    return text
+
+
+def _said(item: Any, path: Path) -> Said:
+    line, name = item.sourceline, item.get("id") or ""
+    kind = _infons(item).get("type", "")
+    if not name or not kind.strip():
+        what = "an annotation without an id" if not name else f"{quoted(name)} has no type"
+        raise DataError(path, line, what, 'write <annotation id="T1"><infon key="type">…</infon>')
+    parts = []
+    for place in item.findall("location"):
+        start, length = (_number(place.get(key), key, path, line) for key in ("offset", "length"))
+        parts.append((start, start + length))
+    if not parts:
+        raise DataError(path, line, f"{quoted(name)} has no location", "is it an annotation of the whole document?")
+    return Said(name, kind, tuple(parts), item.findtext("text"), line)
+
+
+def _relation(item: Any, known: Collection[str], path: Path) -> Relation:
+    line, nodes = item.sourceline, item.findall("node")
+    kind = _infons(item).get("type", "") or _infons(item).get("relation", "")
+    if len(nodes) != 2:
+        raise DataError(path, line, f"a relation of {len(nodes)} nodes, left out", "a relation has two")
+    if not kind.strip():
+        raise DataError(path, line, "a relation without a type", 'add <infon key="type">…</infon>')
+    ends = [node.get("refid", "") for node in nodes]
+    if unknown := [end for end in ends if end not in known]:
+        what = f"a relation names {quoted(unknown[0])}, which is not in this document"
+        raise DataError(path, line, what, "add the annotation or remove the relation")
+    if (nodes[0].get("role") or "").casefold() in SECOND:
+        ends.reverse()
+    return Relation(kind, *ends)
+
+
+@contextmanager
+def write_bioc(path: Path, losses: Problems, _options: Options) -> Iterator[Sink]:
+    """A collection with one passage per document."""
+    with fresh(path) as file:
+        writer = BioCXMLDocumentWriter(file, encoding="utf-8")
+        collection = BioCCollection()
+        collection.source, collection.date, collection.key = "wardround", "", "wardround.key"
+        writer.write_collection_info(collection)
+
+        def sink(placed: Placed) -> None:
+            writer.write_document(_encoded(placed, losses))
+
+        yield sink
+        writer.close()
+
+
+def _encoded(placed: Placed, losses: Problems) -> Any:
+    def fit(text: str) -> str:
+        clean, count = NOT_XML.subn("\ufffd", text)
+        lost(placed, losses, "control character, written as U+FFFD", count)
+        return clean
+
+    document = placed.document
+    made, passage = BioCDocument(), BioCPassage()
+    made.id = fit(document.id)
+    for key in ("source", "language"):
+        if value := getattr(document, key):
+            made.infons[key] = fit(value)
+    if document.labels:
+        made.infons["labels"] = fit(json.dumps(document.labels, ensure_ascii=False))
+    passage.offset, passage.text = 0, fit(document.text)
+    for entity in document.entities:
+        annotation = BioCAnnotation()
+        annotation.id, annotation.text = fit(entity.id), fit(document.text[entity.start : entity.end])
+        annotation.infons["type"] = fit(entity.type)
+        annotation.add_location(BioCLocation(entity.start, entity.end - entity.start))
+        passage.add_annotation(annotation)
+    for number, relation in enumerate(document.relations, 1):
+        link = BioCRelation()
+        link.id = f"R{number}"
+        link.infons["type"] = fit(relation.type)
+        link.add_node(BioCNode(fit(relation.head), "head"))
+        link.add_node(BioCNode(fit(relation.tail), "tail"))
+        passage.add_relation(link)
+    made.add_passage(passage)
+    return made

@@ -1,0 +1,256 @@
+"""A look at annotated texts before anything is trained on them: what is there, and every problem.
+
+    survey = check(Path("export.json"), Options(), task="relation")
+    survey.counts()          # for machines; no note text, and labels only where they look like labels
+
+Readers that would stop at the first error are given `Findings` instead, which collects all of them; what a reader
+leaves out is *lost*, what it repairs or only finds odd is not.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from wardround.corpora.pairs import Placed, pairs
+from wardround.formats.conll import TOKEN
+from wardround.formats.doccano import NO_ENTITY, NO_RELATION
+from wardround.formats.kinds import KINDS, Kinds
+from wardround.formats.options import Options
+from wardround.formats.recognise import recognised
+from wardround.text.document import Document
+from wardround.text.language import language
+from wardround.text.reading import DataError, Problems, digest
+from wardround.text.sentences import sentences
+from wardround.text.shown import NOT_SHOWN, code, names_of
+from wardround.text.tokens import tokenised
+
+__all__ = ["TASKS", "Finding", "Findings", "Survey", "check"]
+
+Task = Literal["bags", "classification", "relation", "tagging"]
+TASKS: tuple[Task, ...] = ("bags", "classification", "relation", "tagging")
+
+NUMBER = re.compile(r"\b[TRA]?\d[\d,]*\b")
+MOST = 10_000  # findings of which the places are kept
+LOSES = re.compile(r"left out|skipped|dropped|ignored|taken from first to last|replaced by|entity longer")
+HARMLESS = frozenset(
+    {"empty sentence, left out", "empty token, left out", "invisible characters, left out of the word"}
+)
+REMEDIES = {
+    "note without .ann, skipped": "copy its .ann beside it; an empty one says that there is nothing to mark",
+    "row without text, skipped": "remove the row, or name the right column",
+    "discontinuous entity, taken from first to last character": "there is no place for gaps; shorten or split it",
+    "relation across sentences, left out": 'candidates are pairs within a sentence; scope = "note" takes all',
+    "relation of concepts, given to their nearest mentions": "look whether these are the ones that are related",
+    "relation of an entity that is left out, left out": "mend the entity first",
+    "comment, ignored": "nothing, unless it holds what should be learnt",
+    "key that is not ours, ignored": "name it with --label-column or --source-column if it is one of these",
+    "event, ignored": "there are only entities and relations; make it one of these if it matters",
+    "attribute, ignored": "there is no place for attributes; put what matters into the type",
+    "normalisation, ignored": "there is no place for concept ids here",
+    "half a character, replaced by U+FFFD": "the text was cut within a character; cut it elsewhere",
+    "tags break their scheme, repaired": "look whether B- and I- are as meant",
+    NO_ENTITY: "doccano's relation export can come out empty (doccano#1795); export again with its newest version",
+    NO_RELATION: "doccano's relation export can come out empty (doccano#1795); export again if relations were drawn",
+    "offsets repaired": "convert to jsonl with --fix-offsets to keep the repaired ones",
+    "second annotation of a task, left out": "mark the one that counts as ground truth",
+    "repeated text": "remove one, lest it stand in training and test",
+    "repeated id": "give each document an id of its own",
+    "same text with other annotations": "decide which is right",
+    "document without a label, left out": "label or remove it",
+    "overlapping entity, left out for a longer one": "tags cannot overlap; keep one of the two",
+    "span cuts a token, widened to it": "mark whole words, or look whether the wider span is as meant",
+    "entity without a token, left out": "remove it, or mark the word that is meant",
+    "entity longer than a sentence may be, cut": "raise longest in [task], or split it",
+    "sentence too long, cut": "raise longest in [task], or cut it at a better place",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One problem: where, what, what to do, and whether something would be lost."""
+
+    file: str
+    line: int | None
+    what: str
+    remedy: str
+    lost: bool
+
+    @property
+    def group(self) -> tuple[str, str]:
+        """The same for findings that differ in nothing but numbers, and are told together."""
+        return NUMBER.sub("0", self.what), NUMBER.sub("0", self.remedy)
+
+
+class Findings(Problems):
+    """Problems of every kind, with all their places."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.listed: list[Finding] = []
+        self.lost = self.total = 0
+        self.sizes = Counter[tuple[str, str]]()
+        """How many of each group there are, listed or not."""
+
+    def note(self, kind: str, path: Path | str, line: int) -> None:
+        """One more of this kind."""
+        super().note(kind, path, line)
+        lost = bool(LOSES.search(kind)) and kind not in HARMLESS
+        self._add(Finding(str(path), line, kind, REMEDIES.get(kind, ""), lost))
+
+    def refuse(self, error: DataError) -> None:
+        """What a reader cannot take is lost, and reading goes on."""
+        self._add(Finding(str(error.path), error.line, error.what, error.remedy, lost=True))
+
+    def mention(self, path: Path, what: str, remedy: str) -> None:
+        """What is only odd, about the whole."""
+        self._add(Finding(str(path), None, what, remedy, lost=False))
+
+    def _add(self, finding: Finding) -> None:
+        self.lost += finding.lost
+        self.total += 1
+        self.sizes[finding.group] += 1
+        if len(self.listed) < MOST:
+            self.listed.append(finding)
+
+
+@dataclass
+class Survey(Kinds):
+    """What was counted, and what was found."""
+
+    formats: Counter[str] = field(default_factory=Counter)
+    documents: int = 0
+    characters: int = 0
+    sentences: int = 0
+    tokens: int = 0
+    unlabelled: int = 0
+    duplicates: int = 0
+    languages: Counter[str] = field(default_factory=Counter)
+    sources: set[bytes] = field(default_factory=set)
+    findings: Findings = field(default_factory=Findings)
+    unreadable: str = ""
+    """Why reading ended before the end, if it did."""
+
+    def counts(self) -> dict[str, Any]:
+        """All of it as plain values."""
+        return {
+            "formats": dict(self.formats),
+            "documents": self.documents,
+            "characters": self.characters,
+            "sentences": self.sentences,
+            "tokens": self.tokens,
+            "sources": len(self.sources),
+            "duplicates": self.duplicates,
+            "unlabelled": self.unlabelled,
+            **{name: named(getattr(self, name)) for name in KINDS},
+            "languages": dict(self.languages.most_common()),
+            "unreadable": self.unreadable,
+        }
+
+
+def named(counts: Counter[str]) -> dict[str, int]:
+    """Counts by name, the largest first, and last those that might be of a note (see `shown`)."""
+    names = names_of(counts)
+    found = {name: count for name, count in counts.items() if name in names}
+    hidden = counts.total() - sum(found.values())
+    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0]))) | ({NOT_SHOWN: hidden} if hidden else {})
+
+
+def check(path: Path, options: Options, *, task: Task | None = None, form: str = "") -> Survey:
+    """Read everything under a path and count it."""
+    survey, seen = Survey(), dict[bytes, bytes]()
+    findings = survey.findings
+    try:
+        files = recognised(path, form, options.encoding, findings)
+        for file, format_ in files:
+            survey.formats[format_.name] += 1
+            for placed in format_.read(file, findings, options):
+                _count(survey, placed, seen)
+                _suits(placed, task, findings)
+    except DataError as error:
+        survey.unreadable = str(error)
+        findings.refuse(error)
+    else:
+        for what, remedy in (*_wanting(survey, task), *survey.unlike(options.label)):
+            findings.refuse(DataError(path, None, what, remedy))
+        for what, remedy in survey.alike():
+            findings.mention(path, what, remedy)
+    return survey
+
+
+def _count(survey: Survey, placed: Placed, seen: dict[bytes, bytes]) -> None:
+    document = placed.document
+    survey.documents += 1
+    survey.characters += len(document.text)
+    survey.sentences += len(sentences(document.text, whole=document.entities))
+    survey.tokens += sum(1 for _ in TOKEN.finditer(document.text))
+    survey.unlabelled += not document.labels
+    survey.take(document)
+    survey.languages[code(document.language or language(document.text)) or "unknown"] += 1
+    if document.source:
+        survey.sources.add(digest(document.source))
+    text, said = digest(document.text), digest(repr(_annotations(document)))
+    if text in seen:
+        survey.duplicates += 1
+        kind = "repeated text" if seen[text] == said else "same text with other annotations"
+        if not _just_noted(survey.findings, kind, placed):
+            survey.findings.note(kind, placed.path, placed.line or 1)
+    else:
+        seen[text] = said
+
+
+def _just_noted(findings: Findings, kind: str, placed: Placed) -> bool:
+    """Whether the reader itself has told of this repetition."""
+    last = findings.listed[-2:]
+    return any((one.what, one.file, one.line) == (kind, str(placed.path), placed.line) for one in last)
+
+
+def _annotations(document: Document) -> object:
+    spans = {entity.id: (entity.type, entity.start, entity.end) for entity in document.entities}
+    links = [(relation.type, spans[relation.head], spans[relation.tail]) for relation in document.relations]
+    return sorted(document.labels), sorted(spans.values()), sorted(links)
+
+
+def _suits(placed: Placed, task: Task | None, findings: Findings) -> None:
+    """What this task would leave out of a document."""
+    document = placed.document
+    if task == "classification" and not document.labels:
+        findings.note("document without a label, left out", placed.path, placed.line or 1)
+    elif task == "classification" and len(document.labels) > 1:
+        what, remedy = "text with several labels", "set several = true in [task], or keep one of them"
+        findings.refuse(DataError(placed.path, placed.line or 1, what, remedy))
+    elif task == "tagging":
+        chinese = (document.language or language(document.text)) == "zh"
+        for _ in tokenised(document, _Within(placed, findings), unit="characters" if chinese else "words"):
+            pass
+    elif task == "relation":
+        types = {entity.id: entity.type for entity in document.entities}
+        allowed = {(types[relation.head], types[relation.tail]) for relation in document.relations}
+        for _ in pairs(placed, allowed, "", problems=findings):
+            pass
+
+
+class _Within(Problems):
+    """Problems of a document, told with its file and line."""
+
+    def __init__(self, placed: Placed, findings: Findings) -> None:
+        super().__init__()
+        self.placed, self.findings = placed, findings
+
+    def at(self, kind: str, place: str, offset: int = 0) -> None:  # noqa: ARG002 -- an id says less than a line
+        """One more of this kind."""
+        self.findings.note(kind, self.placed.path, self.placed.line_at(offset))
+
+
+def _wanting(survey: Survey, task: Task | None) -> Iterator[tuple[str, str]]:
+    """What the whole lacks for the task."""
+    if not survey.documents:
+        yield "no document", "name the file or folder that holds the notes, or its format with --from"
+    elif task == "classification" and len(survey.labels) < 2:
+        yield f"{len(survey.labels)} labels, where a classifier needs two", "name the column with --label-column"
+    elif task in ("tagging", "bags") and not survey.entities:
+        yield "no entity in any document", "was the export made without them?"
+    elif task == "relation" and not survey.relations:
+        yield "no relation in any document", "was the export made without them?"

@@ -1,0 +1,120 @@
+"""From one format to another, with a list of what the target cannot hold.
+
+    done = convert(Path("export.json"), Path("notes.jsonl"), "jsonl", Options())
+
+The target appears only when it is complete. If something was lost in reading or has no place in the target, nothing is
+written, unless `lossy` says that the rest will do.
+
+    done, counts = split(Path("export.json"), Path("notes"), 0.2, "text", 0, Options())      # notes/train.jsonl, …
+
+To which side a document goes depends on its text (or its source) and the seed alone: equal texts are never on both
+sides, and nothing has to be held in memory.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from wardround.core.files import fresh_folder
+from wardround.formats.check import Finding, Findings
+from wardround.formats.jsonl import write_jsonl
+from wardround.formats.kinds import Kinds
+from wardround.formats.options import Options
+from wardround.formats.recognise import TARGETS, recognised
+from wardround.text.reading import DataError, Problems
+
+__all__ = ["By", "Converted", "convert", "split"]
+
+By = Literal["text", "source"]
+
+
+@dataclass(frozen=True)
+class Converted:
+    """How many documents were written, what reading lost, and what had no place in the target."""
+
+    documents: int
+    written: bool
+    findings: list[Finding]
+    losses: Problems
+    sizes: Mapping[tuple[str, str], int]
+    """How many findings of each group there are."""
+
+
+class _Lossy(Exception):
+    pass
+
+
+def _accept(source: Path, count: int, *, lossy: bool, lost: int) -> None:
+    """Let what was written take its name; an error on the way out makes an end of it instead."""
+    if lost and not lossy:
+        raise _Lossy
+    if not count:
+        raise DataError(source, None, "no document", "name the file or folder that holds the notes")
+
+
+def convert(source: Path, target: Path, to: str, options: Options, *, form: str = "", lossy: bool = False) -> Converted:
+    """Write the documents of `source` in the format `to`."""
+    if target.exists() and (not target.is_dir() or to != "brat" or any(target.iterdir())):
+        raise DataError(target, None, "exists already", "name another, or remove it first")
+    write = TARGETS[to].write
+    assert write is not None  # noqa: S101 -- that is what makes it a target
+    findings, losses, kinds, count = Findings(), Problems(), Kinds(), 0
+    files = recognised(source, form, options.encoding, findings)
+    written = True
+    try:
+        with write(target, losses, options) as sink:
+            for file, format_ in files:
+                for placed in format_.read(file, findings, options):
+                    sink(placed)
+                    kinds.take(placed.document)
+                    count += 1
+            for what, remedy in kinds.unlike(options.label):
+                findings.mention(source, what, remedy)
+            _accept(source, count, lossy=lossy, lost=findings.lost + losses.counts.total())
+    except _Lossy:
+        written = False
+    return Converted(count, written, _told(findings), losses, findings.sizes)
+
+
+def split(
+    source: Path, folder: Path, test: float, by: By, seed: int, options: Options, *, form: str = "", lossy: bool = False
+) -> tuple[Converted, dict[str, int]]:
+    """Write the documents of `source` as train.jsonl and test.jsonl in a new folder; how many went where."""
+    if folder.exists():
+        raise DataError(folder, None, "exists already", "name another, or remove it first")
+    findings, losses, kinds = Findings(), Problems(), Kinds()
+    counts = {"train": 0, "test": 0}
+    files = recognised(source, form, options.encoding, findings)
+    written = True
+    try:
+        with fresh_folder(folder) as new, ExitStack() as sides:
+            sinks = {side: sides.enter_context(write_jsonl(new / f"{side}.jsonl", losses, options)) for side in counts}
+            for file, format_ in files:
+                for placed in format_.read(file, findings, options):
+                    side = "test" if _drawn(getattr(placed.document, by), seed) < test else "train"
+                    sinks[side](placed)
+                    kinds.take(placed.document)
+                    counts[side] += 1
+            for what, remedy in kinds.unlike(options.label):
+                findings.mention(source, what, remedy)
+            _accept(source, sum(counts.values()), lossy=lossy, lost=findings.lost)
+            if empty := [side for side, count in counts.items() if not count]:
+                what = f"nothing would go to {empty[0]}: {sum(counts.values())} documents, and a test share of {test}"
+                raise DataError(source, None, what, "change --test or --seed, or leave --by source out")
+    except _Lossy:
+        written = False
+    return Converted(sum(counts.values()), written, _told(findings), losses, findings.sizes), counts
+
+
+def _told(findings: Findings) -> list[Finding]:
+    """What was lost in reading, and what is odd about the whole."""
+    return [one for one in findings.listed if one.lost or one.line is None]
+
+
+def _drawn(key: str, seed: int) -> float:
+    """A number from 0 to 1 that depends on the key and the seed alone."""
+    told = hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8, key=str(seed).encode()).digest()
+    return int.from_bytes(told, "little") / 2**64

@@ -1,0 +1,159 @@
+"""doccano's JSONL exports: with relations, of spans, or of labels for whole texts.
+
+    {"id": 1, "text": "Aspirin gave her a rash.",
+     "entities": [{"id": 5, "label": "drug", "start_offset": 0, "end_offset": 7}, …],
+     "relations": [{"id": 1, "from_id": 5, "to_id": 6, "type": "causes"}]}
+    {"id": 1, "text": "Aspirin gave her a rash.", "label": [[0, 7, "drug"], [19, 23, "effect"]]}
+    {"id": 1, "text": "Aspirin gave her a rash.", "label": ["allergy"]}
+
+Some versions export relations, or everything, as empty lists (doccano#1795, #2039): if that is so in the whole file,
+it is said. What else a line holds is metadata, of which `source`, `language` and `labels` are kept.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from wardround.corpora.pair_files import json_lines, string
+from wardround.corpora.pairs import Placed
+from wardround.formats.offsets import Offsets, Said
+from wardround.formats.options import Options
+from wardround.formats.writing import Sink, text_file
+from wardround.text.document import Document, Relation
+from wardround.text.reading import DataError, Problems
+from wardround.text.shown import quoted
+
+__all__ = ["NO_ENTITY", "NO_RELATION", "is_doccano", "read_doccano", "write_doccano"]
+
+SHAPE = '{"text": …, "entities": […], "relations": […]} or {"text": …, "label": […]}'
+ENTITY = '{"id": 1, "label": "drug", "start_offset": 0, "end_offset": 7}'
+NO_ENTITY = "no entity in the whole file, so all may be left out"
+NO_RELATION = "no relation in the whole file"
+KNOWN = frozenset({"id", "text", "data", "entities", "relations", "label", "labels", "source", "language", "Comments"})
+
+
+def is_doccano(row: Mapping[str, object]) -> bool:
+    """Whether a line shows doccano's way of writing."""
+    for key in ("entities", "relations"):
+        for item in value[:1] if isinstance(value := row.get(key), list) else []:
+            if isinstance(item, list) or (isinstance(item, dict) and {"start_offset", "from_id"} & item.keys()):
+                return True
+    empty = row.get("entities") == [] and row.get("relations") == [] and not row.keys() & {"labels", "source"}
+    return "Comments" in row or isinstance(row.get("label"), list) or empty
+
+
+def read_doccano(path: Path, problems: Problems, options: Options) -> Iterator[Placed]:
+    """The documents of an export."""
+    seen = entities = relations = with_relations = 0
+    for line, row in json_lines(path, options.encoding, problems, SHAPE):
+        with problems.refusing():
+            document = _document(row, path, line, problems, options)
+            seen += "entities" in row
+            with_relations += "relations" in row
+            entities += len(document.entities)
+            relations += len(document.relations)
+            yield Placed(document, path, line)
+    if seen and not entities:
+        problems.note(NO_ENTITY, path, 1)
+    elif with_relations and not relations:
+        problems.note(NO_RELATION, path, 1)
+
+
+def _document(row: Mapping[str, object], path: Path, line: int, problems: Problems, options: Options) -> Document:
+    key = options.text or ("text" if "text" in row or "data" not in row else "data")
+    text = string(row.get(key), key, path, line, problems)
+    said: list[Said] = []
+    labels: list[str] = []
+    for name in ("entities", "label", "labels"):
+        for item in _list(row, name, path, line):
+            with problems.refusing():
+                if isinstance(item, str) and name != "entities":
+                    labels.append(string(item, name, path, line, problems))
+                else:
+                    said.append(_said(item, len(said) + 1, path, line, problems))
+    for _ in row.keys() - KNOWN - {key}:
+        problems.note("metadata, ignored", path, line)
+    if row.get("Comments"):
+        problems.note("comment, ignored", path, line)
+    offsets = Offsets(text, path, problems, options.fix_offsets, options.show_text)
+    entities = tuple(offsets.entities(said))
+    given = row.get("id")
+    return Document(
+        str(given) if given is not None else f"{path.name}:{line}",
+        text,
+        tuple(labels),
+        entities,
+        tuple(_relations(row, {one.id for one in said}, {one.id for one in entities}, path, line, problems)),
+        str(row.get("source") or ""),
+        str(row.get("language") or options.language),
+    )
+
+
+def _said(item: object, number: int, path: Path, line: int, problems: Problems) -> Said:
+    name: object = f"T{number}"
+    if isinstance(item, list) and len(item) == 3:
+        start, end, kind = item
+    elif isinstance(item, dict):
+        start, end, kind = (item.get(key) for key in ("start_offset", "end_offset", "label"))
+        name = item.get("id", name)
+    else:
+        raise DataError(path, line, f"entity {number} is no span", f"write {ENTITY} or [0, 7, label]")
+    if type(start) is not int or type(end) is not int:
+        raise DataError(path, line, f"start or end of entity {number} is no whole number", ENTITY)
+    word = string(kind, "label", path, line, problems)
+    if not word.strip():
+        raise DataError(path, line, f"entity {number} has an empty label", "label or remove it")
+    return Said(str(name), word, ((start, end),), None, line)
+
+
+def _relations(
+    row: Mapping[str, object], named: set[str], kept: set[str], path: Path, line: int, problems: Problems
+) -> Iterator[Relation]:
+    for item in _list(row, "relations", path, line):
+        with problems.refusing():
+            if not isinstance(item, dict):
+                raise DataError(path, line, f'"relations" holds a {type(item).__name__}', f"write {SHAPE}")
+            kind = string(item.get("type"), "relations.type", path, line, problems)
+            ends = str(item.get("from_id")), str(item.get("to_id"))
+            if unknown := [end for end in ends if end not in named]:
+                what = f"a relation names {quoted(unknown[0])}, which is no entity here"
+                raise DataError(path, line, what, "add the entity or remove the relation")
+            if kept.issuperset(ends):
+                yield Relation(kind, *ends)
+            else:
+                problems.note("relation of an entity that is left out, left out", path, line)
+
+
+def _list(row: Mapping[str, object], name: str, path: Path, line: int) -> list[object]:
+    value = row.get(name) or []
+    if not isinstance(value, list):
+        raise DataError(path, line, f'"{name}" is a {type(value).__name__}', "it must be a list")
+    return value
+
+
+@contextmanager
+def write_doccano(path: Path, _losses: Problems, _options: Options) -> Iterator[Sink]:
+    """A line per document; what doccano has no place for goes along as metadata, and ids of entities are numbers."""
+    with text_file(path) as write:
+
+        def sink(placed: Placed) -> None:
+            document = placed.document
+            ids = {entity.id: number for number, entity in enumerate(document.entities, 1)}
+            row: dict[str, object] = {
+                "id": document.id,
+                "text": document.text,
+                "entities": [
+                    {"id": ids[one.id], "label": one.type, "start_offset": one.start, "end_offset": one.end}
+                    for one in document.entities
+                ],
+                "relations": [
+                    {"id": number, "from_id": ids[one.head], "to_id": ids[one.tail], "type": one.type}
+                    for number, one in enumerate(document.relations, 1)
+                ],
+                "Comments": [],
+            }
+            row |= {key: value for key in ("labels", "source", "language") if (value := getattr(document, key))}
+            write(json.dumps(row, ensure_ascii=False) + "\n")
+
+        yield sink

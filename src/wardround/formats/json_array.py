@@ -1,0 +1,93 @@
+"""The items of one large JSON array, one at a time: a file of a gigabyte takes the memory of its largest item.
+
+for line, item in json_items(path): ...
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from wardround.text.reading import BLOCK, LONGEST_LINE, DataError, text_blocks
+
+__all__ = ["json_items"]
+
+BLANK = re.compile(r"[ \t\r\n]*+")
+NEAR = 12  # an error so near to what is read may only mean that the rest is still to come
+
+
+class _Held:
+    """What is read of a text and not yet used."""
+
+    def __init__(self, path: Path, encoding: str | None) -> None:
+        self.blocks, self.text, self.at, self.line = text_blocks(path, encoding), "", 0, 1
+
+    def more(self, size: int = 0) -> bool:
+        """Read on, until there are so many characters if that can be."""
+        parts = [self.text[self.at :]]
+        held = len(parts[0])
+        for block in self.blocks:
+            parts.append(block)
+            held += len(block)
+            if block and held >= size:
+                break
+        grown = held > len(parts[0])
+        self.text, self.at = "".join(parts), 0
+        return grown
+
+    def go(self, place: int) -> None:
+        """Use what stands before this place."""
+        self.line += self.text.count("\n", self.at, place)
+        self.at = place
+
+    def next(self) -> str:
+        """The next character that is not blank, or nothing at the end."""
+        while True:
+            found = BLANK.match(self.text, self.at)
+            self.go(found.end() if found else self.at)
+            if self.at < len(self.text) or not self.more():
+                return self.text[self.at : self.at + 1]
+
+
+def json_items(path: Path, encoding: str | None = None) -> Iterator[tuple[int, object]]:
+    """Line and value of each item of the array that the file is."""
+    held = _Held(path, encoding)
+    if held.next() != "[":
+        raise DataError(path, held.line, "not a JSON array", "the file must begin with [")
+    held.go(held.at + 1)
+    if held.next() == "]":
+        return
+    while True:
+        held.next()
+        line = held.line
+        value, end = _decoded(held, path)
+        held.go(end)
+        yield line, value
+        mark = held.next()
+        if mark not in (",", "]"):
+            what = "the file ends within its array" if not mark else "not JSON: no comma between two items"
+            raise DataError(path, held.line, what, "copy or export the file again")
+        held.go(held.at + 1)
+        if mark == "]":
+            break
+    if held.next():
+        raise DataError(path, held.line, "something stands behind the JSON array", "one array per file")
+
+
+def _decoded(held: _Held, path: Path) -> tuple[object, int]:
+    decoder = json.JSONDecoder()
+    while True:
+        try:
+            return decoder.raw_decode(held.text, held.at)
+        except json.JSONDecodeError as error:
+            size = len(held.text) - held.at
+            cut = error.msg.startswith("Unterminated") or error.pos > len(held.text) - NEAR
+            if cut and size <= LONGEST_LINE and held.more(max(2 * size, BLOCK)):
+                continue
+            line = held.line + held.text.count("\n", held.at, error.pos)
+            what = (
+                f"not JSON: {error.msg}" if size <= LONGEST_LINE else f"an item longer than {LONGEST_LINE:,} characters"
+            )
+        except (ValueError, RecursionError):
+            line, what = held.line, "JSON with a number too long or lists too deep"
+        raise DataError(path, line, what, "copy or export the file again")

@@ -1,0 +1,47 @@
+"""The NOTE table of the OMOP common data model (5.3, 5.4) as a CSV file: `note_id` and `note_text`, in any capitals.
+
+    read_omop(Path("NOTE.csv"), problems, Options())
+
+Other columns stay behind; `label` and `source` may name one. A NOTE row needs a person and a date, which documents do
+not have, so nothing is written in this format.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from wardround.corpora.pairs import Placed
+from wardround.formats.options import Options
+from wardround.formats.tables import Table
+from wardround.text.reading import DataError, Problems, nearest
+
+__all__ = ["is_note_table", "read_omop"]
+
+WANTED = ("note_id", "note_text")
+
+
+def is_note_table(names: Sequence[str]) -> bool:
+    """Whether a header is that of a NOTE table."""
+    return {name.casefold() for name in names}.issuperset(WANTED)
+
+
+def read_omop(path: Path, problems: Problems, options: Options) -> Iterator[Placed]:
+    """The notes of a table."""
+    table = Table(files={"all": path}, format="csv", encoding=options.encoding)
+    names = table.columns("all")
+    folded = {name.casefold(): name for name in names}
+    for wanted in WANTED:
+        if wanted not in folded:
+            close = nearest(wanted, names)
+            remedy = f'did you mean "{close}"?' if close else "is this the NOTE table?"
+            raise DataError(path, 1, f'no column "{wanted}"', remedy)
+    table = replace(
+        table,
+        text=options.text or folded["note_text"],
+        id=options.id or folded["note_id"],
+        label=options.label or None,
+        separator=options.separator,
+        source=options.source or None,
+        language=options.language,
+    )
+    return table.placed("all", problems)

@@ -1,0 +1,194 @@
+"""PubTator files: title and abstract, mentions with the ids of public concepts, and relations between these.
+
+    227508|t|Naloxone reverses the antihypertensive effect of clonidine.
+    227508|a|In unanesthetized, …
+    227508	0	8	Naloxone	Chemical	D009270
+    227508	CID	D008750	D007022
+
+Documents are separated by blank lines; offsets count characters of title, blank, abstract. As a document has it, the
+id of a mention is its concept; of further mentions of one concept D1 it is D1#2, D1#3, …. A relation of concepts goes
+to their two mentions that stand nearest to each other, and is counted if there was a choice.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import product
+from pathlib import Path
+
+from wardround.corpora.pairs import Placed, nearest_place
+from wardround.formats.offsets import Offsets, Said
+from wardround.formats.options import Options
+from wardround.formats.writing import Named, Sink, flat, lost, lost_fields, text_file
+from wardround.text.document import Document, Entity, Relation
+from wardround.text.reading import DataError, Problems, open_text
+from wardround.text.shown import quoted
+
+__all__ = ["pubtator", "read_pubtator", "write_pubtator"]
+
+PART = re.compile(r"([^|\t]+)\|([ta])\|(.*)")
+NUMBER = re.compile(r"-?\d{1,12}")
+NO_CONCEPT = frozenset({"", "-", "-1"})
+
+
+@dataclass(slots=True)
+class _Block:
+    """The lines of one document: its mentions under their concepts, and relations with their lines."""
+
+    line: int
+    name: str
+    text: str
+    said: list[Said] = field(default_factory=list)
+    told: list[tuple[int, Relation]] = field(default_factory=list)
+
+
+def pubtator(path: Path, encoding: str | None = None, problems: Problems | None = None) -> Iterator[Placed]:
+    """The documents of a file with concepts as the ids of entities, several mentions of one concept included.
+
+    Mentions whose words are not at their place are counted and, if the words stand elsewhere in the text, moved to
+    the nearest place.
+    """
+    found = Problems() if problems is None else problems
+    for block in _blocks(path, encoding, found):
+        entities = tuple(_moved(said, block.text, path, found) for said in block.said)
+        relations = tuple(relation for _, relation in block.told)
+        yield Placed(Document(block.name, block.text, (), entities, relations, block.name, ""), path, block.line)
+
+
+def read_pubtator(path: Path, problems: Problems, options: Options) -> Iterator[Placed]:
+    """The documents of a file with an id of its own for every mention."""
+    for block in _blocks(path, options.encoding, problems):
+        names, concepts, parts, said = Named("#"), dict[str, list[str]](), dict[str, list[str]](), []
+        for number, mention in enumerate(block.said, 1):
+            name = names.unique(f"T{number}" if mention.id in NO_CONCEPT else mention.id)
+            said.append(replace(mention, id=name))
+            concepts.setdefault(mention.id, []).append(name)
+            for part in mention.id.split("|"):
+                parts.setdefault(part, []).append(name)
+        offsets = Offsets(block.text, path, problems, options.fix_offsets, options.show_text)
+        entities = {entity.id: entity for entity in offsets.entities(said)}
+        relations = []
+        for line, relation in block.told:
+            with problems.refusing():
+                if ends := _nearest(relation, parts | concepts, entities, path, line, problems):
+                    relations.append(Relation(relation.type, *ends))
+        made = Document(
+            block.name, block.text, (), tuple(entities.values()), tuple(relations), language=options.language
+        )
+        yield Placed(made, path, block.line)
+
+
+def _nearest(
+    relation: Relation,
+    concepts: dict[str, list[str]],
+    entities: dict[str, Entity],
+    path: Path,
+    line: int,
+    problems: Problems,
+) -> tuple[str, str] | None:
+    for end in (relation.head, relation.tail):
+        if end not in concepts:
+            what = f"a relation names {quoted(end)}, which no mention here has"
+            raise DataError(path, line, what, "add the mention or remove the relation")
+    heads, tails = (
+        [entities[name] for name in concepts[end] if name in entities] for end in (relation.head, relation.tail)
+    )
+    both = sorted(product(heads, tails), key=lambda two: max(two[0].start - two[1].end, two[1].start - two[0].end))
+    if not both:
+        problems.note("relation of an entity that is left out, left out", path, line)
+        return None
+    if len(both) > 1:
+        problems.note("relation of concepts, given to their nearest mentions", path, line)
+    return both[0][0].id, both[0][1].id
+
+
+def _blocks(path: Path, encoding: str | None, problems: Problems) -> Iterator[_Block]:
+    rows: list[tuple[int, str]] = []
+    for line, text in enumerate(open_text(path, encoding, problems=problems), 1):
+        if text.strip():
+            rows.append((line, text))
+            continue
+        yield from _block(rows, path, problems)
+        rows = []
+    yield from _block(rows, path, problems)
+
+
+def _block(rows: Sequence[tuple[int, str]], path: Path, problems: Problems) -> Iterator[_Block]:
+    if not rows:
+        return
+    parts: dict[str, str] = {}
+    name = ""
+    for line, row in rows[:2]:
+        if (part := PART.fullmatch(row)) is None:
+            break
+        if name and part[1] != name:
+            remedy = "put a blank line between documents"
+            problems.refuse(DataError(path, line, "title and abstract have different ids", remedy))
+            return
+        name = part[1]
+        parts[part[2]] = part[3]
+    if "t" not in parts:
+        remedy = "begin it with id|t|title"
+        problems.refuse(DataError(path, rows[0][0], "a document without a title", remedy))
+        return
+    block = _Block(rows[0][0], name, f"{parts['t']} {parts['a']}" if parts.get("a") else parts["t"])
+    for line, row in rows[len(parts) :]:
+        with problems.refusing():
+            _add(block, row.split("\t"), path, line, problems)
+    yield block
+
+
+def _add(block: _Block, cells: list[str], path: Path, line: int, problems: Problems) -> None:
+    if cells[0] != block.name:
+        raise DataError(path, line, "a line of another document", "put a blank line between documents")
+    if len(cells) == 4 or (len(cells) == 5 and not NUMBER.fullmatch(cells[1])):
+        if len(cells) == 5:
+            problems.note("fifth column of a relation, ignored", path, line)
+        block.told.append((line, Relation(cells[1], cells[2], cells[3])))
+    elif len(cells) >= 5:
+        if not (NUMBER.fullmatch(cells[1]) and NUMBER.fullmatch(cells[2])):
+            what = "start or end of a mention is no whole number"
+            raise DataError(path, line, what, "id, start, end, words, type, id")
+        part, concept = (int(cells[1]), int(cells[2])), cells[5].strip() if len(cells) > 5 else ""
+        block.said.append(Said(concept, cells[4], (part,), cells[3] or None, line))
+    else:
+        raise DataError(path, line, f"{len(cells)} cells", "a mention has six, a relation four, between tabs")
+
+
+def _moved(said: Said, text: str, path: Path, problems: Problems) -> Entity:
+    ((start, end),) = said.parts
+    inside = 0 <= start < end <= len(text)
+    if inside and said.words and text[start:end] != said.words:
+        place = nearest_place(text, said.words, start)
+        kind = "mention whose words stand elsewhere" + (", moved" if place is not None else "")
+        problems.note(kind, path, said.line)
+        if place is not None:
+            start, end = place, place + len(said.words)
+    return Entity(said.id, said.type, start, end)
+
+
+@contextmanager
+def write_pubtator(path: Path, losses: Problems, _options: Options) -> Iterator[Sink]:
+    """A block per document; the title is the first sentence, and the id of an entity stands for a concept."""
+    with text_file(path) as write:
+
+        def sink(placed: Placed) -> None:
+            document = placed.document
+            lost_fields(placed, losses, "labels", "source", "language")
+            name = re.sub(r"[|\t\r\n]", "_", document.id) or "_"
+            lost(placed, losses, "id with a bar, a tab or a line break", int(name != document.id))
+            text = flat(document.text, placed, losses)
+            stop = re.search(r"[.!?。！？] (?=.)", text)
+            title, rest = (text[: stop.end() - 1], text[stop.end() :]) if stop else (text, "")
+            write(f"{name}|t|{title}\n{name}|a|{rest}\n")
+            rows = [
+                [name, str(one.start), str(one.end), text[one.start : one.end], one.type, one.id]
+                for one in document.entities
+            ]
+            rows += [[name, one.type, one.head, one.tail] for one in document.relations]
+            for row in rows:
+                write("\t".join(flat(cell, placed, losses) for cell in row) + "\n")
+            write("\n")
+
+        yield sink

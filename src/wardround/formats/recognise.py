@@ -1,0 +1,182 @@
+"""The formats of annotated texts that users have, and how a file's format is recognised.
+
+    for path, form in recognised(Path("export/")): ...
+    for placed in form.read(path, problems, Options()): ...
+
+The content decides, the name where the content could be several things. A folder with `.ann` files is BRAT's; of any
+other folder each file is looked at by itself. What is no annotated text is refused with what it seems to be.
+"""
+
+import csv
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from wardround.corpora.pair_files import files_under
+from wardround.corpora.pairs import Placed
+from wardround.formats.bioc import read_bioc, write_bioc
+from wardround.formats.brat import read_brat, write_brat
+from wardround.formats.conll import read_conll, write_conll
+from wardround.formats.doccano import is_doccano, read_doccano, write_doccano
+from wardround.formats.json_array import json_items
+from wardround.formats.jsonl import read_jsonl, write_jsonl
+from wardround.formats.label_studio import is_min, read_label_studio, write_label_studio
+from wardround.formats.omop import is_note_table, read_omop
+from wardround.formats.options import Options
+from wardround.formats.plain import read_plain, refuse_binary
+from wardround.formats.pubtator import PART, read_pubtator, write_pubtator
+from wardround.formats.tables import USUAL, read_csv, read_tsv, write_csv, write_tsv
+from wardround.formats.writing import Sink
+from wardround.text.reading import DataError, Problems, text_blocks
+from wardround.text.tags import split_tag
+
+__all__ = ["FORMATS", "TARGETS", "Format", "recognised"]
+
+HEAD = 2**16
+LINES = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A format, what reads it and, if it can hold documents, what writes it."""
+
+    name: str
+    about: str
+    read: Callable[[Path, Problems, Options], Iterator[Placed]]
+    write: Callable[[Path, Problems, Options], AbstractContextManager[Sink]] | None
+
+
+FORMATS = {
+    form.name: form
+    for form in (
+        Format("bioc", "BioC XML", read_bioc, write_bioc),
+        Format("brat", "BRAT standoff, a folder of .txt and .ann", read_brat, write_brat),
+        Format("conll", "CoNLL columns with BIO tags", read_conll, write_conll),
+        Format("csv", "CSV with a header", read_csv, write_csv),
+        Format("doccano", "doccano JSONL", read_doccano, write_doccano),
+        Format("jsonl", "our JSONL, which holds everything", read_jsonl, write_jsonl),
+        Format("label-studio", "Label Studio JSON", read_label_studio, write_label_studio),
+        Format("omop", "OMOP NOTE table as CSV", read_omop, None),
+        Format("pubtator", "PubTator", read_pubtator, write_pubtator),
+        Format("text", "plain text, a note per file", read_plain, None),
+        Format("tsv", "TSV with a header", read_tsv, write_tsv),
+    )
+}
+TARGETS = {name: form for name, form in FORMATS.items() if form.write}
+
+ENDINGS = {
+    ".bio": "conll",
+    ".bioes": "conll",
+    ".conll": "conll",
+    ".csv": "csv",
+    ".iob": "conll",
+    ".iob2": "conll",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".pubtator": "pubtator",
+    ".tab": "tsv",
+    ".tsv": "tsv",
+}
+
+
+def recognised(
+    path: Path, wanted: str = "", encoding: str | None = None, problems: Problems | None = None
+) -> list[tuple[Path, Format]]:
+    """The file or files of a path with their formats; `wanted` names the format instead.
+
+    Files of a folder that are in no format are refused, which with collected problems means that they are passed by.
+    """
+    found = Problems() if problems is None else problems
+    if not path.is_dir():
+        if wanted == "brat":
+            raise DataError(path, None, "not a folder", "name the folder that holds the .txt and .ann files")
+        return [(path, FORMATS[wanted or _format(path, encoding)])]
+    if wanted == "brat" or (not wanted and files_under(path, ".ann")):
+        return [(path, FORMATS["brat"])]
+    files = [file for file in files_under(path, "") if file.is_file()]
+    if not files:
+        raise DataError(path, None, "an empty folder", "name the folder or file that holds the notes")
+    known = []
+    for file in files:
+        with found.refusing():
+            known.append((file, FORMATS[wanted or _format(file, encoding)]))
+    return known
+
+
+def _format(path: Path, encoding: str | None) -> str:
+    refuse_binary(path, encoding)
+    text = next(text_blocks(path, encoding), "")[:HEAD].lstrip("\ufeff \t\r\n")
+    if not text:
+        raise DataError(path, None, "the file is empty", "export it again")
+    plain = path.with_suffix("") if path.suffix == ".gz" else path
+    by_name = ENDINGS.get(plain.suffix.casefold(), "")
+    first, *more = re.split(r"\r\n|[\r\n]", text)
+    if text[0] == "<":
+        if "<collection" in text:
+            return "bioc"
+        raise DataError(path, 1, "XML, but no BioC collection", "of XML formats only BioC is read")
+    if text[0] == "[":
+        return _array(path, encoding)
+    if text[0] == "{":
+        return _objects(path, [first, *more[:LINES]], by_name)
+    if PART.fullmatch(first):
+        return "pubtator"
+    return _columns(path, [first, *more[:LINES]], by_name)
+
+
+def _array(path: Path, encoding: str | None) -> str:
+    for line, item in json_items(path, encoding):
+        if isinstance(item, dict) and is_min(item):
+            what = "this is Label Studio's JSON-MIN, which drops relations"
+            raise DataError(path, line, what, 'export again and choose "JSON"')
+        if isinstance(item, dict) and {"data", "annotations"} & item.keys():
+            return "label-studio"
+        break
+    what = "a JSON array, but not of Label Studio's tasks"
+    raise DataError(path, 1, what, 'write one object per line: {"text": …, "entities": […]}')
+
+
+def _objects(path: Path, lines: Sequence[str], by_name: str) -> str:
+    rows = []
+    for line in lines:
+        with suppress(ValueError, RecursionError):
+            rows.append(json.loads(line))
+    objects = [row for row in rows if isinstance(row, dict)]
+    if any(map(is_doccano, objects)):
+        # Empty lists alone are also ours: what follows may show it.
+        ours = any(isinstance(item, dict) and "start" in item for row in objects for item in _items(row))
+        return "jsonl" if ours else "doccano"
+    if any({"documents", "passages"} & row.keys() for row in objects) or '"passages"' in "".join(lines):
+        raise DataError(path, 1, "BioC in JSON", "export it as BioC XML")
+    if objects or by_name == "jsonl":
+        return "jsonl"
+    raise DataError(path, 1, "JSON over several lines", "write one object per line (JSONL)")
+
+
+def _items(row: dict[str, object]) -> list[object]:
+    found = row.get("entities")
+    return found if isinstance(found, list) else []
+
+
+def _columns(path: Path, lines: Sequence[str], by_name: str) -> str:
+    rows = [line for line in lines if line.strip()]
+    cells = [line.split("\t") if "\t" in line else line.split() for line in rows]
+    tagged = sum(len(row) > 1 and bool(split_tag(row[-1].strip())[0]) for row in cells)
+    if tagged > 0.8 * len(rows) or by_name == "conll":
+        return "conll"
+    first = rows[0]
+    names = next(csv.reader([first]), [])
+    if by_name == "tsv" or (by_name != "csv" and _header(first.split("\t"))):
+        return "tsv"
+    if by_name == "csv" or _header(names):
+        return "omop" if is_note_table(names) else "csv"
+    if by_name:
+        return by_name
+    raise DataError(path, None, "no format recognised", f"name it with --from: {', '.join(FORMATS)}")
+
+
+def _header(names: Sequence[str]) -> bool:
+    return len(names) > 1 and any(name.strip().casefold() in USUAL["text"] for name in names)

@@ -1,0 +1,76 @@
+"""What writers share: telling what a format cannot hold.
+
+A writer is a context that gives a sink for documents; its file or folder takes its name only at the end, when all is
+well. What the format has no place for is noted in `losses` by kind, with the place it was read from, so that it is
+listed and never dropped in silence. Names within a file (ids of entities) may change; what annotators said may not.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from wardround.core.files import fresh
+from wardround.corpora.pairs import Placed
+from wardround.text.reading import Problems
+
+__all__ = ["Named", "Sink", "flat", "lost", "lost_fields", "one_word", "text_file"]
+
+Sink = Callable[[Placed], None]
+
+
+def lost(placed: Placed, losses: Problems, kind: str, count: int = 1) -> None:
+    """So many of a kind have no place in the format."""
+    for _ in range(count):
+        losses.note(kind, placed.path, placed.line or 1)
+
+
+def lost_fields(placed: Placed, losses: Problems, *fields: str) -> None:
+    """The fields of a document that a format has no place for, if they hold something."""
+    document = placed.document
+    for field in fields:
+        value = getattr(document, field)
+        if field == "id":
+            given = value != f"{placed.path.name}:{placed.line}"  # else only the place where it was read
+            lost(placed, losses, "id", int(given))
+        else:
+            lost(placed, losses, field, len(value) if isinstance(value, tuple) else int(bool(value)))
+
+
+def one_word(name: str, placed: Placed, losses: Problems) -> str:
+    """A type as one word; blanks become `_`."""
+    word = re.sub(r"\s+", "_", name)
+    lost(placed, losses, "blanks in the name of a type, written as _", int(word != name))
+    return word
+
+
+def flat(text: str, placed: Placed, losses: Problems) -> str:
+    """A text on one line and in one cell: each line break or tab becomes a blank, so that offsets stay true."""
+    line = re.sub(r"[\t\r\n]", " ", text)
+    lost(placed, losses, "line breaks and tabs, written as blanks", int(line != text))
+    return line
+
+
+class Named:
+    """Names that were given, so that none is given twice."""
+
+    def __init__(self, mark: str = "-") -> None:
+        self.mark, self.given, self.last = mark, set[str](), dict[str, int]()
+
+    def unique(self, name: str, *, fold: bool = False) -> str:
+        """The name, with a number if it was given before; `fold` for places that do not tell capitals apart."""
+        key = name.casefold() if fold else name
+        found, number = key, self.last.get(key, 1)
+        while found in self.given:
+            number += 1
+            found = f"{key}{self.mark}{number}"
+        self.given.add(found)
+        self.last[key] = number
+        return name + found[len(key) :]
+
+
+@contextmanager
+def text_file(path: Path) -> Iterator[Callable[[str], object]]:
+    """A function that writes text to a fresh file in UTF-8."""
+    with fresh(path) as file:
+        yield lambda text: file.write(text.encode())

@@ -1,0 +1,253 @@
+"""From a study to everything it describes: the task, the sites, the host and the manifest.
+
+built = build(study, Path("runs/x"))               # all sites in one place: a simulation
+built = build_apart(study, Path("runs/x"), names)   # the coordinator of real sites, which sees no data
+built = build_at_site(study, folder, [name], raw)   # one of them, which sees its own
+cohort = built.cohort(round_, drawn(study, built.sites.names, round_), engine)
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+import torch
+
+from wardround.core.cohort import Cohort, Engine, Layer, Seen
+from wardround.core.manifest import Manifest
+from wardround.core.site import HUB, ClassTask, Exchange, Task, seeded
+from wardround.core.training import belongs
+from wardround.core.weights import Weights
+from wardround.corpora.bag_files import AlignedFiles
+from wardround.corpora.texts import AsCorpus, Elsewhere
+from wardround.engines.host import Host
+from wardround.federation.sites import Prepared, Raw, Sites, federate, opened, pooled, prepared, thinned
+from wardround.runs.references import NEEDED
+from wardround.study.load import Study, StudyError
+from wardround.text.reading import nearest
+
+__all__ = ["Built", "bound", "build", "build_apart", "build_at_site", "drawn", "prefix", "taking_part"]
+
+JUDGED = 3
+
+
+@dataclass
+class Built:
+    """Everything a study describes, ready to run."""
+
+    study: Study
+    task: Task
+    sites: Prepared
+    host: Host
+    weights: Weights
+    manifest: Manifest
+    raw: Sites | None
+    """The sites' examples, where one process may see them all."""
+
+    def cohort(
+        self,
+        round_: int,
+        names: tuple[str, ...],
+        engine: Engine,
+        layers: tuple[Layer, ...] = (),
+        settled: int = 0,
+        watch: list[Seen] | None = None,
+        resumed: tuple[int, ...] = (),
+    ) -> Cohort:
+        """These sites, for this round."""
+        seed = self.study.seed
+        hub = self.host.site(HUB, Exchange("hub", round_, 0, settled, seed, resumed))
+        quorum = min(self.study.sites.quorum, len(names))
+        count = len(self.sites.names)
+        return Cohort(names, count, round_, seed, engine, self.manifest, hub, layers, quorum, settled, resumed, watch)
+
+
+def build(study: Study, out: Path) -> Built:
+    """The task, the sites and the host of a study; site memory lives under `out`."""
+    corpus, private = opened(study.corpus), study.sites.private
+    try:
+        task = study.task.bind(corpus)
+        raw = federate(corpus, study.partition, study.seed, study.public)
+        raw = thinned(raw, study.sites.share, study.seed) if study.sites.share < 1 else raw
+        sites = prepared(pooled(raw) if study.method.pooled else raw, task, private, public=study.method.public)
+        if not sites.names:
+            raise ValueError("the corpus has no example; look at its files with wardround data check")  # noqa: TRY301
+        _ = sites.public  # read now, since its labels may not be the corpus's
+        sites.task(sites.names[0])  # likewise, since a tag set of its own may not fit the study
+        _judged(task, raw)
+    except ValueError as error:
+        raise StudyError(study.name, [str(error)]) from None
+    problems = [*_fitting(study, task), *_enough(study, len(sites.names)), *_measurable(study, task)]
+    if "valid" in study.evaluation.splits and sites.open(sites.names[0]).valid is None:
+        problems.append("evaluation.splits has 'valid', but the sites have only 'test' and 'train'; leave it out")
+    if HUB in sites.names:
+        problems.append(f"a site is called {HUB!r}, which is the coordinator's own name; rename that source")
+    if problems:
+        raise StudyError(study.name, problems)
+    return _assembled(study, task, sites, raw, out / "memory")
+
+
+def build_apart(study: Study, out: Path, names: Sequence[str]) -> Built:
+    """What the coordinator of real sites has: their names and the task, and no example of theirs."""
+
+    def closed(name: str) -> tuple[Raw, Raw]:
+        raise LookupError(f"the data of {name} are at {name}")
+
+    task = bound(study)
+    problems = [*_fitting(study, task), *_enough(study, len(names)), *_measurable(study, task)]
+    if study.method.pooled:
+        problems.append(f"{study.resolved['method']['name']} pools all sites' notes; only a simulation can do that")
+    if problems:
+        raise StudyError(study.name, problems)
+    sites = Sites(names, closed, public=_public(study))
+    return _assembled(study, task, _ready(study, task, sites), None, out / "memory")
+
+
+def build_at_site(study: Study, memory: Path, names: Sequence[str], raw: tuple[Raw, Raw]) -> Built:
+    """What one real site has: its own examples, under its name (or under several, to rehearse)."""
+    task = bound(study)
+    sites = thinned(Sites(names, lambda _: raw, public=_public(study)), study.sites.share, study.seed)
+    try:
+        _judged(task, sites)
+    except ValueError as error:
+        raise StudyError(study.name, [str(error)]) from None
+    return _assembled(study, task, _ready(study, task, sites), sites, memory)
+
+
+def _judged(task: Task, sites: Sites) -> None:
+    """Have a task that can tell (`refuse`) look at the texts of a few sites before a model learns nothing from them."""
+    if hasattr(task, "refuse"):
+        for name in sites.names[:JUDGED]:
+            task.refuse(sites.raw(name)[0])
+
+
+def _public(study: Study) -> Callable[[], Raw] | None:
+    """The public examples, which every party reads by itself; a fraction of the notes is none at real sites."""
+
+    def read() -> Raw:
+        shared = federate(opened(study.corpus), None, study.seed, study.public).public
+        return cast("Callable[[], Raw]", shared)()
+
+    return read if study.public else None
+
+
+def _ready(study: Study, task: Task, sites: Sites) -> Prepared:
+    found = prepared(sites, task, study.sites.private, public=study.method.public)
+    try:
+        _ = found.public  # read now, where it can be told
+    except (ValueError, OSError) as error:
+        told = f"the public examples cannot be read here: {error}; [public.corpus] names a file that every party has"
+        raise StudyError(study.name, [told]) from None
+    return found
+
+
+def bound(study: Study) -> Task:
+    """The task as the study alone describes it, the same wherever it is read."""
+    corpus = opened(study.corpus)
+    if isinstance(corpus, AsCorpus):
+        corpus = Elsewhere(corpus.reader)
+        known: Sequence[object] = corpus.labels
+        table, key = "corpus", "relations" if hasattr(corpus.reader, "declared") else "labels"
+        if hasattr(study.task, "types"):
+            known, table, key = study.task.types or corpus.types, "task", "types"
+        shape = '["…", "…"]'
+        if isinstance(corpus.reader, AlignedFiles) and known:
+            known, key, shape = corpus.reader.pairs, "pairs", '[["…", "…"]], the types of head and tail,'
+        if not known:
+            remedy = f"add {key} = {shape} to [{table}]"
+            raise StudyError(
+                study.name, [f"{table}.{key} is missing: real sites cannot look into each other's notes; {remedy}"]
+            )
+    try:
+        task: Task = study.task.bind(corpus)
+    except ValueError as error:
+        raise StudyError(study.name, [str(error)]) from None
+    return task
+
+
+def _assembled(study: Study, task: Task, sites: Prepared, raw: Sites | None, memory: Path) -> Built:
+    """The initial weights, and all that follows from them."""
+    private = study.sites.private
+    torch.default_generator.manual_seed(seeded(study.seed, "weights"))
+    try:
+        model = task.model()
+    except (ValueError, OSError) as error:  # a file of vectors or an encoder's folder that is not there, or not one
+        raise StudyError(study.name, [str(error)]) from None
+    parts = [name for name, _ in model.named_children()]
+    if unknown := [name for name in private if name not in (*parts, "all")]:
+        near = nearest(unknown[0], parts)
+        said = f"did you mean {near!r}?" if near else f"it has {', '.join(parts)}"
+        raise StudyError(study.name, [f"sites.private names {unknown[0]!r}, which is no part of the model; {said}"])
+    weights = Weights({name: w for name, w in Weights.of_model(model).items() if not belongs(name, private)})
+    layouts = {"model": weights.layout, "counts": task.counts()}
+    try:
+        sizes = {**task.sizes(), **study.method.sizes(task, weights)}
+    except ValueError as error:  # the method asks more of the task than it has
+        raise StudyError(study.name, [str(error)]) from None
+    if sites.public is not None:
+        sizes["public"] = len(sites.public)
+    host = Host(study.method, task, sites, memory, private=private)
+    manifest = Manifest(layouts, sizes, weights.flat.dtype, study.method.dtypes())
+    return Built(study, task, sites, host, weights, manifest, raw)
+
+
+def _fitting(study: Study, task: Task) -> Iterator[str]:
+    """Why the method cannot work here: found out now, not in the middle of a round."""
+    named = {section: study.resolved[section]["name"] for section in ("method", "task")}
+    if study.method.public and study.public is None:
+        yield f"method {named['method']!r} needs public examples; add [public] with fraction = 0.2, or [public.corpus]"
+    if study.method.classifier and isinstance(task, ClassTask) and belongs(task.classifier, study.sites.private):
+        yield f"method {named['method']!r} shares the classifier, and sites.private has it; take it out"
+    for name in study.references or ():
+        if not hasattr(task, "constant" if name == "majority" else "plain"):
+            yield f"references has {name!r}, which task {named['task']!r} has no such thing for; leave it out"
+        elif name == "tfidf" and find_spec(NEEDED) is None:
+            yield 'references: "tfidf" needs scikit-learn; pip install "wardround[baselines]", or leave it out'
+    if study.method.classifier and not isinstance(task, ClassTask):
+        yield (
+            f"method {named['method']!r} looks into the linear classifier at the end of a model for one label per "
+            f"example, which task {named['task']!r} with these settings does not have; choose another method or task"
+        )
+
+
+def _enough(study: Study, count: int) -> Iterator[str]:
+    """Why the study asks for more sites than there are."""
+    if study.method.pooled:
+        return
+    per_round, quorum = study.sites.per_round, study.sites.quorum
+    if per_round is not None and per_round > count:
+        yield f"sites.per_round = {per_round}, but there are {count} sites; lower it"
+    part = min(per_round or taking_part(study.sites.fraction, count), count)
+    if quorum > part:
+        yield f"sites.quorum = {quorum}, but {part} of {count} sites take part in a round; lower it"
+
+
+def _measurable(study: Study, task: Task) -> Iterator[str]:
+    """Why the study's evaluation cannot be done: found out before the work, not after the first round of it."""
+    splits = study.evaluation.splits
+    if study.stop is not None:
+        ones = {name: torch.ones(shape, dtype=torch.float64) for name, shape in task.counts().shapes.items()}
+        known = [prefix(split) + name for split in splits for name in task.metrics(ones)]
+        if study.stop.metric not in known:
+            yield f"stop.metric = {study.stop.metric!r} is not measured; known: {', '.join(known)}"
+
+
+def prefix(split: str) -> str:
+    """What the figures of a split other than the test split begin with."""
+    return "" if split == "test" else f"{split}_"
+
+
+def taking_part(fraction: float, sites: int) -> int:
+    """The number of sites m = max(C·K, 1), guarded against float error: 0.29 · 100 is 29."""
+    return max(int(fraction * sites + 1e-9), 1)
+
+
+def drawn(study: Study, names: tuple[str, ...], round_: int) -> tuple[str, ...]:
+    """The sites of a round, drawn without replacement from (seed, round)."""
+    count = min(study.sites.per_round or taking_part(study.sites.fraction, len(names)), len(names))
+    if count == len(names):
+        return names
+    rng = np.random.default_rng(seeded(study.seed, round_, "cohort"))
+    return tuple(sorted(names[int(index)] for index in rng.choice(len(names), count, replace=False)))

@@ -1,0 +1,69 @@
+"""What would leave a hospital: found by rehearsing a method, so that it cannot be out of date.
+
+    wardround protocol fedavg
+
+A method is run for two rounds over three small generated sites (or those of a study), and every exchange
+is written down: step, direction, message, field, shape, bytes, whether the coordinator sees each reply or only
+the sum, and what its author says that it reveals.
+"""
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from wardround.core.cohort import EVALUATION, Seen
+from wardround.core.method import Exam
+from wardround.engines.inline import Serial
+from wardround.federation.public import Public
+from wardround.methods import METHODS
+from wardround.runs.build import Built, build, drawn
+from wardround.runs.loop import one_thread
+from wardround.study.load import Study, cells
+
+__all__ = ["REHEARSALS", "exchanged", "rehearsed", "toy"]
+
+
+REHEARSALS: dict[str, dict[str, Any]] = {
+    "features": {"corpus": {"name": "synthetic", "sites": 3, "features": 60, "classes": 10, "largest": 40}},
+    "bags": {
+        "task": {"name": "bags", "buckets": 256, "embedding": 8, "filters": 12},
+        "corpus": {"name": "clinic-bags", "hospitals": 3, "sentences": 40, "test_sentences": 20},
+        "partition": {"name": "iid", "sites": 3},
+    },
+}
+"""By task, data small enough to rehearse a method on."""
+
+
+def toy(method: str) -> Study:
+    """A study small enough to rehearse any method on."""
+    task = METHODS[method].kind.rehearsal if method in METHODS else "features"
+    tables = {
+        "name": "rehearsal", "rounds": 2, "method": {"name": method}, "task": {"name": task}, **REHEARSALS[task]
+    }  # fmt: skip
+    study = cells(tables, where=f"method {method}", folder=Path.cwd())[0].study
+    return replace(study, public=Public(0.2)) if study.method.public else study
+
+
+def rehearsed(study: Study, rounds: int = 2) -> list[Seen]:
+    """Every exchange of the first rounds and of an evaluation."""
+    with tempfile.TemporaryDirectory() as folder:
+        return exchanged(build(study, Path(folder)), rounds)
+
+
+def exchanged(built: Built, rounds: int = 2) -> list[Seen]:
+    """The same, of a study that is built already."""
+    seen: list[Seen] = []
+    study = built.study
+    with one_thread():
+        engine = Serial(built.host, None, built.manifest, strict=True)
+        state = study.method.start(built.weights, built.cohort(0, built.sites.names, engine, watch=seen))
+        for round_ in range(1, rounds + 1):
+            names = drawn(study, built.sites.names, round_)
+            state = study.method.round(state, built.cohort(round_, names, engine, watch=seen))
+        cohort = built.cohort(rounds, built.sites.names, engine, watch=seen)
+        cohort.exchanges = EVALUATION
+        verb = cohort.ask if study.evaluation.each else cohort.total
+        for split in study.evaluation.splits:
+            verb(study.method.evaluate, Exam(state.weights, split))
+    return seen

@@ -1,0 +1,137 @@
+"""What any model should beat: always answering the commonest class, and TF-IDF with logistic regression.
+
+    references = ["majority", "tfidf"]     # in a study; the default where it costs next to nothing
+
+Their figures on the test split go into the run folder's `references.json`, and from there into the summary and the
+report. *majority* is made of the counts of the first evaluation, at real sites too. *tfidf* (scikit-learn, the extra
+`baselines`) is fitted on all sites' texts in one place, which only a simulation has: word 1- and 2-grams, or 1- to
+3-grams of characters where a language has no spaces, in logarithmic counts, under logistic regression with balanced
+classes. Its figures are kept by the hash of the data, so that the cells of a grid need not fit it again.
+"""
+
+import hashlib
+import json
+import warnings
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from wardround.core.files import cache_folder, write
+from wardround.federation.sites import Raw, Sites, pooled
+from wardround.metrics.classes import class_counts
+from wardround.metrics.constant import ABOUT, constant_figures
+from wardround.metrics.labels import label_counts
+from wardround.text.language import UNSPACED, mostly
+
+__all__ = ["NEEDED", "REFERENCES", "majority", "missed", "read_references", "tfidf", "write_references"]
+
+FILE = "references.json"
+NEEDED = "sklearn"
+REFERENCES = ("majority", "tfidf")
+CHEAP = 5_000  # training texts up to which nobody notices the fit
+LOOKED_AT = 200
+SMALLEST = 1e-9  # probability, for a loss that is finite
+
+Figures = dict[str, float]
+
+
+def majority(task: Any, numbers: Mapping[str, Tensor]) -> Figures:
+    """The figures of the best constant answer on the examples that these counts are of; none if the task has none."""
+    return _figures(constant_figures(task, numbers))
+
+
+def tfidf(task: Any, sites: Sites, mark: str | None, wanted: tuple[str, ...] | None) -> Figures:
+    """The figures of TF-IDF and logistic regression; none if the task, the packages or the size speak against it."""
+    asked = wanted is not None and "tfidf" in wanted
+    if not hasattr(task, "plain") or (wanted is not None and not asked) or mark is None or find_spec(NEEDED) is None:
+        return {}
+    kept = cache_folder() / "references" / f"{_key(task, mark)}.json"
+    if kept.exists():
+        found: Figures = json.loads(kept.read_text(encoding="utf-8"))
+        return found
+    train, test = pooled(sites).raw("pooled")
+    if not len(train) or not len(test) or (len(train) > CHEAP and not asked):
+        return {}
+    figures = _figures(_fitted(task, train, test))
+    kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write(kept, json.dumps(figures).encode())
+    return figures
+
+
+def _key(task: Any, mark: str) -> str:
+    told = json.dumps([mark, type(task).__name__, list(task.labels), getattr(task, "negative", ""), 1])
+    return hashlib.sha256(told.encode()).hexdigest()
+
+
+def _fitted(task: Any, train: Raw, test: Raw) -> Figures:
+    from sklearn.feature_extraction.text import TfidfVectorizer  # noqa: PLC0415 -- an extra, and slow to load
+    from sklearn.linear_model import LogisticRegression  # noqa: PLC0415 -- likewise
+
+    texts, labels = task.plain(train)
+    others, truth = task.plain(test)
+    spaced = mostly(texts[:: max(len(texts) // LOOKED_AT, 1)]) not in UNSPACED
+    shape: dict[str, Any] = (
+        {"analyzer": "word", "ngram_range": (1, 2), "token_pattern": r"\w+"}
+        if spaced
+        else {"analyzer": "char", "ngram_range": (1, 3)}
+    )
+    counted = TfidfVectorizer(sublinear_tf=True, **shape)
+    known, new = counted.fit_transform(texts), counted.transform(others)
+    scores = np.full((len(others), len(task.labels)), np.log(SMALLEST))  # (texts, labels)
+
+    def odds(targets: Any) -> tuple[Any, Any]:
+        fit = LogisticRegression(class_weight="balanced", max_iter=1000)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            fit.fit(known, targets)
+        return fit.classes_, np.clip(fit.predict_proba(new), SMALLEST, 1 - SMALLEST)
+
+    several = labels.dim() > 1
+    for index in range(len(task.labels)) if several else ():
+        column = labels[:, index].numpy()
+        share = np.full(len(others), column.mean()) if len(set(column)) < 2 else odds(column)[1][:, 1]
+        share = np.clip(share, SMALLEST, 1 - SMALLEST)
+        scores[:, index] = np.log(share / (1 - share))
+    if not several and len(labels.unique()) > 1:
+        classes, found = odds(labels.numpy())
+        scores[:, classes] = np.log(found)
+    elif not several:
+        scores[:, int(labels[0])] = 0.0
+    told = torch.from_numpy(scores)
+    loss = task.loss_of(told, truth) * len(truth)
+    figures: Figures = task.metrics((label_counts if several else class_counts)(told, truth, loss))
+    return figures
+
+
+def _figures(told: Mapping[str, float]) -> Figures:
+    return {name: value for name, value in told.items() if not name.endswith("examples")}
+
+
+def write_references(out: Path, name: str, figures: Figures) -> None:
+    """Add a reference's figures to those of the run."""
+    if figures and name not in (known := read_references(out)):
+        text = json.dumps({**known, name: figures}, indent=1, ensure_ascii=False)
+        write(out / FILE, f"{text}\n".encode())
+
+
+def read_references(out: Path) -> dict[str, Figures]:
+    """The figures of each reference that the run has."""
+    path = out / FILE
+    found: dict[str, Figures] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return found
+
+
+def missed(final: Mapping[str, float], references: Mapping[str, Figures]) -> list[str]:
+    """In words, which references a run does not beat by the first of its figures."""
+    first = next((name for name in final if not name.endswith(("loss", "examples"))), "")
+    return [
+        f"it does not beat the reference {name} ({ABOUT.get(name, 'a reference')}): "
+        f"{first} {final[first]:.4f}, against {figures[first]:.4f}"
+        for name, figures in references.items()
+        if first in figures and final[first] <= figures[first]
+    ]

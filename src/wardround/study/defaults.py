@@ -1,0 +1,69 @@
+"""What a study leaves open and its data or its model decide: filled in when it is read, so that the run says which.
+
+    more = left_open(built, tables)     # {"task": {"tokens": "characters", …}, "method": {"lr": 8.0, …}}
+
+A task says what suits a language (`suited`), and which local training suits its model (`training`). The language is
+what the corpus says of itself, or what its first texts seem to be in. Only whoever has the texts looks at them: to a
+study that came from another party no file is opened, and a task may then refuse to guess.
+"""
+
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+from wardround.methods import METHODS
+from wardround.text.document import Document
+from wardround.text.language import mostly
+
+__all__ = ["language_of", "left_open"]
+
+LOOKED_AT = 100
+SPACED = "en"  # what texts too short to tell are taken for: cut at blanks
+
+
+def left_open(built: Mapping[str, Any], tables: Mapping[str, Any], *, look: bool = True) -> dict[str, dict[str, Any]]:
+    """By section, what to add to the settings that the study's tables give."""
+    found: dict[str, dict[str, Any]] = {}
+    task: Any = built.get("task")
+    given = tables.get("method", {})
+    if hasattr(task, "suited"):
+        told = language_of(built.get("corpus"), look=look and task.tokens is None and not task.terms)
+        found["task"] = {key: value for key, value in task.suited(told).items() if getattr(task, key) is None}
+    known: Mapping[str, Mapping[str, Any]] = getattr(task, "training", {})
+    method = built.get("method")
+    trains = hasattr(method, "optimizer") and not hasattr(method, "server")  # FedNER's rate is its coordinator's Adam's
+    if known and "lr" not in given and trains:
+        preset = built["method"].optimizer if "optimizer" in given or _preset(given.get("name")) else next(iter(known))
+        suited = {"optimizer": preset, **known.get(preset, {})}
+        found["method"] = {key: value for key, value in suited.items() if key not in given}
+    return {section: more for section, more in found.items() if more}
+
+
+def language_of(corpus: Any, *, look: bool = True) -> str:
+    """The language that a corpus declares, or that its first texts are in; nothing if neither can be had."""
+    if declared := getattr(corpus, "language", ""):
+        return str(declared)
+    if not look or corpus is None:
+        return ""
+    try:
+        some = list(islice(_first(corpus), LOOKED_AT))
+    except (OSError, ValueError, LookupError):  # whatever is wrong with the files is said when they are read whole
+        return ""
+    named = {document.language for document in some if document.language}
+    if len(named) == 1:
+        return named.pop()
+    return mostly(document.text for document in some) or (SPACED if some else "")
+
+
+def _first(corpus: Any) -> Iterator[Document]:
+    """The first training documents of a reader, or of a corpus with sites of its own."""
+    if hasattr(corpus, "documents") and callable(corpus.documents):
+        yield from corpus.documents("train")
+    elif hasattr(corpus, "names"):
+        raw = corpus.open(corpus.names()[0])[0]
+        yield from getattr(raw, "documents", ())
+
+
+def _preset(name: Any) -> bool:
+    """Whether a method's name stands for an optimiser."""
+    return isinstance(name, str) and name in METHODS and "optimizer" in METHODS[name].settings

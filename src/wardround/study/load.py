@@ -1,0 +1,296 @@
+"""A study file (TOML) becomes validated settings: the only source of what a run does.
+
+    name = "synthetic-fedpap"
+    rounds = 200
+    [corpus]
+    name = "synthetic"
+    alpha = 0.5
+    [task]
+    name = "features"
+    [method]
+    name = "fedpap"
+    mu = 0.03
+    [grid]
+    "method.step" = [1.2, 4.0]
+
+`[method]`, `[task]`, `[corpus]` and `[partition]` each name an entry of a registry, or the first three a class of
+your own as `module:Class`; their other keys are the fields of that entry's dataclass, with its types and limits. A
+study is checked whole: all its errors come at once, unknown keys with the nearest valid one. `[grid]` lists values
+for dotted keys (or whole tables); every combination is one run, a *cell*; `seeds` is one more such list.
+`[public]` has a `fraction` of the training examples or a `[public.corpus]` that everybody may see (FedED needs one).
+`references` names what the model should beat besides (`majority`, `tfidf`; see `wardround.runs.references`).
+`[expected]` is for the reader: published numbers, which the report shows beside measured ones.
+"""
+
+import copy
+import difflib
+import hashlib
+import json
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tomli_w
+from pydantic import AfterValidator, Field
+
+from wardround.core.method import Method
+from wardround.corpora.views import misfit
+from wardround.federation.public import Public
+from wardround.study.defaults import left_open
+from wardround.study.grid import combinations, label_of, parsed, put
+from wardround.study.settings import OWN, SECTIONS, StudyError, Table, checked, imported, named
+from wardround.study.trusted import Trusted
+
+__all__ = ["Cell", "Study", "StudyError", "load_study"]
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+BESIDES = frozenset(
+    {"name", "description", "rounds", "expected", "references"}
+)  # what decides nothing of how a round goes
+
+
+class Sites(Table):
+    """Who takes part in a round."""
+
+    fraction: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """C: the share of sites drawn for each round."""
+    per_round: Annotated[int, Field(ge=1)] | None = None
+    """Their number, instead of `fraction`."""
+    quorum: Annotated[int, Field(ge=1)] = 1
+    """With fewer usable replies the run stops; over real sites it is 2 unless the study says otherwise."""
+    bound: Annotated[float, Field(gt=1)] | None = None
+    """An update longer than so many times the median of its exchange is left out; unset: 5 over real sites, no bound
+    in simulations."""
+    private: tuple[str, ...] = ()
+    """Parts of the model, by module name, that each site trains and keeps for itself; `all` leaves each alone."""
+    share: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """How much of its training examples a site uses, drawn by the seed; the pooled reference uses the same ones."""
+
+
+def _some(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    if not values:
+        raise ValueError("should have at least one value")
+    return values
+
+
+class Evaluation(Table):
+    """When, on what, and how closely the shared model is tried."""
+
+    every: Annotated[int, Field(ge=1)] = 1
+    splits: Annotated[tuple[Literal["test", "train", "valid"], ...], AfterValidator(_some)] = ("test",)
+    each: bool = False
+    """Whether the coordinator sees each site's counts (then the report has them), not only their sum."""
+
+
+class Stop(Table):
+    """Stop when a metric reaches its target."""
+
+    metric: str = "accuracy"
+    target: float
+    early: bool = True
+    """False goes on to the last round and only notes when the target was reached."""
+
+
+class _Public(Table):
+    """Examples that everybody may see: one of the two."""
+
+    fraction: Annotated[float, Field(gt=0, lt=1)] | None = None
+    corpus: dict[str, Any] | None = None
+
+
+class _Outline(Table):
+    """The study's own keys; the named tables are checked by what they name."""
+
+    name: str
+    description: str = ""
+    rounds: Annotated[int, Field(ge=1)]
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
+    seeds: Annotated[tuple[Annotated[int, Field(ge=0, lt=2**32)], ...], Field(min_length=1)] | None = None
+    method: dict[str, Any]
+    task: dict[str, Any]
+    corpus: dict[str, Any]
+    partition: dict[str, Any] | None = None
+    public: _Public | None = None
+    sites: Sites = Sites()
+    evaluation: Evaluation = Evaluation()
+    stop: Stop | None = None
+    references: tuple[Literal["majority", "tfidf"], ...] | None = None
+    """What the model is measured against besides; if not given, what costs next to nothing."""
+    grid: dict[str, Any] = Field(default_factory=dict)
+    expected: dict[str, Any] = Field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Study:
+    """One run's validated settings: everything is built from these."""
+
+    name: str
+    description: str
+    rounds: int
+    seed: int
+    method: Method[Any]
+    task: Any
+    corpus: Any
+    partition: Any
+    sites: Sites
+    evaluation: Evaluation
+    stop: Stop | None
+    public: Public | None
+    references: tuple[str, ...] | None
+    resolved: Mapping[str, Any]
+    """The same as plain tables with every default filled in."""
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of all that decides the result, but for the number of rounds."""
+        told = {key: value for key, value in self.resolved.items() if key not in BESIDES}
+        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+
+    def toml(self) -> str:
+        """The resolved study as a file that gives the same study again."""
+        return tomli_w.dumps(self.resolved)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One combination of the grid."""
+
+    label: str
+    study: Study
+    choices: Mapping[str, Any]
+
+
+def load_study(
+    path: Path, changes: Iterable[str] = (), *, beside: Path | None = None, trusted: Trusted | None = None
+) -> list[Cell]:
+    """All cells of a study file, with `a.b=c` changes on top; one cell if it has no grid.
+
+    A user's own modules are looked for in the folder `beside`, which is the file's own unless given. Where another
+    party wrote the study, `trusted` has the only modules that it may name.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        near = difflib.get_close_matches(path.name, [p.name for p in path.parent.glob("*.toml")], 1)
+        hint = f"did you mean {path.with_name(near[0])}?" if near else "check the path"
+        raise StudyError(str(path), [f"there is no such file; {hint}"]) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise StudyError(str(path), [f"cannot be read: {error}; a study is a text file in UTF-8"]) from None
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise StudyError(str(path), [f"not valid TOML: {error}"]) from None
+    if not tables:
+        raise StudyError(str(path), ["the file is empty; a study has at least name, rounds, method, task, corpus"])
+    for change in changes:
+        key, separator, value = change.partition("=")
+        if not separator:
+            raise StudyError(f"--set {change}", ["write it as key=value, e.g. --set method.mu=0.1"])
+        try:
+            put(tables, key.strip(), parsed(value.strip()))
+        except ValueError as error:
+            raise StudyError(f"--set {change}", [str(error)]) from None
+    return cells(tables, where=str(path), folder=beside or path.parent, trusted=trusted)
+
+
+def cells(
+    tables: Mapping[str, Any], *, where: str = "study", folder: Path | None = None, trusted: Trusted | None = None
+) -> list[Cell]:
+    """All cells of a study given as plain tables."""
+    problems: list[str] = []
+    found = []
+    seeds = {"seed": tables["seeds"]} if tables.get("seeds") and isinstance(tables["seeds"], list) else {}
+    for choices in combinations(tables.get("grid", {}), seeds, problems):
+        cell = copy.deepcopy({key: value for key, value in tables.items() if key != "grid"})
+        if seeds:
+            del cell["seeds"]
+        mine: list[str] = []
+        for key, value in choices.items():
+            try:
+                put(cell, key, value)
+            except ValueError as error:
+                mine.append(f"grid: {error}")
+        study = _study(cell, folder, mine, trusted)
+        problems += [problem for problem in mine if problem not in problems]
+        if study is not None:
+            found.append(Cell(label_of(choices), study, choices))
+    labels = [cell.label for cell in found]
+    problems += [
+        f"grid: two cells are both called {label!r}; list each value once"
+        for label in sorted({x for x in labels if labels.count(x) > 1})
+    ]
+    if problems:
+        raise StudyError(where, problems)
+    return found
+
+
+def _study(
+    tables: Mapping[str, Any], folder: Path | None, problems: list[str], trusted: Trusted | None = None
+) -> Study | None:
+    outline = checked(_Outline, tables, "", problems)
+    name, seed = tables.get("name"), outline.seed if outline else 0
+    if isinstance(name, str) and (not NAME.fullmatch(name) or ".." in name):
+        problems.append(f"name = {name!r} becomes a folder's name; use up to 100 letters, digits, - _ and single dots")
+
+    built: dict[str, Any] = {}
+    plain: dict[str, dict[str, Any]] = {}
+    registers: dict[str, Mapping[str, Any]] = {}
+    for section, registry in SECTIONS.items():
+        settings = _table(tables, section)
+        if settings is None:
+            continue
+        kind = str(settings.get("name"))
+        own = imported(section, kind, folder, problems, trusted) if section in OWN and ":" in kind else {}
+        if own is not None:
+            registers[section] = own or registry
+            built[section], plain[section] = named(
+                section, registers[section], settings, problems, seed=seed, folder=str(folder or "")
+            )
+    if not problems:
+        for section, more in left_open(built, tables, look=trusted is None).items():
+            settings = {**more, **(_table(tables, section) or {})}
+            built[section], plain[section] = named(
+                section, registers[section], settings, problems, seed=seed, folder=str(folder or "")
+            )
+    problems += _misfits(built, plain)
+    if outline and outline.public and len(outline.public.model_fields_set) != 1:
+        problems.append("public should have either fraction or [public.corpus]")
+    if problems or outline is None:
+        return None
+    resolved: dict[str, Any] = outline.model_dump(mode="json", exclude={"grid", "expected"}, exclude_none=True)
+    shown = {"expected": outline.expected} if outline.expected else {}
+    if "public.corpus" in plain:
+        resolved["public"] = {"corpus": plain.pop("public.corpus")}
+    o = outline
+    public = Public(o.public.fraction, built.get("public.corpus")) if o.public else None
+    return Study(
+        o.name, o.description, o.rounds, o.seed, built["method"], built["task"], built["corpus"],
+        built.get("partition"), o.sites, o.evaluation, o.stop, public, o.references,
+        resolved | plain | shown,
+    )  # fmt: skip
+
+
+def _misfits(built: Mapping[str, Any], plain: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Corpora whose examples the task does not take."""
+    for section in ("corpus", "public.corpus"):
+        if built.get("task") is not None and built.get(section) is not None:
+            table = plain[section]
+            key = "format" if table["name"] == "files" else "name"
+            reader = str(table[key])
+            if said := misfit(plain["task"]["name"], built["task"], reader, built[section]):
+                yield f"{section}.{key} = {reader!r} {said}"
+
+
+def _table(tables: Mapping[str, Any], section: str) -> dict[str, Any] | None:
+    """The table of a section, with what a corpus of files need not say."""
+    found: Any = tables
+    for part in section.split("."):
+        found = found.get(part) if isinstance(found, dict) else None
+    if not isinstance(found, dict):
+        return None  # what else it is the outline has named already
+    files = {"name": "files"} if section.endswith("corpus") and "name" not in found and "format" in found else {}
+    unread = {"test": found["train"]} if section == "public.corpus" and "train" in found else {}
+    return {**files, **unread, **found}

@@ -1,0 +1,205 @@
+"""A table of a study file becomes the settings of what it names.
+
+    built, plain = named("method", METHODS, {"name": "fedpap", "mu": 0.03}, problems, seed=0)
+
+What a table names is an entry of a registry, or a user's own `module:Class`; its other keys are the fields of that
+entry's dataclass, with its types and limits. Problems are collected, unknown keys with the nearest valid one.
+"""
+
+import dataclasses
+import difflib
+import importlib
+import json
+import sys
+import traceback
+import types
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+
+from wardround.core.method import Method
+from wardround.corpora.register import CORPORA, PARTITIONS
+from wardround.methods import METHODS, Named
+from wardround.study.grid import shown
+from wardround.study.trusted import Trusted
+from wardround.tasks import TASKS
+
+__all__ = ["OWN", "SECTIONS", "StudyError", "Table", "checked", "imported", "named", "settings_of"]
+
+CORPUS: tuple[str, Callable[[type], bool]] = (
+    "a corpus: a dataclass with names() and open(name), or with documents(split)",
+    lambda kind: (hasattr(kind, "names") and hasattr(kind, "open")) or hasattr(kind, "documents"),
+)
+OWN: dict[str, tuple[str, Callable[[type], bool]]] = {
+    "method": ("a wardround Method", lambda kind: issubclass(kind, Method)),
+    "task": ("a task: a dataclass with bind(corpus)", lambda kind: hasattr(kind, "bind")),
+    "corpus": CORPUS,
+    "public.corpus": CORPUS,
+}
+"""What a user's own `module:Class` must be, in words and as a test."""
+SECTIONS: dict[str, Mapping[str, Any]] = {
+    "method": METHODS, "task": TASKS, "corpus": CORPORA, "partition": PARTITIONS, "public.corpus": CORPORA,
+}  # fmt: skip
+"""Tables that name an entry of a registry."""
+
+
+class StudyError(ValueError):
+    """What is wrong with a study, all of it, one line each."""
+
+    def __init__(self, where: str, problems: Iterable[str]) -> None:
+        self.where, self.problems = where, list(problems)
+        lines = "".join(f"\n  {problem}" for problem in self.problems)
+        many = f"{len(self.problems)} problems" if len(self.problems) > 1 else "1 problem"
+        super().__init__(f"{where}: {many}{lines}")
+
+
+class Table(BaseModel):
+    """A TOML table: unknown keys, NaN and infinity are errors."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, frozen=True, strict=True)
+
+
+def imported(
+    section: str, name: str, folder: Path | None, problems: list[str], trusted: Trusted | None = None
+) -> dict[str, Any] | None:
+    """A user's own class as a registry with this one entry; at a site, only of a module that it trusts."""
+    module, _, attribute = name.partition(":")
+    if trusted is None:
+        _beside_first(module, folder)
+    try:
+        kind = getattr(trusted.load(module) if trusted else importlib.import_module(module), attribute)
+    except Exception as error:  # noqa: BLE001 -- whatever the user's module does when it is imported
+        said = str(error)
+        if not isinstance(error, ImportError | AttributeError | SyntaxError):  # whose text says enough
+            frame = traceback.extract_tb(error.__traceback__)[-1]
+            said = f"{type(error).__name__}: {error} ({Path(frame.filename).name}:{frame.lineno})"
+        where = "" if trusted else "; looked beside the study file and on the path"
+        problems.append(f"{section}.name = {name!r} cannot be imported: {said}{where}")
+        return None
+    what, fits = OWN[section]
+    if not (isinstance(kind, type) and dataclasses.is_dataclass(kind) and fits(kind)):
+        problems.append(f"{section}.name = {name!r} is not {what}")
+        return None
+    return {name: kind}
+
+
+def _beside_first(module: str, folder: Path | None) -> None:
+    """Have the study's own folder looked into first; a module of that name from another study's folder is let go."""
+    if folder is None:
+        return
+    place = str(folder.resolve())
+    if place not in sys.path:
+        sys.path.insert(0, place)
+    mine, known = folder.resolve() / f"{module}.py", getattr(sys.modules.get(module), "__file__", None)
+    if mine.is_file() and known and Path(known).resolve() != mine:
+        sys.path.remove(place)
+        sys.path.insert(0, place)
+        del sys.modules[module]
+        importlib.invalidate_caches()
+
+
+def settings_of(section: str, table: Mapping[str, Any], folder: Path) -> Any:
+    """The checked settings of one table alone, as a model's folder has them."""
+    problems: list[str] = []
+    built, _ = named(section, SECTIONS[section], dict(table), problems, folder=str(folder))
+    if problems:
+        raise StudyError(str(folder), problems)
+    return built
+
+
+def named(
+    section: str, registry: Mapping[str, Any], table: dict[str, Any], problems: list[str], **given: Any
+) -> tuple[Any, dict[str, Any]]:
+    """The registry's entry that a table names, with the table's other keys as its settings."""
+    name = table.get("name")
+    if not isinstance(name, str) or name not in registry:
+        said = "is missing" if name is None else f"= {name!r} is unknown"
+        problems.append(f"{section}.name {said}; {_nearest(str(name), registry)}")
+        return None, {}
+    entry = registry[name]
+    kind, preset = (entry.kind, entry.settings) if isinstance(entry, Named) else (entry, {})
+    known = {field.name for field in dataclasses.fields(kind)}
+    preset = {**{key: value for key, value in given.items() if key in known}, **preset}
+    return _filled(section, name, kind, preset, table, problems)
+
+
+def _filled(
+    section: str,
+    name: str,
+    kind: Any,
+    preset: Mapping[str, Any],
+    table: Mapping[str, Any],
+    problems: list[str],
+) -> tuple[Any, dict[str, Any]]:
+    values = checked(_model_of(kind), {**preset, **{k: v for k, v in table.items() if k != "name"}}, section, problems)
+    if values is None:
+        return None, {}
+    settings = {field: getattr(values, field) for field in type(values).model_fields}
+    try:
+        built = kind(**settings)
+    except ValueError as error:
+        problems.append(f"{section}: {error}")
+        return None, {}
+    told = values.model_dump(mode="json").items()
+    plain = {key: value for key, value in told if value is not None and key != "folder"}  # a place, not a choice
+    return built, {"name": name, **plain}
+
+
+def _model_of(kind: Any) -> type[BaseModel]:
+    """A dataclass's fields, types and defaults as a table that can be checked."""
+    hints = get_type_hints(kind, include_extras=True)
+    fields: dict[str, Any] = {}
+    for field in dataclasses.fields(kind):
+        if not field.init:
+            continue
+        has_default = field.default is not dataclasses.MISSING
+        fields[field.name] = (hints[field.name], field.default if has_default else ...)
+    model: type[BaseModel] = create_model(kind.__name__, __config__=Table.model_config, **fields)
+    return model
+
+
+def checked(kind: type[Any], values: Mapping[str, Any], section: str, problems: list[str]) -> Any:
+    """The values as this kind of table, or nothing and what is wrong with them."""
+    try:
+        return kind.model_validate_json(json.dumps(values, default=str))
+    except ValidationError as error:
+        told: dict[str, list[str]] = {}
+        for found in error.errors():
+            what, said = _problem(kind, section, found)
+            told.setdefault(what, []).append(said)
+        problems += [what + ", or ".join(said) for what, said in told.items()]
+        return None
+
+
+def _problem(kind: type[BaseModel], section: str, found: Mapping[str, Any]) -> tuple[str, str]:
+    """The key and its value, and what is wrong with it: of one value of several types, in several ways."""
+    first, *rest = found["loc"] or ("",)
+    kinds = kind.model_fields[first].annotation if first in kind.model_fields else None
+    if get_origin(kinds) in (types.UnionType, Union) and len({*get_args(kinds)} - {type(None)}) > 1:
+        rest = rest[1:]  # which of the types was tried
+    key = ".".join([section] * bool(section) + [str(part) for part in (first, *rest)])
+    if found["type"] == "missing":
+        return f"{key} is missing", ""
+    if found["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+        parent = kind
+        for part in found["loc"][:-1]:
+            parent = _submodel(parent, str(part))
+        return f"{key} is unknown; {_nearest(str(found['loc'][-1]), parent.model_fields)}", ""
+    said = found["msg"].removeprefix("Input ").removeprefix("Value error, ").replace("an object", "a table")
+    return f"{key} = {shown(found['input'])}: ", said
+
+
+def _submodel(kind: type[BaseModel], part: str) -> type[BaseModel]:
+    annotation = kind.model_fields[part].annotation if part in kind.model_fields else None
+    for candidate in (annotation, *getattr(annotation, "__args__", ())):
+        if isinstance(candidate, type) and issubclass(candidate, BaseModel):
+            return candidate
+    return kind
+
+
+def _nearest(name: str, names: Iterable[str]) -> str:
+    known = list(names)
+    near = difflib.get_close_matches(name.lower(), known, 1)
+    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(sorted(known))}"

@@ -1,0 +1,105 @@
+"""The model of one site, where each keeps a part of it, or all of it, for itself.
+
+    assembled_run(Path("runs/x"), "psytar", Path("psytar-model"))         # a simulated site's
+    assembled(built, "charite", exchange, shared, told, wire, out)        # a real one's, from its own memory
+
+The shared weights come from the run's `model/`, the others from what the site kept; the tag set and scheme are the
+site's. What comes out is a model's folder like any other, which says whose it is.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import load_file
+from torch import Tensor
+
+from wardround.core.cohort import EVALUATION
+from wardround.core.files import file_name
+from wardround.core.site import Exchange
+from wardround.core.training import Bench
+from wardround.core.weights import Weights
+from wardround.runs.build import Built, build
+from wardround.study.load import Study, StudyError, load_study
+from wardround.text.reading import nearest
+from wardround.trained.about import WEIGHTS, About, ModelError, model_folder, read_about, verify
+from wardround.trained.card import card
+from wardround.trained.folder import about_of, save_model
+
+__all__ = ["assembled", "assembled_run", "shared_weights"]
+
+
+def assembled_run(run: Path, name: str, out: Path, beside: Path | None = None) -> About:
+    """Put the model of a simulated site together; `beside` is where the study lay, if it names files of its own."""
+    if not (run / "metrics.json").exists():
+        model_folder(run)  # which tells what this folder is, if it is no run
+    told = _json(run / "metrics.json", "the run is not finished; go on with wardround run … --resume")
+    try:
+        study = load_study(run / "study.toml", beside=beside)[0].study
+        built = build(study, run)
+    except StudyError as error:
+        hint = "" if beside else "\n(--beside FOLDER says where the study lay that names these files)"
+        raise ModelError(run, str(error), f"the site's own tag set is read from its texts{hint}") from None
+    if name not in built.sites.names:
+        close = nearest(name, built.sites.names)
+        known = ", ".join(built.sites.names[:10])
+        raise ModelError(run, f"there is no site {name!r}", f"did you mean {close!r}?" if close else f"it has {known}")
+    shared = shared_weights(built, run / "model") if study.method.shares else built.weights
+    resumed = _json(run / "attempts.json", "the run folder is not whole")
+    exchange = Exchange("evaluate", told["rounds"], EVALUATION, 0, study.seed, tuple(resumed))
+    wire = run / "wire.json"
+    return assembled(built, name, exchange, shared, told, _json(wire, "") if wire.exists() else [], out)
+
+
+def shared_weights(built: Built, path: Path) -> Weights:
+    """The weights that all sites share, from a model's folder of this study."""
+    folder = model_folder(path)
+    verify(folder)
+    found = load_file(folder / WEIGHTS)
+    if read_about(folder).study != built.study.name or set(found) != set(built.weights):
+        raise ModelError(folder, f"it is no model of the study {built.study.name!r}", "name the one of this run")
+    weights = Weights({name: found[name] for name in built.weights})
+    if weights.layout != built.weights.layout:
+        raise ModelError(folder, built.weights.layout.differs(weights.layout), "name the model of this run")
+    return weights
+
+
+def assembled(
+    built: Built,
+    name: str,
+    exchange: Exchange,
+    shared: Weights,
+    told: Mapping[str, Any],
+    wire: Sequence[Mapping[str, str]],
+    out: Path,
+) -> About:
+    """Write the model of this site as it was tried in this exchange, with the figures of its own test examples."""
+    refuse_shared(built.study, out)
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise ModelError(out, "exists already", "name another folder, or remove it first")
+    kept = built.host.memory / file_name(name)
+    if not any(kept.glob("*.kept")):
+        raise ModelError(kept, f"{name} has kept nothing of its own", "it must have taken part in a round")
+    site = built.host.site(name, exchange)
+    weights = built.study.method.weights_at(site, shared)
+    model = Bench.at(site, weights).model.eval()
+    whole: dict[str, Tensor] = {n: p.detach().clone() for n, p in model.named_parameters() if p.requires_grad}
+    figures = built.task.metrics(built.study.method.tried(weights, "test", site).numbers)
+    own = {"types": getattr(site.task, "own", ()), "scheme": getattr(site.task, "scheme", "")}
+    about = about_of(built, told).model_copy(update={**own, "missing": (), "site": name})
+    save_model(out, about, built.study, whole, card(about, built, {**told, "final": figures}, wire))
+    return about
+
+
+def refuse_shared(study: Study, where: Path) -> None:
+    """Raise an error if sites of this study have nothing of their own."""
+    if study.method.shares and not study.sites.private:
+        raise ModelError(where, f"all sites of {study.name!r} have the same model", "use the run's model/ as it is")
+
+
+def _json(path: Path, remedy: str) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        raise ModelError(path, "cannot be read", remedy) from None

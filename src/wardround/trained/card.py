@@ -1,0 +1,136 @@
+"""A model's card: what it is, what it was trained on and how well it did, for the person who gets the folder.
+
+Sizes of sites are told as ranges, and sites are not named: a card travels farther than a consortium. A model that is
+one site's own names it, and is about its data alone.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from wardround.federation.describe import MOST_SITES
+from wardround.metrics.defined import defined
+from wardround.runs.build import Built
+from wardround.trained.about import About
+
+__all__ = ["CODES", "card", "size_range"]
+
+DECLARED = "Each declared at the start how many examples it has at most, rounded up to a power of two."
+BOUNDS = (0, 10, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 50_000, 100_000, 1_000_000)
+DOES = {
+    "bags": "tells how two entities of a sentence are related; trained by distant supervision",
+    "classification": "sorts texts into classes",
+    "features": "sorts rows of numbers into classes",
+    "relation": "tells how two marked entities of a sentence are related",
+    "tagging": "finds named entities in text",
+}
+NEVER = "Never sent: text, tokens, entity strings, document ids."
+CODES = {
+    "ar": "Arabic", "de": "German", "el": "Greek", "en": "English", "es": "Spanish", "fr": "French", "he": "Hebrew",
+    "hi": "Hindi", "it": "Italian", "ja": "Japanese", "ko": "Korean", "nl": "Dutch", "pt": "Portuguese",
+    "ru": "Russian", "th": "Thai", "zh": "Chinese",
+}  # fmt: skip
+
+
+def card(about: About, built: Built, told: Mapping[str, Any], wire: Sequence[Mapping[str, str]]) -> str:
+    """The card in Markdown; `wire` is what crossed it, row by row."""
+    return "\n".join(
+        [*_head(about), *_data(about, built, wire), *_figures(about, built, told), *_wire(told, wire), *_limits(about)]
+    )
+
+
+def _head(about: About) -> Iterator[str]:
+    kind = about.task["name"]
+    yield f"# {about.study}\n"
+    yield "**Not for clinical decisions.** A research model, trained with wardround across sites whose notes stayed.\n"
+    if about.site:
+        yield f"**The model of {about.site} alone.** It has parts that never left there: ask before passing it on.\n"
+    yield f"- Task: `{kind}`; it {DOES.get(kind, 'is of a task of its own')}."
+    for name, values in (("Labels", about.labels), ("Entity types", about.types)):
+        if values:
+            yield f"- {name}: {', '.join(values)}"
+    if about.negative:
+        yield f"- The label `{about.negative}` means that there is no relation."
+    languages = ", ".join(CODES.get(code, code) for code in about.languages)
+    yield f"- Language of the training texts: {languages or 'not known to the coordinator'}"
+    yield f"- Method: `{about.method}`, {about.rounds} rounds (`study.toml` has every setting)"
+    if about.missing:
+        yield f"- **Not in this folder**: {', '.join(about.missing)}. Each site keeps its own."
+    if "encoder" in about.task and about.task["encoder"] == "encoder":
+        yield "- Encoder: a copy of the pretrained one, in `encoder/`, with its own licence"
+    yield '- Use it: `wardround predict FOLDER --text "…"`, or in Python `wardround.load("FOLDER")("…")`\n'
+
+
+def _data(about: About, built: Built, wire: Sequence[Mapping[str, str]]) -> Iterator[str]:
+    yield "## Training data\n"
+    if built.raw is None:
+        sent = [row for row in wire if row["direction"] == "from site" and _tells_size(row["reveals"])]
+        told = "".join(f"\n- {row['message']}.{row['field']}: {row['reveals']}" for row in sent)
+        known = f" The coordinator's machine was told of their numbers:\n{told}" if told else ""
+        yield f"{len(built.sites.names)} sites, each with its own notes. {DECLARED}{known}\n"
+        return
+    names = [about.site] if about.site else built.raw.names
+    if len(names) > MOST_SITES:  # each would have to be opened once more
+        yield f"{len(names):,} sites.\n"
+        return
+    sizes = Counter(size_range(len(built.raw.raw(name)[0])) for name in names)
+    yield "| training examples | sites |\n|---|---|"
+    for size in sorted(sizes, key=lambda size: int(size.split("–")[0].replace(",", "").rstrip("+"))):
+        yield f"| {size} | {sizes[size]} |"
+    yield ""
+
+
+def _tells_size(reveals: str) -> bool:
+    """Whether a field of a message tells how many examples a site has."""
+    return "how many" in reveals and "examples" in reveals
+
+
+def size_range(count: int) -> str:
+    """A number as the range that it lies in."""
+    low = max(bound for bound in BOUNDS if bound <= count)
+    high = next((bound for bound in BOUNDS if bound > count), None)
+    return f"{low:,}+" if high is None else f"{low:,}–{high - 1:,}"
+
+
+def _figures(about: About, built: Built, told: Mapping[str, Any]) -> Iterator[str]:
+    yield "## How it did\n"
+    figures = {name: value for name, value in told["final"].items() if not name.endswith("examples")}
+    whole = {name: value for name, value in figures.items() if "[" not in name}
+    whose = f"The own test examples of {about.site}" if about.site else "All sites' own examples together"
+    yield f"{whose}, after {told['rounds']} rounds, seed {built.study.seed}.\n"
+    yield "| figure | value | what it means |\n|---|---|---|"
+    plain = {name: name.removeprefix("train_").removeprefix("valid_") for name in whole}
+    meaning = defined(plain.values())
+    for name, value in whole.items():
+        yield f"| {name} | {value:.4f} | {meaning[plain[name]]} |"
+    by_class = {name: value for name, value in figures.items() if name.startswith("f1[")}
+    if by_class:
+        yield "\n" + ", ".join(f"{name} {value:.3f}" for name, value in by_class.items())
+    yield ""
+
+
+def _wire(told: Mapping[str, Any], wire: Sequence[Mapping[str, str]]) -> Iterator[str]:
+    yield "## What left the sites\n"
+    if "bytes" not in told:
+        yield f"The site's own ledger tells: `wardround ledger show`.\n\n{NEVER}\n"
+        return
+    rounds, up = max(int(told["rounds"]), 1), told["bytes"]["up"]
+    yield f"{up / 1e6:.2f} MB in all for training, {up / rounds / 1e3:,.1f} kB a round. In these messages:\n"
+    for row in wire:
+        if row["direction"] == "from site" and row["reveals"] != "as above":
+            yield f"- {row['message']}.{row['field']} ({row['seen']}): {row['reveals']}"
+    yield f"\n{NEVER}\n"
+
+
+def _limits(about: About) -> Iterator[str]:
+    yield "## Limits\n"
+    yield "- Figures are of the sites' own test examples; on notes of another hospital it may do worse."
+    if about.task["name"] in ("relation", "bags"):
+        yield f"- It looks at two entities of one {about.scope}; relations across {about.scope}s are not found."
+        if not about.negative and about.task["name"] == "relation":
+            yield "- It was never shown unrelated pairs, so it names a relation for every pair."
+    if about.task["name"] == "tagging":
+        yield "- It finds entities that do not overlap."
+    yield "- A trained model can give away what it was trained on; share it as your agreements allow."
+    yield "- Not a medical device; not for clinical decisions."
+    yield ""

@@ -1,0 +1,45 @@
+"""In which languages texts are, beside those that a model was trained on; and how much of them it did not read."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from wardround.text.document import Document
+from wardround.text.language import language
+from wardround.text.shown import code
+from wardround.trained.about import About
+from wardround.trained.card import CODES
+from wardround.trained.predicted import Prediction
+
+__all__ = ["Heard"]
+
+SHARE = 0.05  # of texts in another language from which on it is told
+ENOUGH = 40  # characters: of fewer in Latin letters the language is a guess
+
+
+class Heard:
+    """Counts texts by language, and what was cut off them."""
+
+    def __init__(self) -> None:
+        self.texts, self.cut, self.tokens = 0, 0, 0
+        self.languages = Counter[str]()
+
+    def take(self, document: Document, told: Prediction) -> None:
+        """One more text."""
+        self.texts += 1
+        self.cut += told.cut > 0
+        self.tokens += told.cut
+        sample = document.text[:ENOUGH]
+        if document.language or len(sample) == ENOUGH or not sample.isascii():
+            self.languages[code(document.language or language(document.text))] += 1
+
+    def warnings(self, abouts: tuple[About, ...], what: str) -> Iterator[str]:
+        """What whoever reads the predictions should know; `what` the texts are in: this file, this folder."""
+        for known in dict.fromkeys(about.languages for about in abouts if about.languages):
+            other = {name: n for name, n in self.languages.most_common() if name and name not in known}
+            shares = [(CODES.get(name, name), n / self.texts) for name, n in other.items() if n >= SHARE * self.texts]
+            if shares:
+                looks = ", ".join(f"{share:.0%} of {what} looks {name}".replace("%", " %") for name, share in shares)
+                trained = " and ".join(CODES.get(name, name) for name in known)
+                yield f"this model was trained on {trained}; {looks}"
+        if self.cut:
+            yield f"longer than the model reads: {self.cut:,} of {self.texts:,} texts; {self.tokens:,} tokens unread"

@@ -1,0 +1,75 @@
+"""The texts that are to be predicted on: a file, a folder or standard input, one text after the other.
+
+    for placed in read_texts(Path("notes/"), problems, Options()): ...
+
+Plain `.txt` files are a text each, and so are those of a folder, whatever else is in it; a folder with `.ann` files is
+BRAT's, and every other file is what `data check` recognises. A pipe can be read only once: it is one plain text, or
+what `--from` says. Entities that come with a text are kept.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from wardround.corpora.pair_files import files_under
+from wardround.corpora.pairs import Placed
+from wardround.formats.options import Options
+from wardround.formats.recognise import FORMATS, recognised
+from wardround.text.reading import DataError, Problems
+
+__all__ = ["STDIN", "count_files", "read_texts"]
+
+STDIN = Path("/dev/stdin")
+PLAIN = (".txt", ".text", ".txt.gz")
+TWICE = ("csv", "label-studio", "omop", "tsv")  # formats whose readers look at the beginning first
+BARE = "note without .ann, skipped"
+
+
+def read_texts(path: Path, problems: Problems, options: Options, form: str = "") -> Iterator[Placed]:
+    """The texts of a path in order; those of a folder by the names of its files."""
+    if path == STDIN or path.is_fifo():
+        yield from _piped(path, problems, options, form)
+    elif not form and path.name.casefold().endswith(PLAIN) and not path.is_dir():
+        yield from FORMATS["text"].read(path, problems, options)
+    elif path.is_dir() and form in ("", "text", "brat"):
+        yield from _folder(path, problems, options, form)
+    else:
+        for file, found in recognised(path, form, options.encoding, problems):
+            yield from found.read(file, problems, options)
+
+
+def count_files(path: Path, form: str = "") -> int | None:
+    """How many texts a folder holds, if that can be known before they are read."""
+    return len(_texts(path)) or None if path.is_dir() and form in ("", "text") else None
+
+
+def _piped(path: Path, problems: Problems, options: Options, form: str) -> Iterator[Placed]:
+    """One plain text, unless another format is named."""
+    if form in TWICE and not path.is_file():
+        what = f"{form} cannot be read from a pipe"
+        raise DataError(path, None, what, "name a file, or write one object per line and give --from jsonl")
+    yield from FORMATS[form or "text"].read(path, problems, options)
+
+
+def _folder(path: Path, problems: Problems, options: Options, form: str) -> Iterator[Placed]:
+    texts = _texts(path)
+    if form == "brat" or (not form and files_under(path, ".ann")):
+        found = Problems()
+        yield from FORMATS["brat"].read(path, found, options)
+        found.counts.pop(BARE, None)  # they come now
+        problems.include(found)
+        texts = [text for text in texts if not text.with_suffix(".ann").exists()]
+    elif not texts and not form:
+        for file, known in recognised(path, "", options.encoding, problems):
+            yield from known.read(file, problems, options)
+        return
+    elif not texts:
+        raise DataError(path, None, "no .txt file in this folder", "name the folder that holds the notes")
+    for text in texts:
+        for placed in FORMATS["text"].read(text, problems, options):
+            name = text.relative_to(path).with_name(placed.document.id).as_posix()
+            yield placed._replace(document=replace(placed.document, id=name))
+
+
+def _texts(folder: Path) -> list[Path]:
+    return [path for path in files_under(folder, "") if path.name.casefold().endswith(PLAIN) and path.is_file()]

@@ -1,0 +1,240 @@
+"""`wardround data`: exit codes, messages that name options, and nothing half-written."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from study_files import cli
+from wardround.corpora.entities_jsonl import EntitiesJSONL
+from wardround.formats.options import Options
+from wardround.formats.recognise import TARGETS
+
+NOTE = "Aspirin gave her a rash. The fever went."
+ROW = {
+    "id": "17",
+    "text": NOTE,
+    "labels": ["allergy"],
+    "entities": [
+        {"id": "T1", "type": "drug", "start": 0, "end": 7},
+        {"id": "T2", "type": "rash", "start": 19, "end": 23},
+    ],
+    "relations": [{"type": "causes", "head": "T1", "tail": "T2"}],
+}
+
+
+def jsonl(folder: Path, count: int = 1) -> Path:
+    path = folder / "notes.jsonl"
+    rows = (json.dumps({**ROW, "id": str(n), "text": f"{NOTE} {n}"}) + "\n" for n in range(count))
+    path.write_text("".join(rows), encoding="utf-8")
+    return path
+
+
+def shifted(folder: Path) -> Path:
+    (folder / "notes").mkdir()
+    (folder / "notes" / "17.txt").write_text(NOTE)
+    (folder / "notes" / "17.ann").write_text("T1\tdrug 1 8\tAspirin\nT2\trash 19 23\trash\n")
+    return folder / "notes"
+
+
+def test_check_tells_what_is_there(tmp_path: Path) -> None:
+    ended = cli("data", "check", jsonl(tmp_path, 2), "--task", "relation", cwd=tmp_path)
+    assert (0, "") == (ended.code, ended.err)
+    lines = [" ".join(line.split()) for line in ended.out.splitlines()]
+    for line in ("documents 2", "sentences 6", "duplicates 0", "languages en 2", "labels: 2 of 1 kinds"):
+        assert line in lines
+    assert "drug 2 50.0% ██████████" in lines
+    assert "nothing would be lost" == lines[-1]
+    assert "spirin" not in ended.out
+
+
+def test_check_tells_of_offsets_and_names_its_own_option(tmp_path: Path) -> None:
+    notes = shifted(tmp_path)
+    ended = cli("data", "check", "notes", cwd=tmp_path)
+    assert 1 == ended.code
+    expected = (
+        "notes/17.ann:1: T1 says 7 characters, text[1:8] differs — offsets look shifted by one; try --fix-offsets"
+    )
+    assert expected in ended.out.splitlines()
+    assert "spirin" not in ended.out + ended.err
+    assert 'T1 says "Aspirin", text[1:8] is "spirin "' in cli("data", "check", notes, "--show-text", cwd=tmp_path).out
+    assert 0 == cli("data", "check", notes, "--fix-offsets", cwd=tmp_path).code
+
+
+def test_check_for_machines(tmp_path: Path) -> None:
+    ended = cli("data", "check", shifted(tmp_path), "--json", cwd=tmp_path)
+    told = json.loads(ended.out)
+    assert (1, 1, 1) == (ended.code, told["lost"], told["documents"])
+    problem = told["problems"][0]
+    assert ("17.ann", 1, True) == (Path(problem["file"]).name, problem["line"], problem["lost"])
+    assert "offsets look shifted by one; try --fix-offsets" == problem["remedy"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["check", "none.jsonl"], "none.jsonl: no such file — did you mean notes.jsonl?"),
+        (["check", "notes.jsonl", "--task", "relations"], "--task relations: did you mean relation?"),
+        (["check", "notes.jsonl", "--from", "brta"], "--from brta: did you mean brat?"),
+        (["check", "notes.jsonl", "--from", "brat"], "notes.jsonl: not a folder"),
+        (["check", "latin.csv"], "it looks like latin-1 — give --encoding latin-1"),
+        (["check", "rows.csv", "--text-column", "note_text"], 'no column "note_text" — did you mean "NOTE_TEXTS"?'),
+        (["check", "rows.csv"], 'no column "text"'),
+        (["check", "picture.png"], "picture.png: a binary file, not text"),
+        (["convert", "notes.jsonl", "out", "--to", "bio"], "--to bio: did you mean bioc?"),
+        (["convert", "notes.jsonl", "out", "--to", "omop"], "needs a person and a date"),
+        (["convert", "notes.jsonl", "notes.jsonl", "--to", "jsonl"], "notes.jsonl: exists already — name another"),
+        (["convert", "min.json", "out", "--to", "jsonl"], "JSON-MIN, which drops relations"),
+        (["convert", "notes.jsonl", "notes.jsonl/out", "--to", "csv", "--lossy"], "nothing was written"),
+    ],
+)
+def test_wrong_usage_and_unreadable_input_end_with_code_2(tmp_path: Path, arguments: list[str], said: str) -> None:
+    jsonl(tmp_path)
+    (tmp_path / "latin.csv").write_bytes("text,label\nété,x\n".encode("latin-1"))
+    (tmp_path / "rows.csv").write_text("NOTE_TEXTS,x\na,b\n")
+    (tmp_path / "picture.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(range(32)) * 9)
+    (tmp_path / "min.json").write_text(json.dumps([{"id": 1, "text": NOTE, "annotator": 1}]))
+    before = sorted(tmp_path.rglob("*"))
+    ended = cli("data", *arguments, cwd=tmp_path)
+    assert 2 == ended.code
+    assert said in " ".join((ended.out + ended.err).split())
+    assert "Traceback" not in ended.err
+    assert before == sorted(tmp_path.rglob("*"))
+
+
+def test_convert_writes_what_was_read(tmp_path: Path) -> None:
+    path = jsonl(tmp_path, 3)
+    ended = cli("data", "convert", path, "out.xml", "--to", "bioc", cwd=tmp_path)
+    assert (0, "documents in out.xml: 3\n", "") == (ended.code, ended.out, ended.err)
+    cli("data", "convert", "out.xml", "back.jsonl", "--to", "jsonl", cwd=tmp_path)
+    told = [[json.loads(row) for row in file.read_text().splitlines()] for file in (path, tmp_path / "back.jsonl")]
+    assert told[0] == told[1]
+
+
+def test_what_the_target_cannot_hold_is_listed_and_not_dropped(tmp_path: Path) -> None:
+    path = jsonl(tmp_path, 2)
+    ended = cli("data", "convert", path, "out.csv", "--to", "csv", cwd=tmp_path)
+    assert 1 == ended.code
+    expected = [
+        "csv has no place for: entities: 4 (notes.jsonl:1, notes.jsonl:2)",
+        "csv has no place for: relations: 2 (notes.jsonl:1, notes.jsonl:2)",
+        "nothing was written; --lossy writes the rest, --to jsonl holds everything that was read",
+    ]
+    assert expected == ended.err.splitlines()
+    assert [path] == list(tmp_path.iterdir())
+    ended = cli("data", "convert", path, "out.csv", "--to", "csv", "--lossy", cwd=tmp_path)
+    assert (0, expected[:2]) == (ended.code, ended.err.splitlines())
+    assert ["id,text,label,source,language", f"0,{NOTE} 0,allergy,,", f"1,{NOTE} 1,allergy,,"] == (
+        tmp_path / "out.csv"
+    ).read_text().splitlines()
+
+
+def test_what_reading_would_lose_stops_a_conversion_too(tmp_path: Path) -> None:
+    notes = shifted(tmp_path)
+    ended = cli("data", "convert", notes, "out.jsonl", "--to", "jsonl", cwd=tmp_path)
+    assert 1 == ended.code
+    assert "try --fix-offsets" in ended.err
+    assert not (tmp_path / "out.jsonl").exists()
+    assert 0 == cli("data", "convert", notes, "out.jsonl", "--to", "jsonl", "--fix-offsets", cwd=tmp_path).code
+    assert 0 == json.loads((tmp_path / "out.jsonl").read_text())["entities"][0]["start"]
+
+
+@pytest.mark.parametrize("form", TARGETS)
+def test_a_full_disk_leaves_nothing_behind(tmp_path: Path, form: str) -> None:
+    path = jsonl(tmp_path, 100)
+    with path.open("a") as file:
+        file.write(json.dumps({"id": "long", "text": NOTE * 100}) + "\n")
+    ended = cli("data", "convert", path, "out", "--to", form, "--lossy", cwd=tmp_path, file_limit=2000)
+    expected = "no room left to write out; nothing was written: make room and try again"
+    assert (1, expected) == (ended.code, ended.err.splitlines()[-1])
+    assert "Traceback" not in ended.err
+    assert [path] == list(tmp_path.iterdir())
+
+
+def test_options_reach_the_reader(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(
+        "nr;note;ward,befund\n".replace(";", ",").encode() + "7,Fièvre,b,x|y\n".encode("latin-1")
+    )
+    arguments = ("--text-column", "note", "--label-column", "befund", "--separator", "|", "--id-column", "nr",
+                 "--source-column", "ward", "--encoding", "latin-1", "--language", "fr")  # fmt: skip
+    ended = cli("data", "convert", "a.csv", "a.jsonl", "--to", "jsonl", *arguments, cwd=tmp_path)
+    assert (0, "") == (ended.code, ended.err)
+    expected = {"id": "7", "text": "Fièvre", "labels": ["x", "y"], "entities": [], "source": "b", "language": "fr"}
+    assert expected == json.loads((tmp_path / "a.jsonl").read_text(encoding="utf-8"))
+    assert {"encoding", "language", "text", "label", "id", "source", "separator", "fix_offsets", "show_text"} == set(
+        Options.__slots__
+    ) - {"labelled"}  # which `predict` decides
+
+
+def notes(folder: Path, texts: Sequence[str], source: str = "") -> Path:
+    """A JSONL of these texts."""
+    path = folder / "notes.jsonl"
+    rows = [{"id": str(at), "text": text, "source": source and f"{source}{at % 3}"} for at, text in enumerate(texts)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def test_split_sets_a_share_aside_and_equal_texts_stay_together(tmp_path: Path) -> None:
+    notes(tmp_path, [f"Note {at % 60}." for at in range(120)])
+    ended = cli("data", "split", "notes.jsonl", "out", "--test", "0.3", cwd=tmp_path)
+    assert (0, "") == (ended.code, ended.err)
+    train, test = (
+        [json.loads(line) for line in (tmp_path / "out" / f"{side}.jsonl").read_text().splitlines()]
+        for side in ("train", "test")
+    )
+    assert f"documents in out: train.jsonl {len(train)}, test.jsonl {len(test)}\n" == ended.out
+    assert 120 == len(train) + len(test)
+    assert 20 <= len(test) <= 52
+    assert set() == {row["text"] for row in train} & {row["text"] for row in test}
+    again = cli("data", "split", "notes.jsonl", "again", "--test", "0.3", cwd=tmp_path)
+    assert 0 == again.code
+    assert (tmp_path / "out" / "test.jsonl").read_bytes() == (tmp_path / "again" / "test.jsonl").read_bytes()
+
+
+def test_split_by_source_keeps_a_source_whole(tmp_path: Path) -> None:
+    notes(tmp_path, [f"Note {at}." for at in range(60)], source="ward ")
+    ended = cli("data", "split", "notes.jsonl", "out", "--by", "source", "--test", "0.5", "--seed", "1", cwd=tmp_path)
+    assert 0 == ended.code, ended.err
+    sides = [
+        {json.loads(line)["source"] for line in (tmp_path / "out" / f"{side}.jsonl").read_text().splitlines()}
+        for side in ("train", "test")
+    ]
+    assert set() == sides[0] & sides[1]
+    assert {"ward 0", "ward 1", "ward 2"} == sides[0] | sides[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--test", "1.5"], "--test 1.5: a share between 0 and 1"),
+        (["--by", "sorce"], "--by sorce: did you mean source?"),
+        (["--by", "source"], "notes.jsonl: nothing would go to "),
+    ],
+)
+def test_a_split_that_cannot_be_is_refused_and_leaves_nothing(tmp_path: Path, options: list[str], said: str) -> None:
+    notes(tmp_path, ["One.", "Two."])
+    ended = cli("data", "split", "notes.jsonl", "out", *options, cwd=tmp_path)
+    assert 2 == ended.code
+    assert said in ended.err
+    assert ["notes.jsonl"] == sorted(path.name for path in tmp_path.iterdir())
+
+
+def test_a_split_loses_nothing_in_silence(tmp_path: Path) -> None:
+    path = notes(tmp_path, [f"Note {at}." for at in range(30)])
+    path.write_text(path.read_text() + '{"id": "bad", "text": 5}\n', encoding="utf-8")
+    ended = cli("data", "split", "notes.jsonl", "out", cwd=tmp_path)
+    assert 1 == ended.code
+    assert "notes.jsonl:31" in ended.err
+    assert not (tmp_path / "out").exists()
+    assert 0 == cli("data", "split", "notes.jsonl", "out", "--lossy", cwd=tmp_path).code
+
+
+def test_sentences_without_entities_can_be_trained_on_after_convert_and_split(tmp_path: Path) -> None:
+    rows = "".join(f"Aspirin{n}\tB-DRUG\nhelped\tO\n\nNothing\tO\nfound{n}\tO\n\n" for n in range(20))
+    (tmp_path / "notes.conll").write_text(rows, encoding="utf-8")
+    assert 0 == cli("data", "convert", "notes.conll", "notes.jsonl", "--to", "jsonl", cwd=tmp_path).code
+    assert 0 == cli("data", "split", "notes.jsonl", "notes", cwd=tmp_path).code
+    reader = EntitiesJSONL(train=str(tmp_path / "notes/train.jsonl"), test=str(tmp_path / "notes/test.jsonl"))
+    found = [len(document.entities) for split in ("train", "test") for document in reader.documents(split)]
+    assert [0] * 20 + [1] * 20 == sorted(found)

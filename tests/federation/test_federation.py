@@ -1,0 +1,116 @@
+"""From a corpus to sites."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from wardround.corpora.texts import AsCorpus, Files, Texts
+from wardround.federation.describe import describe
+from wardround.federation.sites import (
+    ByDirichlet,
+    ByLabel,
+    BySource,
+    Corpus,
+    Evenly,
+    Partition,
+    federate,
+    pooled,
+    thinned,
+)
+from wardround.text.document import Document
+
+
+class Wards:
+    """Three wards whose test documents come in another order than their training documents."""
+
+    def names(self) -> list[str]:
+        return ["a", "b", "c"]
+
+    def open(self, name: str) -> tuple[Texts, Texts]:
+        def some(split: str, count: int) -> Texts:
+            labels = "xyx"
+            return Texts(tuple(Document(f"{name}{split}{i}", "t", (labels[i % 3],), source=name) for i in range(count)))
+
+        return some("train", 4), some("test", 2)
+
+
+class Backwards(Wards):
+    """The same wards, pooled from the last to the first."""
+
+    def names(self) -> list[str]:
+        return ["c", "b", "a"]
+
+
+def ids(corpus: Corpus, partition: Partition | None) -> dict[str, tuple[set[str], set[str]]]:
+    sites = federate(corpus, partition, seed=3)
+    found = {}
+    for name in sites.names:
+        train, test = sites.raw(name)
+        assert isinstance(train, Texts)
+        assert isinstance(test, Texts)
+        found[name] = ({d.id for d in train.documents}, {d.id for d in test.documents})
+    return found
+
+
+def test_a_source_keeps_its_own_test_documents_whatever_the_order() -> None:
+    expected = ids(Wards(), None)
+    assert expected == ids(Wards(), BySource()) == ids(Backwards(), BySource())
+
+
+def test_a_label_makes_a_site_with_that_label_in_both_splits() -> None:
+    sites = federate(Wards(), ByLabel(), seed=0)
+    assert ("x", "y") == sites.names
+    assert {"x": {"x"}, "y": {"y"}} == {
+        name: {*sites.raw(name)[0].classes, *sites.raw(name)[1].classes} for name in sites.names
+    }
+
+
+def test_every_document_is_at_one_site_in_every_partition() -> None:
+    whole = ids(Wards(), None)
+    for partition in (Evenly(sites=5), ByDirichlet(sites=4, alpha=0.5), BySource(sites=2), ByLabel()):
+        for split in (0, 1):
+            cut = sorted(i for parts in ids(Wards(), partition).values() for i in parts[split])
+            assert sorted(i for parts in whole.values() for i in parts[split]) == cut
+
+
+def test_pooling_puts_everything_into_one_place() -> None:
+    sites = pooled(federate(Wards(), None, seed=0))
+    train, test = sites.raw("pooled")
+    assert (("pooled",), 12, 6) == (sites.names, len(train), len(test))
+
+
+def test_another_seed_cuts_otherwise_and_the_same_seed_alike() -> None:
+    def cut(seed: int) -> list[list[str]]:
+        sites = federate(Wards(), Evenly(sites=3), seed)
+        return [[str(d.id) for d in sites.raw(name)[0].documents] for name in sites.names]  # type: ignore[attr-defined]
+
+    assert cut(1) == cut(1)
+    assert not np.array_equal(cut(1), cut(2))
+
+
+def test_a_share_of_the_training_documents_is_the_same_for_the_same_seed_and_leaves_the_tests() -> None:
+    sites = federate(Wards(), None, seed=0)
+    half, again, least = thinned(sites, 0.5, 1), thinned(sites, 0.5, 1), thinned(sites, 0.01, 1)
+    for name in sites.names:
+        train, test = sites.raw(name)
+        kept, tests = half.raw(name)
+        assert 2 == len(kept)
+        assert kept.digest() == again.raw(name)[0].digest()
+        assert test.digest() == tests.digest()
+        assert 1 == len(least.raw(name)[0])
+        assert 4 == len(train)
+
+
+@pytest.mark.parametrize("dedupe", [False, True])
+def test_test_texts_that_are_in_training_are_counted_with_both_places(tmp_path: Path, *, dedupe: bool) -> None:
+    rows = [f"rash {n},{('flu', 'cold')[n % 2]}\n" for n in range(6)]
+    (tmp_path / "train.csv").write_text("text,label\n" + "".join(rows[:5]), encoding="utf-8")
+    (tmp_path / "test.csv").write_text("text,label\n" + "".join(rows[4:]), encoding="utf-8")
+    corpus = AsCorpus(Files(format="csv", train="train.csv", test="test.csv", folder=str(tmp_path), dedupe=dedupe))
+    told = describe(federate(corpus, None, 0))
+    if dedupe:
+        assert (0, ["text also in test, dropped: 1 (train.csv:6)"]) == (told["leaked"], told["problems"])
+    else:
+        line = "test text that is also in training: 1 of 2 (test.csv:2 = train.csv:6)"
+        assert (1, [line]) == (told["leaked"], told["problems"])

@@ -1,0 +1,293 @@
+"""A look at a user's data: what is counted, what is found, what would be lost; never a note's words."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from wardround.formats.check import MOST, Finding, Survey, Task, check
+from wardround.formats.options import Options
+from wardround.text.language import language
+from wardround.text.shown import showing_text
+
+NOTE = "Aspirin gave her a rash. The fever went."
+
+
+def jsonl(folder: Path, *rows: Mapping[str, object]) -> Path:
+    path = folder / "notes.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def looked(path: Path, task: Task | None = None, **options: bool) -> Survey:
+    survey = check(path, Options(**options), task=task)  # type: ignore[arg-type]  # all of these are switches
+    assert options or "spirin" not in repr((survey.counts(), survey.findings.listed))
+    return survey
+
+
+def whats(survey: Survey, *, lost: bool = True) -> list[str]:
+    return [one.what for one in survey.findings.listed if one.lost == lost]
+
+
+ENTITIES = [{"id": "T1", "type": "drug", "start": 0, "end": 7}, {"id": "T2", "type": "effect", "start": 19, "end": 23}]
+
+
+def test_everything_is_counted(tmp_path: Path) -> None:
+    related = [{"type": "causes", "head": "T1", "tail": "T2"}]
+    survey = looked(
+        jsonl(
+            tmp_path,
+            {"text": NOTE, "labels": ["allergy"], "entities": ENTITIES, "relations": related, "source": "b"},
+            {"text": "患者咳嗽三天。", "labels": ["cough", "allergy"], "source": "b"},
+            {"text": "Rash.", "language": "fr"},
+        )
+    )
+    expected = {
+        "formats": {"jsonl": 1},
+        "documents": 3,
+        "characters": len(NOTE) + 12,
+        "sentences": 4,
+        "tokens": 10 + 7 + 2,
+        "sources": 1,
+        "duplicates": 0,
+        "unlabelled": 1,
+        "labels": {"allergy": 2, "(not shown)": 1},
+        "entities": {"(not shown)": 2},
+        "relations": {"(not shown)": 1},
+        "languages": {"en": 1, "fr": 1, "zh": 1},
+        "unreadable": "",
+    }
+    assert (expected, []) == (survey.counts(), survey.findings.listed)
+
+
+def test_duplicates_are_told_and_whether_they_contradict_each_other(tmp_path: Path) -> None:
+    labels: tuple[list[str], ...] = ([], [], ["allergy"])
+    survey = looked(jsonl(tmp_path, *({"id": str(n), "text": NOTE, "labels": said} for n, said in enumerate(labels))))
+    assert 2 == survey.duplicates
+    assert ["repeated text", "same text with other annotations"] == whats(survey, lost=False)
+    assert [2, 3] == [one.line for one in survey.findings.listed]
+    assert 0 == survey.findings.lost
+
+
+def test_a_repetition_that_the_reader_tells_is_told_once(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("text,label\na rash,x\na rash,x\n")
+    assert ["repeated text"] == whats(looked(tmp_path / "a.csv"), lost=False)
+
+
+def test_a_label_that_might_be_a_note_is_not_shown(tmp_path: Path) -> None:
+    survey = looked(jsonl(tmp_path, {"text": "x", "labels": [NOTE]}, {"text": "y", "labels": ["allergy"]}))
+    assert {"(not shown)": 2} == survey.counts()["labels"]
+
+
+def test_all_errors_come_at_once_and_the_rest_is_read(tmp_path: Path) -> None:
+    bad = {"id": "T3", "type": "drug", "start": 90, "end": 99}
+    path = jsonl(
+        tmp_path,
+        {"text": 7},
+        {"text": NOTE, "entities": [*ENTITIES, bad], "relations": [{"type": "x", "head": "T3", "tail": "T1"}]},
+        {"text": NOTE, "entities": "none"},
+    )
+    path.write_text(path.read_text() + "{broken\n", encoding="utf-8")
+    survey = looked(path)
+    expected = [
+        (1, '"text" is a int'),
+        (2, 'entity "T3" ends at 99, the text has 40 characters'),
+        (2, "relation of an entity that is left out, left out"),
+        (3, '"entities" is a str'),
+        (4, "not JSON at character 2: Expecting property name enclosed in double quotes"),
+    ]
+    assert expected == [(one.line, one.what) for one in survey.findings.listed]
+    assert (1, 2, 5) == (survey.documents, survey.entities.total(), survey.findings.lost)
+
+
+def brat(folder: Path, annotations: str, text: str = NOTE) -> Path:
+    (folder / "17.txt").write_text(text, encoding="utf-8")
+    (folder / "17.ann").write_text(annotations, encoding="utf-8")
+    return folder
+
+
+def test_shifted_offsets_are_told_with_the_remedy_and_words_only_if_asked_for(tmp_path: Path) -> None:
+    path = brat(tmp_path, "T1\tdrug 1 8\tAspirin\nT2\teffect 19 23\trash\n")
+    remedy = "offsets look shifted by one; try fix_offsets = true"
+    expected = Finding(str(path / "17.ann"), 1, "T1 says 7 characters, text[1:8] differs", remedy, lost=True)
+    survey = looked(path)
+    assert ([expected], {"effect": 1}) == (survey.findings.listed, survey.entities)
+    shown = looked(path, show_text=True).findings.listed[0].what
+    assert 'T1 says "Aspirin", text[1:8] is "spirin "' == shown
+    fixed = looked(path, fix_offsets=True)
+    assert (0, ["offsets repaired"], 2) == (
+        fixed.findings.lost,
+        whats(fixed, lost=False),
+        fixed.entities.total(),
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        ("T1\tdrug 90 97\tAspirin", "T1 says 7 characters, text[90:97] differs"),
+        ("T1\tdrug -1 7\tAspirin", "T1 goes from -1 to 7"),
+        ("T1\tdrug 7 0\tAspirin", "T1 goes from 7 to 0"),
+        ("T1\tdrug 0 4;5 7\tAspi in", "discontinuous entity, taken from first to last character"),
+        ("T1\tdrug 0 7", ""),
+        ("T0\tdrug 0 7\tAspirin", '"T0" is already in line 1'),
+        ("R1\tcauses Arg1:T0 Arg2:T9", '"R1" names "T9", which is not in this file'),
+        ("E1\tcauses:T0", "event, ignored"),
+        ("drug 0 7", "not a line of BRAT's"),
+    ],
+)
+def test_brats_traps_are_told_by_line(line: str, what: str, tmp_path: Path) -> None:
+    survey = looked(brat(tmp_path, f"T0\teffect 19 23\trash\n{line}\n"))
+    assert ([what] if what else []) == whats(survey)
+    assert all(one.line == 2 for one in survey.findings.listed)
+
+
+def test_notes_without_annotations_and_the_other_way_round(tmp_path: Path) -> None:
+    brat(tmp_path, "")
+    (tmp_path / "18.txt").write_text("x")
+    (tmp_path / "19.ann").write_text("")
+    assert ["note without .ann, skipped", "its note is missing"] == whats(looked(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("task", "row", "what"),
+    [
+        ("classification", {}, ["document without a label, left out", "0 labels, where a classifier needs two"]),
+        ("tagging", {}, ["no entity in any document"]),
+        ("bags", {}, ["no entity in any document"]),
+        ("relation", {"entities": ENTITIES}, ["no relation in any document"]),
+        (
+            "tagging",
+            {"entities": [*ENTITIES, {"id": "T3", "type": "x", "start": 0, "end": 12}]},
+            ["overlapping entity, left out for a longer one"],
+        ),
+        (
+            "relation",
+            {
+                "entities": [*ENTITIES, {"id": "T3", "type": "effect", "start": 29, "end": 34}],
+                "relations": [{"type": "x", "head": "T1", "tail": "T2"}, {"type": "x", "head": "T1", "tail": "T3"}],
+            },
+            ["relation across sentences, left out"],
+        ),
+        (None, {}, []),
+    ],
+)
+def test_what_a_task_would_lose_is_told(
+    task: Task | None, row: dict[str, object], what: list[str], tmp_path: Path
+) -> None:
+    assert what == whats(looked(jsonl(tmp_path, {"text": NOTE, **row}), task))
+
+
+def test_tagging_tells_what_becomes_of_every_span_with_its_line(tmp_path: Path) -> None:
+    """By the rules that training follows: what is widened is told, but only what is left out or cut is lost."""
+    text = "It began.\nAspi\u200brin: a rash.\n" + "x " * 201
+    path = brat(tmp_path, f"T1\tdrug 12 14\tpi\nT2\teffect 19 20\t \nT3\tlong 28 430\t{'x ' * 201}\n", text)
+    expected = [
+        (2, "invisible characters, left out of the word", False),
+        (2, "span cuts a token, widened to it", False),
+        (2, "entity without a token, left out", True),
+        (3, "entity longer than a sentence may be, cut", True),
+        (3, "sentence too long, cut", False),
+    ]
+    survey = check(path, Options(), task="tagging")
+    assert expected == [(one.line, one.what, one.lost) for one in survey.findings.listed]
+    assert all(one.remedy for one in survey.findings.listed[1:])
+
+
+def test_chinese_is_tagged_by_character_so_no_span_cuts_a_word(tmp_path: Path) -> None:
+    cough = {"id": "T1", "type": "symptom", "start": 2, "end": 4}
+    assert [] == looked(jsonl(tmp_path, {"text": "患者咳嗽三天。", "entities": [cough]}), "tagging").findings.listed
+
+
+def test_a_file_that_breaks_off_is_unreadable_but_counted_so_far(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(b'text,label\na rash,x\n"never closed,y\n')
+    survey = looked(path)
+    assert (1, 1) == (survey.documents, survey.findings.lost)
+    assert survey.unreadable.startswith(f"{path}:3: unreadable row")
+
+
+def test_a_folder_of_files_is_read_whole_and_odd_files_are_told(tmp_path: Path) -> None:
+    jsonl(tmp_path, {"text": NOTE})
+    (tmp_path / "b.conll").write_text("a\tO\n")
+    (tmp_path / "scan.pdf").write_bytes(b"%PDF-1.7")
+    survey = looked(tmp_path)
+    assert ({"conll": 1, "jsonl": 1}, 2) == (survey.formats, survey.documents)
+    assert ["a PDF"] == whats(survey)
+
+
+def test_a_million_problems_are_counted_but_not_all_kept(tmp_path: Path) -> None:
+    path = tmp_path / "a.conll"
+    path.write_text("a\tO\n" * 99 + "b\n" * (MOST + 5))
+    survey = check(path, Options(), form="conll")
+    assert (MOST + 5, MOST) == (survey.findings.lost, len(survey.findings.listed))
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("The patient was seen and had no fever.", "en"),
+        ("Die Patientin wurde mit Fieber aufgenommen und ist nicht entlassen.", "de"),
+        ("Le patient est venu avec une fièvre et pas de toux dans les bronches.", "fr"),
+        ("El paciente fue ingresado con fiebre y no se quejaba de la tos.", "es"),
+        ("患者服用aspirin 100mg qd，咳嗽三天", "zh"),
+        ("患者は熱がある", "ja"),
+        ("У пациента жар", "ru"),
+        ("aspirin 100 mg", ""),
+        ("123 !", ""),
+        ("", ""),
+    ],
+)
+def test_languages_are_guessed_or_left_open(text: str, code: str) -> None:
+    assert code == language(text)
+
+
+def test_a_column_of_notes_is_no_column_of_labels(tmp_path: Path) -> None:
+    rows = "".join(f"flu,rash number {n}\n" for n in range(12))
+    (tmp_path / "a.csv").write_text(f"text,label\n{rows}", encoding="utf-8")
+    survey = check(tmp_path / "a.csv", Options(label="label"), task="classification")
+    what = 'column "label" does not look like labels: 12 of 12 values occur once'
+    assert what in whats(survey, lost=True)
+    assert {"(not shown)": 12} == survey.counts()["labels"]
+    with showing_text():
+        assert 12 == len(survey.counts()["labels"])
+
+
+def test_swapped_columns_are_told_as_such(tmp_path: Path) -> None:
+    (tmp_path / "a.conll").write_text("O\tAspirin\nO\tgave\nB-effect\trash\n", encoding="utf-8")
+    survey = check(tmp_path / "a.conll", Options())
+    first = survey.findings.listed[0]
+    assert (1, "column 2: (a value of 7 characters) is no tag") == (first.line, first.what)
+    assert "where the token should be there is a tag: columns look swapped" == first.remedy
+    assert 1 == len({one.group for one in survey.findings.listed if one.line})
+
+
+def test_problems_are_counted_beyond_those_that_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wardround.formats.check.MOST", 3)
+    survey = looked(jsonl(tmp_path, *({"text": 7} for _ in range(9))))
+    assert (3, {9}) == (len(survey.findings.listed), {survey.findings.sizes[survey.findings.listed[0].group]})
+
+
+def test_what_a_classifier_would_refuse_is_refused_here(tmp_path: Path) -> None:
+    rows = [{"text": f"rash {n}", "labels": ["flu", "cold"]} for n in range(2)]
+    survey = check(jsonl(tmp_path, *rows), Options(), task="classification")
+    assert ["text with several labels"] * 2 == whats(survey, lost=True)
+
+
+def test_labels_that_look_alike_are_pointed_out(tmp_path: Path) -> None:
+    rows = [{"text": f"rash {n}", "labels": [("cell", "Cell")[n % 2]]} for n in range(4)]
+    assert ['labels that look alike: "Cell" 2 times, "cell" 2 times'] == whats(
+        looked(jsonl(tmp_path, *rows)), lost=False
+    )
+
+
+def test_the_line_is_the_tokens(tmp_path: Path) -> None:
+    (tmp_path / "a.conll").write_text("a\tO\nb\tO\nc\tI-x\n\nd\tB-x\ne\tI-y\n", encoding="utf-8")
+    assert [3, 6] == [one.line for one in check(tmp_path / "a.conll", Options()).findings.listed]
+
+
+def test_columns_of_a_table_without_a_header_are_named_by_number(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("1,a rash,flu\n2,a cough,cold\n3,a fever,flu\n4,a pain,cold\n", encoding="utf-8")
+    survey = check(tmp_path / "a.csv", Options(text="2", label="3"), form="csv")
+    assert (4, {"cold": 2, "flu": 2}) == (survey.documents, survey.counts()["labels"])

@@ -1,0 +1,465 @@
+"""Formats of annotation tools: recognised by what is in them, read with their traps, refused with a remedy."""
+
+import gzip
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bioc import pubtator as theirs
+
+from data import DATA, needs_data
+from wardround.formats.check import Findings
+from wardround.formats.json_array import json_items
+from wardround.formats.options import Options
+from wardround.formats.pubtator import pubtator
+from wardround.formats.recognise import FORMATS, recognised
+from wardround.text.document import Document, Entity, Relation
+from wardround.text.reading import BLOCK, DataError, Problems
+
+TEXT = "Aspirin gave her a rash."
+DRUG, RASH = Entity("T1", "drug", 0, 7), Entity("T2", "effect", 19, 23)
+CAUSES = Relation("causes", "T1", "T2")
+NOTE = Document("17", TEXT, entities=(DRUG, RASH), relations=(CAUSES,))
+
+
+def written(folder: Path, content: object, name: str = "export") -> Path:
+    """A file with these bytes, this text, or this value as JSON."""
+    path = folder / name
+    text = content if isinstance(content, str | bytes) else json.dumps(content)
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def read(path: Path, **options: Any) -> tuple[list[Document], list[str]]:
+    """The documents of a file, and everything that was found."""
+    findings = Findings()
+    ((_, form),) = recognised(path)
+    documents = [placed.document for placed in form.read(path, findings, Options(**options))]
+    assert options.get("show_text") or not any("spirin" in str(one) for one in findings.listed)
+    return documents, [f"{one.line}: {one.what}" for one in findings.listed]
+
+
+# our own
+
+
+def test_the_documented_line_is_read_and_its_formats_are_ours(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "formats.md").read_text(encoding="utf-8")
+    line = page.split("```json\n")[1].split("```")[0]
+    expected = Document("17", TEXT, ("allergy",), (DRUG, RASH), (CAUSES,), "ward b", "en")
+    assert ([expected], []) == read(written(tmp_path, line))
+    rows = page.split("## What each format holds")[1].split("\n\n")[1].splitlines()[2:]
+    assert set(FORMATS) == {row.split("`")[1] for row in rows}
+
+
+def test_words_that_an_entity_repeats_are_checked(tmp_path: Path) -> None:
+    entity = {"id": "T1", "type": "drug", "start": 1, "end": 8, "text": "Aspirin", "concept": "D1"}
+    path = written(tmp_path, {**ROW, "entities": [entity]})
+    assert ["1: T1 says 7 characters, text[1:8] differs"] == read(path)[1]
+    assert (DRUG,) == read(path, fix_offsets=True)[0][0].entities
+
+
+# recognition
+
+ROW = {"id": 1, "text": TEXT}
+CONTENTS = {
+    "bioc": '<?xml version="1.0"?>\n<!DOCTYPE collection SYSTEM "BioC.dtd">\n<collection><source/></collection>',
+    "conll": "Aspirin\tB-drug\ngave\tO\n\n",
+    "csv": "id,text,label\n1,a rash,x\n",
+    "doccano": json.dumps({**ROW, "entities": [{"id": 1, "label": "x", "start_offset": 0, "end_offset": 1}]}),
+    "jsonl": json.dumps({**ROW, "entities": [{"type": "drug", "start": 0, "end": 7}]}),
+    "label-studio": json.dumps([{"id": 1, "data": {"text": TEXT}, "annotations": []}]),
+    "omop": "NOTE_ID,PERSON_ID,NOTE_TEXT\n1,7,a rash\n",
+    "pubtator": "17|t|Aspirin\n17|a|A rash.\n",
+    "tsv": "text\tlabel\na rash\tx\n",
+}
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("form", CONTENTS)
+def test_a_format_is_recognised_by_content_whatever_the_name(form: str, packed: bool, tmp_path: Path) -> None:
+    for mark in (b"", b"\xef\xbb\xbf"):
+        content = mark + CONTENTS[form].encode()
+        path = written(tmp_path, gzip.compress(content) if packed else content)
+        assert [(path, FORMATS[form])] == recognised(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "form"),
+    [
+        ("a.conll", "a rash\nwithout\ttags\n", "conll"),
+        ("a.csv", "words\nfew\n", "csv"),
+        ("a.tsv", "gene\tB\nnote\tx\n", "tsv"),
+        ("a.jsonl", '{"text": broken\n', "jsonl"),
+        ("a.json", {**ROW, "label": ["x"]}, "doccano"),
+        ("a.json", {**ROW, "label": "x"}, "jsonl"),
+        ("a.json", {**ROW, "entities": [], "relations": []}, "doccano"),
+        ("a.json", {**ROW, "entities": [], "relations": [], "labels": []}, "jsonl"),
+    ],
+)
+def test_where_the_content_could_be_several_things_the_name_decides(
+    name: str, content: object, form: str, tmp_path: Path
+) -> None:
+    assert form == recognised(written(tmp_path, content, name))[0][1].name
+
+
+def test_a_folder_is_brats_if_it_has_ann_files_and_else_a_set_of_files(tmp_path: Path) -> None:
+    for form in ("conll", "jsonl"):
+        written(tmp_path, CONTENTS[form], form)
+    written(tmp_path, "hidden", ".DS_Store")
+    assert ["conll", "jsonl"] == [form.name for _, form in recognised(tmp_path)]
+    written(tmp_path, "", "a.ann")
+    assert [(tmp_path, FORMATS["brat"])] == recognised(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "the file is empty"),
+        (b"PK\x03\x04zip", "a ZIP archive, as .docx and .xlsx are — unpack it"),
+        (b"%PDF-1.7", "a PDF — export"),
+        (bytes(range(256)) * 9, "a binary file, not text"),
+        (b"\x80\x04\x95pickled", "a pickle, which is never opened"),
+        ("a\tO\n".encode("utf-16-le"), 'NUL bytes as in utf-16-le — set encoding = "utf-16-le"'),
+        ("text,label\nété,x\n".encode("latin-1"), "it looks like latin-1"),
+        ("<html></html>", "XML, but no BioC collection"),
+        ([1, 2], "a JSON array, but not of Label Studio's tasks"),
+        ('{\n"text": 1\n}', "JSON over several lines — write one object per line"),
+        ('{"source": "x", "documents": [{"passages": []}]}', "BioC in JSON — export it as BioC XML"),
+        ("Aspirin, then a rash.", "no format recognised — name it with --from"),
+        ([{"id": 1, "text": TEXT, "drug": [], "annotator": 1}], "JSON-MIN, which drops relations — export again and"),
+    ],
+)  # fmt: skip
+def test_what_is_no_annotated_text_is_refused_with_what_it_is(content: object, said: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError) as refused:
+        recognised(written(tmp_path, content))
+    assert said in str(refused.value)
+    assert "spirin" not in str(refused.value)
+
+
+# Label Studio
+
+
+def region(name: str, start: int, end: int, words: str, *labels: str) -> dict[str, object]:
+    value = {"start": start, "end": end, "text": words, "labels": list(labels)}
+    return {"id": name, "type": "labels", "from_name": "l", "to_name": "t", "value": value}
+
+
+def link(one: str, other: str, *labels: str, direction: str = "right") -> dict[str, object]:
+    return {"type": "relation", "from_id": one, "to_id": other, "direction": direction, "labels": list(labels)}
+
+
+REGIONS = [region("T1", 0, 7, "Aspirin", "drug"), region("T2", 19, 23, "rash", "effect")]
+
+
+def task(*results: Mapping[str, object], text: str = TEXT, **more: object) -> dict[str, object]:
+    return {"id": 17, "data": {"text": text}, "annotations": [{"result": list(results)}], **more}
+
+
+def test_label_studio_tasks_become_documents(tmp_path: Path) -> None:
+    choice = {"type": "choices", "value": {"choices": ["allergy"]}}
+    path = written(tmp_path, [task(*REGIONS, link("T1", "T2", "causes"), choice)])
+    assert ([Document("17", TEXT, ("allergy",), (DRUG, RASH), (CAUSES,))], []) == read(path)
+
+
+def test_label_studios_directions_labels_and_other_results(tmp_path: Path) -> None:
+    results = (
+        region("T1", 0, 7, "Aspirin", "drug", "NSAID"),
+        REGIONS[1],
+        link("T2", "T1", "causes", direction="left"),
+        link("T1", "T2", direction="bi"),
+        {"type": "textarea", "value": {"text": ["x"]}},
+    )
+    (document,), found = read(written(tmp_path, [task(*results)]))
+    assert [("T1", "drug"), ("T1#2", "NSAID"), ("T2", "effect")] == [(e.id, e.type) for e in document.entities]
+    related = [CAUSES, Relation("relation", "T1", "T2"), Relation("relation", "T2", "T1")]
+    assert related == list(document.relations)
+    assert ["1: result of another kind than labels, choices and relations, ignored"] == found
+
+
+def test_of_several_annotations_the_ground_truth_counts(tmp_path: Path) -> None:
+    told = [
+        {"result": REGIONS, "was_cancelled": True},
+        {"result": REGIONS[:1]},
+        {"result": REGIONS[1:], "ground_truth": True},
+    ]
+    documents, found = read(written(tmp_path, [task(annotations=told), task(annotations=[])]))
+    assert [(RASH,), ()] == [document.entities for document in documents]
+    assert ["1: second annotation of a task, left out", "1: task without an annotation"] == found
+
+
+@pytest.mark.parametrize("start", [2, 3], ids=["characters", "UTF-16 units"])
+def test_label_studio_may_count_an_emoji_as_two(start: int, tmp_path: Path) -> None:
+    path = written(tmp_path, [task(region("a", start, start + 4, "rash", "effect"), text="😀 rash")])
+    assert (2, 6) == (read(path)[0][0].entities[0].start, read(path)[0][0].entities[0].end)
+
+
+@pytest.mark.parametrize(
+    ("item", "said"),
+    [
+        ({"id": 1, "data": {"a": "x", "b": "y"}, "annotations": []}, 'no text "text" among the data'),
+        (task(region("a", 120, 127, "Aspirin", "drug")), "a says 7 characters, text[120:127] differs"),
+        (task(region("a", 0, 7, "Aspirin")), 'region "a" has no label'),
+        (task({**REGIONS[0], "value": {"start": "/p[1]", "end": "/p[1]", "labels": ["x"]}}), "has no start and end"),
+        (task(REGIONS[0], link("T1", "T9")), 'a relation names "T9", which is no region here'),
+        ([], "not a task of Label Studio's"),
+    ],
+)
+def test_what_is_wrong_in_a_task_is_said_and_the_rest_is_read(item: object, said: str, tmp_path: Path) -> None:
+    documents, found = read(written(tmp_path, f"[\n{json.dumps(task(*REGIONS))},\n{json.dumps(item)}\n]"))
+    assert (DRUG, RASH) == documents[0].entities
+    assert any(one.startswith("3: ") and said in one for one in found)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ('[{"a": 1}, {"a": ]', "1: not JSON"),
+        ('[{"a": 1}\n{"a": 2}]', "2: not JSON: no comma"),
+        ('[{"a": 1},\n', "2: not JSON"),
+        ('[{"a": 1}', "1: the file ends within its array"),
+        ('[{"a": 1}] x', "1: something stands behind"),
+        ("[" * 100_000, "1: "),
+        ('["' + "x" * 3 * BLOCK, "1: not JSON"),
+    ],
+)
+def test_broken_arrays_are_told_by_line(content: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError) as refused:
+        list(json_items(written(tmp_path, content)))
+    assert said in str(refused.value)
+
+
+def test_items_may_be_cut_by_blocks_anywhere(tmp_path: Path) -> None:
+    items = [{"text": 'é\\"😀' * size} for size in (1, 7, BLOCK // 3, 2, BLOCK, 5)]
+    path = written(tmp_path, json.dumps(items, ensure_ascii=False, indent=1))
+    assert items == [item for _, item in json_items(path)]
+    assert [] == list(json_items(written(tmp_path, " [ ] ")))
+
+
+# doccano
+
+
+def spans(*told: tuple[int, int, str]) -> list[dict[str, object]]:
+    return [{"id": n, "label": kind, "start_offset": a, "end_offset": b} for n, (a, b, kind) in enumerate(told, 5)]
+
+
+def test_doccanos_three_exports(tmp_path: Path) -> None:
+    related = [{"id": 1, "from_id": 5, "to_id": 6, "type": "causes"}]
+    rows = [
+        {**ROW, "entities": spans((0, 7, "drug"), (19, 23, "effect")), "relations": related, "Comments": []},
+        {**ROW, "label": [[0, 7, "drug"]]},
+        {"id": 2, "data": TEXT, "label": ["allergy"]},
+    ]
+    documents, found = read(written(tmp_path, "\n".join(map(json.dumps, rows))))
+    assert [] == found
+    assert (Relation("causes", "5", "6"),) == documents[0].relations
+    assert [("drug", 0, 7)] == [(e.type, e.start, e.end) for e in documents[1].entities]
+    assert (TEXT, ("allergy",)) == (documents[2].text, documents[2].labels)
+
+
+def test_doccanos_empty_exports_are_told(tmp_path: Path) -> None:
+    empty = {**ROW, "entities": [], "relations": []}
+    assert ["1: no entity in the whole file, so all may be left out"] == read(written(tmp_path, empty))[1]
+    assert ["1: no relation in the whole file"] == read(written(tmp_path, {**empty, "entities": spans((0, 7, "a"))}))[1]
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ({"entities": spans((0, 99, "drug"))}, "5 ends at 99, the note has 24 characters"),
+        ({"entities": spans((7, 0, "drug"))}, "5 goes from 7 to 0"),
+        ({"entities": [{"label": "x"}]}, "start or end of entity 1 is no whole number"),
+        ({"entities": "drug"}, '"entities" is a str'),
+        ({"entities": [7]}, "entity 1 is no span"),
+        ({"label": [[0, 7, " "]]}, "entity 1 has an empty label"),
+        ({"relations": [{"from_id": 5, "to_id": 9, "type": "x"}]}, 'a relation names "5", which is no entity here'),
+        ({"ward": "b"}, "metadata, ignored"),
+    ],
+)
+def test_doccanos_errors_are_told_by_line(row: dict[str, object], said: str, tmp_path: Path) -> None:
+    good = {**ROW, "entities": spans((0, 7, "drug"))}
+    path = written(tmp_path, f"{json.dumps(good)}\n{json.dumps({**ROW, **row})}\n")
+    assert f"2: {said}" in read(path)[1]
+
+
+# BioC, PubTator, OMOP
+
+BIOC = f"""<?xml version='1.0' encoding='utf-8'?>
+<!DOCTYPE collection SYSTEM "BioC.dtd">
+<collection><source>x</source>
+<document><id>17</id>
+<passage><offset>0</offset><text>{TEXT[:7]}</text>
+<annotation id="T1"><infon key="type">drug</infon><location offset="0" length="7"/><text>Aspirin</text></annotation>
+</passage><passage><offset>8</offset><text>{TEXT[8:]}</text>
+<annotation id="T2"><infon key="type">effect</infon><location offset="19" length="4"/><text>rash</text></annotation>
+<relation><infon key="type">causes</infon><node refid="T2" role="tail"/><node refid="T1" role="head"/></relation>
+</passage></document>
+</collection>"""
+
+
+def test_bioc_passages_stand_at_their_offsets(tmp_path: Path) -> None:
+    ((document,), found) = read(written(tmp_path, BIOC))
+    assert (TEXT.replace(" ", "\n", 1), (DRUG, RASH), (CAUSES,)) == (
+        document.text,
+        document.entities,
+        document.relations,
+    )
+    assert [] == found
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('offset="19"', 'offset="18"', "8: T2 says 4 characters, text[18:22] differs"),
+        ('offset="19"', 'offset="x"', "8: offset is no whole number"),
+        ('length="4"', 'length="0"', "8: T2 goes from 19 to 19"),
+        ('id="T2"', 'id="T1"', '8: "T1" is already in line 6'),
+        ('<infon key="type">effect</infon>', "", '8: "T2" has no type'),
+        ('refid="T2"', 'refid="T9"', '9: a relation names "T9", which is not in this document'),
+        ('<node refid="T2" role="tail"/>', "", "9: a relation of 1 nodes, left out"),
+        ("<offset>8<", "<offset>3<", "7: a passage at 3, but 7 characters stand before it"),
+        ("<offset>8<", "<offset>999999999<", "7: a passage at 999999999"),
+    ],
+)
+def test_bioc_errors_are_told_by_line(old: str, new: str, said: str, tmp_path: Path) -> None:
+    assert any(one.startswith(said) for one in read(written(tmp_path, BIOC.replace(old, new)))[1])
+
+
+@pytest.mark.parametrize("cut", [200, 400, len(BIOC) - 5])
+def test_a_cut_bioc_file_is_no_xml(cut: int, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="not XML: error") as refused:
+        read(written(tmp_path, BIOC[:cut]))
+    assert "spirin" not in str(refused.value)
+
+
+@pytest.mark.parametrize("entity", ['SYSTEM "file://{}"', '"{}"'])
+def test_bioc_loads_nothing_from_outside_and_expands_nothing(entity: str, tmp_path: Path) -> None:
+    secret = written(tmp_path, "secret", "secret.txt")
+    evil = BIOC.replace('SYSTEM "BioC.dtd"', f"[<!ENTITY x {entity.format(secret)}>]").replace("gave", "&x;")
+    assert ([], ["7: a reference to an XML entity"]) == read(written(tmp_path, evil))
+
+
+def test_bioc_comments_are_no_text(tmp_path: Path) -> None:
+    assert ([], TEXT) == (
+        (found := read(written(tmp_path, BIOC.replace("gave", "ga<!-- x -->ve"))))[1],
+        found[0][0].text.replace("\n", " "),
+    )
+
+
+PUBTATOR = """17|t|Aspirin gave her a rash.
+17|a|It was aspirin.
+17\t0\t7\tAspirin\tdrug\tD1
+17\t19\t23\trash\teffect\tD9|D8
+17\t32\t39\taspirin\tdrug\tD1
+17\tcauses\tD1\tD8
+17\tcauses\tD1\tD9\tNovel
+"""
+
+
+def test_pubtators_concepts_become_mentions(tmp_path: Path) -> None:
+    (document,), found = read(written(tmp_path, PUBTATOR))
+    assert ["D1", "D9|D8", "D1#2"] == [entity.id for entity in document.entities]
+    assert [Relation("causes", "D1#2", "D9|D8")] * 2 == list(document.relations)
+    nearest = "relation of concepts, given to their nearest mentions"
+    assert ["7: fifth column of a relation, ignored", f"6: {nearest}", f"7: {nearest}"] == found
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ("17\t1\t8\tAspirin\tdrug\tD1", "3: D1 says 7 characters, text[1:8] differs"),
+        ("17\t0\tx\tAspirin\tdrug\tD1", "3: start or end of a mention is no whole number"),
+        ("18\t0\t7\tAspirin\tdrug\tD1", "3: a line of another document"),
+        ("17\t0", "3: 2 cells"),
+        ("17\tcauses\tD1\tD2", '3: a relation names "D1", which no mention here has'),
+    ],
+)
+def test_pubtators_errors_are_told_by_line(row: str, said: str, tmp_path: Path) -> None:
+    documents, found = read(written(tmp_path, f"17|t|Aspirin rash.\n17|a|\n{row}\n\n18|t|x\n18|a|y\n\n19|a|y\n"))
+    assert ["Aspirin rash.", "x y"] == [document.text for document in documents]
+    assert [said, "8: a document without a title"] == found
+
+
+def test_pubtator_with_concepts_as_ids_moves_mentions(tmp_path: Path) -> None:
+    """For alignment with facts, where concepts matter and not which mention is which."""
+    problems = Problems()
+    (placed,) = pubtator(written(tmp_path, "7|t|The aspirin.\n7\t3\t10\taspirin\tdrug\tD1\n"), None, problems)
+    assert (Entity("D1", "drug", 4, 11),) == placed.document.entities
+    assert {"mention whose words stand elsewhere, moved": 1} == problems.counts
+
+
+@needs_data
+def test_pubtator_reads_what_the_bioc_package_reads() -> None:
+    path = DATA / "bc5cdr_re" / "CDR_TestSet.PubTator.txt.gz"
+    ours = list(FORMATS["pubtator"].read(path, Problems(), Options()))
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        reference = theirs.load(file)
+    assert 500 == len(reference) == len(ours)
+    for one, (document, _, _) in zip(reference, ours, strict=True):
+        assert [(a.start, a.end, a.type) for a in one.annotations] == [
+            (e.start, e.end, e.type) for e in document.entities
+        ]
+        assert (one.pmid, len(one.relations)) == (document.id, len(document.relations))
+
+
+def test_an_omop_note_table(tmp_path: Path) -> None:
+    table = "NOTE_ID,PERSON_ID,NOTE_TEXT,WARD\n7,1,a rash,b\n8,1,,b\n"
+    documents, found = read(written(tmp_path, table), source="WARD")
+    assert ([Document("7", "a rash", source="b")], ["3: row without text, skipped"]) == (documents, found)
+    with pytest.raises(DataError, match='no column "note_text" — did you mean "NOTE_TXT"'):
+        list(FORMATS["omop"].read(written(tmp_path, "NOTE_ID,NOTE_TXT\n"), Problems(), Options()))
+
+
+# streaming
+
+LONG = TEXT + "x" * 7000
+UNITS: dict[str, tuple[str, Callable[[int], str], str]] = {
+    "bioc": (
+        "<collection>",
+        lambda _: BIOC[BIOC.index("<document>") : -13].replace(TEXT[8:], LONG[8:]),
+        "</collection>",
+    ),
+    "conll": ("", lambda _: f"{'x' * 7000}\tB-drug\n\n", ""),
+    "csv": ("text,label\n", lambda n: f'"{n} {LONG}",x\n', ""),
+    "doccano": ("", lambda n: json.dumps({"id": n, "text": LONG, "label": [[0, 7, "drug"]]}) + "\n", ""),
+    "jsonl": ("", lambda n: json.dumps({"id": str(n), "text": LONG, "labels": ["x"]}) + "\n", ""),
+    "label-studio": ("[", lambda n: ("," if n else "") + json.dumps(task(*REGIONS, text=LONG)), "]"),
+    "pubtator": ("", lambda n: f"{n}|t|{LONG}\n{n}|a|\n{n}\t0\t7\tAspirin\tdrug\tD1\n\n", ""),
+}
+MEASURE = """
+import resource, sys
+from pathlib import Path
+from wardround.formats.check import Findings
+from wardround.formats.recognise import recognised
+from wardround.formats.options import Options
+def read(path):
+    ((_, form),) = recognised(path)
+    return sum(1 for _ in form.read(path, Findings(), Options()))
+def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+for form in sys.argv[2:]:
+    small, large = (Path(sys.argv[1]) / f"{form}-{count}" for count in (20, 2000))
+    read(small)
+    before = peak()
+    print(form, read(large), large.stat().st_size, peak() - before)
+"""
+
+
+def test_a_large_file_needs_little_memory(tmp_path: Path) -> None:
+    """The most that the process ever had, before and after: the XML parser's memory is not Python's."""
+    for form, (head, unit, tail) in UNITS.items():
+        for count in (20, 2000):
+            with (tmp_path / f"{form}-{count}").open("w", encoding="utf-8") as file:
+                file.write(head)
+                file.writelines(map(unit, range(count)))
+                file.write(tail)
+    command = [sys.executable, "-c", MEASURE, str(tmp_path), *UNITS]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert "" == done.stderr
+    told = [line.split() for line in done.stdout.splitlines()]
+    assert [[form, "2000"] for form in UNITS] == [row[:2] for row in told]
+    for form, _, size, grown in told:
+        assert int(size) > 12e6, form
+        assert int(grown) < 4e6, form

@@ -1,0 +1,241 @@
+"""What is written comes back: every format with all that it can hold, and with a count of what it cannot."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from bioc import biocxml, pubtator
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from wardround.corpora.pairs import Placed
+from wardround.formats.check import check
+from wardround.formats.convert import convert
+from wardround.formats.doccano import NO_ENTITY, NO_RELATION
+from wardround.formats.options import Options
+from wardround.formats.recognise import FORMATS, TARGETS, recognised
+from wardround.text.document import Document, Entity, Relation
+from wardround.text.reading import Problems
+
+OPTIONS = Options(separator="|")
+FILES = {"brat": "notes", "bioc": "a.xml", "conll": "a.conll", "label-studio": "a.json"}
+WHOLE = ("bioc", "doccano", "jsonl", "label-studio")
+"""The formats that have a place for everything."""
+
+# A byte order mark at the start of a text is taken for one, and half a character cannot be written.
+texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\ufeff"), min_size=1, max_size=60)
+plain = st.text(st.sampled_from("aB é,.;\"'|<&中文😀\r\n\t "), min_size=1, max_size=60)
+words = st.from_regex(r"[A-Za-z0-9_中]{1,8}", fullmatch=True)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _no_waiting_for_the_disk() -> Iterator[None]:
+    """Thousands of small files; only a power cut could tell."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda handle: None)  # noqa: ARG005
+        patch.setattr(os, "sync", lambda: None)
+        yield
+
+
+@st.composite
+def documents(draw: st.DrawFn, text: st.SearchStrategy[str] = plain) -> Document:
+    said = draw(text.filter(lambda text: bool(text.strip())))
+    spans = draw(st.lists(st.tuples(st.integers(0, len(said) - 1), st.integers(1, 9), words), max_size=4))
+    entities = tuple(
+        Entity(f"T{number}", kind, start, min(start + size, len(said)))
+        for number, (start, size, kind) in enumerate(spans, 1)
+    )
+    ids = st.sampled_from([entity.id for entity in entities] or ["-"])
+    relations = draw(st.lists(st.builds(Relation, words, ids, ids), max_size=3)) if entities else []
+    return Document(
+        draw(words),
+        said,
+        tuple(draw(st.lists(words, max_size=2, unique=True))),
+        entities,
+        tuple(relations),
+        draw(st.just("") | words),
+        draw(st.sampled_from(["", "en", "zh"])),
+    )
+
+
+several = st.lists(documents(), min_size=1, max_size=4, unique_by=lambda document: document.id.casefold())
+
+
+@contextmanager
+def written(form: str, documents: list[Document]) -> Iterator[tuple[Path, Problems]]:
+    """These documents in a file of this format, and what had no place in it."""
+    with TemporaryDirectory() as folder:
+        path, losses = Path(folder) / FILES.get(form, f"a.{form}"), Problems()
+        write = TARGETS[form].write
+        assert write is not None
+        with write(path, losses, OPTIONS) as sink:
+            for number, document in enumerate(documents, 1):
+                sink(Placed(document, Path("from.jsonl"), number))
+        yield path, losses
+
+
+def read(form: str, path: Path) -> tuple[list[Document], Problems]:
+    problems = Problems()
+    return [placed.document for placed in FORMATS[form].read(path, problems, OPTIONS)], problems
+
+
+def numbered(document: Document) -> Document:
+    """The same with entities called 1, 2, …: their names are not what annotators said."""
+    ids = {entity.id: str(number) for number, entity in enumerate(document.entities, 1)}
+    return replace(
+        document,
+        entities=tuple(replace(entity, id=ids[entity.id]) for entity in document.entities),
+        relations=tuple(Relation(one.type, ids[one.head], ids[one.tail]) for one in document.relations),
+    )
+
+
+@pytest.mark.parametrize("form", WHOLE)
+@given(said=several)
+def test_formats_with_a_place_for_everything_give_it_back(form: str, said: list[Document]) -> None:
+    with written(form, said) as (path, losses):
+        back, problems = read(form, path)
+    assert {} == losses.counts
+    assert [numbered(document) for document in said] == [numbered(document) for document in back]
+    assert set(problems.counts) <= {NO_ENTITY, NO_RELATION}
+
+
+@given(said=st.lists(documents(texts), min_size=1, max_size=3))
+def test_any_character_comes_back_from_jsonl_and_label_studio(said: list[Document]) -> None:
+    for form in ("jsonl", "label-studio"):
+        with written(form, said) as (path, losses):
+            back, _ = read(form, path)
+        assert (said, {}) == (back, losses.counts)
+
+
+@given(document=documents(texts))
+def test_bioc_counts_the_characters_that_xml_cannot_hold(document: Document) -> None:
+    with written("bioc", [document]) as (path, losses):
+        (back,), _ = read("bioc", path)
+    same = all(other in (one, "\ufffd") for one, other in zip(document.text, back.text, strict=True))
+    assert same
+    assert (document.text != back.text) == ("control character, written as U+FFFD" in losses.counts)
+    assert document.entities == back.entities
+
+
+@settings(max_examples=25)
+@given(said=several)
+def test_brat_gives_back_texts_entities_and_relations_and_counts_the_rest(said: list[Document]) -> None:
+    with written("brat", said) as (path, losses):
+        back, problems = read("brat", path)
+    kept = [replace(one, labels=(), source="", language="") for one in sorted(said, key=lambda one: one.id)]
+    assert kept == sorted(back, key=lambda one: one.id)
+    assert {} == problems.counts
+    assert sum(len(one.labels) for one in said) == losses.counts["labels"]
+    assert sum(bool(one.language) for one in said) == losses.counts["language"]
+
+
+@given(said=several)
+def test_tables_give_back_texts_and_labels_and_count_the_rest(said: list[Document]) -> None:
+    for form in ("csv", "tsv"):
+        labelled = [replace(one, labels=one.labels or ("x",)) for one in said]
+        with written(form, labelled) as (path, losses):
+            back, problems = read(form, path)
+        flat = [one.text if form == "csv" else one.text.translate(dict.fromkeys(b"\t\r\n", " ")) for one in said]
+        assert flat == [one.text for one in back]
+        kept = [(one.id, one.labels, one.source, one.language) for one in labelled]
+        assert kept == [(one.id, one.labels, one.source, one.language) for one in back]
+        for name in ("entities", "relations"):
+            assert sum(len(getattr(one, name)) for one in said) == losses.counts[name]
+        assert set(problems.counts) <= {"repeated text"}
+        changed = sum(one != other.text for one, other in zip(flat, said, strict=True))
+        assert changed == losses.counts["line breaks and tabs, written as blanks"]
+
+
+@given(said=several)
+def test_pubtator_gives_back_all_but_line_breaks_and_labels(said: list[Document]) -> None:
+    with written("pubtator", said) as (path, losses):
+        back, problems = read("pubtator", path)
+        theirs = list(pubtator.iterparse_s(iter(path.read_text(encoding="utf-8").split("\n"))))
+    for one, other in zip(said, back, strict=True):
+        assert one.text.translate(dict.fromkeys(b"\t\r\n", " ")) == other.text
+        assert (one.id, one.entities, one.relations) == (other.id, other.entities, other.relations)
+    assert {} == problems.counts
+    assert sum(len(one.labels) for one in said) == losses.counts["labels"]
+    if any(mark in one.text for one in said for mark in ("|t|", "|a|")):
+        return  # the bioc package takes these for a title or an abstract wherever they stand
+    spans = [[(ann.start, ann.end, ann.type) for ann in one.annotations] for one in theirs if one.annotations]
+    assert [[(e.start, e.end, e.type) for e in one.entities] for one in said if one.entities] == spans
+
+
+@given(
+    tokens=st.lists(st.from_regex(r"[A-Za-z]{1,5}|[0-9]{1,3}|[.,中]", fullmatch=True), min_size=1, max_size=12),
+    data=st.data(),
+)
+def test_conll_gives_back_what_is_made_of_tokens(tokens: list[str], data: st.DataObject) -> None:
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(tokens)), max_size=6)))
+    starts = [sum(len(token) + 1 for token in tokens[:at]) for at in range(len(tokens) + 1)]
+    entities = tuple(
+        Entity(f"T{number}", data.draw(words), starts[first], starts[last] - 1)
+        for number, (first, last) in enumerate(zip(cuts[::2], cuts[1::2], strict=False), 1)
+    )
+    document = Document("17", " ".join(tokens), entities=entities)
+    with written("conll", [document]) as (path, losses):
+        (back,), problems = read("conll", path)
+    assert (document.text, document.entities) == (back.text, back.entities)
+    assert ({"id": 1}, {}) == (losses.counts, problems.counts)
+
+
+@given(said=several)
+def test_conll_counts_what_it_loses_and_loses_it_once(said: list[Document]) -> None:
+    with written("conll", said) as (path, losses):
+        first, _ = read("conll", path)
+        told = [line.split("\t")[0] for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    bare = "".join(one.text for one in said)
+    assert "".join(bare.split()) == "".join("".join(word for word in told if word != "-DOCSTART-").split())
+    left_out = sum(losses.counts[kind] for kind in ("entity without a token", "entity that overlaps a longer one"))
+    assert sum(len(one.entities) for one in said) == left_out + sum(len(one.entities) for one in first)
+    with written("conll", first) as (path, again):
+        second, _ = read("conll", path)
+    assert [(one.text, one.entities) for one in first] == [(one.text, one.entities) for one in second]
+    assert set(again.counts) <= {"id", "source"}
+
+
+@given(said=several)
+def test_the_bioc_package_reads_what_we_write_and_we_what_it_writes(said: list[Document]) -> None:
+    with written("bioc", said) as (path, _):
+        with path.open("rb") as file:
+            collection = biocxml.load(file)
+        told = [
+            [
+                (ann.total_span.offset, ann.total_span.end, ann.infons["type"])
+                for ann in document.passages[0].annotations
+            ]
+            for document in collection.documents
+        ]
+        path.write_text(biocxml.dumps(collection), encoding="utf-8")
+        back, _ = read("bioc", path)
+    assert [[(e.start, e.end, e.type) for e in one.entities] for one in said] == told
+    assert [one.entities for one in said] == [one.entities for one in back]
+
+
+@settings(max_examples=15)
+@given(said=several)
+def test_each_format_is_recognised(said: list[Document]) -> None:
+    assume(any(one.entities for one in said))
+    assume(any(len(line) > 1 for one in said for line in one.text.split()))
+    for form in TARGETS:
+        with written(form, said) as (path, _):
+            assert [(path, form)] == [(file, found.name) for file, found in recognised(path)]
+
+
+@settings(max_examples=15)
+@given(said=several, target=st.sampled_from(WHOLE), over=st.sampled_from(WHOLE))
+def test_conversions_between_whole_formats_lose_nothing(said: list[Document], target: str, over: str) -> None:
+    said = [replace(one, entities=one.entities or (Entity("T1", "x", 0, 1),)) for one in said]
+    with written(over, said) as (path, _):
+        out = path.with_name("out")
+        done = convert(path, out, target, OPTIONS, form=over)
+        again, _ = read(target, out)
+        survey = check(out, OPTIONS, form=target)
+    assert (True, {}) == (done.written, done.losses.counts)
+    assert [numbered(one) for one in said] == [numbered(one) for one in again]
+    assert sum(len(one.entities) for one in said) == survey.entities.total()

@@ -1,0 +1,239 @@
+"""Tables give the texts and labels they hold; what is wrong is named by file and line, never by its text."""
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wardround.formats.tables import Table
+from wardround.text.document import Document
+from wardround.text.reading import DataError, Problems
+
+NOTE = "Patient vomited twice, no fever"
+
+
+def table(tmp_path: Path, content: str | bytes, **settings: Any) -> Table:
+    path = tmp_path / "notes.txt"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return Table(files={"train": path}, **{"format": "csv", **settings})
+
+
+def read(tmp_path: Path, content: str | bytes, **settings: Any) -> list[Document]:
+    return list(table(tmp_path, content, **settings).documents("train"))
+
+
+def found(tmp_path: Path, content: str | bytes, **settings: Any) -> tuple[int, str]:
+    problems = Problems()
+    documents = list(table(tmp_path, content, **settings).documents("train", problems))
+    return len(documents), str(problems)
+
+
+def refused(tmp_path: Path, content: str | bytes, **settings: Any) -> str:
+    with pytest.raises(DataError) as caught:
+        read(tmp_path, content, **settings)
+    message = str(caught.value)
+    assert message.startswith(f"{tmp_path / 'notes.txt'}:")
+    message = message.removeprefix(f"{tmp_path / 'notes.txt'}:")
+    assert "vomited" not in message
+    return message
+
+
+def test_csv_with_all_columns(tmp_path: Path) -> None:
+    content = f'id,source,label,text\n7,ward b,GI,"{NOTE}"\n'
+    assert read(tmp_path, content, language="en") == [
+        Document(id="7", text=NOTE, labels=("GI",), source="ward b", language="en")
+    ]
+
+
+def test_other_column_names(tmp_path: Path) -> None:
+    content = "nr;x,hospital,dept,note_text\n7,b,GI,fever\n"
+    [document] = read(tmp_path, content, id="nr;x", source="hospital", label="dept", text="note_text")
+    assert document == Document(id="7", text="fever", labels=("GI",), source="b")
+
+
+@pytest.mark.parametrize("columns", [("title", "ask"), (2, 3), ("title", 3)])
+def test_several_text_columns(tmp_path: Path, columns: tuple[str | int, ...]) -> None:
+    [document] = read(tmp_path, "label,title,ask\nGI,Vomiting,What helps?\n", text=columns)
+    assert document.text == "Vomiting\nWhat helps?"
+
+
+def test_no_header_means_columns_by_number(tmp_path: Path) -> None:
+    documents = read(tmp_path, "GI\tfever\nENT\tcough\n", format="tsv", header=False, label=1, text=2)
+    assert [(d.id, d.labels, d.text) for d in documents] == [
+        ("notes.txt:1", ("GI",), "fever"),
+        ("notes.txt:2", ("ENT",), "cough"),
+    ]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+def test_byte_order_mark_and_line_ends(tmp_path: Path, mark: bytes, end: str) -> None:
+    """A quoted cell keeps the line end it has, and rows after it keep their true line."""
+    content = f'text,label{end}"one{end}two",A{end}{end}three,B{end}'
+    documents = read(tmp_path, mark + content.encode())
+    assert [(d.id, d.text) for d in documents] == [("notes.txt:2", f"one{end}two"), ("notes.txt:5", "three")]
+
+
+@given(texts=st.lists(st.text(st.characters(exclude_categories=["Cs"])).filter(str.strip), max_size=5))
+def test_csv_gives_back_any_text(texts: list[str], tmp_path_factory: pytest.TempPathFactory) -> None:
+    out = io.StringIO(newline="")
+    csv.writer(out, quoting=csv.QUOTE_ALL).writerows([["text", "label"], *([text, "A"] for text in texts)])
+    assert [d.text for d in read(tmp_path_factory.mktemp("any"), out.getvalue())] == texts
+
+
+@given(texts=st.lists(st.text().filter(str.strip), max_size=5))
+def test_jsonl_gives_back_any_text(texts: list[str], tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Half a surrogate pair becomes one replacement character, so that offsets stay true."""
+    content = "".join(json.dumps({"text": text, "label": "A"}) + "\n" for text in texts)
+    expected = ["".join("\ufffd" if "\ud800" <= c <= "\udfff" else c for c in text) for text in texts]
+    assert [d.text for d in read(tmp_path_factory.mktemp("any"), content, format="jsonl")] == expected
+
+
+def test_tsv_leaves_quotes_alone_unless_told(tmp_path: Path) -> None:
+    content = 'text\tlabel\n"ill"\tA\n'
+    assert [d.text for d in read(tmp_path, content, format="tsv")] == ['"ill"']
+    assert [d.text for d in read(tmp_path, content, format="tsv", quoting=True)] == ["ill"]
+
+
+@pytest.mark.parametrize("settings", [{}, {"quoting": False}, {"format": "tsv"}])
+def test_a_megabyte_in_one_cell(tmp_path: Path, settings: dict[str, Any]) -> None:
+    text = "pain " * 200_000
+    mark = "\t" if settings.get("format") == "tsv" else ","
+    assert [d.text for d in read(tmp_path, f"text{mark}label\n{text}{mark}A\n", **settings)] == [text]
+
+
+def test_no_line_end_at_the_end(tmp_path: Path) -> None:
+    assert len(read(tmp_path, "text,label\nfever,A")) == 1
+
+
+def test_other_encoding(tmp_path: Path) -> None:
+    [document] = read(tmp_path, "text,label\n咳嗽,呼吸科\n".encode("gb18030"), encoding="gb18030")
+    assert (document.text, document.labels) == ("咳嗽", ("呼吸科",))
+    assert '2: byte 11 is not utf-8; it looks like gb18030 — set encoding = "gb18030"' in refused(
+        tmp_path, "text,label\n咳嗽,呼吸科\n".encode("gb18030")
+    )
+
+
+def test_several_labels(tmp_path: Path) -> None:
+    rows = ['{"text": "a", "label": ["X", "Y"]}', '{"text": "b", "label": []}', '{"text": "c", "label": 1}']
+    documents = read(tmp_path, "\n".join([*rows, '{"text": "d", "label": true}']), format="jsonl")
+    assert [d.labels for d in documents] == [("X", "Y"), (), ("1",), ("1",)]
+    documents = read(tmp_path, "text,label\na,X|Y\nb,\nc,X\n", separator="|")
+    assert [d.labels for d in documents] == [("X", "Y"), (), ("X",)]
+    documents = read(tmp_path, "text,X,Y\na,1,1\nb,0,0\nc,0,1\n", flags=("X", "Y"))
+    assert [d.labels for d in documents] == [("X", "Y"), (), ("Y",)]
+
+
+def test_no_labels_for_prediction(tmp_path: Path) -> None:
+    assert [d.labels for d in read(tmp_path, "text\nfever\n", label=None)] == [()]
+
+
+def test_missing_column_offers_the_nearest(tmp_path: Path) -> None:
+    content = f'NOTE_TEXT,label\n"{NOTE}",GI\n'
+    assert refused(tmp_path, content, text="note_text") == '1: no column "note_text" — did you mean "NOTE_TEXT"?'
+    content = json.dumps({"text": "ok", "label": "A"}) + "\n" + json.dumps({"txt": NOTE, "label": "A"})
+    assert refused(tmp_path, content, format="jsonl") == '2: no column "text" — did you mean "txt"?'
+
+
+def test_a_forgotten_header_does_not_show_the_first_note(tmp_path: Path) -> None:
+    message = refused(tmp_path, f'"{NOTE}",GI\n"{NOTE}",GI\n')
+    assert message == '1: no column "text" — name the column in [corpus], or set header = false'
+    assert refused(tmp_path, f'"{NOTE}",GI\n', header=False, text=3, label=2).startswith('1: no column "3"')
+
+
+def test_a_column_that_stands_twice(tmp_path: Path) -> None:
+    assert refused(tmp_path, f'text,text,label\n"{NOTE}",b,A\n') == '1: column "text" stands twice — rename one of them'
+    assert len(read(tmp_path, "text,x,x,label\na,b,c,A\n")) == 1
+
+
+@pytest.mark.parametrize("row", ["vomited", "vomited,A,more"])
+@pytest.mark.parametrize("quoting", [True, False])
+def test_ragged_row(tmp_path: Path, row: str, quoting: bool) -> None:
+    message = refused(tmp_path, f"text,label\nfever,A\n{row}\n", quoting=quoting)
+    cells = row.count(",") + 1
+    assert message.startswith(f"3: {cells} cells where the first row has 2 — look for a stray delimiter")
+
+
+@pytest.mark.parametrize("row", ['"vomited,A', '"vomited" twice,A'])
+def test_quotes_that_do_not_close(tmp_path: Path, row: str) -> None:
+    """An open quote would otherwise swallow the rest of the file."""
+    message = refused(tmp_path, f"text,label\nfever,A\n{row}\ncough,A\n")
+    assert message.startswith("3: unreadable row: ")
+    assert message.endswith("set quoting = false")
+
+
+def test_empty_texts_are_counted_and_skipped(tmp_path: Path) -> None:
+    assert found(tmp_path, "text,label\n,A\nfever,A\n  ,B\n") == (
+        1,
+        "row without text, skipped: 2 (notes.txt:2, notes.txt:4)",
+    )
+
+
+def test_repeats_are_counted_and_kept(tmp_path: Path) -> None:
+    assert found(tmp_path, "id,text,label\n1,fever,A\n1,cough,A\n2,fever,A\n") == (
+        3,
+        "repeated id: 1 (notes.txt:3)\nrepeated text: 1 (notes.txt:4)",
+    )
+
+
+def test_nul_and_cut_emoji_are_counted(tmp_path: Path) -> None:
+    assert found(tmp_path, "text,label\nfe\0ver,A\n") == (1, "NUL character: 1 (notes.txt:2)")
+    assert found(tmp_path, r'{"text": "ill \ud83d", "label": "A"}', format="jsonl") == (
+        1,
+        "half a character, replaced by U+FFFD: 1 (notes.txt:1)",
+    )
+
+
+def test_unknown_label(tmp_path: Path) -> None:
+    content = f'text,label\nfever,DRUG\n"{NOTE}",Drugs\npain,DRUG\n'
+    message = refused(tmp_path, content, labels=("DRUG", "GI"))
+    assert message == '3: unknown label (a value of 5 characters) — did you mean "DRUG"?'  # it occurs once
+    message = refused(tmp_path, content, labels=("GI", "ENT"))
+    assert message == '2: unknown label "DRUG" — known are 2 others; add or map it'
+
+
+def test_a_note_in_the_label_column_is_not_shown(tmp_path: Path) -> None:
+    message = refused(tmp_path, f'label,text\n"{NOTE}",GI\n', labels=("GI",))
+    assert message.startswith(f"2: unknown label (a value of {len(NOTE)} characters)")
+
+
+def test_other_label_troubles(tmp_path: Path) -> None:
+    assert refused(tmp_path, "text,label\nvomited,\n").startswith("2: empty label")
+    assert refused(tmp_path, '{"text": "vomited", "label": null}', format="jsonl").startswith("1: label is a None")
+    assert refused(tmp_path, "text,X\nvomited,yes\n", flags=("X",)).startswith('2: flag "X" is neither 0 nor 1')
+
+
+@pytest.mark.parametrize(
+    ("row", "what"),
+    [
+        ('{"text": "vomited', "not JSON at character 10"),
+        ('["vomited"]', "a JSON list"),
+        ('{"text": ["vomited"], "label": "A"}', '"text" is a list'),
+    ],
+)
+def test_bad_jsonl(tmp_path: Path, row: str, what: str) -> None:
+    message = refused(tmp_path, '{"text": "a", "label": "A"}\n\n' + row, format="jsonl")
+    assert message.startswith(f"3: {what}")
+
+
+def test_empty_file_and_header_only(tmp_path: Path) -> None:
+    assert "the file is empty" in refused(tmp_path, "")
+    assert read(tmp_path, "text,label\n") == []
+    assert read(tmp_path, "", format="jsonl") == []
+
+
+def test_reading_is_a_stream(tmp_path: Path) -> None:
+    """The first document is there before the broken last line is reached."""
+    documents = table(tmp_path, b"text,label\nfever,A\n" + b"x,A\n" * 200_000 + b"\xff,A\n").documents("train")
+    assert next(documents).text == "fever"
+
+
+def test_splits(tmp_path: Path) -> None:
+    assert table(tmp_path, "").splits == ("train",)
+    with pytest.raises(ValueError, match='no split "test"'):
+        next(table(tmp_path, "").documents("test"))

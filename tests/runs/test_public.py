@@ -1,0 +1,82 @@
+"""The public names of `wardround`: what others build on, and what a change to it would break."""
+
+import inspect
+import subprocess
+import sys
+
+import pytest
+
+import wardround
+
+NAMES = [
+    "Document", "Entity", "Found", "Label", "Link", "Model", "ModelError", "Prediction", "Relation", "Result",
+    "RunError", "StudyError", "__version__", "load", "run",
+]  # fmt: skip
+CALLS = {
+    "load": "(*folders: str | pathlib.Path, rename: collections.abc.Mapping[str, str] | None = None) "
+            "-> wardround.trained.model.Model",
+    "run": "(study: str | pathlib.Path | collections.abc.Mapping[str, typing.Any], "
+           "out: str | pathlib.Path | None = None, *, workers: int = 1, resume: bool = False, quiet: bool = False, "
+           "report: bool = True) -> wardround.runs.folder.Result",
+    "Model.__call__": "(self, text: str | wardround.text.document.Document) "
+                      "-> wardround.trained.predicted.Prediction",
+    "Model.predict": "(self, texts: collections.abc.Iterable[str | wardround.text.document.Document], "
+                     "at_once: int = 64) "
+                     "-> collections.abc.Iterator[wardround.trained.predicted.Prediction]",
+    "Prediction.words": "(self, number: int) -> str",
+    "Prediction.plain": "(self) -> dict[str, typing.Any]",
+}  # fmt: skip
+FIELDS = {
+    "Document": ["id", "text", "labels", "entities", "relations", "source", "language"],
+    "Entity": ["id", "type", "start", "end"],
+    "Found": ["type", "start", "end", "confidence"],
+    "Label": ["name", "confidence"],
+    "Link": ["type", "head", "tail", "confidence"],
+    "Prediction": ["text", "labels", "entities", "relations", "id", "cut"],
+    "Relation": ["type", "head", "tail"],
+    "Result": ["folder", "rounds", "metrics", "rounds_to_target", "stopped"],
+}
+
+
+def test_the_public_names_are_these() -> None:
+    assert NAMES == wardround.__all__
+    assert NAMES == dir(wardround)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_public_name_can_be_imported_and_says_what_it_is(name: str) -> None:
+    found = getattr(wardround, name)
+    if name == "__version__":
+        assert isinstance(found, str)
+    else:
+        assert name == found.__name__
+        assert found.__doc__
+        assert not found.__doc__.startswith(f"{name}(")  # what a dataclass writes of itself
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_public_call_takes_what_it_took(name: str) -> None:
+    first, *rest = name.split(".")
+    found = getattr(wardround, first)
+    for part in rest:
+        found = getattr(found, part)
+    assert CALLS[name] == str(inspect.signature(found))
+    assert found.__doc__
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_a_public_record_has_its_fields(name: str) -> None:
+    assert FIELDS[name] == list(inspect.signature(getattr(wardround, name)).parameters)
+
+
+def test_a_name_that_is_not_public_is_refused() -> None:
+    with pytest.raises(AttributeError, match="module 'wardround' has no attribute 'lod'"):
+        _ = wardround.lod
+
+
+def test_the_import_alone_brings_neither_torch_nor_rich() -> None:
+    asked = (
+        "import sys, wardround; print(*sorted({'torch', 'rich', 'numpy', 'pydantic', 'typer'} & sys.modules.keys()))"
+    )
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    assert "\n" == done.stdout

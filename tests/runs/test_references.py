@@ -1,0 +1,126 @@
+"""What any model should beat: figures of constant answers and of TF-IDF, and what is said of a run below them."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from wardround.cli.app import main
+from wardround.metrics.classes import class_counts, class_metrics
+from wardround.metrics.constant import class_constant, label_constant
+from wardround.metrics.labels import label_counts, label_metrics
+from wardround.runs.loop import run
+from wardround.runs.references import missed, read_references
+from wardround.study.load import StudyError, cells
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep what is remembered out of the home folder."""
+    monkeypatch.setenv("WARDROUND_CACHE", str(tmp_path / "cache"))
+
+
+def tables(folder: Path, **changes: Any) -> dict[str, Any]:
+    """Twelve texts of three classes, one of them the commonest, learnt in one tiny step."""
+    words = {"a": "fever", "b": "rash", "c": "pain"}
+    rows = "".join(f"the patient has {words[label]} for {i} days,{label}\n" for i, label in enumerate("aaaaaabbbccc"))
+    for split in ("train", "test"):
+        (folder / f"{split}.csv").write_text(f"text,label\n{rows}")
+    return {
+        "name": "small",
+        "rounds": 1,
+        "corpus": {"format": "csv", "train": str(folder / "train.csv"), "test": str(folder / "test.csv")},
+        "partition": {"name": "iid", "sites": 2},
+        "task": {"name": "classification"},
+        "method": {"name": "fedavg", "lr": 1e-6},
+        **changes,
+    }
+
+
+def test_a_constant_answer_counts_what_the_commonest_class_would() -> None:
+    labels = torch.tensor([0, 1, 1, 2, 1])
+    always = torch.full((5, 3), -30.0)
+    always[:, 1] = 30.0
+    counted = class_counts(torch.randn(5, 3, generator=torch.Generator().manual_seed(0)), labels, torch.tensor(9.0))
+    expected = class_metrics(class_counts(always, labels, torch.tensor(0.0)))
+    actual = class_metrics(class_constant(counted))
+    for name in ("accuracy", "macro_f1", "examples"):
+        assert expected[name] == actual[name]
+    shares = torch.tensor([1.0, 3.0, 1.0]) / 5
+    assert float(-(shares * shares.log()).sum()) == pytest.approx(actual["loss"])
+
+
+def test_a_constant_answer_of_several_labels_names_those_of_more_than_half_of_the_texts() -> None:
+    truth = torch.tensor([[1.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 0.0]])
+    always = torch.tensor([[30.0, -30.0]]).expand(4, 2)
+    counted = label_counts(torch.zeros(4, 2) - 1, truth, torch.tensor(1.0))
+    expected, actual = (
+        label_metrics(label_counts(always, truth, torch.tensor(0.0))),
+        label_metrics(label_constant(counted)),
+    )
+    assert {name: expected[name] for name in ("micro_f1", "macro_f1")} == {
+        name: actual[name] for name in ("micro_f1", "macro_f1")
+    }
+    assert "exact" not in actual
+    best = torch.nn.functional.binary_cross_entropy(truth.mean(0).expand(4, 2), truth)
+    assert float(best) == pytest.approx(actual["loss"])
+
+
+def test_a_run_that_does_not_beat_the_commonest_class_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study = tmp_path / "study.toml"
+    told = cells(tables(tmp_path, references=["majority"]))[0].study
+    study.write_text(told.toml())
+    with pytest.raises(SystemExit):
+        main(["run", str(study), "--out", str(tmp_path / "run"), "--quiet", "--workers", "1"])
+    said = capsys.readouterr().out
+    assert "fedavg: it does not beat the reference majority (always the commonest class): accuracy 0.5000" in said
+    assert 0.5 == read_references(tmp_path / "run")["majority"]["accuracy"]
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "always the commonest class" in page
+    assert "does not beat" in page
+
+
+def test_references_can_be_turned_off_and_decide_nothing_of_a_run(tmp_path: Path) -> None:
+    without = cells(tables(tmp_path, references=[]))[0].study
+    default = cells(tables(tmp_path))[0].study
+    assert without.fingerprint == default.fingerprint
+    run(without, tmp_path / "run")
+    assert {} == read_references(tmp_path / "run")
+
+
+def test_a_reference_that_cannot_be_had_is_refused_with_the_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wardround.runs.build.find_spec", lambda _: None)
+    with pytest.raises(StudyError, match=r'needs scikit-learn; pip install "wardround\[baselines\]"'):
+        run(cells(tables(tmp_path, references=["tfidf"]))[0].study, tmp_path / "run")
+
+
+def test_tfidf_is_fitted_once_for_the_same_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("sklearn", reason='scikit-learn is not installed: pip install "wardround[baselines]"')
+    study = cells(tables(tmp_path, references=["tfidf"]))[0].study
+    run(study, tmp_path / "one")
+    found = read_references(tmp_path / "one")
+    assert 1.0 == found["tfidf"]["accuracy"]
+    monkeypatch.setattr("wardround.runs.references._fitted", lambda *_: pytest.fail("fitted again"))
+    run(study, tmp_path / "two")
+    assert found == read_references(tmp_path / "two")
+
+
+def test_tfidf_of_several_labels_has_the_task_s_figures(tmp_path: Path) -> None:
+    pytest.importorskip("sklearn", reason='scikit-learn is not installed: pip install "wardround[baselines]"')
+    chosen = tables(tmp_path, references=["tfidf"])
+    chosen["task"]["several"] = True
+    run(cells(chosen)[0].study, tmp_path / "run")
+    found = read_references(tmp_path / "run")["tfidf"]
+    assert {"micro_f1", "macro_f1", "exact", "loss"} == set(found)
+    assert 1.0 == found["macro_f1"]
+
+
+def test_only_the_first_figure_decides_whether_a_reference_is_beaten() -> None:
+    final = {"accuracy": 0.8, "macro_f1": 0.1, "loss": 9.0}
+    beside = {"majority": {"accuracy": 0.7, "macro_f1": 0.3}, "tfidf": {"accuracy": 0.9}}
+    assert ["tfidf"] == [line.split()[6] for line in missed(final, beside)]

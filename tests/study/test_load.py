@@ -1,0 +1,368 @@
+"""A study file is checked whole before anything is done: what is wrong with it, where, and what to do instead."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from study_files import cli, small_study, write_module
+from wardround.methods import METHODS
+from wardround.study.load import StudyError, cells, load_study
+
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "rounds 0": ({"rounds": 0}, "rounds = 0: should be greater than or equal to 1"),
+    "rounds -1": ({"rounds": -1}, "rounds = -1: should be greater than or equal to 1"),
+    "rounds NaN": ({"rounds": math.nan}, "rounds = NaN: should be a valid integer"),
+    "rounds infinite": ({"rounds": math.inf}, "rounds = Infinity: should be a valid integer"),
+    "rounds 2.5": ({"rounds": 2.5}, "rounds = 2.5: should be a valid integer"),
+    "rounds text": ({"rounds": "3"}, "rounds = '3': should be a valid integer"),
+    "rounds yes": ({"rounds": True}, "rounds = true: should be a valid integer"),
+    "no rounds": ({"rounds": None}, "rounds is missing"),
+    "no method": ({"method": None}, "method is missing"),
+    "unknown key": ({"round": 3}, "round is unknown; did you mean 'rounds'?"),
+    "unknown key in a table": ({"method": {"lrr": 1}}, "method.lrr is unknown; did you mean 'lr'?"),
+    "unknown key far from any": (
+        {"sites": {"xyz": 1}},
+        "sites.xyz is unknown; known: bound, fraction, per_round, private, quorum",
+    ),
+    "unknown method": ({"method": {"name": "fedavgg"}}, "method.name = 'fedavgg' is unknown; did you mean 'fedavg'?"),
+    "unknown corpus": ({"corpus": {"name": "sythetic"}}, "corpus.name = 'sythetic' is unknown; did you mean"),
+    "unknown task": ({"task": {"name": "feature"}}, "task.name = 'feature' is unknown; did you mean 'features'?"),
+    "unknown partition": ({"partition": {"name": "iiid", "sites": 3}}, "partition.name = 'iiid' is unknown; did you"),
+    "unknown choice": ({"method": {"optimizer": "adamm"}}, "method.optimizer = 'adamm': should be 'sgd' or 'adam'"),
+    "a value for a table": ({"method": "fedavg"}, "method = 'fedavg': should be a table"),
+    "NaN in a number": ({"method": {"lr": math.nan}}, "method.lr = NaN: should be a finite number"),
+    "infinity in a number": ({"method": {"lr": math.inf}}, "method.lr = Infinity: should be a finite number"),
+    "NaN in a list": ({"method": {"betas": [0.9, math.nan]}}, "method.betas.1 = NaN: should be a finite number"),
+    "NaN in the corpus": ({"corpus": {"alpha": math.nan}}, "corpus.alpha = NaN: should be a finite number"),
+    "learning rate 0": ({"method": {"lr": 0}}, "method.lr = 0: should be greater than 0"),
+    "settings that do not go together": (
+        {"method": {"name": "scaffold", "optimizer": "adam"}},
+        'method: scaffold\'s controls are mean gradients of SGD steps; set optimizer = "sgd"',
+    ),
+    "C of 0": ({"sites": {"fraction": 0.0}}, "sites.fraction = 0.0: should be greater than 0"),
+    "C above 1": ({"sites": {"fraction": 1.5}}, "sites.fraction = 1.5: should be less than or equal to 1"),
+    "C of NaN": ({"sites": {"fraction": math.nan}}, "sites.fraction = NaN: should be a finite number"),
+    "quorum 0": ({"sites": {"quorum": 0}}, "sites.quorum = 0: should be greater than or equal to 1"),
+    "quorum above the sites": (
+        {"sites": {"quorum": 4}},
+        "sites.quorum = 4, but 3 of 3 sites take part",
+    ),
+    "quorum above the cohort": (
+        {"sites": {"quorum": 3, "fraction": 0.67}},
+        "sites.quorum = 3, but 2 of 3 sites take part in a round; lower it",
+    ),
+    "more per round than there are": (
+        {"sites": {"per_round": 4}},
+        "sites.per_round = 4, but there are 3 sites; lower it",
+    ),
+    "no sites": ({"corpus": {"sites": 0}}, "corpus: sites is 0: use 1 or more"),
+    "a partition that cannot be": (
+        {"partition": {"name": "dirichlet", "sites": 30, "alpha": 0.1, "min_per_site": 50}},
+        "cannot give that many to each of 30 sites: lower min_per_site or use fewer sites",
+    ),
+    "a run name that climbs": ({"name": "../../x"}, "name = '../../x' becomes a folder's name; use up to 100 letters"),
+    "a run name with dots": ({"name": "a..b"}, "name = 'a..b' becomes a folder's name"),
+    "a run name with a slash": ({"name": "/etc/x"}, "name = '/etc/x' becomes a folder's name"),
+    "a run name with a backslash": ({"name": "a\\b"}, "name = 'a\\\\b' becomes a folder's name"),
+    "an empty run name": ({"name": ""}, "name = '' becomes a folder's name"),
+    "a run name too long for a folder": ({"name": "x" * 300}, "becomes a folder's name; use up to 100 letters"),
+    "a number for a name": ({"name": 3}, "name = 3: should be a valid string"),
+    "evaluation never": ({"evaluation": {"every": 0}}, "evaluation.every = 0: should be greater than or equal to 1"),
+    "evaluation of nothing": ({"evaluation": {"splits": []}}, "evaluation.splits = []: "),
+    "an unknown split": ({"evaluation": {"splits": ["tst"]}}, "evaluation.splits.0 = 'tst': should be 'test', 'train'"),
+    "a split that sites lack": ({"evaluation": {"splits": ["valid"]}}, "evaluation.splits has 'valid', but the sites"),
+    "a target of NaN": ({"stop": {"target": math.nan}}, "stop.target = NaN: should be a finite number"),
+    "no target": ({"stop": {"metric": "loss"}}, "stop.target is missing"),
+    "a target for an unknown metric": (
+        {"stop": {"metric": "acuracy", "target": 0.5}},
+        "stop.metric = 'acuracy' is not measured; known: accuracy, macro_f1, loss",
+    ),
+    "a target on a split that is not tried": (
+        {"stop": {"metric": "train_loss", "target": 0.5}},
+        "stop.metric = 'train_loss' is not measured; known: accuracy",
+    ),
+    "a negative seed": ({"seed": -1}, "seed = -1: should be greater than or equal to 0"),
+    "a seed of NaN": ({"seed": math.nan}, "seed = NaN: should be a valid integer"),
+    "no seeds": ({"seeds": []}, "seeds = []: "),
+    "seeds that are no list": ({"seeds": 3}, "seeds = 3: should be a valid array"),
+    "a seed twice": ({"seeds": [1, 1]}, "grid: two cells are both called 'seed=1'; list each value once"),
+    "a grid that is no table": ({"grid": 3}, 'grid = 3: should be a table of lists, e.g. "method.mu" = [0.01, 0.1]'),
+    "a grid without a list": ({"grid": {"method.lr": 3}}, "grid.method.lr = 3: should be a list of values, e.g. "),
+    "a grid with an empty list": ({"grid": {"method.lr": []}}, "grid.method.lr = []: should be a list of values"),
+    "a grid with a wrong value": ({"grid": {"method.lr": [0.1, -1.0]}}, "method.lr = -1.0: should be greater than 0"),
+    "a grid with an unknown key": ({"grid": {"methd.lr": [1.0]}}, "methd is unknown; did you mean 'method'?"),
+    "a grid below a value": ({"grid": {"name.x": [1]}}, "grid: name.x cannot be set: name = 'small' is a value"),
+    "a module that is not there": (
+        {"method": {"name": "nowhere:Mine"}},
+        "method.name = 'nowhere:Mine' cannot be imported: No module named 'nowhere'; looked beside the study file",
+    ),
+    "a class that is not there": ({"method": {"name": "json:Mine"}}, "module 'json' has no attribute 'Mine'"),
+    "a class that is no method": ({"method": {"name": "json:JSONDecoder"}}, "method.name = 'json:JSONDecoder' is not "),
+}
+
+
+@pytest.mark.parametrize(("changes", "said"), WRONG.values(), ids=WRONG)
+def test_a_wrong_study_ends_with_one_message_and_code_2_and_leaves_nothing(
+    tmp_path: Path, changes: dict[str, Any], said: str
+) -> None:
+    path = small_study(tmp_path, **changes)
+    ended = cli("run", path, "--workers", 1, cwd=tmp_path)
+    first, *problems = ended.err.splitlines()
+    assert (2, f"{path}: 1 problem", 1) == (ended.code, first, len(problems))
+    assert said in problems[0]
+    assert [path] == list(tmp_path.rglob("*"))
+
+
+def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
+    path = small_study(
+        tmp_path, rounds=0, nam="x", sites={"quorum": 0, "frction": 0.5}, method={"lr": -1}, grid={"seed": 4}
+    )
+    expected = [
+        f"{path}: 6 problems",
+        'grid.seed = 4: should be a list of values, e.g. "method.mu" = [0.01, 0.1]',
+        "rounds = 0: should be greater than or equal to 1",
+        "sites.quorum = 0: should be greater than or equal to 1",
+        "sites.frction is unknown; did you mean 'fraction'?",
+        "nam is unknown; did you mean 'name'?",
+        "method.lr = -1: should be greater than 0",
+    ]
+    assert expected == [line.strip() for line in cli("run", path, cwd=tmp_path).err.splitlines()]
+
+
+def test_a_setting_of_several_types_is_told_once_with_all_of_them(tmp_path: Path) -> None:
+    task = {"name": "relation", "layers": 0, "freeze": "some"}
+    path = small_study(tmp_path, task=task)
+    expected = [
+        f"{path}: 2 problems",
+        "task.layers = 0: should be greater than or equal to 1, or should be 'all'",
+        "task.freeze = 'some': should be a valid integer, or should be 'nothing'",
+    ]
+    ended = cli("run", path, cwd=tmp_path)
+    assert expected == [line.strip() for line in ended.err.splitlines()]
+
+
+def test_a_problem_of_many_cells_is_told_once(tmp_path: Path) -> None:
+    path = small_study(tmp_path, rounds=0, seeds=[1, 2, 3])
+    assert (
+        f"{path}: 1 problem\n  rounds = 0: should be greater than or equal to 1\n" == cli("run", path, cwd=tmp_path).err
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "the file is empty; a study has at least name, rounds, method, task, corpus"),
+        (b"# nothing yet\n", "the file is empty; a study has at least name, rounds, method, task, corpus"),
+        (b'name = "x"\nrounds = = 3\n', "not valid TOML: Invalid value (at line 2, column 10)"),
+        (b'name = "x"\nname = "y"\n', "(at line 2, column"),
+        (b'name = "x"\n[method\n', "(at line 2, column"),
+        (b"\x80\x02pickle", "a study is a text file in UTF-8"),
+        ('name = "ä"'.encode("latin-1"), "a study is a text file in UTF-8"),
+        ('name = "x"'.encode("utf-16"), "a study is a text file in UTF-8"),
+        (b'name = "x\0"', "not valid TOML: Illegal character"),
+    ],
+    ids=["empty", "only a comment", "syntax", "twice", "open table", "binary", "Latin-1", "UTF-16", "NUL"],
+)
+def test_a_file_that_is_no_study_is_named_with_the_line(tmp_path: Path, content: bytes, said: str) -> None:
+    path = tmp_path / "study.toml"
+    path.write_bytes(content)
+    ended = cli("run", path, cwd=tmp_path)
+    assert (2, f"{path}: 1 problem") == (ended.code, ended.err.splitlines()[0])
+    assert said in ended.err
+
+
+def test_a_missing_file_is_answered_with_the_nearest_one(tmp_path: Path) -> None:
+    small_study(tmp_path)
+    expected = "stdy.toml: 1 problem\n  there is no such file; did you mean study.toml?\n"
+    assert expected == cli("run", "stdy.toml", cwd=tmp_path).err
+
+
+def test_a_folder_in_place_of_a_file_is_refused(tmp_path: Path) -> None:
+    ended = cli("run", tmp_path, cwd=tmp_path)
+    assert 2 == ended.code
+    assert "a study is a text file in UTF-8" in ended.err
+
+
+def test_windows_line_ends_and_a_byte_order_mark_do_no_harm(tmp_path: Path) -> None:
+    path = small_study(tmp_path)
+    plain = load_study(path)[0].study
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n"))
+    assert plain.fingerprint == load_study(path)[0].study.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("def broken(:\n", "cannot be imported: invalid syntax (mine.py, line 1)"),
+        ("\nx = 1 / 0\n", "cannot be imported: ZeroDivisionError: division by zero (mine.py:2)"),
+        ("Mine = 3\n", "method.name = 'mine:Mine' is not "),
+        ("class Mine: pass\n", "method.name = 'mine:Mine' is not "),
+    ],
+)
+def test_a_users_module_that_does_not_work_is_told_with_its_line(tmp_path: Path, source: str, said: str) -> None:
+    write_module(tmp_path, source)
+    path = small_study(tmp_path, method={"name": "mine:Mine"})
+    ended = cli("run", path, cwd=tmp_path)
+    assert (2, True) == (ended.code, said in ended.err)
+
+
+# --set
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ("method.lr=0.25", 0.25),
+        ("method.lr = 1", 1.0),
+        ("method.optimizer=adam", "adam"),
+        ('method.optimizer="adam"', "adam"),
+        ("method.betas=[0.5, 0.9]", [0.5, 0.9]),
+        ("sites.fraction=0.5", 0.5),
+        ("evaluation.each=true", True),
+        ("name=other", "other"),
+        ("seed=3", 3),
+    ],
+)
+def test_set_changes_one_setting(tmp_path: Path, change: str, expected: object) -> None:
+    actual: Any = load_study(small_study(tmp_path), [change])[0].study.resolved
+    for part in change.partition("=")[0].strip().split("."):
+        actual = actual[part]
+    assert expected == actual
+
+
+def test_set_lays_a_table_over_the_one_that_is_there(tmp_path: Path) -> None:
+    method = load_study(small_study(tmp_path), ["method={name='fedprox', mu=0.5}"])[0].study.resolved["method"]
+    assert ("fedprox", 0.5, 0.1) == (method["name"], method["mu"], method["lr"])
+
+
+def test_the_last_set_wins(tmp_path: Path) -> None:
+    assert 5 == load_study(small_study(tmp_path), ["rounds=4", "rounds=5"])[0].study.rounds
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ("rounds", "--set rounds: 1 problem\n  write it as key=value, e.g. --set method.mu=0.1\n"),
+        (
+            "name.x=3",
+            "--set name.x=3: 1 problem\n  name.x cannot be set: name = 'small' is a value, not a table\n",
+        ),
+        ("rounds=", "study.toml: 1 problem\n  rounds = '': should be a valid integer\n"),
+        ("rounds=nan", "study.toml: 1 problem\n  rounds = NaN: should be a valid integer\n"),
+        ("rouns=3", "study.toml: 1 problem\n  rouns is unknown; did you mean 'rounds'?\n"),
+    ],
+)
+def test_a_wrong_set_is_told_like_a_wrong_file(tmp_path: Path, change: str, expected: str) -> None:
+    small_study(tmp_path)
+    ended = cli("run", "study.toml", "--set", change, cwd=tmp_path)
+    assert (2, expected) == (ended.code, ended.err)
+
+
+# grid and seeds
+
+
+def test_a_study_without_a_grid_is_one_cell(tmp_path: Path) -> None:
+    assert [""] == [cell.label for cell in load_study(small_study(tmp_path))]
+
+
+def test_a_grid_gives_every_combination_and_seeds_are_one_more_list(tmp_path: Path) -> None:
+    path = small_study(
+        tmp_path,
+        seeds=[1, 2],
+        grid={"method": [{"name": "fedavg"}, {"name": "fedprox", "mu": 0.5}], "sites.fraction": [0.5, 1.0]},
+    )
+    expected = [
+        "fedavg,fraction=0.5,seed=1",
+        "fedavg,fraction=0.5,seed=2",
+        "fedavg,fraction=1.0,seed=1",
+        "fedavg,fraction=1.0,seed=2",
+        "fedprox,mu=0.5,fraction=0.5,seed=1",
+        "fedprox,mu=0.5,fraction=0.5,seed=2",
+        "fedprox,mu=0.5,fraction=1.0,seed=1",
+        "fedprox,mu=0.5,fraction=1.0,seed=2",
+    ]
+    cells = load_study(path)
+    assert expected == [cell.label for cell in cells]
+    assert [0.5, 0.5, 1.0, 1.0] * 2 == [cell.study.sites.fraction for cell in cells]
+    assert [1, 2] * 4 == [cell.study.seed for cell in cells]
+
+
+def test_each_seed_draws_its_own_data(tmp_path: Path) -> None:
+    assert [4, 5] == [cell.study.corpus.seed for cell in load_study(small_study(tmp_path, seeds=[4, 5]))]
+
+
+def test_a_cells_label_is_a_harmless_folder_name(tmp_path: Path) -> None:
+    path = small_study(tmp_path, grid={"description": ["../../x y", "b/c"], "sites": [{}, {"per_round": 2}]})
+    expected = [
+        "description=..-..-x-y,sites",
+        "description=..-..-x-y,per_round=2",
+        "description=b-c,sites",
+        "description=b-c,per_round=2",
+    ]
+    assert expected == [cell.label for cell in load_study(path)]
+
+
+# the resolved study
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_resolved_study_loads_as_the_same_study(tmp_path: Path, method: str) -> None:
+    path = small_study(tmp_path, method={"name": method}, partition={"name": "source"}, stop={"target": 0.5})
+    study = load_study(path)[0].study
+    again = tmp_path / "again.toml"
+    again.write_text(study.toml(), encoding="utf-8")
+    reloaded = load_study(again)[0].study
+    assert (study.fingerprint, study.resolved) == (reloaded.fingerprint, reloaded.resolved)
+    assert (study.method, study.corpus, study.partition) == (reloaded.method, reloaded.corpus, reloaded.partition)
+
+
+def test_a_fingerprint_is_of_what_decides_the_result_and_nothing_else(tmp_path: Path) -> None:
+    path = small_study(tmp_path)
+
+    def fingerprint(*changes: str) -> str:
+        return load_study(path, changes)[0].study.fingerprint
+
+    assert fingerprint() == fingerprint("rounds=9", "name=other", "description=new")
+    others = ["seed=8", "method.lr=0.2", "corpus.sites=4", "sites.fraction=0.5", "evaluation.every=2", "stop.target=1"]
+    assert len(others) + 1 == len({fingerprint(), *(fingerprint(other) for other in others)})
+
+
+def test_a_study_error_lists_its_problems(tmp_path: Path) -> None:
+    with pytest.raises(StudyError) as caught:
+        load_study(small_study(tmp_path, rounds=0, seed=-1))
+    assert 2 == len(caught.value.problems)
+
+
+def test_a_pull_that_diverges_whatever_the_data_is_refused_with_the_largest_that_does_not() -> None:
+    tables: dict[str, Any] = {
+        "name": "pulled",
+        "rounds": 1,
+        "corpus": {"name": "clinic"},
+        "task": {"name": "classification"},
+        "method": {"name": "fedprox", "mu": 1.0},
+    }
+    with pytest.raises(StudyError, match=r"mu = 1 with lr = 8 diverges .* set mu below 0.25"):
+        cells(tables)
+    tables["method"] |= {"optimizer": "adam"}
+    assert 0.02 == cells(tables)[0].study.resolved["method"]["lr"]
+
+
+@pytest.mark.parametrize(
+    ("method", "expected"),
+    [
+        ({"name": "fedavg"}, ("sgd", 8.0, 16)),
+        ({"name": "fedavg", "batch": 4}, ("sgd", 8.0, 4)),
+        ({"name": "fedavg", "lr": 2.0}, ("sgd", 2.0, 10)),
+        ({"name": "fedavg", "optimizer": "adam"}, ("adam", 0.02, 16)),
+        ({"name": "fedpap"}, ("adam", 0.02, 16)),
+    ],
+    ids=str,
+)
+def test_a_rate_that_a_study_leaves_open_is_the_one_that_suits_the_model(
+    method: dict[str, Any], expected: tuple[str, float, int]
+) -> None:
+    tables = {"name": "open", "rounds": 1, "corpus": {"name": "clinic"}, "task": {"name": "classification"}}
+    told = cells({**tables, "method": method})[0].study.resolved["method"]
+    assert expected == (told["optimizer"], told["lr"], told["batch"])

@@ -1,0 +1,113 @@
+"""What is a name and may be shown, and what is not."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from wardround.corpora.texts import AsCorpus, Files
+from wardround.formats.kinds import Kinds
+from wardround.text.shown import called, code, named_sources, names_of, occurring, showing_text, shown, unlike_names
+
+LABELS = Counter({"DRUG": 9, "Therapy or Surgery": 4, "肝病科": 7, "ICD-10/J45": 2, "rash": 1})
+
+
+def test_a_value_is_shown_by_its_length_alone() -> None:
+    assert "(a value of 9 characters)" == shown("Mrs Smith")
+    with showing_text():
+        assert '"Mrs Smith"' == shown("Mrs Smith")
+    assert "(a value of 9 characters)" == shown("Mrs Smith")
+
+
+def test_names_are_what_repeats_and_is_short() -> None:
+    assert LABELS.keys() - {"rash"} == names_of(LABELS)
+    assert {*LABELS} == names_of(LABELS, ["rash"])
+    assert '"DRUG"' == shown("DRUG", names_of(LABELS))
+    for note in ("患者咳嗽三天，有痰，两天前开始发热", "Aspirin gave her a rash and a fever", "two\nlines"):
+        assert frozenset() == names_of({note: 5})
+
+
+def test_of_a_column_of_which_most_values_occur_once_nothing_is_a_name() -> None:
+    words = Counter(["the", "the", *(f"word {n}" for n in range(998))])
+    assert "998 of 1,000 values occur once" == unlike_names(words)
+    assert frozenset() == names_of(words)
+    assert "" == unlike_names(LABELS)
+    assert "" == unlike_names(Counter("abc"))  # too few to tell
+
+
+@pytest.mark.parametrize("name", ["T1", "n17", "MESH:D009270", "D1|D2#3", "my notes.csv:17", "train.jsonl:3:2"])
+def test_ids_that_look_like_ids_are_shown(name: str) -> None:
+    assert name == called(name)
+
+
+@pytest.mark.parametrize("name", ["Smith", "Mrs Smith 17", "rash", "x" * 90 + "1"])
+def test_others_are_not(name: str) -> None:
+    assert f"(an id of {len(name)} characters)" == called(name)
+
+
+def test_a_language_is_a_code() -> None:
+    assert ["en", "zh-Hans", "", "(not shown)"] == [code(one) for one in ("en", "zh-Hans", "", "She has a rash")]
+
+
+def rows_of(*labels: str) -> list[tuple[tuple[str, ...], str]]:
+    return [((label,), f"n{at}") for at, label in enumerate(labels)]
+
+
+USUAL = ("flu", "cold") * 6
+
+
+@pytest.mark.parametrize("label", ["rash", "Therapy or Surgery", "ICD-10/J45.0", "肝病科", "type 1 diabetes mellitus"])
+def test_a_rare_label_among_labels_is_one_of_them(label: str) -> None:
+    assert {"cold", "flu", label} == {*occurring("labels", "labels", rows_of(*USUAL, label))}
+    assert label not in names_of([*USUAL, label])  # but no message shows it
+
+
+@pytest.mark.parametrize("label", [
+    "She has a rash again", "rash, fever", "rash.", "Rash: arms", "咳嗽，有痰", "x" * 41, "two\nlines",
+    "患者咳嗽三天有痰两天前开始发热",
+])  # fmt: skip
+def test_a_rare_label_worded_like_a_note_must_be_declared(label: str) -> None:
+    rows = rows_of(*USUAL, label)
+    wanted = (
+        rf"1 of 3 labels is long, or rare .* has {len(label)} characters and stands in n12; .*labels = .*--show-text"
+    )
+    with pytest.raises(ValueError, match=wanted):
+        occurring("labels", "labels", rows)
+    with showing_text():
+        assert label in occurring("labels", "labels", rows)
+    with pytest.raises(
+        ValueError, match=rf"1 of 3 sources is long, or rare .* {len(label)} characters and stands in n12"
+    ):
+        named_sources([(names[0], place) for names, place in rows])
+    named_sources([(names[0], place) for names, place in rows], declared=[label])
+
+
+def test_a_column_of_which_most_values_occur_once_has_no_labels_however_short() -> None:
+    rows = rows_of("flu", "cold", "flu", *(f"rash {n}" for n in range(12)))
+    with pytest.raises(ValueError, match=r"does not look like labels: 13 of 15 values occur once; are columns swapped"):
+        occurring("labels", "labels", rows)
+    with pytest.raises(ValueError, match=r"do not look like names of sites: 13 of 15 .*are columns swapped\?"):
+        named_sources([(names[0], place) for names, place in rows])
+
+
+def test_the_line_and_the_column_are_given(tmp_path: Path) -> None:
+    rows = [f"a{n},text {n},{label}" for n, label in enumerate((*USUAL, "She has a rash again"))]
+    (tmp_path / "train.csv").write_text("\n".join(["id,note,ward", *rows]), encoding="utf-8")
+    (tmp_path / "test.csv").write_text("\n".join(["id,note,ward", *rows[:4]]), encoding="utf-8")
+    files = Files(format="csv", train="train.csv", test="test.csv", text="note", label="ward", folder=str(tmp_path))
+    with pytest.raises(ValueError, match=r'20 characters and stands in train.csv:14, column "ward"; mend it'):
+        _ = AsCorpus(files).labels
+
+
+def test_sources_name_sites_only_if_they_are_names() -> None:
+    named_sources([(source, "n1") for source in ("north", "north", "south", "n17", "")])
+    with pytest.raises(ValueError, match=r"1 of 2 sources is long, .*the first has 26"):
+        named_sources([("north", "n1"), ("north", "n2"), ("Mrs Smith came with a rash", "n3")])
+
+
+def test_look_alikes_are_listed() -> None:
+    kinds = Kinds(labels=Counter({"cell": 5, "Cell": 2, "type 1": 2, "type１": 2, "other": 9}))
+    assert [
+        'labels that look alike: "Cell" 2 times, "cell" 5 times',
+        'labels that look alike: "type 1" 2 times, "type１" 2 times',
+    ] == [what for what, _ in kinds.alike()]

@@ -1,0 +1,302 @@
+"""`wardround predict`: any input to any form; mistakes end with one message, code 2, and nothing half-written."""
+
+import csv
+import io
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+import trained_models
+import wardround
+from study_files import Ended, cli, start
+from wardround.cli.drawn import drawn
+from wardround.clinic import Clinic
+from wardround.text.document import Document
+from wardround.trained.outputs import CSV, NOTE_NLP
+from wardround.trained.pool import Worker, WorkerError
+from wardround.trained.predicted import Found, Label, Link, Prediction
+
+NOTE = "Patient was given aspirin for chest pain. Troponin showed infarction; continue metoprolol."
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs")
+    for make in (trained_models.tagger, trained_models.relater, trained_models.sorter):
+        shutil.move(make(folder / "run") / "model", folder / make.__name__)
+        shutil.rmtree(folder / "run")
+    return folder
+
+
+@pytest.fixture
+def here(runs: Path, tmp_path: Path) -> Path:
+    for model in ("tagger", "relater", "sorter"):
+        (tmp_path / model).symlink_to(runs / model)
+    return tmp_path
+
+
+def notes(folder: Path, count: int = 3) -> Path:
+    """A folder of plain notes."""
+    (folder / "notes" / "ward").mkdir(parents=True)
+    for number, note in enumerate(list(Clinic(hospitals=1, documents=count).stream("hospital-0", "train"))):
+        name = "ward/b" if number == 1 else f"n{number}"
+        (folder / "notes" / f"{name}.txt").write_bytes(note.text.encode())
+    return folder / "notes"
+
+
+def rows(ended: Ended) -> list[dict[str, object]]:
+    assert (0, "") == (ended.code, ended.err)
+    return [json.loads(line) for line in ended.out.splitlines()]
+
+
+def left(folder: Path) -> list[str]:
+    """What is there besides what was put there."""
+    return sorted(path.name for path in folder.iterdir() if path.name not in ("tagger", "relater", "sorter", "notes"))
+
+
+def test_one_text_is_shown_for_people(here: Path) -> None:
+    ended = cli("predict", "tagger", "relater", "--text", NOTE, cwd=here)
+    told = wardround.load(here / "tagger", here / "relater")(NOTE)
+    assert (0, "") == (ended.code, ended.err)
+    assert f"{drawn(told, colour=False, title=True)}\n" == ended.out
+    assert "──▶" in ended.out
+
+
+def test_every_kind_of_input_gives_the_same_findings(here: Path) -> None:
+    folder = notes(here)
+    texts = {path.relative_to(folder).with_suffix("").as_posix(): path.read_bytes().decode()
+             for path in sorted(folder.rglob("*.txt"))}  # fmt: skip
+    table = [{"note_id": name, "note_text": text} for name, text in texts.items()]
+    for name, delimiter in (("plain.csv", ","), ("NOTE.csv", ",")):
+        with (here / name).open("w", newline="") as file:
+            names = ("note_id", "note_text") if name == "NOTE.csv" else ("key", "body")
+            writer = csv.writer(file, delimiter=delimiter)
+            writer.writerow(names)
+            writer.writerows(row.values() for row in table)
+    lines = "".join(json.dumps({"id": row["note_id"], "text": row["note_text"]}) + "\n" for row in table)
+    (here / "notes.jsonl").write_text(lines)
+    expected = rows(cli("predict", "tagger", "notes", cwd=here))
+    assert list(texts) == [row["id"] for row in expected]
+    assert any(row.get("entities") for row in expected)
+    for arguments in (["NOTE.csv"], ["notes.jsonl"], ["plain.csv", "--text-column", "body", "--id-column", "key"]):
+        assert expected == rows(cli("predict", "tagger", *arguments, cwd=here))
+    alone = rows(cli("predict", "tagger", "notes/n0.txt", cwd=here))
+    assert [row for row in expected if row["id"] == "n0"] == alone
+
+
+def test_notes_named_in_capitals_are_notes_too(here: Path) -> None:
+    (notes(here, 1) / "WARD7.TXT").write_text(NOTE)
+    told = rows(cli("predict", "tagger", "notes", cwd=here))
+    assert ["WARD7", "n0"] == [row["id"] for row in told]
+    assert told[:1] == rows(cli("predict", "tagger", "notes/WARD7.TXT", cwd=here))
+
+
+def test_what_stands_in_the_column_of_labels_does_not_matter(here: Path) -> None:
+    (here / "rows.csv").write_text(f"text,label\n{NOTE},\n")
+    (here / "rows.jsonl").write_text(json.dumps({"text": NOTE, "label": None}) + "\n")
+    for name in ("rows.csv", "rows.jsonl"):
+        assert 1 == len(rows(cli("predict", "tagger", name, cwd=here)))
+
+
+def test_what_comes_over_a_pipe_is_a_text_or_jsonl(here: Path) -> None:
+    def piped(text: str, *arguments: str) -> Ended:
+        os.mkfifo(here / "pipe")
+        running = start("predict", "tagger", "pipe", *arguments, cwd=here)
+        (here / "pipe").write_text(text)  # waits for its reader
+        (here / "pipe").unlink()
+        return running.wait()
+
+    first, second = rows(piped(NOTE))[0], rows(piped(json.dumps({"text": NOTE}), "--from", "jsonl"))[0]
+    assert ("pipe", "pipe:1") == (first.pop("id"), second.pop("id"))
+    assert first == second
+    os.mkfifo(here / "pipe")
+    ended = cli("predict", "tagger", "pipe", "--from", "csv", cwd=here)
+    assert (2, "pipe: csv cannot be read from a pipe") == (ended.code, ended.err.split(" — ")[0])
+
+
+def test_jsonl_can_be_read_again_and_its_entities_related(here: Path) -> None:
+    notes(here)
+    assert 0 == cli("predict", "tagger", "notes", "--out", "found.jsonl", "--quiet", cwd=here).code
+    assert "nothing would be lost" in cli("data", "check", "found.jsonl", cwd=here).out
+    chained = rows(cli("predict", "tagger", "relater", "notes", cwd=here))
+    again = rows(cli("predict", "relater", "found.jsonl", cwd=here))
+    for one, other in zip(chained, again, strict=True):
+        assert [(r["type"], r["head"], r["tail"]) for r in one.get("relations", [])] == [  # type: ignore[attr-defined]
+            (r["type"], r["head"], r["tail"])
+            for r in other.get("relations", [])  # type: ignore[attr-defined]
+        ]
+
+
+def test_csv_has_a_row_for_each_finding(here: Path) -> None:
+    ended = cli("predict", "tagger", "relater", "sorter", "--text", NOTE, "--to", "csv", "--quiet", cwd=here)
+    table = list(csv.DictReader(io.StringIO(ended.out)))
+    assert list(CSV) == list(table[0])
+    assert {"label", "entity", "relation"} == {row["kind"] for row in table}
+    for row in table:
+        for first, last, text in (("start", "end", "text"), ("tail_start", "tail_end", "tail_text")):
+            if row[first]:
+                assert NOTE[int(row[first]) : int(row[last])] == row[text]
+
+
+def test_omop_has_the_columns_of_note_nlp(here: Path) -> None:
+    ended = cli("predict", "tagger", "--text", NOTE, "--to", "omop", cwd=here)
+    table = list(csv.DictReader(io.StringIO(ended.out)))
+    assert list(NOTE_NLP) == list(table[0])
+    for row in table:
+        at = int(row["offset"])
+        assert NOTE[at : at + len(row["lexical_variant"])] == row["lexical_variant"]
+        assert row["lexical_variant"] in row["snippet"]
+        assert "0" == row["note_nlp_concept_id"]
+        assert row["term_modifiers"].startswith("type=")
+
+
+def test_brat_keeps_texts_and_says_what_it_has_no_place_for(here: Path) -> None:
+    folder = notes(here)
+    ended = cli("predict", "tagger", "sorter", "notes", "--to", "brat", "--out", "brat", cwd=here)
+    assert 0 == ended.code
+    assert "brat has no place for: labels: 3" in ended.err
+    assert "brat has no place for: confidence: " in ended.err
+    for path in folder.rglob("*.txt"):
+        assert path.read_bytes() == (here / "brat" / path.relative_to(folder)).read_bytes()
+    assert 0 == cli("data", "check", "brat", cwd=here).code
+
+
+def test_the_output_is_the_same_whatever_the_number_of_workers(here: Path) -> None:
+    with (here / "many.jsonl").open("w") as file:
+        for number in range(150):
+            file.write(json.dumps({"id": str(number), "text": f"{NOTE} {'CT scan. ' * (number % 5)}"}) + "\n")
+    one, three = (
+        cli("predict", "tagger", "relater", "many.jsonl", "--workers", n, "--quiet", cwd=here) for n in (1, 3)
+    )
+    assert (0, "", 150) == (one.code, one.err, len(one.out.splitlines()))
+    assert one == three
+
+
+def test_another_language_and_what_is_cut_are_told_once_with_the_share(here: Path) -> None:
+    chinese = "患者因胸痛入院,给予阿司匹林治疗,心电图示心肌梗死。"
+    english = "The patient was given aspirin for the chest pain and is now well."
+    texts = [chinese] * 9 + [english]
+    (here / "mixed.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    ended = cli("predict", "tagger", "sorter", "mixed.jsonl", cwd=here)
+    warned = [line for line in ended.err.splitlines() if line.startswith("warning")]
+    assert "warning: this model was trained on English; 90 % of this file looks Chinese" == warned[0]
+    assert "warning: longer than the model reads: 1 of 10 texts; 6 tokens unread" == warned[1]
+    assert 2 == len(warned)
+    assert "" == cli("predict", "tagger", "--text", english, cwd=here).err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["tagger", "--text", ""], "--text is empty"),
+        (["tagger", "--text", " \n"], "--text is empty"),
+        (["tagger"], "no texts: name a file, a folder or - after tagger"),
+        (["tagger", "relater"], "no texts: name a file, a folder or - after relater"),
+        (["note.jsonl"], "note.jsonl: it is a file, not a model's folder; models come first, and one file or folder"),
+        (["note.jsonl", "tagger"], "note.jsonl: it is a file, not a model's folder; models come first, and one file"),
+        (["taggr", "--text", "x"], "taggr: there is no such folder; name the model/ folder of a run"),
+        (
+            ["relater", "--text", NOTE],
+            "it relates entities and finds none by itself, and the first text comes without any",
+        ),
+        (["relater", "many.jsonl"], "and the first 64 texts come without any; name a tagging model before it, or give"),
+        (["tagger", "none.jsonl"], "none.jsonl: no such file — did you mean note.jsonl?"),
+        (["tagger", "empty"], "empty: an empty folder"),
+        (["tagger", "picture.txt"], "picture.txt: a binary file, not text"),
+        (["tagger", "report.txt"], "report.txt: a PDF — export the notes as text"),
+        (["tagger", "rows.csv", "--text-column", "note_text"], 'no column "note_text" — did you mean "NOTE_TEXT"?'),
+        (["tagger", "bad.jsonl"], "bad.jsonl:2: not JSON at character"),
+        (["tagger", "note.jsonl", "--to", "josnl"], "--to josnl: did you mean jsonl?"),
+        (["tagger", "note.jsonl", "--to", "brat"], "--to brat makes a folder; name it with --out"),
+        (["tagger", "note.jsonl", "--out", "found"], "--out found: say in which form with --to"),
+        (["tagger", "note.jsonl", "--out", "note.jsonl"], "note.jsonl: exists already"),
+        (["tagger", "note.jsonl", "--out", "note.jsonl/x.csv"], "nothing was written"),
+        (["tagger", "relater", "note.jsonl", "--rename", "x"], "--rename x: write the tagger's type, =, the next"),
+        (["tagger", "relater", "note.jsonl", "--rename", "Tests=test"], "'Tests' is not a type that it finds; did you"),
+        (["tagger", "relater", "note.jsonl", "--rename", "test=exam"], "'exam' is not a type that it relates"),
+        (["tagger", "latin.txt"], "it looks like latin-1 — give --encoding latin-1"),
+    ],
+)
+def test_mistakes_are_told_and_nothing_is_written(here: Path, arguments: list[str], said: str) -> None:
+    (here / "empty").mkdir()
+    (here / "picture.txt").write_bytes(bytes(range(1, 9)) * 50)
+    (here / "report.txt").write_bytes(b"%PDF-1.7 Zanzibarine")
+    (here / "latin.txt").write_bytes("Zanzibarine and fi\u00e8vre".encode("latin-1"))
+    (here / "rows.csv").write_text("ID,NOTE_TEXT\n1,Zanzibarine\n")
+    (here / "note.jsonl").write_text(json.dumps({"text": NOTE}) + "\n")
+    (here / "bad.jsonl").write_text(json.dumps({"text": NOTE}) + '\n{"text": "Zanzibarine"\n')
+    (here / "many.jsonl").write_text((json.dumps({"text": "Zanzibarine"}) + "\n") * 70)
+    before = left(here)
+    more = [] if "--out" in arguments or "--text" in arguments else ["--out", "new.jsonl"]
+    if "--to" in arguments:
+        more = []
+    ended = cli("predict", *arguments, *more, cwd=here)
+    assert 2 == ended.code, ended
+    assert said in ended.err
+    assert "Zanzibarine" not in ended.err + ended.out
+    assert "Traceback" not in ended.err
+    assert before == left(here)
+
+
+def test_types_that_do_not_meet_are_told_with_the_nearest_names(here: Path, tmp_path: Path) -> None:
+    other = trained_models.tagger(
+        tmp_path / "run", task={"name": "tagging", "model": "cnn-crf", **trained_models.SMALL, "rename": {
+            "treatment": "TREATMENTS", "problem": "DISEASE", "test": ""}}, rounds=1,
+    )  # fmt: skip
+    ended = cli("predict", other, "relater", "--text", NOTE, cwd=here)
+    assert 2 == ended.code
+    assert "it relates 'problem', 'test', 'treatment', and " in ended.err
+    assert "--rename TREATMENTS=treatment" in ended.err
+    renamed = ["--rename", "TREATMENTS=treatment", "--rename", "DISEASE=problem"]
+    assert 0 == cli("predict", other, "relater", "--text", NOTE, *renamed, cwd=here).code
+
+
+def test_no_room_on_standard_output_is_told(here: Path) -> None:
+    (here / "note.jsonl").write_text("".join(json.dumps({"text": NOTE * 5}) + "\n" for _ in range(30)))
+    ended = cli("predict", "tagger", "note.jsonl", cwd=here, file_limit=400)
+    said = "standard output: File too large; what was written is not all\n"
+    assert (1, said) == (ended.code, ended.err)
+
+
+def test_a_worker_that_dies_is_told_without_a_word_of_the_text(here: Path) -> None:
+    model = wardround.load(here / "tagger")
+    with Worker(model) as worker:
+        assert 1 == len(worker.ask([Document("", NOTE)]))
+        worker.process.kill()
+        with pytest.raises(WorkerError, match=r"^a worker ended \(code -9\), for want of memory perhaps; try fewer"):
+            worker.ask([Document("", NOTE)])
+
+
+@pytest.mark.parametrize(("to", "out"), [("jsonl", "found.jsonl"), ("csv", "found.csv"), ("brat", "found")])
+def test_no_room_for_the_output_leaves_nothing(here: Path, to: str, out: str) -> None:
+    (here / "big.jsonl").write_text("".join(json.dumps({"text": NOTE * 5, "id": str(n)}) + "\n" for n in range(30)))
+    before = left(here)
+    ended = cli("predict", "tagger", "big.jsonl", "--to", to, "--out", out, cwd=here, file_limit=400)
+    said = f"no room left to write {out}; nothing was written: make room and try again\n"
+    assert (1, "", said) == (ended.code, ended.out, ended.err)
+    assert before == left(here)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_that_may_not_be_read_is_told(here: Path) -> None:
+    (here / "note.txt").write_text(NOTE)
+    (here / "note.txt").chmod(0)
+    ended = cli("predict", "tagger", "note.txt", cwd=here)
+    assert (2, "note.txt: Permission denied\n") == (ended.code, ended.err)
+
+
+def test_what_could_command_a_terminal_is_shown_as_a_sign() -> None:
+    told = Prediction(
+        "a\x1b[2Jb\u202e c",
+        (Label("x", 0.5),),
+        (Found("A", 0, 6, 0.9), Found("B", 5, 7, 0.8)),
+        (Link("r", 0, 1, 0.7),),
+        "id\x07",
+    )
+    shown = drawn(told, colour=True, title=True)
+    assert not set(shown.plain) & {"\x1b", "\u202e", "\x07"}
+    plain = drawn(told, colour=False, title=True).plain
+    assert "id␇\nx 0.50\n[a␛[2J[b A 0.90]� B 0.80] c" == plain.rpartition("\n")[0]
