@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from bare import Turn, Work
-from wardround.core.site import seeded
+from wardround.core.exchange import seeded
 from wardround.methods.fedavg import FedAvg
 from wardround.runs.build import Built, build, drawn
 from wardround.study.load import cells

@@ -28,7 +28,8 @@ import torch
 from torch import Tensor, nn
 
 from overhead import Time, Timed
-from wardround.core.site import Batch, Exchange, seeded
+from wardround.core.exchange import Exchange, seeded
+from wardround.core.task import Batch
 from wardround.core.training import Bench, belongs
 from wardround.engines.inline import Serial
 from wardround.layers.ledger import Ledger

@@ -28,7 +28,7 @@ from torch.nn import functional
 from bare import StateDict
 from overhead import Timed, agree, clocked, through
 from wardround.clinic.bags import ClinicBags
-from wardround.core.site import seeded
+from wardround.core.exchange import seeded
 from wardround.corpora.bag_files import write_bags
 from wardround.corpora.facts import Sentence
 from wardround.engines.inline import Serial

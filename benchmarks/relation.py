@@ -33,7 +33,7 @@ from bare import StateDict
 from cases import HERE
 from overhead import Time, agree, clocked, through
 from sentences import Sentences
-from wardround.core.site import seeded
+from wardround.core.exchange import seeded
 from wardround.core.training import Bench
 from wardround.corpora.texts import AsCorpus
 from wardround.engines.inline import Serial

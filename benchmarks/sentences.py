@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from wardround.core.site import seeded
+from wardround.core.exchange import seeded
 from wardround.corpora.pairs import Span, pair
 from wardround.text.document import Document
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from wardround.core.site import seeded
+from wardround.core.exchange import seeded
 from wardround.corpora.synthetic import Rows
 from wardround.models.recurrent import LSTMClassifier
 from wardround.tasks.features import FeaturesTask

@@ -18,11 +18,15 @@ from typing import Any, Generic, TypeVar, cast
 import torch
 from torch import Tensor, nn
 
-from wardround.core.cohort import EVALUATION, Cohort, Engine, Fault, Layer, Seen
+from wardround.core.cohort import Cohort, Engine, Seen
+from wardround.core.exchange import EVALUATION, Exchange, Fault
+from wardround.core.layer import Layer
 from wardround.core.manifest import Manifest
+from wardround.core.memory import Memory
 from wardround.core.method import Counts, Exam, Method, State, Step
 from wardround.core.record import Message, Private
-from wardround.core.site import HUB, Batch, Examples, Exchange, Memory, Site, SiteData, Task
+from wardround.core.site import HUB, Site
+from wardround.core.task import Batch, Examples, SiteData, Task
 from wardround.core.weights import Layout, Weights
 from wardround.engines.host import Host
 from wardround.engines.inline import Serial

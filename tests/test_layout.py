@@ -60,7 +60,7 @@ HOMES = {
     # our encoding; the finished model for others to read; others' encoders; what a frozen trunk has computed
     "starlette": ["serve/*.py"],
     "safetensors": [
-        "core/record.py",
+        "core/codec.py",
         "exports/transformers_folder.py",
         "trained/*.py",
         "models/pretrained.py",

@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from wardround.core.site import Exchange
+from wardround.core.exchange import Exchange
 from wardround.core.training import Bench
 from wardround.core.weights import Weights
 from wardround.runs.build import Built, build

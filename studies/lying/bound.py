@@ -26,10 +26,10 @@ from typing import Any
 import numpy as np
 
 from wardround.clinic import Clinic
-from wardround.core.cohort import Engine, Fault
+from wardround.core.cohort import Engine
+from wardround.core.exchange import Exchange, Fault
 from wardround.core.method import Exam, Step
 from wardround.core.record import Message
-from wardround.core.site import Exchange
 from wardround.corpora.texts import Texts
 from wardround.engines.inline import Serial
 from wardround.federation.partition import IntArray

@@ -38,8 +38,8 @@ from wardround.consortium.approval import read_approval
 from wardround.consortium.approving import RESTARTS, approve
 from wardround.consortium.deployed import study_hash
 from wardround.consortium.kits import init_site, new_consortium
+from wardround.core.codec import decode
 from wardround.core.method import Global
-from wardround.core.record import decode
 from wardround.core.weights import Weights
 from wardround.engines.frames import Line, dial, door_of
 from wardround.engines.seal import STATED

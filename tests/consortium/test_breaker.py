@@ -22,9 +22,10 @@ from wardround.consortium.deployed import study_hash
 from wardround.consortium.kit_files import read_request
 from wardround.consortium.site_process import RUNS, SiteProcess
 from wardround.consortium.submit import submit
-from wardround.core.cohort import EVALUATION
+from wardround.core.codec import decode
+from wardround.core.exchange import EVALUATION
 from wardround.core.method import Counts, Exam, Global
-from wardround.core.record import Message, decode
+from wardround.core.record import Message
 from wardround.core.training import Bench
 from wardround.core.weights import Weights
 from wardround.engines.certificates import make_key, request_for

@@ -17,7 +17,7 @@ from wardround.consortium.deployed import study_hash
 from wardround.consortium.house_ledger import proven
 from wardround.consortium.site_process import SiteProcess
 from wardround.consortium.submit import submit
-from wardround.core.cohort import EVALUATION
+from wardround.core.exchange import EVALUATION
 from wardround.core.method import Exam, Global
 from wardround.core.record import Message
 from wardround.core.weights import Weights

@@ -25,7 +25,7 @@ from wardround.cli.app import main
 from wardround.consortium.kit_check import reach
 from wardround.consortium.kits import init_site, new_consortium
 from wardround.consortium.submit import submit
-from wardround.core.record import decode
+from wardround.core.codec import decode
 from wardround.core.weights import Weights
 from wardround.layers.bound import NOTED
 from wardround.methods.scaffold import ScaffoldUpdate

@@ -19,9 +19,11 @@ from wardround.consortium.deployed import study_hash
 from wardround.consortium.house_ledger import compared, summed
 from wardround.consortium.site_process import SiteProcess
 from wardround.consortium.submit import submit
-from wardround.core.cohort import EVALUATION, BelowQuorum
+from wardround.core.codec import decode
+from wardround.core.cohort import BelowQuorum
+from wardround.core.exchange import EVALUATION
 from wardround.core.method import Exam, Global
-from wardround.core.record import Message, decode
+from wardround.core.record import Message
 from wardround.core.weights import Weights
 from wardround.engines.frames import AccessError, Line, dial, listen
 from wardround.engines.host import Host

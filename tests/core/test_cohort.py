@@ -13,11 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from wardround.core.cohort import BelowQuorum, Cohort, Fault, Layer, Seen
+from wardround.core.codec import decode
+from wardround.core.cohort import BelowQuorum, Cohort, Seen
+from wardround.core.exchange import Exchange, Fault
+from wardround.core.layer import Layer
 from wardround.core.manifest import Manifest
+from wardround.core.memory import Memory
 from wardround.core.method import Step
-from wardround.core.record import Message, Private, decode, reveals
-from wardround.core.site import Exchange, Memory, Site, SiteData, Task
+from wardround.core.record import Message, Private, reveals
+from wardround.core.site import Site
+from wardround.core.task import SiteData, Task
 from wardround.core.weights import Layout, Weights
 
 

@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from quadratic import Bowl, Quadratic, Trial, bowl, weights
+from wardround.core.exchange import Exchange
+from wardround.core.memory import Held, Memory
 from wardround.core.record import Private
-from wardround.core.site import Exchange, Held, Memory
 from wardround.core.training import Bench, OwnPart, belongs
 from wardround.core.weights import Weights
 from wardround.methods import METHODS

@@ -13,8 +13,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from wardround.core import record as codec
-from wardround.core.record import DTYPES, HEADER_LIMIT, DecodeError, Message, Private, Record, decode, finite
+from wardround.core import codec
+from wardround.core.codec import DTYPES, HEADER_LIMIT, DecodeError, decode
+from wardround.core.record import Message, Private, Record, finite
 from wardround.core.weights import Weights
 
 

@@ -9,9 +9,12 @@ from typing import cast
 import pytest
 import torch
 
+from wardround.core.exchange import Exchange, seeded
 from wardround.core.files import SealError
+from wardround.core.memory import Memory
 from wardround.core.record import Message, Private
-from wardround.core.site import Exchange, Memory, Site, SiteData, Task, seeded
+from wardround.core.site import Site
+from wardround.core.task import SiteData, Task
 
 
 class Diary(Private):

@@ -10,10 +10,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from wardround.core.answer import answer
 from wardround.core.cohort import Cohort
+from wardround.core.exchange import Exchange
+from wardround.core.memory import Memory
 from wardround.core.method import Global, Method, on_site
-from wardround.core.serve import serve
-from wardround.core.site import Batch, Exchange, Memory, Site, SiteData
+from wardround.core.site import Site
+from wardround.core.task import Batch, SiteData
 from wardround.core.training import SGD, Adam, Bench, LocalTraining, Pull, Tilt
 from wardround.core.weights import Weights
 from wardround.tasks.features import FeatureRows, FeaturesTask
@@ -337,10 +340,10 @@ def test_dropout_is_the_same_whatever_ran_before_and_in_which_process() -> None:
     start = Global(weights_of(task()))
     method = Train(lr=0.1)
     a_task = task(dropout=0.5)
-    first = serve(method, start, site(a_task), ())  # builds the bench, as the first site of a process does
-    elsewhere = serve(method, start, site(a_task, name="b"), ())
-    again = serve(method, start, site(a_task), ())
-    fresh = serve(method, start, site(task(dropout=0.5)), ())
+    first = answer(method, start, site(a_task), ())  # builds the bench, as the first site of a process does
+    elsewhere = answer(method, start, site(a_task, name="b"), ())
+    again = answer(method, start, site(a_task), ())
+    fresh = answer(method, start, site(task(dropout=0.5)), ())
     assert first == again == fresh
     assert first != elsewhere
-    assert first != serve(method, start, site(task()), ())  # there was dropout
+    assert first != answer(method, start, site(task()), ())  # there was dropout

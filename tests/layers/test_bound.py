@@ -9,10 +9,13 @@ import pytest
 import torch
 
 from wardround.core.cohort import BelowQuorum, Cohort
+from wardround.core.exchange import Exchange
 from wardround.core.manifest import Manifest
+from wardround.core.memory import Memory
 from wardround.core.method import Counts, Exam, Global, Step
 from wardround.core.record import Message
-from wardround.core.site import Exchange, Memory, Site, SiteData, Task
+from wardround.core.site import Site
+from wardround.core.task import SiteData, Task
 from wardround.core.weights import Layout, Weights
 from wardround.layers.bound import Bound, oversized
 from wardround.methods.fedatt import Attended, Bounded, FedAtt

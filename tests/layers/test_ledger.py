@@ -14,11 +14,13 @@ import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from wardround.core.cohort import Cohort, Layer
+from wardround.core.cohort import Cohort
+from wardround.core.exchange import Exchange
 from wardround.core.files import file_name
+from wardround.core.layer import Layer
 from wardround.core.manifest import Manifest
 from wardround.core.method import Global
-from wardround.core.site import Exchange, SiteData
+from wardround.core.task import SiteData
 from wardround.core.weights import Weights
 from wardround.engines.host import Host
 from wardround.engines.inline import Serial

@@ -8,7 +8,7 @@ import torch
 
 from double import DoubleFeatures
 from quadratic import Trial, weights
-from wardround.core.cohort import Layer
+from wardround.core.layer import Layer
 from wardround.core.method import Method
 from wardround.core.record import Message, Record, reveals_of
 from wardround.methods import METHODS

@@ -15,7 +15,7 @@ from double import DoubleFeatures
 from oracle import same
 from quadratic import Trial
 from study_files import small_study
-from wardround.core.cohort import Fault
+from wardround.core.exchange import Fault
 from wardround.core.method import Counts, Global
 from wardround.core.training import Bench, LocalTraining
 from wardround.core.weights import Weights

@@ -12,8 +12,9 @@ from torch import Tensor, nn
 
 import oracle
 from quadratic import Quadratic, Trial, bowl, weights
-from wardround.core.cohort import BelowQuorum, Layer
-from wardround.core.site import Batch, Examples
+from wardround.core.cohort import BelowQuorum
+from wardround.core.layer import Layer
+from wardround.core.task import Batch, Examples
 from wardround.core.training import OwnPart
 from wardround.core.weights import Layout, Weights
 from wardround.engines.inline import SiteFailed

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 import oracle
 from quadratic import LANDS, Trial
-from wardround.core.record import DecodeError, decode
+from wardround.core.codec import DecodeError, decode
 from wardround.core.weights import Weights
 from wardround.corpora.facts import Fact, Sentence, number, sentence
 from wardround.corpora.texts import Texts

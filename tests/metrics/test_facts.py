@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 import oracle
+from wardround.core.codec import decode
 from wardround.core.method import Counts
-from wardround.core.record import decode
 from wardround.core.weights import Weights
 from wardround.metrics.facts import DEFINITIONS, EDGE, Curve, curve_of, fact_layout, fact_metrics, log_odds, score_bands
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from data import DATA, VECTORS, needs_data, needs_vectors
-from wardround.core.site import SiteData
+from wardround.core.task import SiteData
 from wardround.core.training import Bench
 from wardround.corpora.texts import AsCorpus, Files, Texts
 from wardround.runs.build import bound, build

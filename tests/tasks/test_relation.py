@@ -10,9 +10,10 @@ import torch
 
 from data import DATA, needs_data
 from encoders import WIDTH, tiny_encoder
+from wardround.core.exchange import Exchange
 from wardround.core.method import Global
 from wardround.core.record import Message
-from wardround.core.site import ClassTask, Exchange
+from wardround.core.task import ClassTask
 from wardround.core.training import Bench
 from wardround.core.weights import Weights
 from wardround.corpora.gad import GAD
@@ -266,7 +267,7 @@ def test_a_site_answers_the_same_whoever_came_before_it_and_whatever_is_on_disk(
         built = build(study(tmp_path, task={"dropout": 0.1}), tmp_path / "x")
         exchange = Exchange("fit", 1, 1, 0, 7)
         for name in order:
-            reply = built.host.serve(name, exchange, Global(built.weights))
+            reply = built.host.answer(name, exchange, Global(built.weights))
         assert isinstance(reply, Message)
         return reply.encode()
 

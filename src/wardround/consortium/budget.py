@@ -28,9 +28,8 @@ from typing import Any, Literal
 import torch
 
 from wardround.consortium.approval import Approval, read_approval
-from wardround.core.cohort import EVALUATION
+from wardround.core.exchange import EVALUATION, Exchange
 from wardround.core.record import Message, reveals_of
-from wardround.core.site import Exchange
 from wardround.core.weights import Weights
 from wardround.layers.ledger import lines
 

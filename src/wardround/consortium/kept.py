@@ -5,8 +5,7 @@ from pathlib import Path
 
 from wardround.consortium.deployed import study_hash
 from wardround.consortium.settings import read_site
-from wardround.core.cohort import EVALUATION
-from wardround.core.site import Exchange
+from wardround.core.exchange import EVALUATION, Exchange
 from wardround.runs.build import Built, build_at_site
 from wardround.runs.folder import RunError
 from wardround.study.load import Study

@@ -12,8 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from wardround.consortium.expected import evaluations, expected_exchanges
-from wardround.core.cohort import EVALUATION
-from wardround.core.site import Exchange
+from wardround.core.exchange import EVALUATION, Exchange
 from wardround.study.load import Study
 
 __all__ = ["Places"]

@@ -16,9 +16,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from wardround.core.cohort import EVALUATION
+from wardround.core.exchange import EVALUATION, Exchange
+from wardround.core.memory import Memory
 from wardround.core.record import Message, reveals_of
-from wardround.core.site import Exchange, Memory, Site
+from wardround.core.site import Site
 from wardround.core.training import LocalTraining
 from wardround.core.weights import Weights
 from wardround.runs.build import Built

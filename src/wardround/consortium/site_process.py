@@ -40,12 +40,12 @@ from wardround.consortium.house_ledger import Answer, HouseLedger
 from wardround.consortium.places import Places
 from wardround.consortium.reach import Reach
 from wardround.consortium.settings import SiteSettings, read_site, site_study
-from wardround.core.cohort import Fault
+from wardround.core.answer import step_of
+from wardround.core.codec import DecodeError, decode
+from wardround.core.exchange import Exchange, Fault
 from wardround.core.files import write
 from wardround.core.method import Exam, Step
-from wardround.core.record import DecodeError, Message, decode
-from wardround.core.serve import step_of
-from wardround.core.site import Exchange
+from wardround.core.record import Message
 from wardround.engines.frames import Line, calls, door_of
 from wardround.engines.host import Host, describe
 from wardround.engines.processes import end_with_parent, tell
@@ -227,7 +227,7 @@ class SiteProcess:
         return exchange, step
 
     def _served(self, run: _Run, step: Step[Any, Any], exchange: Exchange, message: Message) -> Message:
-        reply = run.host.serve(self.name, exchange, message)
+        reply = run.host.answer(self.name, exchange, message)
         if isinstance(reply, Fault):
             error = run.host.error
             if isinstance(error, OSError):

@@ -15,8 +15,10 @@ from typing import Any
 
 from wardround.consortium.deployed import study_hash
 from wardround.consortium.roster import read_roster
-from wardround.core.cohort import BelowQuorum, Fault, Layer
+from wardround.core.cohort import BelowQuorum
+from wardround.core.exchange import Fault
 from wardround.core.files import write
+from wardround.core.layer import Layer
 from wardround.engines.frames import dial, door_of
 from wardround.engines.remote import PATIENCE, Remote
 from wardround.engines.seal import Asker, read_signing_key

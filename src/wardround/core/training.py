@@ -19,8 +19,10 @@ import torch
 from annotated_types import Ge, Gt, Le
 from torch import Tensor, nn
 
+from wardround.core.exchange import seeded
 from wardround.core.record import Private
-from wardround.core.site import Batch, ClassTask, Examples, Site, Task, seeded
+from wardround.core.site import Site
+from wardround.core.task import Batch, ClassTask, Examples, Task
 from wardround.core.weights import Layout, Weights
 
 __all__ = [

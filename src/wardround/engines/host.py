@@ -11,12 +11,15 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
-from wardround.core.cohort import Fault, Layer
+from wardround.core.answer import answer
+from wardround.core.exchange import Exchange, Fault
 from wardround.core.files import file_name
+from wardround.core.layer import Layer
+from wardround.core.memory import Held, Memory
 from wardround.core.method import Method
 from wardround.core.record import Message
-from wardround.core.serve import serve
-from wardround.core.site import Exchange, Held, Memory, Site, SiteData, Task
+from wardround.core.site import Site
+from wardround.core.task import SiteData, Task
 from wardround.layers.least import LeastExamples
 
 __all__ = ["Federation", "Host"]
@@ -67,10 +70,10 @@ class Host:
         """Have the site forget what it kept in this exchange, whose reply did not count."""
         Memory(self.memory / file_name(name), self.held.setdefault(name, {})).undo(exchange)
 
-    def serve(self, name: str, exchange: Exchange, message: Message) -> Message | Fault:
+    def answer(self, name: str, exchange: Exchange, message: Message) -> Message | Fault:
         """The site's reply, or the fault in its place."""
         try:
-            return serve(self.method, message, self.site(name, exchange, message), self.layers)
+            return answer(self.method, message, self.site(name, exchange, message), self.layers)
         except Exception as error:  # noqa: BLE001 -- whatever it is, its text must not leave
             self.error = error
             return Fault("failed", describe(error))

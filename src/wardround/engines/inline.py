@@ -20,11 +20,11 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import IO, Any, TypeVar, cast
 
-from wardround.core.cohort import Fault
+from wardround.core.codec import DecodeError, decode
+from wardround.core.exchange import Exchange, Fault
 from wardround.core.manifest import Manifest
 from wardround.core.method import Step
-from wardround.core.record import DecodeError, Message, decode
-from wardround.core.site import Exchange
+from wardround.core.record import Message
 from wardround.engines.frames import read_frame, write_frame
 from wardround.engines.host import Host
 from wardround.layers.ledger import Ledger
@@ -67,7 +67,7 @@ class Serial:
         """Each site's reply in turn."""
         for name, message in messages.items():
             sent = decode(step.message, message.encode()) if self.strict else message
-            reply = self.host.serve(name, exchange, sent)
+            reply = self.host.answer(name, exchange, sent)
             if isinstance(reply, Fault):
                 raise SiteFailed(name, exchange, reply) from self.host.error
             if self.ledger:

@@ -25,12 +25,12 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from wardround import __version__
-from wardround.core.cohort import Fault
+from wardround.core.codec import DecodeError, decode
+from wardround.core.exchange import Exchange, Fault
 from wardround.core.files import write
 from wardround.core.manifest import COUNT_LIMIT, Manifest
 from wardround.core.method import Step
-from wardround.core.record import DecodeError, Message, decode
-from wardround.core.site import Exchange
+from wardround.core.record import Message
 from wardround.engines.frames import Line, dial
 from wardround.engines.seal import Asker, Letter, SealError
 from wardround.layers.ledger import Ledger

@@ -12,7 +12,9 @@ from typing import Annotated, Any, Protocol, Self, cast
 import numpy as np
 from annotated_types import Ge, Gt
 
-from wardround.core.site import HUB, Examples, SiteData, seeded
+from wardround.core.exchange import seeded
+from wardround.core.site import HUB
+from wardround.core.task import Examples, SiteData
 from wardround.corpora.texts import AsCorpus
 from wardround.federation.partition import IntArray, by_source, dirichlet, iid
 from wardround.federation.public import Public, Withheld

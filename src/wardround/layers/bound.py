@@ -31,7 +31,8 @@ from statistics import fmean, median
 import torch
 from torch import Tensor
 
-from wardround.core.cohort import Cohort, Layer
+from wardround.core.cohort import Cohort
+from wardround.core.layer import Layer
 from wardround.core.record import Message, reveals_of
 from wardround.core.weights import Weights
 

@@ -4,7 +4,7 @@ A step says how many examples stand behind its reply (`site.stands_on`); one tha
 few. A reply that stands on none, of a site that has nothing to add, tells nothing and may leave.
 """
 
-from wardround.core.cohort import Layer
+from wardround.core.layer import Layer
 from wardround.core.record import Message
 from wardround.core.site import Site
 

@@ -17,10 +17,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from wardround.core.cohort import Layer
+from wardround.core.exchange import Exchange
 from wardround.core.files import file_name
+from wardround.core.layer import Layer
 from wardround.core.record import Message
-from wardround.core.site import Exchange, Site
+from wardround.core.site import Site
 
 __all__ = ["Chain", "Ledger", "LedgerError", "lines", "verify"]
 

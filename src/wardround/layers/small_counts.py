@@ -9,7 +9,7 @@ import dataclasses
 
 from torch import Tensor
 
-from wardround.core.cohort import Layer
+from wardround.core.layer import Layer
 from wardround.core.record import Message, reveals_of
 from wardround.core.site import Site
 from wardround.core.weights import Weights

@@ -23,7 +23,8 @@ from torch import Tensor
 from wardround.core.cohort import Cohort
 from wardround.core.method import Method, on_site
 from wardround.core.record import Message, reveals
-from wardround.core.site import Site, Task
+from wardround.core.site import Site
+from wardround.core.task import Task
 from wardround.core.training import LocalTraining, Term
 from wardround.core.weights import Weights
 

@@ -35,7 +35,8 @@ from torch.nn import functional
 from wardround.core.cohort import Cohort
 from wardround.core.method import Method, on_site
 from wardround.core.record import Message, Private, reveals
-from wardround.core.site import Batch, ClassTask, Site, Task
+from wardround.core.site import Site
+from wardround.core.task import Batch, ClassTask, Task
 from wardround.core.training import LocalTraining, Loss
 from wardround.core.weights import Weights
 from wardround.methods.fedavg import Update

@@ -34,7 +34,8 @@ from torch.nn import functional
 from wardround.core.cohort import Cohort
 from wardround.core.method import Global, Method, on_site
 from wardround.core.record import Message, reveals
-from wardround.core.site import Batch, ClassTask, Examples, Site, Task
+from wardround.core.site import Site
+from wardround.core.task import Batch, ClassTask, Examples, Task
 from wardround.core.training import LocalTraining, Loss, outputs
 from wardround.core.weights import Weights
 

@@ -28,9 +28,11 @@ from annotated_types import Ge, Gt
 from torch import Tensor
 
 from wardround.core.cohort import Cohort
+from wardround.core.exchange import seeded
 from wardround.core.method import Method, on_site
 from wardround.core.record import Message, Private, Record, reveals
-from wardround.core.site import Batch, Examples, Site, seeded
+from wardround.core.site import Site
+from wardround.core.task import Batch, Examples
 from wardround.core.training import SGD, Adam, Bench, LocalTraining
 from wardround.core.weights import Weights
 from wardround.methods.fedsgd import Gradient

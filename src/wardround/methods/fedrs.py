@@ -18,7 +18,8 @@ from annotated_types import Ge, Le
 from torch import Tensor, nn
 from torch.nn import functional
 
-from wardround.core.site import Batch, ClassTask, Site
+from wardround.core.site import Site
+from wardround.core.task import Batch, ClassTask
 from wardround.core.training import Loss
 from wardround.core.weights import Weights
 from wardround.methods.fedavg import FedAvg

@@ -27,7 +27,8 @@ from torch import Tensor
 from wardround.core.cohort import Cohort
 from wardround.core.method import Counts, Exam, Global, Method, on_site
 from wardround.core.record import Message, Private, reveals
-from wardround.core.site import BagTask, Site, Task
+from wardround.core.site import Site
+from wardround.core.task import BagTask, Task
 from wardround.core.training import Bench, LocalTraining
 from wardround.core.weights import Weights
 from wardround.methods.fedavg import Update, uneven

@@ -22,7 +22,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from wardround.core.record import Private
-from wardround.core.site import Batch, ClassTask, Site
+from wardround.core.site import Site
+from wardround.core.task import Batch, ClassTask
 from wardround.core.training import Loss, outputs
 from wardround.core.weights import Weights
 from wardround.methods.fedavg import FedAvg

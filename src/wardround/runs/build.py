@@ -15,9 +15,12 @@ from typing import cast
 import numpy as np
 import torch
 
-from wardround.core.cohort import Cohort, Engine, Layer, Seen
+from wardround.core.cohort import Cohort, Engine, Seen
+from wardround.core.exchange import Exchange, seeded
+from wardround.core.layer import Layer
 from wardround.core.manifest import Manifest
-from wardround.core.site import HUB, ClassTask, Exchange, Task, seeded
+from wardround.core.site import HUB
+from wardround.core.task import ClassTask, Task
 from wardround.core.training import belongs
 from wardround.core.weights import Weights
 from wardround.corpora.bag_files import AlignedFiles

@@ -4,8 +4,9 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from wardround.core.codec import DecodeError, decode
 from wardround.core.files import SealError, seal, unseal, write
-from wardround.core.record import DecodeError, Record, decode
+from wardround.core.record import Record
 
 __all__ = ["Checkpoint", "CheckpointError", "load_newest", "oldest_round", "save"]
 

@@ -32,8 +32,10 @@ import numpy as np
 import torch
 
 from wardround import __version__
-from wardround.core.cohort import EVALUATION, Cohort, Layer, Seen
+from wardround.core.cohort import Cohort, Seen
+from wardround.core.exchange import EVALUATION
 from wardround.core.files import write
+from wardround.core.layer import Layer
 from wardround.core.method import Counts, Exam
 from wardround.core.record import Record
 from wardround.core.weights import Weights

@@ -12,7 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from wardround.core.cohort import EVALUATION, Seen
+from wardround.core.cohort import Seen
+from wardround.core.exchange import EVALUATION
 from wardround.core.method import Exam
 from wardround.engines.inline import Serial
 from wardround.federation.public import Public

@@ -11,10 +11,10 @@ from typing import cast
 
 import torch
 
-from wardround.core.cohort import Fault
-from wardround.core.record import Message, decode
-from wardround.core.serve import step_of
-from wardround.core.site import Exchange
+from wardround.core.answer import step_of
+from wardround.core.codec import decode
+from wardround.core.exchange import Exchange, Fault
+from wardround.core.record import Message
 from wardround.engines.frames import read_frame, write_frame
 from wardround.runs.build import build
 from wardround.runs.loop import show_traceback
@@ -40,7 +40,7 @@ def main() -> None:
         exchange = Exchange.of(head["exchange"])
         if not head["again"]:
             message = decode(step_of(host.method, exchange.step).message, data)
-        reply = host.serve(head["site"], exchange, cast("Message", message))
+        reply = host.answer(head["site"], exchange, cast("Message", message))
         if isinstance(reply, Fault):
             if spec["traceback"] and host.error is not None:
                 show_traceback(host.error)

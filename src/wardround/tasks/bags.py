@@ -24,7 +24,7 @@ from annotated_types import Ge, Lt
 from torch import Tensor, nn
 from torch.nn import functional
 
-from wardround.core.site import Batch, Examples, Surest
+from wardround.core.task import Batch, Examples, Surest
 from wardround.core.weights import Layout
 from wardround.corpora.facts import UNRELATED, Sentence, number
 from wardround.corpora.texts import Texts, found_path

@@ -26,7 +26,7 @@ from annotated_types import Ge, Lt
 from torch import Tensor, nn
 from torch.nn import functional
 
-from wardround.core.site import Batch, Examples
+from wardround.core.task import Batch, Examples
 from wardround.core.weights import Layout
 from wardround.corpora.texts import Texts, found_path
 from wardround.metrics.classes import class_counts, class_layout, class_metrics

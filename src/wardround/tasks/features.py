@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from wardround.core.site import Batch, Examples
+from wardround.core.task import Batch, Examples
 from wardround.core.weights import Layout
 from wardround.metrics.classes import class_counts, class_layout, class_metrics
 from wardround.models.linear import Logistic

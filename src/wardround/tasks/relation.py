@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
 
-from wardround.core.site import Batch, Examples
+from wardround.core.task import Batch, Examples
 from wardround.core.weights import Layout
 from wardround.corpora.texts import AsCorpus, Texts, found_path
 from wardround.metrics.classes import class_counts, class_layout

@@ -15,9 +15,8 @@ from typing import Any
 from safetensors.torch import load_file
 from torch import Tensor
 
-from wardround.core.cohort import EVALUATION
+from wardround.core.exchange import EVALUATION, Exchange
 from wardround.core.files import file_name
-from wardround.core.site import Exchange
 from wardround.core.training import Bench
 from wardround.core.weights import Weights
 from wardround.runs.build import Built, build

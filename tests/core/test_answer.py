@@ -9,11 +9,15 @@ from typing import Any, cast
 import pytest
 import torch
 
-from wardround.core.cohort import Cohort, Fault, Layer
+from wardround.core.answer import answer, step_of
+from wardround.core.cohort import Cohort
+from wardround.core.exchange import Exchange, Fault
+from wardround.core.layer import Layer
+from wardround.core.memory import Memory
 from wardround.core.method import Counts, Exam, Global, Method, Step, on_site
 from wardround.core.record import Message, Private, reveals
-from wardround.core.serve import serve, step_of
-from wardround.core.site import Exchange, Memory, Site, SiteData, Task
+from wardround.core.site import Site
+from wardround.core.task import SiteData, Task
 from wardround.core.weights import Weights
 from wardround.engines.host import Host
 
@@ -132,7 +136,7 @@ def at(step: str, name: str = "a") -> Site:
 
 
 def served(step: str, message: Message | None = None, method: Method[Any] | None = None) -> Message:
-    return serve(method or Double(), message or Question(21), at(step), ())
+    return answer(method or Double(), message or Question(21), at(step), ())
 
 
 # what runs
@@ -179,7 +183,7 @@ def test_a_step_gets_only_the_message_that_it_takes(message: Message) -> None:
 def test_what_a_step_did_not_declare_does_not_leave(step: str, kind: str) -> None:
     doors = Doors()
     with pytest.raises(TypeError, match=f"{step} declares that a Answer leaves the site, but a {kind} would"):
-        serve(Double(), Question(1), at(step), (doors,))
+        answer(Double(), Question(1), at(step), (doors,))
     assert [] == doors.left
 
 
@@ -192,7 +196,7 @@ def test_what_leaves_has_passed_every_layer_in_order() -> None:
             del site
             return Answer(cast("Answer", reply).number * self.factor + self.term)
 
-    assert Answer((2 * 10 + 1) * 100) == serve(Double(), Question(1), at("double"), (Add(1, 10), Add(0, 100)))
+    assert Answer((2 * 10 + 1) * 100) == answer(Double(), Question(1), at("double"), (Add(1, 10), Add(0, 100)))
 
 
 def test_a_step_that_takes_or_returns_anything_but_messages_cannot_be_declared() -> None:
@@ -217,7 +221,7 @@ def test_a_step_draws_the_same_whoever_drew_before_and_disturbs_nobody() -> None
     served("draw", Question(9))
     assert first == served("draw", Question(1))
     assert torch.equal(expected, torch.rand(2))
-    assert first != serve(Double(), Question(1), at("draw", "b"), ())
+    assert first != answer(Double(), Question(1), at("draw", "b"), ())
 
 
 # faults
@@ -235,16 +239,16 @@ class Federation:
 @pytest.mark.parametrize(
     ("step", "detail"),
     [
-        ("fail", r"ValueError at test_serve\.py:\d+"),
-        ("fail_deep", r"UnicodeError at test_serve\.py:\d+"),
-        ("other", r"TypeError at serve\.py:\d+"),
-        ("no such", r"LookupError at serve\.py:\d+"),
+        ("fail", r"ValueError at test_answer\.py:\d+"),
+        ("fail_deep", r"UnicodeError at test_answer\.py:\d+"),
+        ("other", r"TypeError at answer\.py:\d+"),
+        ("no such", r"LookupError at answer\.py:\d+"),
     ],
 )
 def test_an_error_at_a_site_becomes_a_code_without_its_text(step: str, detail: str, tmp_path: Path) -> None:
     doors = Doors()
     host = Host(Double(), cast("Task", None), Federation(), tmp_path, (doors,))
-    fault = host.serve("a", Exchange(step, 1, 1, 0, 0), Question(1))
+    fault = host.answer("a", Exchange(step, 1, 1, 0, 0), Question(1))
     assert isinstance(fault, Fault)
     assert "failed" == fault.code
     assert re.fullmatch(detail, fault.detail)
@@ -262,12 +266,12 @@ def test_an_error_while_data_are_opened_is_a_fault_too(tmp_path: Path) -> None:
             return Answer(len(site.data.train))
 
     host = Host(Look(), cast("Task", None), Federation(), tmp_path)
-    fault = host.serve("a", Exchange("double", 1, 1, 0, 0), Question(1))
+    fault = host.answer("a", Exchange("double", 1, 1, 0, 0), Question(1))
     assert isinstance(fault, Fault)
-    assert re.fullmatch(r"OSError at test_serve\.py:\d+", fault.detail)
+    assert re.fullmatch(r"OSError at test_answer\.py:\d+", fault.detail)
 
 
 def test_a_host_serves_what_leaves(tmp_path: Path) -> None:
     host = Host(Double(), cast("Task", None), Federation(), tmp_path)
-    assert Answer(4) == host.serve("a", Exchange("double", 1, 1, 0, 0), Question(2))
+    assert Answer(4) == host.answer("a", Exchange("double", 1, 1, 0, 0), Question(2))
     assert host.error is None

@@ -5,12 +5,12 @@ from typing import Any
 
 import torch
 
-from wardround.core.cohort import Layer
+from wardround.core.layer import Layer
 from wardround.core.method import Method, Step
 from wardround.core.record import Message
 from wardround.core.site import Site
 
-__all__ = ["serve", "step_of"]
+__all__ = ["answer", "step_of"]
 
 
 def step_of(method: Method[Any], name: str) -> Step[Any, Any]:
@@ -21,7 +21,7 @@ def step_of(method: Method[Any], name: str) -> Step[Any, Any]:
     return step
 
 
-def serve(method: Method[Any], message: Message, site: Site, layers: Sequence[Layer]) -> Message:
+def answer(method: Method[Any], message: Message, site: Site, layers: Sequence[Layer]) -> Message:
     """Run the step that the exchange names; what comes out is the message that may leave."""
     step = step_of(method, site.exchange.step)
     if type(message) is not step.message:

@@ -1,0 +1,51 @@
+"""Which exchange this is, the chance that belongs to it, and why a site may have no reply to it."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+__all__ = ["EVALUATION", "Exchange", "Fault", "seeded"]
+
+EVALUATION = 10**6  # where the numbers of a round's evaluations begin: after whatever the method did in it
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """Which exchange this is: everything that a site must know besides the message."""
+
+    step: str
+    round: int
+    number: int
+    """Counts the exchanges of one round."""
+    settled: int
+    """The last round that the coordinator cannot have to repeat."""
+    seed: int
+    resumed: tuple[int, ...] = ()
+    """The rounds after which the run was taken up again, in order: what sites did after them did not count."""
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> "Exchange":
+        """The exchange that another process wrote down as plain values; a `ValueError` if that is none."""
+        whole: list[Any] = [told.get(name) for name in ("round", "number", "settled", "seed")]
+        whole += told.get("resumed") or ()
+        if not isinstance(told.get("step"), str) or not all(type(number) is int for number in whole):
+            raise ValueError("this is not an exchange")
+        return cls(told["step"], whole[0], whole[1], whole[2], whole[3], tuple(whole[4:]))
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Why a site gave no usable reply: a code, and a detail that holds nothing of the site's."""
+
+    code: Literal["failed", "refused", "invalid", "late", "lost"]
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.detail}"
+
+
+def seeded(*parts: object) -> int:
+    """A 63-bit seed from what it depends on."""
+    text = "/".join(map(str, parts)).encode()
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little") >> 1

@@ -1,0 +1,119 @@
+"""All that methods need to know of a task: text → batches → loss → predictions → score.
+
+A task's examples and batches are opaque to everybody else. What a method needs beyond a `Task` it declares: a
+`ClassTask` has a linear classifier to look into, a `BagTask` has sentences that claim public facts.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor, nn
+
+from wardround.core.weights import Layout
+
+__all__ = ["BagTask", "Batch", "ClassTask", "Examples", "SiteData", "Surest", "Task"]
+
+
+class Batch(Protocol):
+    """Some examples as the model takes them; opaque to all but the task."""
+
+    def __len__(self) -> int: ...
+
+
+class Examples(Protocol):
+    """The examples of one split at one site; opaque to all but the task."""
+
+    def __len__(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class SiteData:
+    """What one site has, by split; `public` is what everybody may see."""
+
+    train: Examples
+    test: Examples
+    valid: Examples | None = None
+    public: Examples | None = None
+
+    def split(self, name: str) -> Examples:
+        """The examples of the split of this name."""
+        examples: Examples | None = vars(self).get(name)
+        if examples is None:
+            raise ValueError(f"this site has no {name!r} examples")
+        return examples
+
+
+class Task(Protocol):
+    """Text → batches → loss → predictions → score: all that the methods need to know of a task."""
+
+    def model(self) -> nn.Module:
+        """A new model, initialised from torch's generator."""
+
+    def batches(self, examples: Examples, size: int, rng: torch.Generator | None) -> Iterator[Batch]:
+        """One pass over the examples, shuffled if there is a generator; size 0 is all in one."""
+
+    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        """The mean loss over a batch."""
+
+    def count(self, model: nn.Module, examples: Examples) -> Mapping[str, Tensor]:
+        """What evaluation counts: numbers that can be added over sites."""
+
+    def counts(self) -> Layout:
+        """Names and shapes of what `count` returns."""
+
+    def metrics(self, counts: Mapping[str, Tensor]) -> dict[str, float]:
+        """Named figures from added-up counts."""
+
+    def sizes(self) -> dict[str, int]:
+        """Sizes that messages may name in their shapes, such as the number of classes."""
+
+
+@runtime_checkable
+class ClassTask(Task, Protocol):
+    """A task whose model ends in a linear classifier over features: what methods for skewed labels look into."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The classes, in the order of the model's scores."""
+
+    @property
+    def classifier(self) -> str:
+        """The name of the classifier's weight (classes, features) among the model's parameters."""
+
+    def features(self, model: nn.Module, batch: Batch) -> Tensor:
+        """What the classifier sees of each example (B, features)."""
+
+    def scores(self, model: nn.Module, features: Tensor) -> Tensor:
+        """The classifier's scores (B, classes), before the softmax."""
+
+    def targets(self, batch: Batch) -> Tensor:
+        """The class of each example (B,)."""
+
+    def rows(self, batch: Batch) -> Tensor:
+        """Where each example of a batch stands among those that `batches` was given (B,)."""
+
+    def tally(self, examples: Examples) -> Tensor:
+        """How many examples of each class there are (classes,)."""
+
+
+class Surest(NamedTuple):
+    """For each fact of a site: its public number, the largest probability of a sentence, and that sentence's row."""
+
+    facts: Tensor
+    scores: Tensor
+    rows: Tensor
+
+
+class BagTask(Task, Protocol):
+    """A task whose sentences claim public facts, and mostly wrongly: what methods that choose among them look into."""
+
+    def surest(self, model: nn.Module, examples: Examples) -> Surest:
+        """For each fact of the site, its surest sentence and how sure the model is of it."""
+
+    def only(self, examples: Examples, rows: Tensor) -> Examples:
+        """These sentences alone, each an example of its own."""
+
+    def said(self, examples: Examples, rows: Tensor) -> tuple[float, float]:
+        """Of these sentences, how many claim a fact of which the truth is known, and how many of those truly say it."""
