@@ -30,8 +30,8 @@ from wardround.clinic.hospital import RELATIONS, Hospital, open_hospital
 from wardround.clinic.notes import annotate, candidates, draft
 from wardround.clinic.settings import Distant
 from wardround.clinic.words import DEPARTMENTS, Fact, Language, words
-from wardround.corpora.texts import Texts
 from wardround.text.document import Document
+from wardround.text.texts import Texts
 
 __all__ = [
     "DEPARTMENTS",

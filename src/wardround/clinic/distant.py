@@ -23,8 +23,8 @@ from wardround.clinic.hospital import REGISTERS, Hospital
 from wardround.clinic.notes import VAGUE, mention
 from wardround.clinic.settings import Distant
 from wardround.clinic.words import DEPARTMENTS, SHARED, Concept, Fact, Language, table
-from wardround.corpora.facts import UNRELATED
 from wardround.text.document import Document, Entity, Relation
+from wardround.text.facts import UNRELATED
 
 __all__ = ["UNRELATED", "Expressed", "distant"]
 

@@ -19,8 +19,9 @@ from typing import ClassVar
 
 from wardround.clinic import RELATIONS, Clinic
 from wardround.clinic.settings import Hospitals, shared
-from wardround.corpora.pairs import Placed, pairs, read_pairs
-from wardround.text.document import Document
+from wardround.corpora.pairs import read_pairs
+from wardround.text.document import Document, Placed
+from wardround.text.pairs import pairs
 from wardround.text.reading import Problems
 from wardround.text.sentences import Scope
 

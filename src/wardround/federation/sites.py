@@ -13,9 +13,9 @@ import numpy as np
 from annotated_types import Ge, Gt
 
 from wardround.core.site import HUB, Examples, SiteData, seeded
-from wardround.corpora.texts import AsCorpus
 from wardround.federation.partition import IntArray, by_source, dirichlet, iid
 from wardround.federation.public import Public, Withheld
+from wardround.federation.readers import AsCorpus
 from wardround.text.reading import Problems
 
 __all__ = [

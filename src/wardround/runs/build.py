@@ -21,8 +21,8 @@ from wardround.core.site import HUB, ClassTask, Exchange, Task, seeded
 from wardround.core.training import belongs
 from wardround.core.weights import Weights
 from wardround.corpora.bag_files import AlignedFiles
-from wardround.corpora.texts import AsCorpus, Elsewhere
 from wardround.engines.host import Host
+from wardround.federation.readers import AsCorpus, Elsewhere
 from wardround.federation.sites import Prepared, Raw, Sites, federate, opened, pooled, prepared, thinned
 from wardround.runs.references import NEEDED
 from wardround.study.load import Study, StudyError
