@@ -30,7 +30,6 @@ from overhead import Timed, agree, clocked, through
 from wardround.clinic.bags import ClinicBags
 from wardround.core.exchange import seeded
 from wardround.corpora.bag_files import write_bags
-from wardround.corpora.facts import Sentence
 from wardround.engines.inline import Serial
 from wardround.methods.lazy_mil import LazyMIL
 from wardround.models.pcnn import PCNN
@@ -38,6 +37,7 @@ from wardround.runs.build import Built, build
 from wardround.runs.loop import one_thread
 from wardround.study.load import cells
 from wardround.tasks.batching import grouped
+from wardround.text.facts import Sentence
 
 AIM = 1.1
 

@@ -35,8 +35,8 @@ from overhead import Time, agree, clocked, through
 from sentences import Sentences
 from wardround.core.exchange import seeded
 from wardround.core.training import Bench
-from wardround.corpora.texts import AsCorpus
 from wardround.engines.inline import Serial
+from wardround.federation.readers import AsCorpus
 from wardround.runs.build import Built, build, drawn
 from wardround.runs.loop import one_thread
 from wardround.study.load import cells

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from wardround.core.exchange import seeded
-from wardround.corpora.pairs import Span, pair
-from wardround.text.document import Document
+from wardround.text.document import Document, Entity
+from wardround.text.pairs import pair
 
 __all__ = ["Sentences"]
 
@@ -38,6 +38,6 @@ class Sentences:
             words[first], words[second] = "aspirin", "cyclooxygenase"
             text = " ".join(words)
             chemical, gene = (text.index(words[at]) for at in (first, second))
-            head = Span("chemical", chemical, chemical + len(words[first]))
-            tail = Span("gene", gene, gene + len(words[second]))
+            head = Entity("", "chemical", chemical, chemical + len(words[first]))
+            tail = Entity("", "gene", gene, gene + len(words[second]))
             yield pair(f"{split}-{number}", text, head, tail, self.labels[int(rng.integers(len(self.labels)))])

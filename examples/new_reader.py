@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import ClassVar
 
 import wardround
-from wardround.clinic import DEPARTMENTS, Clinic, Split
+from wardround.clinic import Clinic, Split
+from wardround.clinic.words import DEPARTMENTS
 from wardround.text.reading import Problems
 
 STUDY = 'name = "piped"\nrounds = 5\ncorpus = { name = "new_reader:Piped" }\ntask = { name = "classification" }\n'

@@ -19,10 +19,9 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
 
-from wardround.corpora.pairs import Placed
 from wardround.formats.options import Options
 from wardround.formats.recognise import TARGETS
-from wardround.text.document import Document, Entity, Relation
+from wardround.text.document import Document, Entity, Placed, Relation
 from wardround.text.reading import Problems
 
 __all__ = ["BY_HAND", "BY_ROW", "FORMS", "MARK", "SPOILT", "documents", "escaped", "spoilt", "word", "written"]

@@ -29,7 +29,8 @@ from wardround.runs.build import build
 from wardround.runs.checkpoint import CheckpointError
 from wardround.runs.folder import RunError
 from wardround.serve.app import Desk
-from wardround.study.load import StudyError, load_study
+from wardround.study.load import load_study
+from wardround.study.settings import StudyError
 from wardround.trained.about import ModelError
 from wardround.trained.folder import about_of
 from wardround.trained.model import load

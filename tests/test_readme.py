@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 from wardround.cli.app import app
 from wardround.clinic import Clinic
 from wardround.runs.loop import run
-from wardround.study.load import StudyError, cells, load_study
+from wardround.study.load import cells, load_study
+from wardround.study.settings import StudyError
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from wardround.clinic.bags import ClinicBags
-from wardround.corpora.facts import Sentence
 from wardround.runs.loop import run
 from wardround.study.load import load_study
+from wardround.text.facts import Sentence
 
 FOLDER = Path(__file__).parents[1] / "studies" / "lazymil"
 CHANGES = ("rounds=1", "partition.sites=3", "task.filters=4", "method.epochs=1")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from wardround.notebook import run
     from wardround.runs.folder import Result, RunError
-    from wardround.study.load import StudyError
+    from wardround.study.settings import StudyError
     from wardround.text.document import Document, Entity, Relation
     from wardround.trained.about import ModelError
     from wardround.trained.model import Model, load

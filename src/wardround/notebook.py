@@ -7,7 +7,8 @@ from typing import Any
 from wardround.cli.progress import Single
 from wardround.runs.folder import Result
 from wardround.runs.loop import run as run_rounds
-from wardround.study.load import Cell, StudyError, cells, load_study
+from wardround.study.load import Cell, cells, load_study
+from wardround.study.settings import StudyError
 
 __all__ = ["run"]
 

@@ -12,8 +12,10 @@ import sys
 from collections import Counter, defaultdict
 from pathlib import Path
 
-from wardround.clinic import UNRELATED, Clinic, Expressed, Fact
+from wardround.clinic import Clinic
+from wardround.clinic.distant import Expressed
 from wardround.study.load import load_study
+from wardround.text.facts import UNRELATED, Fact
 
 
 def surest(told: list[Expressed]) -> dict[Fact, list[Expressed]]:

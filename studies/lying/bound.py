@@ -30,7 +30,6 @@ from wardround.core.cohort import Engine
 from wardround.core.exchange import Exchange, Fault
 from wardround.core.method import Exam, Step
 from wardround.core.record import Message
-from wardround.corpora.texts import Texts
 from wardround.engines.inline import Serial
 from wardround.federation.partition import IntArray
 from wardround.federation.sites import Raw
@@ -39,6 +38,7 @@ from wardround.methods.fedavg import Update
 from wardround.runs.build import Built, build
 from wardround.runs.loop import one_thread
 from wardround.study.load import Study, cells
+from wardround.text.texts import Texts
 
 LOGISTIC = {"name": "classification", "model": "logistic", "buckets": 4096}
 LSTM = {"name": "classification", "model": "lstm", "buckets": 512, "hidden": 12, "embedding": 8, "longest": 40}

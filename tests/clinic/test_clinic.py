@@ -19,12 +19,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch.nn import functional
 
-from wardround.clinic import DEPARTMENTS, RELATIONS, UNRELATED, Clinic, Kind, candidates
+from wardround.clinic import Clinic, Kind, candidates
 from wardround.clinic.grammar import CONFUSED
-from wardround.clinic.words import Language, table, words
+from wardround.clinic.hospital import RELATIONS
+from wardround.clinic.words import DEPARTMENTS, Language, table, words
 from wardround.clinic.write import FORMATS, write
 from wardround.federation.sites import federate
 from wardround.text.document import Document
+from wardround.text.facts import UNRELATED
 
 KINDS: tuple[tuple[Kind, Language], ...] = (
     ("notes", "en"),

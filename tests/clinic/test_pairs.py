@@ -8,7 +8,7 @@ import pytest
 from wardround.clinic import Clinic
 from wardround.clinic.pairs import ClinicPairs
 from wardround.clinic.write import write
-from wardround.corpora.texts import AsCorpus
+from wardround.federation.readers import AsCorpus
 from wardround.formats.i2b2 import I2B2
 
 

@@ -13,7 +13,8 @@ from wardround.consortium.settings import SiteSettings
 from wardround.consortium.submit import submit
 from wardround.runs.build import build, build_apart
 from wardround.runs.loop import run
-from wardround.study.load import Study, StudyError, cells
+from wardround.study.load import Study, cells
+from wardround.study.settings import StudyError
 
 SITES = ("site-0", "site-1")
 FILES = {"train": "train.jsonl", "test": "test.jsonl"}

@@ -17,7 +17,8 @@ from wardround.consortium.template import SITE_TOML
 from wardround.corpora.register import CORPORA
 from wardround.corpora.views import READERS
 from wardround.runs.folder import RunError
-from wardround.study.load import Study, StudyError, cells
+from wardround.study.load import Study, cells
+from wardround.study.settings import StudyError
 from wardround.tasks import TASKS
 
 SITES = ("site-0", "site-1")

@@ -17,7 +17,8 @@ from wardround.consortium.trust import trust_module
 from wardround.engines.frames import DOOR, door_of, shut
 from wardround.engines.processes import Programs
 from wardround.runs.folder import RunError
-from wardround.study.load import StudyError, cells, load_study
+from wardround.study.load import cells, load_study
+from wardround.study.settings import StudyError
 
 EVIL = """
 from pathlib import Path

@@ -14,16 +14,15 @@ from wardround.cli.app import main
 from wardround.clinic.bags import ClinicBags
 from wardround.corpora.align import align, related_types
 from wardround.corpora.bag_files import BagsJSONL, NotesBags, PubTatorBags, notes_jsonl, write_bags
-from wardround.corpora.facts import UNRELATED, Fact, Facts, Sentence, number, read_facts
 from wardround.corpora.mirgene_bags import MIRGENEBags
 from wardround.corpora.opennre_bags import OpenNREBags
-from wardround.corpora.pairs import Placed
 from wardround.corpora.register import CORPORA
 from wardround.federation.describe import describe
 from wardround.federation.sites import BySource, Evenly, federate, opened
 from wardround.formats.jsonl import read_jsonl
 from wardround.formats.pubtator import pubtator
-from wardround.text.document import Document, Entity
+from wardround.text.document import Document, Entity, Placed
+from wardround.text.facts import UNRELATED, Fact, Facts, Sentence, number, read_facts
 from wardround.text.reading import DataError, Problems
 from wardround.text.shown import showing_text
 

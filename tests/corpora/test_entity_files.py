@@ -15,7 +15,7 @@ from wardround.corpora.entity_files import EntityCorpus
 from wardround.corpora.notes import BRATNotes
 from wardround.corpora.smm4h import SMM4H
 from wardround.corpora.tagged_corpora import BC2GM, BC5CDR, NCBIDisease, PsyTAR
-from wardround.corpora.texts import AsCorpus
+from wardround.federation.readers import AsCorpus
 from wardround.formats.conll import CoNLL
 from wardround.text.document import Document
 from wardround.text.reading import DataError, Problems

@@ -12,9 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wardround.corpora.pairs import Placed, Span, dedupe, nearest_place, pair, pairs, resplit
+from wardround.corpora.pairs import dedupe, resplit
 from wardround.corpora.pairs_jsonl import PairsJSONL
-from wardround.text.document import Document, Entity, Relation
+from wardround.formats.offsets import nearest_place
+from wardround.text.document import Document, Entity, Placed, Relation
+from wardround.text.pairs import pair, pairs
 from wardround.text.reading import DataError, Problems
 from wardround.text.sentences import Scope, sentences
 
@@ -210,7 +212,8 @@ def test_sentences_cover_all_but_blanks(note: Document) -> None:
 
 def rows_of(texts: Iterable[str], label: str = "r") -> list[Placed]:
     return [
-        Placed(pair(f"{n}", text, Span("a", 0, 1), Span("b", 1, 2), label), HERE, n) for n, text in enumerate(texts, 1)
+        Placed(pair(f"{n}", text, Entity("", "a", 0, 1), Entity("", "b", 1, 2), label), HERE, n)
+        for n, text in enumerate(texts, 1)
     ]
 
 

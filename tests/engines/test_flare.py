@@ -17,7 +17,8 @@ from wardround.layers.ledger import verify
 from wardround.methods import METHODS
 from wardround.runs.loop import run
 from wardround.runs.protocol import REHEARSALS
-from wardround.study.load import Study, StudyError, cells
+from wardround.study.load import Study, cells
+from wardround.study.settings import StudyError
 from wardround.tasks import TASKS
 
 pytest.importorskip("nvflare")

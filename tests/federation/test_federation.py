@@ -5,8 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from wardround.corpora.texts import AsCorpus, Files, Texts
+from wardround.corpora.files import Files
 from wardround.federation.describe import describe
+from wardround.federation.readers import AsCorpus
 from wardround.federation.sites import (
     ByDirichlet,
     ByLabel,
@@ -19,6 +20,7 @@ from wardround.federation.sites import (
     thinned,
 )
 from wardround.text.document import Document
+from wardround.text.texts import Texts
 
 
 class Wards:

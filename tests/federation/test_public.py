@@ -10,15 +10,16 @@ import pytest
 from study_files import cli, small_study
 from wardround.core.site import HUB
 from wardround.corpora.synthetic import Rows, Synthetic
-from wardround.corpora.texts import Texts
 from wardround.federation.describe import describe
 from wardround.federation.public import Public
 from wardround.federation.sites import Evenly, Partition, federate, pooled, prepared
 from wardround.runs.build import build, build_apart
 from wardround.runs.loop import run
-from wardround.study.load import StudyError, load_study
+from wardround.study.load import load_study
+from wardround.study.settings import StudyError
 from wardround.tasks.features import FeatureRows, FeaturesTask
 from wardround.text.document import Document
+from wardround.text.texts import Texts
 
 SMALL = Synthetic(sites=5, features=4, classes=3, largest=20, seed=3)
 

@@ -13,7 +13,7 @@ from bioc import pubtator as theirs
 
 from data import DATA, needs_data
 from wardround.formats.check import Findings
-from wardround.formats.json_array import json_items
+from wardround.formats.json_values import json_items
 from wardround.formats.options import Options
 from wardround.formats.pubtator import pubtator
 from wardround.formats.recognise import FORMATS, recognised

@@ -12,13 +12,12 @@ from bioc import biocxml, pubtator
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from wardround.corpora.pairs import Placed
 from wardround.formats.check import check
 from wardround.formats.convert import convert
 from wardround.formats.doccano import NO_ENTITY, NO_RELATION
 from wardround.formats.options import Options
 from wardround.formats.recognise import FORMATS, TARGETS, recognised
-from wardround.text.document import Document, Entity, Relation
+from wardround.text.document import Document, Entity, Placed, Relation
 from wardround.text.reading import Problems
 
 OPTIONS = Options(separator="|")

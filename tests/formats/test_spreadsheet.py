@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wardround.corpora.pairs import Placed
 from wardround.formats.options import Options
 from wardround.formats.spreadsheet import guarded, plain
 from wardround.formats.tables import Table, write_csv, write_tsv
-from wardround.text.document import Document
+from wardround.text.document import Document, Placed
 from wardround.text.reading import Problems
 from wardround.trained.outputs import OUTPUTS, written
 from wardround.trained.predicted import Found, Label, Prediction

@@ -20,7 +20,8 @@ from wardround.methods.fedner import FedNER
 from wardround.methods.fedpa import FedPA
 from wardround.methods.fedrs import FedRS
 from wardround.runs.protocol import rehearsed, toy
-from wardround.study.load import Study, StudyError, cells
+from wardround.study.load import Study, cells
+from wardround.study.settings import StudyError
 from wardround.tasks.features import FeatureRows
 
 VARIANTS: dict[str, list[Method[Any]]] = {

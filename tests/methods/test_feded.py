@@ -23,7 +23,8 @@ from wardround.methods.feded import FedED, Vote, distilled
 from wardround.methods.references import PublicOnly
 from wardround.runs.build import build
 from wardround.runs.loop import run
-from wardround.study.load import StudyError, load_study
+from wardround.study.load import load_study
+from wardround.study.settings import StudyError
 from wardround.tasks.features import FeatureRows
 
 Reading = Literal["logits", "probabilities", "mean_probability"]

@@ -13,8 +13,6 @@ import oracle
 from quadratic import LANDS, Trial
 from wardround.core.codec import DecodeError, decode
 from wardround.core.weights import Weights
-from wardround.corpora.facts import Fact, Sentence, number, sentence
-from wardround.corpora.texts import Texts
 from wardround.methods.fedavg import FedAvg
 from wardround.methods.lazy_mil import Chosen, LazyMIL, Scores, chosen
 from wardround.models.pcnn import PCNN
@@ -23,6 +21,8 @@ from wardround.runs.protocol import REHEARSALS
 from wardround.study.load import cells
 from wardround.tasks.bags import BagExamples, Bags, BagsTask, Numbers
 from wardround.text.document import Entity
+from wardround.text.facts import Fact, Sentence, number, sentence
+from wardround.text.texts import Texts
 
 SMALL = Bags(buckets=64, embedding=4, filters=2)
 

@@ -15,7 +15,6 @@ from oracle import same
 from quadratic import Trial, lonely
 from wardround.core.training import Bench, Loss
 from wardround.core.weights import Weights
-from wardround.corpora.texts import Texts
 from wardround.methods.fedavg import FedAvg
 from wardround.methods.fedcmc import FedCMC, similarity
 from wardround.methods.fedlc import FedLC
@@ -26,6 +25,7 @@ from wardround.runs.protocol import toy
 from wardround.tasks.classification import Classification, OneLabelTask
 from wardround.tasks.features import FeatureRows
 from wardround.text.document import Document
+from wardround.text.texts import Texts
 
 
 def tensor(numbers: Any) -> Tensor:

@@ -12,7 +12,8 @@ from wardround.metrics.constant import class_constant, label_constant
 from wardround.metrics.labels import label_counts, label_metrics
 from wardround.runs.loop import run
 from wardround.runs.references import missed, read_references
-from wardround.study.load import StudyError, cells
+from wardround.study.load import cells
+from wardround.study.settings import StudyError
 
 
 @pytest.fixture(autouse=True)

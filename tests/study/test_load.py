@@ -8,7 +8,8 @@ import pytest
 
 from study_files import cli, small_study, write_module
 from wardround.methods import METHODS
-from wardround.study.load import StudyError, cells, load_study
+from wardround.study.load import cells, load_study
+from wardround.study.settings import StudyError
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "rounds 0": ({"rounds": 0}, "rounds = 0: should be greater than or equal to 1"),

@@ -6,7 +6,8 @@ import pytest
 
 from study_files import small_study, write_module
 from wardround.runs.loop import run
-from wardround.study.load import StudyError, load_study
+from wardround.study.load import load_study
+from wardround.study.settings import StudyError
 
 SOURCE = """
 from dataclasses import dataclass

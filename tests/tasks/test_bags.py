@@ -9,13 +9,15 @@ import torch
 from data import VECTORS, needs_vectors
 from wardround.clinic.bags import ClinicBags
 from wardround.core.weights import Layout
-from wardround.corpora.facts import UNRELATED, Fact, number, sentence
-from wardround.corpora.texts import AsCorpus, Texts
+from wardround.federation.readers import AsCorpus
 from wardround.models.pcnn import PCNN
-from wardround.study.load import StudyError, cells
+from wardround.study.load import cells
+from wardround.study.settings import StudyError
 from wardround.tasks.bags import Bags, BagsTask, Groups
 from wardround.tasks.denoise import Denoiser
 from wardround.text.document import Document, Entity
+from wardround.text.facts import UNRELATED, Fact, number, sentence
+from wardround.text.texts import Texts
 
 DENOISERS: list[Denoiser] = ["one", "average", "attention", "relation-attention", "none"]
 SMALL: dict[str, Any] = {"buckets": 64, "embedding": 6, "filters": 5}

@@ -11,12 +11,15 @@ import torch
 from data import DATA, VECTORS, needs_data, needs_vectors
 from wardround.core.task import SiteData
 from wardround.core.training import Bench
-from wardround.corpora.texts import AsCorpus, Files, Texts
+from wardround.corpora.files import Files
+from wardround.federation.readers import AsCorpus
 from wardround.runs.build import bound, build
 from wardround.runs.loop import run
-from wardround.study.load import StudyError, cells
+from wardround.study.load import cells
+from wardround.study.settings import StudyError
 from wardround.tasks.classification import Classification, ClassificationTask
 from wardround.text.document import Document
+from wardround.text.texts import Texts
 
 EXAMPLES = [("fever and cough", "a"), ("pain in the chest", "b"), ("cough, cough", "a"), ("chest film", "b")]
 

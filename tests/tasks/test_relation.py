@@ -17,13 +17,15 @@ from wardround.core.task import ClassTask
 from wardround.core.training import Bench
 from wardround.core.weights import Weights
 from wardround.corpora.gad import GAD
-from wardround.corpora.pairs import Span, pair
-from wardround.corpora.texts import AsCorpus, Texts
+from wardround.federation.readers import AsCorpus
 from wardround.runs.build import build
 from wardround.runs.loop import run
-from wardround.study.load import Study, StudyError, cells
+from wardround.study.load import Study, cells
+from wardround.study.settings import StudyError
 from wardround.tasks.relation import PairBatch, Relation, RelationTask
-from wardround.text.document import Document
+from wardround.text.document import Document, Entity
+from wardround.text.pairs import pair
+from wardround.text.texts import Texts
 
 LABELS = ("none", "causes", "stops")
 
@@ -42,9 +44,9 @@ def sentences(count: int, seed: int = 0) -> list[Document]:
         label = LABELS[int(rng.integers(len(LABELS)))]
         before = "the " * int(rng.integers(0, 6))
         text = f"{before}a {'and' if label == 'none' else label} the b{' of c' * int(rng.integers(0, 4))}."
-        gene = Span("gene", len(before), len(before) + 1)
+        gene = Entity("", "gene", len(before), len(before) + 1)
         place = text.index("the b") + 4
-        made.append(pair(f"note-{number}", text, gene, Span("disease", place, place + 1), label))
+        made.append(pair(f"note-{number}", text, gene, Entity("", "disease", place, place + 1), label))
     return made
 
 
@@ -108,7 +110,7 @@ def test_the_settings_of_feded_and_fedcmc(*, cls: bool, parts: int, bias: bool, 
 
 def test_features_are_the_states_of_cls_and_the_sums_over_each_entity(tmp_path: Path) -> None:
     task = task_of(tmp_path, blind=False, markers=False, normalise=False)
-    made = pair("x", "the a b c stops d.", Span("gene", 4, 9), Span("disease", 16, 17), "stops")
+    made = pair("x", "the a b c stops d.", Entity("", "gene", 4, 9), Entity("", "disease", 16, 17), "stops")
     batch = task.examples(Texts((made, *sentences(3)))).batch(torch.tensor([0, 1]))
     model = task.model().eval()
     with torch.no_grad():
@@ -315,7 +317,7 @@ def test_a_study_that_cannot_work_says_why_before_it_starts(tables: Any, said: s
 
 
 def test_a_label_outside_the_set_is_refused_with_its_document(tmp_path: Path) -> None:
-    odd = pair("note-3", "a stops b", Span("gene", 0, 1), Span("gene", 8, 9), "heals")
+    odd = pair("note-3", "a stops b", Entity("", "gene", 0, 1), Entity("", "gene", 8, 9), "heals")
     with pytest.raises(
         ValueError, match=r"document note-3: \(a value of 5 characters\), wanted: one of \['none', 'causes', 'stops'\]"
     ):

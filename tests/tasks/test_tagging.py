@@ -10,17 +10,18 @@ import torch
 
 from wardround.clinic import Clinic
 from wardround.core.training import Bench
-from wardround.corpora.texts import Texts
 from wardround.models.tagger import Tagger
 from wardround.reports.page import page
 from wardround.reports.read import read_runs
 from wardround.runs.build import build
 from wardround.runs.loop import run
-from wardround.study.load import Study, StudyError, cells
+from wardround.study.load import Study, cells
+from wardround.study.settings import StudyError
 from wardround.tasks.tagging import Tagging, TaggingTask
 from wardround.text.document import Document, Entity
 from wardround.text.reading import Problems
 from wardround.text.tags import tagged
+from wardround.text.texts import Texts
 
 SMALL: dict[str, Any] = {"buckets": 64, "embedding": 8, "character": 6, "filters": 8, "hidden": 8}
 MODELS = ["cnn-crf", "lstm-crf", "gram-cnn", "cnn-lstm-crf", "s-lstm-crf", "cnn-clstm-crf"]

@@ -13,7 +13,6 @@ from wardround.text.reading import (
     LONGEST_LINE,
     DataError,
     Problems,
-    bio_spans,
     data_file,
     data_folder,
     lines_with_ends,
@@ -22,6 +21,7 @@ from wardround.text.reading import (
     open_text,
     parse_json,
 )
+from wardround.text.tags import bio_spans
 
 NOTE = "患者咳嗽三天，有痰"
 LATIN = "Le patient a été hospitalisé à Orléans, fièvre élevée"

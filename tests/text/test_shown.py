@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from wardround.corpora.texts import AsCorpus, Files
+from wardround.corpora.files import Files
+from wardround.federation.readers import AsCorpus
 from wardround.formats.kinds import Kinds
 from wardround.text.shown import called, code, named_sources, names_of, occurring, showing_text, shown, unlike_names
 

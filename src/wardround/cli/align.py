@@ -10,10 +10,10 @@ from rich.console import Console
 from wardround.core.files import write
 from wardround.corpora.align import align, related_types
 from wardround.corpora.bag_files import notes_jsonl, write_bags
-from wardround.corpora.facts import UNRELATED, Sentence, read_facts
-from wardround.corpora.pairs import Placed
 from wardround.formats.pubtator import pubtator
-from wardround.study.load import StudyError
+from wardround.study.settings import StudyError
+from wardround.text.document import Placed
+from wardround.text.facts import UNRELATED, Sentence, read_facts
 from wardround.text.reading import DataError, Problems, nearest
 from wardround.text.sentences import Scope
 from wardround.text.shown import names_of

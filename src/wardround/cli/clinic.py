@@ -8,7 +8,7 @@ from rich.console import Console
 
 from wardround.clinic import Clinic
 from wardround.clinic.write import write
-from wardround.study.load import StudyError
+from wardround.study.settings import StudyError
 
 __all__ = ["clinic"]
 

@@ -27,7 +27,8 @@ from rich.table import Table
 
 from wardround.cli.progress import Single
 from wardround.runs.folder import NO_ROOM, Result, RunError
-from wardround.study.load import Study, StudyError, load_study
+from wardround.study.load import Study, load_study
+from wardround.study.settings import StudyError
 
 __all__ = ["consortium", "coordinator", "submit_commands"]
 

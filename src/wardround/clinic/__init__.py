@@ -25,13 +25,14 @@ from itertools import count, islice
 from typing import ClassVar, Literal, get_args
 
 from wardround.clinic.dialogues import dialogue
-from wardround.clinic.distant import UNRELATED, Expressed, distant
+from wardround.clinic.distant import Expressed, distant
 from wardround.clinic.hospital import RELATIONS, Hospital, open_hospital
 from wardround.clinic.notes import annotate, candidates, draft
 from wardround.clinic.settings import Distant
-from wardround.clinic.words import DEPARTMENTS, Fact, Language, words
-from wardround.corpora.texts import Texts
+from wardround.clinic.words import DEPARTMENTS, Language, words
 from wardround.text.document import Document
+from wardround.text.facts import UNRELATED, Fact
+from wardround.text.texts import Texts
 
 __all__ = [
     "DEPARTMENTS",

@@ -22,9 +22,9 @@ from wardround.clinic.grammar import Page, Piece, slots, worded
 from wardround.clinic.hospital import REGISTERS, Hospital
 from wardround.clinic.notes import VAGUE, mention
 from wardround.clinic.settings import Distant
-from wardround.clinic.words import DEPARTMENTS, SHARED, Concept, Fact, Language, table
-from wardround.corpora.facts import UNRELATED
+from wardround.clinic.words import DEPARTMENTS, SHARED, Concept, Language, table
 from wardround.text.document import Document, Entity, Relation
+from wardround.text.facts import UNRELATED, Fact
 
 __all__ = ["UNRELATED", "Expressed", "distant"]
 

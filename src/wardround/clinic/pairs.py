@@ -17,10 +17,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
 
-from wardround.clinic import RELATIONS, Clinic
+from wardround.clinic import Clinic
+from wardround.clinic.hospital import RELATIONS
 from wardround.clinic.settings import Hospitals, shared
-from wardround.corpora.pairs import Placed, pairs, read_pairs
-from wardround.text.document import Document
+from wardround.corpora.pairs import read_pairs
+from wardround.text.document import Document, Placed
+from wardround.text.pairs import pairs
 from wardround.text.reading import Problems
 from wardround.text.sentences import Scope
 

@@ -20,7 +20,7 @@ from itertools import product
 from string import ascii_lowercase, ascii_uppercase
 from typing import Literal
 
-from wardround.corpora.facts import Fact
+from wardround.text.facts import Fact
 
 __all__ = ["DEPARTMENTS", "SHARED", "Concept", "Fact", "Language", "Words", "table", "words"]
 

@@ -18,10 +18,11 @@ from wardround.consortium.kit_check import kit_address, kit_problems, lasting, r
 from wardround.consortium.labels import labels_of, odd, proposed
 from wardround.consortium.settings import SiteSettings, read_site
 from wardround.core.cohort import Seen
-from wardround.corpora.facts import UNRELATED
 from wardround.runs.build import bound, build_at_site
 from wardround.runs.protocol import exchanged
-from wardround.study.load import Study, StudyError
+from wardround.study.load import Study
+from wardround.study.settings import StudyError
+from wardround.text.facts import UNRELATED
 from wardround.text.shown import names_of, shown, unlike_names
 
 __all__ = ["Finding", "checked", "leaving"]

@@ -37,12 +37,12 @@ from typing import Any, Literal
 
 from wardround.corpora.bag_files import AlignedFiles
 from wardround.corpora.register import CORPORA
-from wardround.corpora.texts import found_path
 from wardround.federation.sites import Raw, Sites, federate, opened, pooled
-from wardround.study.load import Study, StudyError, cells
+from wardround.study.load import Study, cells
+from wardround.study.settings import StudyError
 from wardround.study.trusted import Trusted, module_problems
 from wardround.text.document import Document
-from wardround.text.reading import Problems
+from wardround.text.reading import Problems, found_path
 
 __all__ = ["Consent", "SiteSettings", "read_site", "site_study"]
 

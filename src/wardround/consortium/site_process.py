@@ -54,7 +54,7 @@ from wardround.layers.least import LeastExamples, TooFew
 from wardround.layers.small_counts import SmallCounts
 from wardround.runs.build import Built, build_at_site
 from wardround.runs.folder import NO_ROOM
-from wardround.study.load import StudyError
+from wardround.study.settings import StudyError
 
 __all__ = ["RUNS", "Refused", "SiteProcess", "main"]
 

@@ -16,9 +16,8 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import permutations, product
 
-from wardround.corpora.facts import Facts, Sentence, sentence
-from wardround.corpora.pairs import Placed, overlap
-from wardround.text.document import Entity
+from wardround.text.document import Entity, Placed, overlap
+from wardround.text.facts import Facts, Sentence, sentence
 from wardround.text.reading import Problems
 from wardround.text.sentences import Scope, held, sentences
 

@@ -23,13 +23,11 @@ from pathlib import Path
 from typing import ClassVar
 
 from wardround.corpora.align import align, related_types
-from wardround.corpora.facts import UNRELATED, Fact, Facts, Sentence, read_facts, sentence
-from wardround.corpora.pair_files import json_lines, string
-from wardround.corpora.pairs import Placed, overlap
-from wardround.corpora.texts import found_path
+from wardround.formats.json_values import json_lines, string
 from wardround.formats.pubtator import pubtator
-from wardround.text.document import Document, Entity
-from wardround.text.reading import DataError, Problems, one_of
+from wardround.text.document import Document, Entity, Placed, overlap
+from wardround.text.facts import UNRELATED, Fact, Facts, Sentence, read_facts, sentence
+from wardround.text.reading import DataError, Problems, found_path, one_of
 from wardround.text.sentences import Scope
 from wardround.text.shown import note_of, occurring
 

@@ -14,9 +14,9 @@ from typing import ClassVar
 
 from wardround.corpora.align import align
 from wardround.corpora.bag_files import BagReader, told_facts
-from wardround.corpora.facts import Sentence
-from wardround.corpora.pairs import Placed
 from wardround.formats.pubtator import pubtator
+from wardround.text.document import Placed
+from wardround.text.facts import Sentence
 from wardround.text.reading import Problems, data_file
 
 __all__ = ["BC5CDRBags"]

@@ -12,11 +12,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from wardround.corpora.entity_files import Halved
-from wardround.corpora.pair_files import files_under
-from wardround.corpora.texts import found_path
 from wardround.formats.brat import BRAT
 from wardround.text.document import Document
-from wardround.text.reading import DataError, Problems
+from wardround.text.reading import DataError, Problems, files_under, found_path
 
 __all__ = ["CADEC"]
 

@@ -19,9 +19,10 @@ from typing import Annotated, ClassVar, Literal
 
 from annotated_types import Ge
 
-from wardround.corpora.pair_files import json_lines, string
-from wardround.corpora.pairs import Placed, Span, overlap, pair, read_pairs, resplit, sample
-from wardround.text.document import Document
+from wardround.corpora.pairs import read_pairs, resplit, sample
+from wardround.formats.json_values import json_lines, string
+from wardround.text.document import Document, Entity, Placed, overlap
+from wardround.text.pairs import pair
 from wardround.text.reading import DataError, Problems, data_file, nearest
 from wardround.text.shown import shown
 
@@ -106,7 +107,7 @@ class ChemProt:
             yield Placed(pair(f"chemprot-{split}-{line}", text, first, second, said, language="en"), path, line)
 
 
-def _marked(text: str) -> tuple[Span, Span] | None:
+def _marked(text: str) -> tuple[Entity, Entity] | None:
     """What lies within the two pairs of markers, in the order of the text."""
     spans = []
     for opening, closing in MARKERS:
@@ -114,14 +115,14 @@ def _marked(text: str) -> tuple[Span, Span] | None:
         end = text.find(closing, start)
         if text.count(opening) != 1 or end <= start:
             return None
-        spans.append(Span(TYPE, start, end))
+        spans.append(Entity("", TYPE, start, end))
     first, second = sorted(spans, key=lambda span: span.start)
-    wide = [Span(TYPE, span.start - 3, span.end + 3) for span in (first, second)]
+    wide = [Entity("", TYPE, span.start - 3, span.end + 3) for span in (first, second)]
     return None if overlap(*wide) else (first, second)
 
 
-def _unmarked(text: str, first: Span, second: Span) -> tuple[str, Span, Span]:
+def _unmarked(text: str, first: Entity, second: Entity) -> tuple[str, Entity, Entity]:
     """The text without its markers, each three characters long."""
     a, b, c, d = first.start, first.end, second.start, second.end
     bare = text[: a - 3] + text[a:b] + text[b + 3 : c - 3] + text[c:d] + text[d + 3 :]
-    return bare, Span(TYPE, a - 3, b - 3), Span(TYPE, c - 9, d - 9)
+    return bare, Entity("", TYPE, a - 3, b - 3), Entity("", TYPE, c - 9, d - 9)

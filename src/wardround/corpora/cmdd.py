@@ -16,16 +16,8 @@ from pathlib import Path, PurePosixPath
 from typing import ClassVar
 
 from wardround.text.document import Document, Entity
-from wardround.text.reading import (
-    LONGEST_LINE,
-    DataError,
-    Problems,
-    bio_spans,
-    data_file,
-    one_of,
-    open_bytes,
-    parse_json,
-)
+from wardround.text.reading import LONGEST_LINE, DataError, Problems, data_file, one_of, open_bytes, parse_json
+from wardround.text.tags import bio_spans
 
 __all__ = ["CMDD", "members"]
 

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from wardround.corpora.pairs import Placed, Span, overlap, pair, read_pairs
-from wardround.text.document import Document
+from wardround.corpora.pairs import read_pairs
+from wardround.text.document import Document, Entity, Placed, overlap
+from wardround.text.pairs import pair
 from wardround.text.reading import DataError, Problems, data_file, nearest, open_text, parse_json
 from wardround.text.shown import shown
 
@@ -63,10 +64,10 @@ class DDI2013:
             yield Placed(pair(f"ddi2013-{split}-{number}", text, head, tail, label, language="en"), path, number)
 
 
-def _drug(text: str, word: str, path: Path, number: int, problems: Problems) -> Span:
+def _drug(text: str, word: str, path: Path, number: int, problems: Problems) -> Entity:
     places = list(re.finditer(rf"(?<!\S){re.escape(word)}(?!\S)", text))
     if not places:
         raise DataError(path, number, f"{shown(word)} is not a word of the sentence", "remove or repair the row")
     if len(places) > 1:
         problems.note("drug stands twice, the first taken", path, number)
-    return Span("DRUG", *places[0].span())
+    return Entity("", "DRUG", *places[0].span())

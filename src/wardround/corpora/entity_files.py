@@ -14,7 +14,7 @@ to the study's.
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -24,45 +24,12 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from annotated_types import Ge, Gt, Lt
 
-from wardround.corpora.texts import found_path
 from wardround.federation.partition import held_out
-from wardround.text.document import Document, Entity
-from wardround.text.reading import DataError, Problems, nearest, one_of
+from wardround.text.document import Document
+from wardround.text.reading import DataError, Problems, found_path, nearest, one_of
 from wardround.text.shown import names_of, shown
-from wardround.text.tags import Scheme, repaired_spans
 
-__all__ = ["EntityCorpus", "EntityFiles", "Halved", "joined"]
-
-
-def joined(
-    name: str,
-    tokens: Sequence[str],
-    tags: Sequence[str],
-    problems: Problems,
-    place: tuple[Path, int],
-    *,
-    bare: str = "Entity",
-    scheme: Scheme | None = None,
-    lines: Sequence[int] = (),
-) -> Document:
-    """A sentence of tokens and valid tags as text with spans; `bare` is the type of tags that name none.
-
-    Problems stand at `lines`, where each token has one, or at `place`.
-    Without a scheme, tags are taken as BIOES where an E or S stands among them, and as BIO otherwise.
-    """
-    starts, at = [], 0
-    for token in tokens:
-        starts.append(at)
-        at += len(token) + 1
-    guessed: Scheme = "BIOES" if any(tag[:1] in ("E", "S") for tag in tags) else "BIO"
-    found, repaired = repaired_spans(tags, scheme or guessed)
-    for number in repaired:
-        problems.note("tags break their scheme, repaired", place[0], lines[number] if lines else place[1])
-    entities = tuple(
-        Entity(f"T{number}", kind or bare, starts[first], starts[last - 1] + len(tokens[last - 1]))
-        for number, (kind, first, last) in enumerate(found, 1)
-    )
-    return Document(name, " ".join(tokens), entities=entities)
+__all__ = ["EntityCorpus", "EntityFiles", "Halved"]
 
 
 class EntityCorpus(ABC):

@@ -16,9 +16,10 @@ from typing import Annotated, ClassVar
 
 from annotated_types import Ge, Le, Lt
 
-from wardround.corpora.pairs import Placed, Span, pair, read_pairs, resplit
+from wardround.corpora.pairs import read_pairs, resplit
 from wardround.formats.tables import Table
-from wardround.text.document import Document
+from wardround.text.document import Document, Entity, Placed
+from wardround.text.pairs import pair
 from wardround.text.reading import DataError, Problems, data_file
 
 __all__ = ["EUADR", "GAD"]
@@ -74,12 +75,12 @@ class _Folds:
             yield Placed(pair(name, row.text, gene, disease, row.labels[0], language="en"), path, line)
 
 
-def _masked(text: str, kind: str, path: Path, line: int) -> Span:
+def _masked(text: str, kind: str, path: Path, line: int) -> Entity:
     mask = f"@{kind}$"
     if text.count(mask) != 1:
         raise DataError(path, line, f"{text.count(mask)} times {mask}", "each row masks one gene and one disease")
     start = text.index(mask)
-    return Span(kind, start, start + len(mask))
+    return Entity("", kind, start, start + len(mask))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,8 @@ from typing import Annotated, ClassVar, Literal
 from annotated_types import Ge
 
 from wardround.text.document import Document, Entity
-from wardround.text.reading import DataError, Problems, bio_spans, data_file, one_of, open_text
+from wardround.text.reading import DataError, Problems, data_file, one_of, open_text
+from wardround.text.tags import bio_spans
 
 __all__ = ["IMCS21"]
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wardround.corpora.bag_files import BagFiles
-from wardround.corpora.facts import UNRELATED, Sentence, sentence
 from wardround.text.document import Entity
+from wardround.text.facts import UNRELATED, Sentence, sentence
 from wardround.text.reading import DataError, Problems, open_text
 from wardround.text.shown import text_is_shown
 

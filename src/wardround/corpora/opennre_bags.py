@@ -10,10 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from wardround.corpora.bag_files import BagFiles
-from wardround.corpora.facts import UNRELATED, Sentence, sentence
-from wardround.corpora.pairs import Placed
 from wardround.formats.opennre import OpenNRE
-from wardround.text.document import Entity
+from wardround.text.document import Entity, Placed
+from wardround.text.facts import UNRELATED, Sentence, sentence
 from wardround.text.reading import Problems
 
 __all__ = ["OpenNREBags"]

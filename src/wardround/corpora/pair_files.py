@@ -5,7 +5,6 @@ labels to the study's. Texts that stand in a training and in the test split are 
 them from training.
 """
 
-import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
@@ -15,14 +14,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
 
-from wardround.corpora.pairs import Placed, pairs, read_pairs
-from wardround.corpora.texts import found_path
-from wardround.text.document import Document
-from wardround.text.reading import DataError, Problems, nearest, one_of, open_text, parse_json
+from wardround.corpora.pairs import read_pairs
+from wardround.text.document import Document, Placed
+from wardround.text.pairs import pairs
+from wardround.text.reading import DataError, Problems, found_path, nearest, one_of
 from wardround.text.sentences import Scope
 from wardround.text.shown import names_of, shown
 
-__all__ = ["NoteFiles", "PairFiles", "files_under", "json_lines", "string"]
+__all__ = ["NoteFiles", "PairFiles"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,33 +135,3 @@ class NoteFiles(PairFiles):
         for wanted in sorted({name for both in allowed for name in both} - types):
             if close := folded.get(wanted.casefold()):
                 raise DataError(self.path(split), None, f'no entity of type "{wanted}"', f'in pairs, write "{close}"')
-
-
-def files_under(folder: Path, ending: str) -> list[Path]:
-    """The files with this ending, sub-folders included; some systems leave hidden ones beside the real."""
-    return sorted(path for path in folder.rglob(f"*{ending}") if not path.name.startswith("."))
-
-
-def json_lines(
-    path: Path, encoding: str | None, problems: Problems, wanted: str
-) -> Iterator[tuple[int, dict[str, object]]]:
-    """Number and object of each line that is not blank."""
-    for line, text in enumerate(open_text(path, encoding, problems=problems), 1):
-        if not text.strip():
-            continue
-        with problems.refusing():
-            value = parse_json(text, path, line)
-            if not isinstance(value, dict):
-                raise DataError(path, line, f"a JSON {type(value).__name__}", f"write one object per line: {wanted}")
-            yield line, value
-
-
-def string(value: object, name: str, path: Path, line: int, problems: Problems) -> str:
-    """The value if it is a string; half a character pair (a cut emoji) becomes U+FFFD, which keeps offsets true."""
-    if not isinstance(value, str):
-        what = f'no "{name}"' if value is None else f'"{name}" is a {type(value).__name__}'
-        raise DataError(path, line, what, "it must be a string")
-    whole, halves = re.subn("[\ud800-\udfff]", "\ufffd", value)
-    if halves:
-        problems.note("half a character, replaced by U+FFFD", path, line)
-    return whole

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from wardround.corpora.pair_files import NoteFiles
-from wardround.corpora.pairs import Placed
 from wardround.formats.jsonl import read_jsonl
 from wardround.formats.options import Options
+from wardround.text.document import Placed
 from wardround.text.reading import Problems
 
 __all__ = ["PairsJSONL"]

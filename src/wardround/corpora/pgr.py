@@ -20,8 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from wardround.corpora.pairs import Placed, Span, nearest_place, overlap, pair, read_pairs, resplit
-from wardround.text.document import Document
+from wardround.corpora.pairs import read_pairs, resplit
+from wardround.formats.offsets import nearest_place
+from wardround.text.document import Document, Entity, Placed, overlap
+from wardround.text.pairs import pair
 from wardround.text.reading import DataError, Problems, data_file, digest, open_text
 from wardround.text.shown import shown
 
@@ -135,7 +137,7 @@ def _plain(found: re.Match[str]) -> str:
 
 def _span(
     kind: str, row: Row, text: str, moves: list[tuple[int, int]], path: Path, line: int, problems: Problems
-) -> Span | None:
+) -> Entity | None:
     try:
         ends = int(row[f"{kind}_START_POSITION"]), int(row[f"{kind}_END_POSITION"])
     except ValueError:
@@ -143,12 +145,12 @@ def _span(
     start, end = (offset - sum(lost for place, lost in moves if place <= offset) for offset in ends)
     words = _unescaped(row[kind])[0]
     if 0 <= start < end and text[start:end] == words:
-        return Span(kind, start, end)
+        return Entity("", kind, start, end)
     place = nearest_place(text, words, start)
     if place is None:
         return None
     problems.note("offsets repaired", path, line)
-    return Span(kind, place, place + len(words))
+    return Entity("", kind, place, place + len(words))
 
 
 def _once(rows: Iterator[Placed], problems: Problems) -> Iterator[Placed]:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from wardround.corpora.bag_files import BagReader
-from wardround.corpora.facts import UNRELATED, Sentence, sentence
 from wardround.corpora.pgr import PGR
 from wardround.text.document import Entity
+from wardround.text.facts import UNRELATED, Sentence, sentence
 from wardround.text.reading import Problems, digest
 
 __all__ = ["PGRBags"]

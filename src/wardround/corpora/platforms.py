@@ -27,10 +27,10 @@ from wardround.corpora.cadec import CADEC
 from wardround.corpora.entity_files import EntityCorpus
 from wardround.corpora.smm4h import SMM4H
 from wardround.corpora.tagged_corpora import BC2GM, BC5CDR, NCBIDisease, PsyTAR
-from wardround.corpora.texts import Texts
 from wardround.federation.partition import held_out
 from wardround.text.document import Document, Entity
 from wardround.text.reading import Problems
+from wardround.text.texts import Texts
 
 __all__ = ["Platforms"]
 

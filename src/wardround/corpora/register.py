@@ -15,6 +15,7 @@ from wardround.corpora.cmedtc import CMedTC
 from wardround.corpora.ddi2013 import DDI2013
 from wardround.corpora.dti_bags import DTIBags
 from wardround.corpora.entities_jsonl import EntitiesJSONL
+from wardround.corpora.files import Files
 from wardround.corpora.gad import EUADR, GAD
 from wardround.corpora.imcs21 import IMCS21
 from wardround.corpora.mirgene_bags import MIRGENEBags
@@ -28,7 +29,6 @@ from wardround.corpora.psytar_labels import PsyTARLabels
 from wardround.corpora.smm4h import SMM4H
 from wardround.corpora.synthetic import Synthetic
 from wardround.corpora.tagged_corpora import BC2GM, BC5CDR, NCBIDisease, PsyTAR
-from wardround.corpora.texts import Files
 from wardround.corpora.toyhom import Toyhom
 from wardround.federation.sites import ByDirichlet, ByLabel, BySource, Evenly
 from wardround.formats.brat import BRAT

@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import ClassVar
 
 from wardround.corpora.entity_files import Halved
-from wardround.corpora.pairs import nearest_place
-from wardround.corpora.texts import found_path
+from wardround.formats.offsets import nearest_place
 from wardround.text.document import Document, Entity
-from wardround.text.reading import DataError, Problems, open_text
+from wardround.text.reading import DataError, Problems, found_path, open_text
 
 __all__ = ["SMM4H"]
 

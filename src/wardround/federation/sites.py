@@ -15,9 +15,9 @@ from annotated_types import Ge, Gt
 from wardround.core.exchange import seeded
 from wardround.core.site import HUB
 from wardround.core.task import Examples, SiteData
-from wardround.corpora.texts import AsCorpus
 from wardround.federation.partition import IntArray, by_source, dirichlet, iid
 from wardround.federation.public import Public, Withheld
+from wardround.federation.readers import AsCorpus
 from wardround.text.reading import Problems
 
 __all__ = [

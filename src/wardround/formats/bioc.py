@@ -25,11 +25,10 @@ from bioc.biocxml.encoder import BioCXMLDocumentWriter
 from lxml import etree
 
 from wardround.core.files import fresh
-from wardround.corpora.pairs import Placed
 from wardround.formats.offsets import Offsets, Said
 from wardround.formats.options import Options
 from wardround.formats.writing import Sink, lost
-from wardround.text.document import Document, Relation
+from wardround.text.document import Document, Placed, Relation
 from wardround.text.reading import LONGEST_LINE, DataError, Problems, open_bytes
 from wardround.text.shown import quoted
 

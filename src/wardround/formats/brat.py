@@ -20,13 +20,12 @@ from pathlib import Path
 from typing import ClassVar
 
 from wardround.core.files import file_name, fresh_folder
-from wardround.corpora.pair_files import NoteFiles, files_under
-from wardround.corpora.pairs import Placed
+from wardround.corpora.pair_files import NoteFiles
 from wardround.formats.offsets import Offsets, Said
 from wardround.formats.options import Options
 from wardround.formats.writing import Named, Sink, lost_fields, one_word
-from wardround.text.document import Document, Entity, Relation
-from wardround.text.reading import DataError, Problems, lines_with_ends, open_text
+from wardround.text.document import Document, Entity, Placed, Relation
+from wardround.text.reading import DataError, Problems, files_under, lines_with_ends, open_text
 from wardround.text.shown import quoted
 
 __all__ = ["BRAT", "read_brat", "write_brat"]

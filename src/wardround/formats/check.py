@@ -14,14 +14,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from wardround.corpora.pairs import Placed, pairs
 from wardround.formats.conll import TOKEN
 from wardround.formats.doccano import NO_ENTITY, NO_RELATION
 from wardround.formats.kinds import KINDS, Kinds
 from wardround.formats.options import Options
 from wardround.formats.recognise import recognised
-from wardround.text.document import Document
+from wardround.text.document import Document, Placed
 from wardround.text.language import language
+from wardround.text.pairs import pairs
 from wardround.text.reading import DataError, Problems, digest
 from wardround.text.sentences import sentences
 from wardround.text.shown import NOT_SHOWN, code, names_of

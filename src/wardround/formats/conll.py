@@ -23,15 +23,14 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Literal
 
-from wardround.corpora.entity_files import EntityFiles, joined
-from wardround.corpora.pairs import Placed, overlap
+from wardround.corpora.entity_files import EntityFiles
 from wardround.formats.options import Options
 from wardround.formats.writing import Sink, lost, lost_fields, text_file
-from wardround.text.document import Document, Entity
+from wardround.text.document import Document, Entity, Placed, overlap
 from wardround.text.reading import DataError, Problems, open_text
 from wardround.text.sentences import sentences
 from wardround.text.shown import shown
-from wardround.text.tags import Scheme, no_tag, split_tag
+from wardround.text.tags import Scheme, joined, no_tag, split_tag
 
 __all__ = ["CoNLL", "Sentence", "read_columns", "read_conll", "write_conll"]
 

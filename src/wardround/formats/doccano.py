@@ -15,12 +15,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from wardround.corpora.pair_files import json_lines, string
-from wardround.corpora.pairs import Placed
+from wardround.formats.json_values import json_lines, string
 from wardround.formats.offsets import Offsets, Said
 from wardround.formats.options import Options
 from wardround.formats.writing import Sink, text_file
-from wardround.text.document import Document, Relation
+from wardround.text.document import Document, Placed, Relation
 from wardround.text.reading import DataError, Problems
 from wardround.text.shown import quoted
 

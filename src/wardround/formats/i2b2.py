@@ -21,10 +21,9 @@ from itertools import accumulate
 from pathlib import Path
 from typing import ClassVar
 
-from wardround.corpora.pair_files import NoteFiles, files_under
-from wardround.corpora.pairs import Placed
-from wardround.text.document import Document, Entity, Relation
-from wardround.text.reading import DataError, Problems, open_text
+from wardround.corpora.pair_files import NoteFiles
+from wardround.text.document import Document, Entity, Placed, Relation
+from wardround.text.reading import DataError, Problems, files_under, open_text
 from wardround.text.sentences import Scope
 
 __all__ = ["I2B2"]

@@ -18,16 +18,14 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-from wardround.corpora.entity_files import joined
-from wardround.corpora.pair_files import json_lines, string
-from wardround.corpora.pairs import Placed
+from wardround.formats.json_values import json_lines, string
 from wardround.formats.offsets import Offsets, Said
 from wardround.formats.options import Options
 from wardround.formats.writing import Sink, text_file
-from wardround.text.document import Document, Entity, Relation
+from wardround.text.document import Document, Entity, Placed, Relation
 from wardround.text.reading import DataError, Problems, digest
 from wardround.text.shown import quoted, shown
-from wardround.text.tags import no_tag, split_tag
+from wardround.text.tags import joined, no_tag, split_tag
 
 __all__ = ["read_jsonl", "write_jsonl"]
 

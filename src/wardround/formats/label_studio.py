@@ -17,13 +17,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from wardround.corpora.pair_files import string
-from wardround.corpora.pairs import Placed
-from wardround.formats.json_array import json_items
+from wardround.formats.json_values import json_items, string
 from wardround.formats.offsets import Offsets, Said
 from wardround.formats.options import Options
 from wardround.formats.writing import Named, Sink, text_file
-from wardround.text.document import Document, Entity, Relation
+from wardround.text.document import Document, Entity, Placed, Relation
 from wardround.text.reading import DataError, Problems, nearest
 from wardround.text.shown import quoted
 

@@ -15,12 +15,11 @@ from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 
-from wardround.corpora.pairs import nearest_place
 from wardround.text.document import Entity
 from wardround.text.reading import DataError, Problems
 from wardround.text.shown import called
 
-__all__ = ["Offsets", "Said"]
+__all__ = ["Offsets", "Said", "nearest_place"]
 
 REACH = 100  # characters from where it should be that a repaired entity may stand
 UNITS: dict[str, Callable[[str], int]] = {
@@ -28,6 +27,15 @@ UNITS: dict[str, Callable[[str], int]] = {
     "UTF-8 bytes": lambda char: len(char.encode("utf-8", "surrogatepass")),
     "UTF-16 units": lambda char: 1 + (char > "\uffff"),
 }
+
+
+def nearest_place(text: str, words: str, start: int) -> int | None:
+    """Where `words` stand in the text, as near to `start` as they do."""
+    if not words:
+        return None
+    start = min(max(start, 0), len(text))
+    places = (text.rfind(words, 0, start + len(words)), text.find(words, start))
+    return min((place for place in places if place >= 0), key=lambda place: abs(place - start), default=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from wardround.corpora.pairs import Placed
 from wardround.formats.options import Options
 from wardround.formats.tables import Table
+from wardround.text.document import Placed
 from wardround.text.reading import DataError, Problems, nearest
 
 __all__ = ["is_note_table", "read_omop"]

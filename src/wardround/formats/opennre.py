@@ -15,8 +15,11 @@ from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 
-from wardround.corpora.pair_files import PairFiles, json_lines, string
-from wardround.corpora.pairs import Placed, Span, nearest_place, overlap, pair
+from wardround.corpora.pair_files import PairFiles
+from wardround.formats.json_values import json_lines, string
+from wardround.formats.offsets import nearest_place
+from wardround.text.document import Entity, Placed, overlap
+from wardround.text.pairs import pair
 from wardround.text.reading import DataError, Problems
 
 __all__ = ["OpenNRE"]
@@ -66,7 +69,7 @@ class OpenNRE(PairFiles):
     def _span(
         self, row: Mapping[str, object], end: str, text: str, starts: list[int] | None, ends: list[int] | None,
         path: Path, line: int, problems: Problems,
-    ) -> Span:  # fmt: skip
+    ) -> Entity:  # fmt: skip
         entity = row.get(end)
         if not isinstance(entity, dict):
             raise DataError(path, line, f'no "{end}"', SHAPE)
@@ -90,7 +93,7 @@ class OpenNRE(PairFiles):
             else:
                 what = f"{end}.name stands at {place}, not at {end}.pos [{first}, {last}]"
                 raise DataError(path, line, what, "offsets look shifted; try fix_offsets = true")
-        return Span(kind, start, stop)
+        return Entity("", kind, start, stop)
 
 
 def _bare(words: str) -> str:

@@ -8,9 +8,8 @@ It is never recognised by its content, since any text is text: whoever wants it 
 from collections.abc import Iterator
 from pathlib import Path
 
-from wardround.corpora.pairs import Placed
 from wardround.formats.options import Options
-from wardround.text.document import Document
+from wardround.text.document import Document, Placed
 from wardround.text.reading import LONGEST_LINE, MARKS, DataError, Problems, lines_with_ends, open_bytes
 
 __all__ = ["read_plain", "refuse_binary"]

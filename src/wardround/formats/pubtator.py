@@ -17,11 +17,10 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 
-from wardround.corpora.pairs import Placed, nearest_place
-from wardround.formats.offsets import Offsets, Said
+from wardround.formats.offsets import Offsets, Said, nearest_place
 from wardround.formats.options import Options
 from wardround.formats.writing import Named, Sink, flat, lost, lost_fields, text_file
-from wardround.text.document import Document, Entity, Relation
+from wardround.text.document import Document, Entity, Placed, Relation
 from wardround.text.reading import DataError, Problems, open_text
 from wardround.text.shown import quoted
 

@@ -15,13 +15,11 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from wardround.corpora.pair_files import files_under
-from wardround.corpora.pairs import Placed
 from wardround.formats.bioc import read_bioc, write_bioc
 from wardround.formats.brat import read_brat, write_brat
 from wardround.formats.conll import read_conll, write_conll
 from wardround.formats.doccano import is_doccano, read_doccano, write_doccano
-from wardround.formats.json_array import json_items
+from wardround.formats.json_values import json_items
 from wardround.formats.jsonl import read_jsonl, write_jsonl
 from wardround.formats.label_studio import is_min, read_label_studio, write_label_studio
 from wardround.formats.omop import is_note_table, read_omop
@@ -30,7 +28,8 @@ from wardround.formats.plain import read_plain, refuse_binary
 from wardround.formats.pubtator import PART, read_pubtator, write_pubtator
 from wardround.formats.tables import USUAL, read_csv, read_tsv, write_csv, write_tsv
 from wardround.formats.writing import Sink
-from wardround.text.reading import DataError, Problems, text_blocks
+from wardround.text.document import Placed
+from wardround.text.reading import DataError, Problems, files_under, text_blocks
 from wardround.text.tags import split_tag
 
 __all__ = ["FORMATS", "TARGETS", "Format", "recognised"]

@@ -20,11 +20,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Literal
 
-from wardround.corpora.pairs import Placed
 from wardround.formats.options import Options
 from wardround.formats.spreadsheet import guarded, plain
 from wardround.formats.writing import Sink, flat, lost, lost_fields, text_file
-from wardround.text.document import Document
+from wardround.text.document import Document, Placed
 from wardround.text.reading import (
     LONGEST_LINE,
     DataError,

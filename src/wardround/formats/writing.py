@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from wardround.core.files import fresh
-from wardround.corpora.pairs import Placed
+from wardround.text.document import Placed
 from wardround.text.reading import Problems
 
 __all__ = ["Named", "Sink", "flat", "lost", "lost_fields", "one_word", "text_file"]

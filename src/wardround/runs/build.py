@@ -24,11 +24,12 @@ from wardround.core.task import ClassTask, Task
 from wardround.core.training import belongs
 from wardround.core.weights import Weights
 from wardround.corpora.bag_files import AlignedFiles
-from wardround.corpora.texts import AsCorpus, Elsewhere
 from wardround.engines.host import Host
+from wardround.federation.readers import AsCorpus, Elsewhere
 from wardround.federation.sites import Prepared, Raw, Sites, federate, opened, pooled, prepared, thinned
 from wardround.runs.references import NEEDED
-from wardround.study.load import Study, StudyError
+from wardround.study.load import Study
+from wardround.study.settings import StudyError
 from wardround.text.reading import nearest
 
 __all__ = ["Built", "bound", "build", "build_apart", "build_at_site", "drawn", "prefix", "taking_part"]

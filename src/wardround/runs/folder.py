@@ -11,7 +11,8 @@ from pathlib import Path
 
 from wardround.core.files import write
 from wardround.runs.checkpoint import Checkpoint, load_newest
-from wardround.study.load import Study, StudyError
+from wardround.study.load import Study
+from wardround.study.settings import StudyError
 
 __all__ = ["NO_ROOM", "Result", "RunError", "attempts", "claim", "finished", "locked", "make_folder", "refuse_other"]
 

@@ -26,14 +26,15 @@ from torch.nn import functional
 
 from wardround.core.task import Batch, Examples, Surest
 from wardround.core.weights import Layout
-from wardround.corpora.facts import UNRELATED, Sentence, number
-from wardround.corpora.texts import Texts, found_path
 from wardround.metrics.facts import curve_of, fact_layout, fact_metrics, score_bands
 from wardround.models.pcnn import PCNN
 from wardround.tasks.batching import Ragged, grouped
 from wardround.tasks.denoise import Denoiser, bag_scores, pair_odds, surest, weights_of
+from wardround.text.facts import UNRELATED, Sentence, number
+from wardround.text.reading import found_path
 from wardround.text.segment import Characters, Hashed, Jieba, Listed, Segmenter, Vocabulary, Words
 from wardround.text.shown import called
+from wardround.text.texts import Texts
 from wardround.text.vectors import WordVectors, read_vectors
 
 __all__ = ["BagExamples", "Bags", "BagsTask", "Groups", "Numbers"]

@@ -28,7 +28,6 @@ from torch.nn import functional
 
 from wardround.core.task import Batch, Examples
 from wardround.core.weights import Layout
-from wardround.corpora.texts import Texts, found_path
 from wardround.metrics.classes import class_counts, class_layout, class_metrics
 from wardround.metrics.constant import class_constant, label_constant
 from wardround.metrics.labels import label_counts, label_layout, label_metrics
@@ -36,8 +35,10 @@ from wardround.models.linear import Bag, Logistic
 from wardround.models.recurrent import LSTMClassifier
 from wardround.tasks.batching import Ragged, grouped
 from wardround.tasks.tokenising import Tokens, refuse_useless, tokens_for
+from wardround.text.reading import found_path
 from wardround.text.segment import Cache, Characters, Grams, Hashed, Jieba, Listed, Segmenter, Vocabulary, Words
 from wardround.text.shown import called, shown
+from wardround.text.texts import Texts
 from wardround.text.vectors import WordVectors, read_vectors
 
 __all__ = ["Classification", "ClassificationTask"]

@@ -30,7 +30,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from wardround.core.task import Batch, Examples
 from wardround.core.weights import Layout
-from wardround.corpora.texts import AsCorpus, Texts, found_path
+from wardround.federation.readers import AsCorpus
 from wardround.metrics.classes import class_counts, class_layout
 from wardround.metrics.constant import class_constant
 from wardround.metrics.relations import relation_metrics
@@ -41,7 +41,9 @@ from wardround.tasks.batching import Ragged, grouped
 from wardround.tasks.marking import LIKE, EntitiesTooLong, Marked, Marker, blinded, marker_rows
 from wardround.tasks.trunk import Trunk
 from wardround.text.document import Document
+from wardround.text.reading import found_path
 from wardround.text.shown import called, shown
+from wardround.text.texts import Texts
 
 __all__ = ["Relation", "RelationTask"]
 

@@ -29,16 +29,16 @@ from torch.nn.utils.rnn import pad_sequence
 from wardround.core.task import Batch, Examples
 from wardround.core.training import belongs
 from wardround.core.weights import Layout
-from wardround.corpora.texts import Texts, found_path
 from wardround.metrics.entities import entity_counts, entity_layout, entity_metrics
 from wardround.models.pretrained import packaged, read_encoder
 from wardround.models.tagger import CHARACTERS, Parts, Sentences, Tagger
 from wardround.tasks.batching import Ragged, grouped
 from wardround.tasks.contextual import Contextual
-from wardround.text.reading import Problems
+from wardround.text.reading import Problems, found_path
 from wardround.text.segment import Hashed, Listed, Vocabulary, hashed
 from wardround.text.shown import called, shown
 from wardround.text.tags import Scheme, marks, spans, tagged
+from wardround.text.texts import Texts
 from wardround.text.tokens import LETTERS, Sentence, Unit, tokenised
 from wardround.text.vectors import WordVectors, read_vectors
 

@@ -5,8 +5,10 @@ file (after decoding), so that offsets stay true; cleaning is a task's business.
 """
 
 from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
 
-__all__ = ["Document", "Entity", "Relation"]
+__all__ = ["Document", "Entity", "Placed", "Relation", "overlap"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,3 +43,20 @@ class Document:
     """Where it comes from, if known: a dialogue, an article, a hospital. Sites can be cut along it."""
     language: str = ""
     """`en` or `zh`, or empty where the format does not say."""
+
+
+class Placed(NamedTuple):
+    """A document and where it stands; line 0 means that the file is the document."""
+
+    document: Document
+    path: Path
+    line: int
+
+    def line_at(self, offset: int) -> int:
+        """The line of the file where this character of the document stands."""
+        return self.line or 1 + max(self.document.text.count(end, 0, offset) for end in "\r\n")
+
+
+def overlap(one: Entity, other: Entity) -> bool:
+    """Whether two spans share a character."""
+    return one.start < other.end and other.start < one.end

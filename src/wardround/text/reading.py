@@ -30,10 +30,11 @@ from typing import BinaryIO, cast
 __all__ = [
     "DataError",
     "Problems",
-    "bio_spans",
     "data_file",
     "data_folder",
     "digest",
+    "files_under",
+    "found_path",
     "lines_with_ends",
     "nearest",
     "one_of",
@@ -149,6 +150,19 @@ def data_file(name: str, origin: str) -> Path:
     raise DataError(found, None, "no such file under WARDROUND_DATA", f"it comes from {origin}")
 
 
+def found_path(text: str, folder: str = "") -> Path:
+    """A path of a study file: `~` and `$VARIABLES` resolved, then relative to the study file."""
+    path = Path(os.path.expandvars(text)).expanduser()
+    if "$" in str(path):
+        raise DataError(path, None, "names a variable that is not set", "set it, e.g. export WARDROUND_DATA=…")
+    return path if path.is_absolute() else Path(folder) / path
+
+
+def files_under(folder: Path, ending: str) -> list[Path]:
+    """The files with this ending, sub-folders included; some systems leave hidden ones beside the real."""
+    return sorted(path for path in folder.rglob(f"*{ending}") if not path.name.startswith("."))
+
+
 def parse_json(text: str, path: Path | str, line: int | None) -> object:
     """The value of one JSON text; an error tells the position, not what stands there."""
     where = ""
@@ -161,20 +175,6 @@ def parse_json(text: str, path: Path | str, line: int | None) -> object:
     else:
         return value
     raise DataError(path, line, where, "write one valid JSON value")
-
-
-def bio_spans(tags: Sequence[str]) -> tuple[list[tuple[str, int, int]], int]:
-    """(type, start, end) per run of B-type, I-type…, and how many runs begin with I, which counts as B."""
-    spans: list[tuple[str, int, int]] = []
-    strays = 0
-    for at, tag in enumerate(tags):
-        mark, _, kind = tag.partition("-")
-        if mark == "I" and spans and spans[-1][::2] == (kind, at):
-            spans[-1] = (kind, spans[-1][1], at + 1)
-        elif mark in {"B", "I"}:
-            spans.append((kind, at, at + 1))
-            strays += mark == "I"
-    return spans, strays
 
 
 def open_text(path: Path, encoding: str | None = None, *, problems: Problems | None = None) -> Iterator[str]:

@@ -12,9 +12,13 @@ Bare tags (B, I, O without a type, as in species corpora) have the type that the
 
 import re
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Literal
 
-__all__ = ["Scheme", "Span", "marks", "no_tag", "repaired_spans", "spans", "split_tag", "tagged"]
+from wardround.text.document import Document, Entity
+from wardround.text.reading import Problems
+
+__all__ = ["Scheme", "Span", "bio_spans", "joined", "marks", "no_tag", "repaired_spans", "spans", "split_tag", "tagged"]
 
 Scheme = Literal["BIO", "BIOES"]
 Span = tuple[str, int, int]
@@ -83,3 +87,48 @@ def tagged(entities: Iterable[Span], length: int, scheme: Scheme = "BIO") -> lis
         if scheme == "BIOES":
             tags[end - 1] = f"S-{kind}" if end - start == 1 else f"E-{kind}"
     return tags
+
+
+def bio_spans(tags: Sequence[str]) -> tuple[list[tuple[str, int, int]], int]:
+    """(type, start, end) per run of B-type, I-type…, and how many runs begin with I, which counts as B."""
+    spans: list[tuple[str, int, int]] = []
+    strays = 0
+    for at, tag in enumerate(tags):
+        mark, _, kind = tag.partition("-")
+        if mark == "I" and spans and spans[-1][::2] == (kind, at):
+            spans[-1] = (kind, spans[-1][1], at + 1)
+        elif mark in {"B", "I"}:
+            spans.append((kind, at, at + 1))
+            strays += mark == "I"
+    return spans, strays
+
+
+def joined(
+    name: str,
+    tokens: Sequence[str],
+    tags: Sequence[str],
+    problems: Problems,
+    place: tuple[Path, int],
+    *,
+    bare: str = "Entity",
+    scheme: Scheme | None = None,
+    lines: Sequence[int] = (),
+) -> Document:
+    """A sentence of tokens and valid tags as text with spans; `bare` is the type of tags that name none.
+
+    Problems stand at `lines`, where each token has one, or at `place`.
+    Without a scheme, tags are taken as BIOES where an E or S stands among them, and as BIO otherwise.
+    """
+    starts, at = [], 0
+    for token in tokens:
+        starts.append(at)
+        at += len(token) + 1
+    guessed: Scheme = "BIOES" if any(tag[:1] in ("E", "S") for tag in tags) else "BIO"
+    found, repaired = repaired_spans(tags, scheme or guessed)
+    for number in repaired:
+        problems.note("tags break their scheme, repaired", place[0], lines[number] if lines else place[1])
+    entities = tuple(
+        Entity(f"T{number}", kind or bare, starts[first], starts[last - 1] + len(tokens[last - 1]))
+        for number, (kind, first, last) in enumerate(found, 1)
+    )
+    return Document(name, " ".join(tokens), entities=entities)

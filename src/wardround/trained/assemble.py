@@ -20,7 +20,8 @@ from wardround.core.files import file_name
 from wardround.core.training import Bench
 from wardround.core.weights import Weights
 from wardround.runs.build import Built, build
-from wardround.study.load import Study, StudyError, load_study
+from wardround.study.load import Study, load_study
+from wardround.study.settings import StudyError
 from wardround.text.reading import nearest
 from wardround.trained.about import WEIGHTS, About, ModelError, model_folder, read_about, verify
 from wardround.trained.card import card

@@ -7,8 +7,7 @@ from any number of workers, although a text's neighbours in a batch change the l
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
-from wardround.corpora.pairs import Placed
-from wardround.text.document import Document
+from wardround.text.document import Document, Placed
 
 __all__ = ["AT_ONCE", "blocks"]
 

@@ -18,7 +18,6 @@ from torch import Tensor
 
 from wardround import __version__
 from wardround.core.files import fresh_folder, write
-from wardround.corpora.texts import Texts, found_path
 from wardround.federation.describe import MOST_SITES
 from wardround.federation.sites import Sites
 from wardround.models.pretrained import packaged
@@ -26,8 +25,9 @@ from wardround.runs.build import Built
 from wardround.study.load import Study
 from wardround.text.document import Document
 from wardround.text.language import language
-from wardround.text.reading import digest
+from wardround.text.reading import digest, found_path
 from wardround.text.shown import NOT_SHOWN, code, names_of
+from wardround.text.texts import Texts
 from wardround.trained.about import ABOUT, CARD, SUMS, WEIGHTS, About, seal_folder
 from wardround.trained.card import card
 

@@ -21,7 +21,6 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import nn
 
-from wardround.corpora.texts import Texts
 from wardround.study.settings import StudyError, settings_of
 from wardround.tasks import TASKS
 from wardround.tasks.bags import BagsTask
@@ -29,6 +28,7 @@ from wardround.tasks.classification import ClassificationTask
 from wardround.tasks.relation import RelationTask
 from wardround.tasks.tagging import TaggingTask
 from wardround.text.document import Document
+from wardround.text.texts import Texts
 from wardround.trained.about import WEIGHTS, About, ModelError, model_folder, read_about, verify
 from wardround.trained.blocks import AT_ONCE, blocks
 from wardround.trained.chain import refuse_misfit

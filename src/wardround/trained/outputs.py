@@ -17,12 +17,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from wardround.corpora.pairs import Placed
 from wardround.formats.brat import write_brat
 from wardround.formats.options import Options
 from wardround.formats.spreadsheet import guarded
 from wardround.formats.writing import lost, text_file
-from wardround.text.document import Document, Entity, Relation
+from wardround.text.document import Document, Entity, Placed, Relation
 from wardround.text.reading import DataError, Problems
 from wardround.trained.predicted import DIGITS, Prediction
 

@@ -18,8 +18,7 @@ from dataclasses import asdict
 from queue import SimpleQueue
 from typing import IO, Any, Self, cast
 
-from wardround.corpora.pairs import Placed
-from wardround.text.document import Document, Entity
+from wardround.text.document import Document, Entity, Placed
 from wardround.trained.blocks import blocks
 from wardround.trained.model import HALF, Model
 from wardround.trained.predicted import Found, Label, Link, Prediction

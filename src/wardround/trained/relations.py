@@ -12,13 +12,13 @@ from itertools import islice
 import torch
 from torch import Tensor
 
-from wardround.corpora.facts import UNRELATED, sentence
-from wardround.corpora.pairs import Span, candidates, overlap, pair
 from wardround.models.pcnn import PCNN
 from wardround.models.relation import RelationModel
 from wardround.tasks.bags import BagsTask
 from wardround.tasks.relation import PairBatch, RelationTask
-from wardround.text.document import Document, Entity
+from wardround.text.document import Document, Entity, overlap
+from wardround.text.facts import UNRELATED, sentence
+from wardround.text.pairs import candidates, pair
 from wardround.trained.about import About
 from wardround.trained.predicted import Found, Link
 
@@ -67,7 +67,7 @@ def _pairs(number: int, text: str, entities: Sequence[Found], about: About) -> I
         if (about.pairs is None or (head.type, tail.type) in about.pairs) and not overlap(head, tail):
             # Of an endless sentence a model reads a window only, which is cut here before it is tokenised.
             left, right = max(start, min(head.start, tail.start) - AROUND), min(end, max(head.end, tail.end) + AROUND)
-            ends = [Span(entity.type, entity.start - left, entity.end - left) for entity in (head, tail)]
+            ends = [Entity("", entity.type, entity.start - left, entity.end - left) for entity in (head, tail)]
             yield Pair(number, one, other, pair("", text[left:right], ends[0], ends[1], ""))
 
 

@@ -11,11 +11,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from wardround.corpora.pair_files import files_under
-from wardround.corpora.pairs import Placed
 from wardround.formats.options import Options
 from wardround.formats.recognise import FORMATS, recognised
-from wardround.text.reading import DataError, Problems
+from wardround.text.document import Placed
+from wardround.text.reading import DataError, Problems, files_under
 
 __all__ = ["STDIN", "count_files", "read_texts"]
 

@@ -1,6 +1,7 @@
-"""The items of one large JSON array, one at a time: a file of a gigabyte takes the memory of its largest item.
+"""What JSON files hold, one value at a time: a file of a gigabyte takes the memory of its largest item.
 
-for line, item in json_items(path): ...
+for line, item in json_items(path): ...                       # one large array
+for line, row in json_lines(path, None, problems, SHAPE): ...  # an object per line
 """
 
 import json
@@ -8,9 +9,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from wardround.text.reading import BLOCK, LONGEST_LINE, DataError, text_blocks
+from wardround.text.reading import BLOCK, LONGEST_LINE, DataError, Problems, open_text, parse_json, text_blocks
 
-__all__ = ["json_items"]
+__all__ = ["json_items", "json_lines", "string"]
 
 BLANK = re.compile(r"[ \t\r\n]*+")
 NEAR = 12  # an error so near to what is read may only mean that the rest is still to come
@@ -91,3 +92,28 @@ def _decoded(held: _Held, path: Path) -> tuple[object, int]:
         except (ValueError, RecursionError):
             line, what = held.line, "JSON with a number too long or lists too deep"
         raise DataError(path, line, what, "copy or export the file again")
+
+
+def json_lines(
+    path: Path, encoding: str | None, problems: Problems, wanted: str
+) -> Iterator[tuple[int, dict[str, object]]]:
+    """Number and object of each line that is not blank."""
+    for line, text in enumerate(open_text(path, encoding, problems=problems), 1):
+        if not text.strip():
+            continue
+        with problems.refusing():
+            value = parse_json(text, path, line)
+            if not isinstance(value, dict):
+                raise DataError(path, line, f"a JSON {type(value).__name__}", f"write one object per line: {wanted}")
+            yield line, value
+
+
+def string(value: object, name: str, path: Path, line: int, problems: Problems) -> str:
+    """The value if it is a string; half a character pair (a cut emoji) becomes U+FFFD, which keeps offsets true."""
+    if not isinstance(value, str):
+        what = f'no "{name}"' if value is None else f'"{name}" is a {type(value).__name__}'
+        raise DataError(path, line, what, "it must be a string")
+    whole, halves = re.subn("[\ud800-\udfff]", "\ufffd", value)
+    if halves:
+        problems.note("half a character, replaced by U+FFFD", path, line)
+    return whole

@@ -1,74 +1,19 @@
-"""Documents as a federation takes them, and the readers behind one face.
+"""Readers as a federation takes them.
 
 A reader knows its `labels` and yields documents by split; `AsCorpus` pools them, so that a partition can cut
 them into sites: by dialogue, by label skew, evenly. Generated hospitals stream site by site instead.
 """
 
-import hashlib
-import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property, partial
-from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Protocol
 
-from wardround.corpora.facts import Sentence
-from wardround.federation.partition import IntArray
-from wardround.formats.tables import Column, Table
 from wardround.text.document import Document
-from wardround.text.reading import DataError, Problems, digest
+from wardround.text.reading import Problems, digest
 from wardround.text.shown import called, named_sources, note_of, occurring
+from wardround.text.texts import Texts
 
-__all__ = ["AsCorpus", "Elsewhere", "Files", "Reader", "Texts", "found_path"]
-
-
-@dataclass(frozen=True, eq=False)
-class Texts:
-    """Documents of one split at one site."""
-
-    documents: tuple[Document, ...]
-
-    def __len__(self) -> int:
-        return len(self.documents)
-
-    @cached_property
-    def classes(self) -> Sequence[str]:
-        """The label of each document; several are joined."""
-        return [" + ".join(document.labels) or "none" for document in self.documents]
-
-    @property
-    def sources(self) -> Sequence[str]:
-        """Where each document comes from."""
-        return [document.source for document in self.documents]
-
-    @property
-    def wholes(self) -> Sequence[str] | None:
-        """What a test split must not tear apart: the pair of each sentence of a bag; None if documents stand alone."""
-        bags = [document for document in self.documents if isinstance(document, Sentence)]
-        if not bags:
-            return None
-        return ["\t".join(entity.id for entity in document.entities) for document in bags]
-
-    def take(self, rows: IntArray) -> "Texts":
-        """The documents of these rows."""
-        return Texts(tuple(self.documents[row] for row in rows))
-
-    @classmethod
-    def joined(cls, parts: "Sequence[Texts]") -> "Texts":
-        """The documents of all parts, in order."""
-        return cls(tuple(document for part in parts for document in part.documents))
-
-    @property
-    def marks(self) -> Sequence[bytes]:
-        """For each document, what stands for its text."""
-        return [digest(document.text) for document in self.documents]
-
-    def digest(self) -> bytes:
-        """A hash of texts and annotations."""
-        whole = hashlib.sha256()
-        for document in self.documents:
-            whole.update(repr(document).encode("utf-8", "surrogatepass"))
-        return whole.digest()
+__all__ = ["AsCorpus", "Elsewhere", "Reader"]
 
 
 class Reader(Protocol):
@@ -190,63 +135,3 @@ class Elsewhere(AsCorpus):
     def split(self, split: str) -> Texts:  # noqa: ARG002 -- none has any
         """No documents."""
         return Texts(())
-
-
-def found_path(text: str, folder: str = "") -> Path:
-    """A path of a study file: `~` and `$VARIABLES` resolved, then relative to the study file."""
-    path = Path(os.path.expandvars(text)).expanduser()
-    if "$" in str(path):
-        raise DataError(path, None, "names a variable that is not set", "set it, e.g. export WARDROUND_DATA=…")
-    return path if path.is_absolute() else Path(folder) / path
-
-
-@dataclass(frozen=True, kw_only=True)
-class Files:
-    """A user's own files: CSV, TSV or JSONL, one per split."""
-
-    views: ClassVar[tuple[str, ...]] = ("labels",)
-
-    format: Literal["csv", "tsv", "jsonl"]
-    train: str
-    test: str
-    text: Column | tuple[Column, ...] = "text"
-    label: Column | None = "label"
-    flags: tuple[Column, ...] = ()
-    separator: str = ""
-    id: Column | None = None
-    source: Column | None = None
-    labels: tuple[str, ...] = ()
-    header: bool = True
-    quoting: bool | None = None
-    encoding: str | None = None
-    language: str = ""
-    dedupe: bool = False
-    """Whether training texts that the test split has too are dropped."""
-    folder: str = ""
-    """Where relative paths start; a study fills in its own folder."""
-
-    @property
-    def splits(self) -> Sequence[str]:
-        """Train and test."""
-        return ("train", "test")
-
-    def documents(self, split: str, problems: Problems | None = None) -> Iterator[Document]:
-        """The documents of a split."""
-        return self._table.documents(split, problems)
-
-    def where(self, meaning: Literal["label", "source"], id_: str) -> str:
-        """File, line and column of what the text of an id has for a label or source."""
-        rows = (row for split in self.splits for row in self._table.placed(split))
-        row = next(row for row in rows if row.document.id == id_)
-        column = getattr(self, meaning) or meaning
-        return f'{row.path.name}:{row.line}, column "{column}"'
-
-    @cached_property
-    def _table(self) -> Table:
-        files = {split: found_path(getattr(self, split), self.folder) for split in self.splits}
-        options: dict[str, Any] = {
-            name: getattr(self, name)
-            for name in ("format", "text", "label", "flags", "separator", "id", "source", "labels", "header", "quoting",
-                         "encoding", "language")
-        }  # fmt: skip
-        return Table(files=files, **options)
