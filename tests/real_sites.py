@@ -28,7 +28,7 @@ from wardround.consortium.submit import Consortium, submit
 from wardround.consortium.trust import modules_table
 from wardround.engines.frames import Line, dial, door_of, listen
 from wardround.engines.processes import WITH_PARENT, descendants
-from wardround.runs.loop import Result
+from wardround.runs.folder import Result
 from wardround.study.load import Study
 
 __all__ = ["Answer", "Between", "Federation", "free_port", "running", "wait_until"]

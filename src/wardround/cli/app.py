@@ -47,7 +47,8 @@ from wardround.methods import METHODS
 from wardround.metrics.signs import REMEDY, collapsed
 from wardround.reports.read import ReportError
 from wardround.runs.checkpoint import CheckpointError
-from wardround.runs.loop import CHECKPOINT_SECONDS, NO_ROOM, Result, RunError, run
+from wardround.runs.folder import NO_ROOM, Result, RunError
+from wardround.runs.loop import CHECKPOINT_SECONDS, run
 from wardround.runs.protocol import rehearsed, toy
 from wardround.runs.references import missed, read_references
 from wardround.runs.sweep import CellState, summary, sweep

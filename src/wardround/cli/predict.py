@@ -20,7 +20,8 @@ from wardround.cli.options import fail, literal, one_of, reading, refusals, rena
 from wardround.cli.progress import Counter
 from wardround.corpora.pairs import Placed
 from wardround.formats.options import Options
-from wardround.runs.loop import NO_ROOM, one_thread
+from wardround.runs.folder import NO_ROOM
+from wardround.runs.loop import one_thread
 from wardround.text.document import Document
 from wardround.text.reading import DataError, Problems
 from wardround.trained.about import ABOUT, ModelError, model_folder

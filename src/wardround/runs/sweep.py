@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from wardround.core.files import file_name, write
-from wardround.runs.loop import RunError, finished, make_folder, refuse_other
+from wardround.runs.folder import RunError, finished, make_folder, refuse_other
 from wardround.runs.references import read_references
 from wardround.study.grid import label_of
 from wardround.study.load import Cell
