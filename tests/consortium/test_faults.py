@@ -29,7 +29,8 @@ from wardround.core.codec import decode
 from wardround.core.weights import Weights
 from wardround.layers.bound import NOTED
 from wardround.methods.scaffold import ScaffoldUpdate
-from wardround.runs.loop import Line, run
+from wardround.runs.journal import Line
+from wardround.runs.loop import run
 from wardround.study.load import Study, cells
 
 pytest.importorskip("nvflare")

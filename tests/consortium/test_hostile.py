@@ -31,7 +31,7 @@ from wardround.engines.remote import CODES
 from wardround.layers.ledger import LedgerError, verify
 from wardround.methods.fedavg import Update
 from wardround.runs.build import build_apart
-from wardround.runs.loop import Line as Round
+from wardround.runs.journal import Line as Round
 from wardround.runs.loop import run
 from wardround.study.load import Study, cells
 

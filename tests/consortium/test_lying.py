@@ -16,7 +16,8 @@ from wardround.engines.inline import Serial
 from wardround.methods.fedavg import Update
 from wardround.runs.build import build
 from wardround.runs.folder import RunError
-from wardround.runs.loop import Line, one_thread
+from wardround.runs.journal import Line
+from wardround.runs.loop import one_thread
 from wardround.study.load import Study, cells
 
 SITES = ("hospital-0", "hospital-1", "hospital-2")

@@ -9,7 +9,7 @@ import pytest
 from loopback import Exchange
 from wardround.consortium.submit import submit
 from wardround.engines import remote
-from wardround.runs.loop import Line
+from wardround.runs.journal import Line
 from wardround.study.load import cells
 
 SITES = ("site-0", "site-1", "site-2")

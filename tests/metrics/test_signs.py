@@ -14,7 +14,8 @@ from wardround.metrics.labels import label_counts
 from wardround.metrics.signs import ABOVE, NOT_FINITE, ONE_CLASS, RISING, WORSE, collapsed, signs
 from wardround.reports.read import read_runs
 from wardround.reports.statistics import grouped
-from wardround.runs.loop import Line, run
+from wardround.runs.journal import Line
+from wardround.runs.loop import run
 from wardround.study.load import cells
 from wardround.tasks.classification import Classification, ClassificationTask
 

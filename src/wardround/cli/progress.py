@@ -17,7 +17,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from wardround.runs.loop import Line
+from wardround.runs.journal import Line
 from wardround.runs.sweep import CellState
 from wardround.study.load import Cell, Study
 

@@ -26,6 +26,7 @@ from wardround.layers.bound import ENOUGH, FACTOR, Bound, oversized
 from wardround.layers.ledger import Ledger
 from wardround.runs.build import Built, build_apart, taking_part
 from wardround.runs.folder import Result, RunError
+from wardround.runs.journal import Line
 from wardround.runs.loop import Line, Progress, run
 from wardround.study.load import Study
 

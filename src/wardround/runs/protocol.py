@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from wardround.core.cohort import Seen
-from wardround.core.exchange import EVALUATION
-from wardround.core.method import Exam
 from wardround.engines.inline import Serial
 from wardround.federation.public import Public
 from wardround.methods import METHODS
-from wardround.runs.build import Built, build, drawn
+from wardround.runs.build import Built, build
 from wardround.runs.loop import one_thread
+from wardround.runs.rounds import Rounds
 from wardround.study.load import Study, cells
 
 __all__ = ["REHEARSALS", "exchanged", "rehearsed", "toy"]
@@ -55,16 +54,10 @@ def rehearsed(study: Study, rounds: int = 2) -> list[Seen]:
 def exchanged(built: Built, rounds: int = 2) -> list[Seen]:
     """The same, of a study that is built already."""
     seen: list[Seen] = []
-    study = built.study
     with one_thread():
-        engine = Serial(built.host, None, built.manifest, strict=True)
-        state = study.method.start(built.weights, built.cohort(0, built.sites.names, engine, watch=seen))
+        rehearsal = Rounds(built, Serial(built.host, None, built.manifest, strict=True), watch=seen)
+        state = rehearsal.start()
         for round_ in range(1, rounds + 1):
-            names = drawn(study, built.sites.names, round_)
-            state = study.method.round(state, built.cohort(round_, names, engine, watch=seen))
-        cohort = built.cohort(rounds, built.sites.names, engine, watch=seen)
-        cohort.exchanges = EVALUATION
-        verb = cohort.ask if study.evaluation.each else cohort.total
-        for split in study.evaluation.splits:
-            verb(study.method.evaluate, Exam(state.weights, split))
+            state, _ = rehearsal.train(round_, state)
+        rehearsal.evaluate(rounds, state.weights)
     return seen

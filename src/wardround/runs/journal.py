@@ -1,0 +1,111 @@
+"""The journal of a run: one line per round, read and written here.
+
+journal = Journal(out / "journal.jsonl")
+journal.back_to(12)          # after a checkpoint: the lines after it are about to be written again
+journal.add(line); journal.flush()
+"""
+
+import contextlib
+import json
+import math
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from wardround.core.files import write
+from wardround.runs.folder import RunError
+
+__all__ = ["Journal", "Line"]
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of the journal."""
+
+    round: int
+    sites: int
+    """Whose replies counted in the round's training."""
+    left_out: dict[str, str]
+    metrics: dict[str, float]
+    per_site: dict[str, dict[str, float]] = field(default_factory=dict)
+    up: int = 0
+    down: int = 0
+    evaluation_up: int = 0
+    evaluation_down: int = 0
+    seconds: float = 0.0
+    noted: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
+    signs: list[str] = field(default_factory=list)
+    """Of what looks wrong with the model (see `wardround.metrics.signs`)."""
+    asked: int = 0
+    """How many sites the round was asked of."""
+
+
+class Journal:
+    """The lines of one run, those of earlier attempts included; new ones are written when they are flushed."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.lines: list[Line] = []
+        self._unwritten: list[str] = []
+
+    def add(self, line: Line) -> None:
+        """One more round."""
+        values = line.__dict__.items()
+        plain = {key: None if isinstance(v, float) and not math.isfinite(v) else v for key, v in values}
+        self.lines.append(line)
+        self._unwritten.append(json.dumps(plain) + "\n")
+
+    def flush(self) -> None:
+        """Make what was added durable."""
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write("".join(self._unwritten))
+            file.flush()
+            os.fsync(file.fileno())
+        self._unwritten.clear()
+
+    def back_to(self, round_: int | None) -> None:
+        """Keep the lines up to a checkpoint, or see that there are none without one."""
+        path = self.path
+        if round_ is None and path.exists() and path.stat().st_size:
+            raise RunError(f"{path} tells of rounds, but there is no checkpoint; delete {path.parent} to start anew")
+        kept = []
+        for raw in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
+            with contextlib.suppress(ValueError, TypeError, KeyError):  # a line cut off by the crash
+                line = Line(**json.loads(raw))
+                if line.round <= (round_ or 0):
+                    kept.append(raw)
+                    self.lines.append(line)
+        if len(kept) < (round_ or 0):
+            raise RunError(
+                f"{path}: {len(kept)} of {round_} rounds are there; the journal was changed since the checkpoint"
+            )
+        write(path, "".join(f"{raw}\n" for raw in kept).encode())
+
+    @property
+    def evaluated(self) -> Line | None:
+        """The last round that has figures."""
+        return next((line for line in reversed(self.lines) if line.metrics), None)
+
+    def values(self, metric: str) -> list[float]:
+        """A figure in all rounds that have it."""
+        return [line.metrics[metric] for line in self.lines if metric in line.metrics]
+
+    def reached(self, metric: str, target: float) -> int | None:
+        """The first round whose figure met the target."""
+        for line in self.lines:
+            value = line.metrics.get(metric)
+            if value is not None and (value <= target if metric.endswith("loss") else value >= target):
+                return line.round
+        return None
+
+    def best(self) -> dict[str, dict[str, float]]:
+        """Per metric, its best value and the round of it: the lowest loss, the highest of anything else."""
+        best: dict[str, dict[str, float]] = {}
+        for line in self.lines:
+            for name, value in line.metrics.items():
+                if name.endswith("examples"):
+                    continue
+                sign = -1 if name.endswith("loss") else 1
+                if name not in best or sign * value > sign * best[name]["value"]:
+                    best[name] = {"value": value, "round": line.round}
+        return best

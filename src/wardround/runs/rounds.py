@@ -1,0 +1,81 @@
+"""What a run computes, without a folder: the start, a round of training, an evaluation.
+
+    rounds = Rounds(built, engine, layers)
+    state = rounds.start()
+    state, cohort = rounds.train(1, state)
+    evaluation = rounds.evaluate(1, state.weights)
+
+The loop writes down what comes of it; the rehearsal of a protocol watches what crosses the wire (`watch`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from torch import Tensor
+
+from wardround.core.cohort import Cohort, Engine, Layer, Seen
+from wardround.core.exchange import EVALUATION
+from wardround.core.method import Counts, Exam
+from wardround.core.weights import Weights
+from wardround.runs.build import Built, drawn, prefix
+
+__all__ = ["Evaluation", "Rounds"]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """How a model did: figures over all sites and, if asked for, by site."""
+
+    cohort: Cohort
+    metrics: dict[str, float] = field(default_factory=dict)
+    per_site: dict[str, dict[str, float]] = field(default_factory=dict)
+    test: Mapping[str, Tensor] | None = None
+    """The counts on the test split that the figures are made of."""
+
+
+@dataclass
+class Rounds:
+    """The rounds of one run; `settled` and `resumed` are what sites must know of its checkpoints and its past."""
+
+    built: Built
+    engine: Engine
+    layers: tuple[Layer, ...] = ()
+    watch: list[Seen] | None = None
+    settled: int = 0
+    resumed: tuple[int, ...] = ()
+
+    def start(self) -> Any:
+        """The state before the first round."""
+        return self.built.study.method.start(self.built.weights, self._cohort(0, self.built.sites.names))
+
+    def train(self, round_: int, state: Any) -> tuple[Any, Cohort]:
+        """One round of the method over the sites drawn for it: the state after, and the cohort as it ended."""
+        cohort = self._cohort(round_, drawn(self.built.study, self.built.sites.names, round_))
+        return self.built.study.method.round(state, cohort), cohort
+
+    def evaluate(self, round_: int, weights: Weights) -> Evaluation:
+        """Try these weights at all sites: an exchange like any other."""
+        study, task = self.built.study, self.built.task
+        cohort = self._cohort(round_, self.built.sites.names)
+        cohort.exchanges = EVALUATION
+        metrics: dict[str, float] = {}
+        per_site: dict[str, dict[str, float]] = {}
+        test = None
+        for split in study.evaluation.splits:
+            exam, start = Exam(weights, split), prefix(split)
+            if study.evaluation.each:
+                total: Counts | None = None
+                for name, counts in cohort.ask(study.method.evaluate, exam).items():
+                    total = counts if total is None else total + counts
+                    own = task.metrics(counts.numbers)
+                    per_site.setdefault(name, {}).update({f"{start}{key}": value for key, value in own.items()})
+                numbers = cast("Counts", total).numbers
+            else:
+                numbers = cohort.total(study.method.evaluate, exam).numbers
+            metrics |= {f"{start}{key}": value for key, value in task.metrics(numbers).items()}
+            test = numbers if split == "test" else test
+        return Evaluation(cohort, metrics, per_site, test)
+
+    def _cohort(self, round_: int, names: tuple[str, ...]) -> Cohort:
+        return self.built.cohort(round_, names, self.engine, self.layers, self.settled, self.watch, self.resumed)
