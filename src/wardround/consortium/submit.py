@@ -4,7 +4,6 @@ over = Consortium(folder)
 result = submit(study, out, over, wait=600.0, say=print)
 """
 
-import fcntl
 import json
 import secrets
 import time
@@ -17,6 +16,7 @@ from wardround.consortium.deployed import study_hash
 from wardround.consortium.roster import read_roster
 from wardround.core.cohort import BelowQuorum, Fault, Layer
 from wardround.core.files import write
+from wardround.core.lock import InUse, sole
 from wardround.engines.frames import dial, door_of
 from wardround.engines.remote import PATIENCE, Remote
 from wardround.engines.seal import Asker, read_signing_key
@@ -227,14 +227,8 @@ def asked(folder: Path, what: str) -> dict[str, Any]:
 
 def gone(folder: Path, seconds: float) -> bool:
     """Whether the coordinator's process has ended, or does within these seconds."""
-    end = time.monotonic() + seconds
-    with (folder / ".lock").open("a") as file:
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if time.monotonic() > end:
-                    return False
-                time.sleep(0.1)
-            else:
-                return True
+    try:
+        with sole(folder / ".lock", seconds):
+            return True
+    except InUse:
+        return False

@@ -2,7 +2,6 @@
 
 import contextlib
 import errno
-import fcntl
 import json
 import shutil
 from collections.abc import Iterator
@@ -10,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wardround.core.files import write
+from wardround.core.lock import sole
 from wardround.runs.checkpoint import Checkpoint, load_newest
 from wardround.study.load import Study, StudyError
 
@@ -40,11 +40,7 @@ def locked(out: Path) -> Iterator[None]:
     new = make_folder(out)
     if not (out / "study.toml").exists() and not all(_leftover(path) for path in out.iterdir()):
         raise RunError(f"{out} is not empty and holds no run; choose another --out")
-    with (out / LOCK).open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise RunError(f"{out} is being worked in by another process; wait for it or stop it") from None
+    with sole(out / LOCK, busy=RunError(f"{out} is being worked in by another process; wait for it or stop it")):
         try:
             yield
         except StudyError:
