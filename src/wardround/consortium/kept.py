@@ -8,7 +8,7 @@ from wardround.consortium.settings import read_site
 from wardround.core.cohort import EVALUATION
 from wardround.core.site import Exchange
 from wardround.runs.build import Built, build_at_site
-from wardround.runs.folder import RunError
+from wardround.runs.errors import RunError
 from wardround.study.load import Study
 
 __all__ = ["kept_run"]

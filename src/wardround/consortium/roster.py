@@ -17,7 +17,7 @@ from typing import Any
 
 from wardround.core.files import write
 from wardround.core.lock import sole
-from wardround.runs.folder import RunError
+from wardround.runs.errors import RunError
 
 __all__ = ["SOON", "Member", "changed", "lasts", "read_roster"]
 

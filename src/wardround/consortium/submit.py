@@ -23,7 +23,7 @@ from wardround.engines.seal import Asker, read_signing_key
 from wardround.layers.bound import ENOUGH, FACTOR, Bound, oversized
 from wardround.layers.ledger import Ledger
 from wardround.runs.build import Built, build_apart, taking_part
-from wardround.runs.folder import RunError
+from wardround.runs.errors import RunError
 from wardround.runs.loop import Line, Progress, Result, run
 from wardround.study.load import Study
 

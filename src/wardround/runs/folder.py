@@ -1,26 +1,21 @@
 """A run's folder: made, claimed for one process at a time, and read again when a run is taken up."""
 
 import contextlib
-import errno
 import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from wardround.core.files import write
+from wardround.core.files import NO_ROOM, write
 from wardround.core.lock import sole
 from wardround.runs.checkpoint import Checkpoint, load_newest
+from wardround.runs.errors import RunError
 from wardround.study.load import Study, StudyError
 
-__all__ = ["NO_ROOM", "Result", "RunError", "attempts", "claim", "finished", "locked", "make_folder", "refuse_other"]
+__all__ = ["Result", "attempts", "claim", "finished", "locked", "make_folder", "refuse_other"]
 
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 LOCK = ".lock"
-
-
-class RunError(RuntimeError):
-    """A run cannot start or go on; the message says what to do."""
 
 
 @dataclass(frozen=True)

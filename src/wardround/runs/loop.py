@@ -33,7 +33,7 @@ import torch
 
 from wardround import __version__
 from wardround.core.cohort import EVALUATION, Cohort, Layer, Seen
-from wardround.core.files import write
+from wardround.core.files import NO_ROOM, write
 from wardround.core.method import Counts, Exam
 from wardround.core.record import Record
 from wardround.core.weights import Weights
@@ -45,10 +45,9 @@ from wardround.layers.ledger import Ledger
 from wardround.metrics.signs import signs
 from wardround.runs.build import Built, build, drawn, prefix
 from wardround.runs.checkpoint import Checkpoint, oldest_round, save
+from wardround.runs.errors import RunError
 from wardround.runs.folder import (
-    NO_ROOM,
     Result,
-    RunError,
     attempts,
     claim,
     finished,
