@@ -27,7 +27,7 @@ from wardround.formats.check import TASKS
 from wardround.reports.read import ReportError
 from wardround.runs.build import build
 from wardround.runs.checkpoint import CheckpointError
-from wardround.runs.folder import RunError
+from wardround.runs.errors import RunError
 from wardround.serve.app import Desk
 from wardround.study.load import load_study
 from wardround.study.settings import StudyError

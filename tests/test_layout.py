@@ -50,8 +50,10 @@ HOMES = {
     "numpy": ["*"],
     "torch": ["*"],
     "cryptography": ["engines/certificates.py", "engines/seal.py"],
+    "filelock": ["core/lock.py"],
     "grpc": ["engines/gate.py"],  # what NVFlare connects with
     "nvflare": ["engines/flare.py"],
+    "psutil": ["engines/processes.py", "consortium/check.py"],
     "pydantic": ["trained/about.py", "study/*.py"],
     "rich": ["cli/*.py"],
     "rjieba": ["text/segment.py"],

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from wardround.notebook import run
-    from wardround.runs.folder import Result, RunError
+    from wardround.runs.errors import RunError
+    from wardround.runs.folder import Result
     from wardround.study.settings import StudyError
     from wardround.text.document import Document, Entity, Relation
     from wardround.trained.about import ModelError
@@ -32,7 +33,7 @@ HOMES = {
     "Document": "text.document", "Entity": "text.document", "Relation": "text.document",
     "Found": "trained.predicted", "Label": "trained.predicted", "Link": "trained.predicted",
     "Prediction": "trained.predicted", "Model": "trained.model", "ModelError": "trained.about",
-    "load": "trained.model", "run": "notebook", "Result": "runs.folder", "RunError": "runs.folder",
+    "load": "trained.model", "run": "notebook", "Result": "runs.folder", "RunError": "runs.errors",
     "StudyError": "study.settings",
 }  # fmt: skip
 

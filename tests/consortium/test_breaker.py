@@ -38,7 +38,7 @@ from wardround.methods.fedsgd import Gradient
 from wardround.methods.lazy_mil import Chosen
 from wardround.methods.scaffold import Controlled
 from wardround.runs.build import build, build_apart
-from wardround.runs.folder import RunError
+from wardround.runs.errors import RunError
 from wardround.study.load import Study, cells
 
 SITES = ("site-0", "site-1", "site-2")

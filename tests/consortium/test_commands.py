@@ -13,7 +13,7 @@ from real_sites import free_port
 from wardround.cli.app import main
 from wardround.consortium.submit import submit
 from wardround.engines.flare_kits import place_stores
-from wardround.runs.folder import RunError
+from wardround.runs.errors import RunError
 from wardround.study.load import cells
 
 pytest.importorskip("nvflare")

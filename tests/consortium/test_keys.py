@@ -27,7 +27,7 @@ from wardround.consortium.kits import init_site, join, new_consortium, new_site
 from wardround.consortium.roster import Member, changed, lasts, read_roster
 from wardround.engines.certificates import Authority, Certificate, pem_of, read_certificate
 from wardround.engines.seal import read_sealing_key
-from wardround.runs.folder import RunError
+from wardround.runs.errors import RunError
 
 pytest.importorskip("nvflare")
 

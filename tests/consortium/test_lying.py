@@ -15,7 +15,7 @@ from wardround.core.record import Message
 from wardround.engines.inline import Serial
 from wardround.methods.fedavg import Update
 from wardround.runs.build import build
-from wardround.runs.folder import RunError
+from wardround.runs.errors import RunError
 from wardround.runs.journal import Line
 from wardround.runs.loop import one_thread
 from wardround.study.load import Study, cells

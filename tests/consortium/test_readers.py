@@ -16,7 +16,7 @@ from wardround.consortium.submit import submit
 from wardround.consortium.template import SITE_TOML
 from wardround.corpora.register import CORPORA
 from wardround.corpora.views import READERS
-from wardround.runs.folder import RunError
+from wardround.runs.errors import RunError
 from wardround.study.load import Study, cells
 from wardround.study.settings import StudyError
 from wardround.tasks import TASKS

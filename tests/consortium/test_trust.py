@@ -16,7 +16,7 @@ from wardround.consortium.site_start import commands
 from wardround.consortium.trust import trust_module
 from wardround.engines.frames import DOOR, door_of, shut
 from wardround.engines.processes import Programs
-from wardround.runs.folder import RunError
+from wardround.runs.errors import RunError
 from wardround.study.load import cells, load_study
 from wardround.study.settings import StudyError
 

@@ -42,12 +42,14 @@ from wardround.cli.progress import Grid, Single
 from wardround.cli.serve import serve_command
 from wardround.cli.site import ledger, site
 from wardround.core.cohort import BelowQuorum
+from wardround.core.files import NO_ROOM
 from wardround.engines.inline import SiteFailed
 from wardround.methods import METHODS
 from wardround.metrics.signs import REMEDY, collapsed
 from wardround.reports.read import ReportError
 from wardround.runs.checkpoint import CheckpointError
-from wardround.runs.folder import NO_ROOM, Result, RunError
+from wardround.runs.errors import RunError
+from wardround.runs.folder import Result
 from wardround.runs.loop import CHECKPOINT_SECONDS, run
 from wardround.runs.protocol import rehearsed, toy
 from wardround.runs.references import missed, read_references

@@ -12,7 +12,7 @@ from wardround.consortium.approving import spent
 from wardround.consortium.check import leaving
 from wardround.consortium.expected import evaluations, expected_exchanges, sites_of
 from wardround.consortium.settings import read_site
-from wardround.runs.folder import RunError
+from wardround.runs.errors import RunError
 from wardround.runs.wire import HEADER, SEEN, rows
 from wardround.study.load import Study
 

@@ -26,7 +26,9 @@ from rich.console import Console
 from rich.table import Table
 
 from wardround.cli.progress import Single
-from wardround.runs.folder import NO_ROOM, Result, RunError
+from wardround.core.files import NO_ROOM
+from wardround.runs.errors import RunError
+from wardround.runs.folder import Result
 from wardround.study.load import Study, load_study
 from wardround.study.settings import StudyError
 

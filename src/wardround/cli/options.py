@@ -18,9 +18,9 @@ from typing import Annotated, Any, NoReturn
 import typer
 from rich.console import Console
 
+from wardround.core.files import NO_ROOM
 from wardround.formats.options import Options
 from wardround.formats.recognise import FORMATS
-from wardround.runs.folder import NO_ROOM
 from wardround.text.reading import DataError, nearest
 from wardround.text.shown import showing_text
 

@@ -18,8 +18,8 @@ from wardround import __version__
 from wardround.cli.drawn import drawn
 from wardround.cli.options import fail, literal, one_of, reading, refusals, renames
 from wardround.cli.progress import Counter
+from wardround.core.files import NO_ROOM
 from wardround.formats.options import Options
-from wardround.runs.folder import NO_ROOM
 from wardround.runs.loop import one_thread
 from wardround.text.document import Document, Placed
 from wardround.text.reading import DataError, Problems

@@ -26,7 +26,7 @@ from wardround.cli.options import refusals
 from wardround.consortium.budget import budgets
 from wardround.consortium.house_ledger import compared, proven, summed
 from wardround.layers.ledger import LedgerError, verify
-from wardround.runs.folder import RunError
+from wardround.runs.errors import RunError
 from wardround.study.load import Study, load_study
 from wardround.study.settings import StudyError
 from wardround.trained.about import model_folder, read_about

@@ -32,7 +32,7 @@ from wardround.engines.certificates import (
 )
 from wardround.engines.flare_kits import renew_coordinator
 from wardround.engines.seal import make_sealing_key
-from wardround.runs.folder import RunError
+from wardround.runs.errors import RunError
 
 __all__ = ["COORDINATOR", "add", "admit", "fingerprint_of", "renew", "revoke", "soon_over"]
 

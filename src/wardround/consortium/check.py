@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 
 from wardround.consortium.kit_check import kit_address, kit_problems, lasting, reach
 from wardround.consortium.labels import labels_of, odd, proposed
@@ -102,7 +103,7 @@ def _of_study(folder: Path, settings: SiteSettings, study: Study) -> Iterator[Fi
         questions = _questions(settings, study, task, labels_of(task, train))
         yield from (Finding("labels", f"{question}; is that so?", asks=True) for question in questions)
     size = built.weights.flat.nbytes
-    free, memory = shutil.disk_usage(folder).free, _free_memory()
+    free, memory = shutil.disk_usage(folder).free, psutil.virtual_memory().available
     for what, have, need in (("disk", free, 10 * size + ROOM), ("memory", memory, 10 * size + ROOM)):
         said = f"{have / 1e9:.1f} GB free, {need / 1e9:.1f} GB needed"
         yield Finding(what, said if have >= need else f"{said}; make room", good=have >= need)
@@ -140,14 +141,6 @@ def _known(task: Any) -> list[str]:
 
 def _key(label: str) -> str:
     return label if label.isascii() and label.replace("_", "").replace("-", "").isalnum() else f'"{label}"'
-
-
-def _free_memory() -> int:
-    with contextlib.suppress(OSError, ValueError):
-        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    return 1 << 62
 
 
 def leaving(folder: Path, settings: SiteSettings, study: Study) -> list[Seen]:

@@ -7,7 +7,7 @@ from wardround.consortium.deployed import study_hash
 from wardround.consortium.settings import read_site
 from wardround.core.exchange import EVALUATION, Exchange
 from wardround.runs.build import Built, build_at_site
-from wardround.runs.folder import RunError
+from wardround.runs.errors import RunError
 from wardround.study.load import Study
 
 __all__ = ["kept_run"]

@@ -22,7 +22,7 @@ from wardround.consortium.kit_files import read_about
 from wardround.consortium.roster import lasts
 from wardround.core.files import write
 from wardround.engines.certificates import CertificateError, belongs, common_name, dates, issued_by, read_certificate
-from wardround.runs.folder import RunError
+from wardround.runs.errors import RunError
 
 __all__ = [
     "certificate_problems", "ends_soon", "key_problems", "kit_address", "kit_problems", "lasting", "reach",

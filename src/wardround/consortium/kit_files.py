@@ -31,7 +31,7 @@ from wardround.engines.certificates import (
     read_certificate,
 )
 from wardround.engines.seal import usable
-from wardround.runs.folder import RunError
+from wardround.runs.errors import RunError
 
 __all__ = [
     "About", "Kit", "Request", "address_problems", "name_problems", "read_about", "read_kit", "read_request",

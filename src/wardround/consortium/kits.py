@@ -45,7 +45,7 @@ from wardround.engines.certificates import (
 )
 from wardround.engines.flare_kits import make_kits, write_site
 from wardround.engines.seal import SealError, make_sealing_key, make_signing_key, read_sealing_key, write_private
-from wardround.runs.folder import RunError
+from wardround.runs.errors import RunError
 
 __all__ = ["init_site", "join", "needs_flare", "new_consortium", "new_site"]
 

@@ -7,7 +7,6 @@
 `consortium.json` names the members that are not revoked, in step with this file.
 """
 
-import fcntl
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from wardround.core.files import write
-from wardround.runs.folder import RunError
+from wardround.core.lock import sole
+from wardround.runs.errors import RunError
 
 __all__ = ["SOON", "Member", "changed", "lasts", "read_roster"]
 
@@ -80,8 +80,7 @@ def _member(name: str, row: dict[str, Any]) -> Member:
 @contextmanager
 def changed(folder: Path) -> Iterator[dict[str, Member]]:
     """The members, to be changed by one command at a time; what reads them sees all of a change or none of it."""
-    with (folder / ".roster").open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    with sole(folder / ".roster", seconds=-1):
         members = read_roster(folder)
         yield members
         _write(folder, members)

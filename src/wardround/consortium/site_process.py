@@ -43,7 +43,7 @@ from wardround.consortium.settings import SiteSettings, read_site, site_study
 from wardround.core.answer import step_of
 from wardround.core.codec import DecodeError, decode
 from wardround.core.exchange import Exchange, Fault
-from wardround.core.files import write
+from wardround.core.files import NO_ROOM, write
 from wardround.core.method import Exam, Step
 from wardround.core.record import Message
 from wardround.engines.frames import Line, calls, door_of
@@ -53,7 +53,6 @@ from wardround.engines.seal import Answerer, Ask, SealError, read_sealing_key
 from wardround.layers.least import LeastExamples, TooFew
 from wardround.layers.small_counts import SmallCounts
 from wardround.runs.build import Built, build_at_site
-from wardround.runs.folder import NO_ROOM
 from wardround.study.settings import StudyError
 
 __all__ = ["RUNS", "Refused", "SiteProcess", "main"]

@@ -7,7 +7,6 @@ certificate ends, what went wrong in the site process (a code and a place in the
 a log). A new certificate is taken up without a restart.
 """
 
-import fcntl
 import os
 import secrets
 import signal
@@ -18,6 +17,7 @@ from pathlib import Path
 
 from wardround.consortium.presence import DAY, ending
 from wardround.consortium.switchboard import Certificates, say
+from wardround.core.lock import InUse, sole
 from wardround.engines.frames import DOOR, MARK, REFUSED, door_of, shut, silence
 from wardround.engines.processes import WITH_PARENT, Programs, end_with_parent
 
@@ -102,6 +102,24 @@ class Console:
         return self.last if time.monotonic() - self.began < MINUTE else ALONE
 
 
+def run(folder: Path, name: str, stop: threading.Event) -> None:
+    """Keep a site's programs running until told to stop."""
+    door, console = door_of(folder), Console(folder)
+    environment = {DOOR: str(door), MARK: secrets.token_hex(16)}
+    with Programs(commands(folder, name), environment, folder / "printed.txt", console.died, console.line) as programs:
+        say(f"{name}: joining; what leaves is written to {folder / 'ledger' / 'site.jsonl'}")
+        door.with_name("heard").unlink(missing_ok=True)
+        while not stop.is_set():
+            programs.look()
+            console.look(silence(door))
+            if console.certificates.changed():
+                say("there is a new certificate; connecting with it")
+                programs.restart("client")
+            stop.wait(0.2)
+        say("stopping")
+    shut(door)
+
+
 def main() -> None:
     """Run a site until interrupted."""
     if WITH_PARENT in os.environ:
@@ -110,28 +128,12 @@ def main() -> None:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    with (folder / ".lock").open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            sys.stderr.write(f"{folder}: this site is running already\n")
-            sys.exit(2)
-        door, console = door_of(folder), Console(folder)
-        environment = {DOOR: str(door), MARK: secrets.token_hex(16)}
-        with Programs(
-            commands(folder, name), environment, folder / "printed.txt", console.died, console.line
-        ) as programs:
-            say(f"{name}: joining; what leaves is written to {folder / 'ledger' / 'site.jsonl'}")
-            door.with_name("heard").unlink(missing_ok=True)
-            while not stop.is_set():
-                programs.look()
-                console.look(silence(door))
-                if console.certificates.changed():
-                    say("there is a new certificate; connecting with it")
-                    programs.restart("client")
-                stop.wait(0.2)
-            say("stopping")
-        shut(door)
+    try:
+        with sole(folder / ".lock"):
+            run(folder, name, stop)
+    except InUse:
+        sys.stderr.write(f"{folder}: this site is running already\n")
+        sys.exit(2)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ over = Consortium(folder)
 result = submit(study, out, over, wait=600.0, say=print)
 """
 
-import fcntl
 import json
 import secrets
 import time
@@ -19,15 +18,17 @@ from wardround.core.cohort import BelowQuorum
 from wardround.core.exchange import Fault
 from wardround.core.files import write
 from wardround.core.layer import Layer
+from wardround.core.lock import InUse, sole
 from wardround.engines.frames import dial, door_of
 from wardround.engines.remote import PATIENCE, Remote
 from wardround.engines.seal import Asker, read_signing_key
 from wardround.layers.bound import ENOUGH, FACTOR, Bound, oversized
 from wardround.layers.ledger import Ledger
 from wardround.runs.build import Built, build_apart, taking_part
-from wardround.runs.folder import Result, RunError
+from wardround.runs.errors import RunError
+from wardround.runs.folder import Result
 from wardround.runs.journal import Line
-from wardround.runs.loop import Line, Progress, run
+from wardround.runs.loop import Progress, run
 from wardround.study.load import Study
 
 __all__ = ["Consortium", "asked", "consortium_at", "gone", "quorate", "submit"]
@@ -230,14 +231,8 @@ def asked(folder: Path, what: str) -> dict[str, Any]:
 
 def gone(folder: Path, seconds: float) -> bool:
     """Whether the coordinator's process has ended, or does within these seconds."""
-    end = time.monotonic() + seconds
-    with (folder / ".lock").open("a") as file:
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if time.monotonic() > end:
-                    return False
-                time.sleep(0.1)
-            else:
-                return True
+    try:
+        with sole(folder / ".lock", seconds):
+            return True
+    except InUse:
+        return False

@@ -11,7 +11,6 @@ No torch here: the process is small, and back within a second when it is started
 
 import contextlib
 import errno
-import fcntl
 import json
 import os
 import select
@@ -26,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from wardround.consortium.presence import Presence
+from wardround.core.lock import InUse, sole
 from wardround.engines.certificates import CertificateError, dates, read_certificate
 from wardround.engines.flare_kits import ADMIN, Desk, place_server, place_stores
 from wardround.engines.frames import DOOR, GATE, Line, calls, door_of, shut
@@ -341,21 +341,17 @@ def main() -> None:
     if WITH_PARENT in os.environ:
         end_with_parent()
     folder = Path(sys.argv[1]).resolve()
-    with (folder / ".lock").open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            sys.stderr.write(f"{folder}: its coordinator is running already; see wardround status {folder}\n")
-            sys.exit(2)
-        raise_file_limit()
-        try:
+    busy = InUse(f"{folder}: its coordinator is running already; see wardround status {folder}")
+    try:
+        with sole(folder / ".lock", busy=busy):
+            raise_file_limit()
             board = Switchboard(folder, *sys.argv[2:3])
-        except ListenError as error:
-            sys.stderr.write(f"{error}\n")
-            sys.exit(2)
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: board.stop.set())
-        board.run()
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, lambda *_: board.stop.set())
+            board.run()
+    except (InUse, ListenError) as error:
+        sys.stderr.write(f"{error}\n")
+        sys.exit(2)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from wardround.consortium.settings import read_site
 from wardround.core.files import write
-from wardround.runs.folder import RunError
+from wardround.runs.errors import RunError
 from wardround.study.trusted import module_hash, module_problems
 
 __all__ = ["modules_table", "trust_module"]

@@ -6,6 +6,7 @@
 A crash or a full disk at any moment leaves either the old file or the new one, never half of one.
 """
 
+import errno
 import hashlib
 import os
 import re
@@ -15,8 +16,21 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["SealError", "cache_folder", "file_name", "fresh", "fresh_folder", "seal", "sync_folder", "unseal", "write"]
+__all__ = [
+    "NO_ROOM",
+    "SealError",
+    "cache_folder",
+    "file_name",
+    "fresh",
+    "fresh_folder",
+    "seal",
+    "sync_folder",
+    "unseal",
+    "write",
+]
 
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""What the system says where a disk is full, or a file as large as it may be."""
 MAGIC = b"wardround 1\n"
 
 

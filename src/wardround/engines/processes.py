@@ -20,6 +20,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Self
 
+import psutil
+
 __all__ = ["WITH_PARENT", "Programs", "descendants", "end_soon_after_parent", "end_with_parent", "tell"]
 
 WITH_PARENT = "WARDROUND_WITH_PARENT"
@@ -75,17 +77,16 @@ def tell(text: str) -> None:
 
 def descendants(pid: int) -> list[int]:
     """All processes that this one started, and those that they started."""
-    children: dict[int, list[int]] = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError, ValueError):
-            fields = (folder / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-            children.setdefault(int(fields[1]), []).append(int(folder.name))
-    found, waiting = [], [pid]
-    while waiting:
-        for child in children.get(waiting.pop(), []):
-            found.append(child)
-            waiting.append(child)
-    return found
+    return [process.pid for process in _family(pid)[1:]]
+
+
+def _family(pid: int) -> list[psutil.Process]:
+    """This process, and all that it started."""
+    try:
+        first = psutil.Process(pid)
+        return [first, *first.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return []
 
 
 class Programs:
@@ -160,17 +161,13 @@ class Programs:
     def _end(self, processes: Iterable["subprocess.Popen[bytes]"]) -> None:
         """Politely, then for certain."""
         some = list(processes)
-        pids = {process.pid for process in some}
-        pids |= {child for pid in pids for child in descendants(pid)}
-        for pid in pids:
-            _signal(pid, signal.SIGTERM)
-        end = time.monotonic() + PATIENCE
-        while time.monotonic() < end and any(map(_alive, pids)):
-            for process in some:
-                process.poll()
-            time.sleep(0.05)
-        for pid in pids:
-            _signal(pid, signal.SIGKILL)
+        everyone = [one for process in some for one in _family(process.pid)]
+        for one in everyone:
+            with suppress(psutil.NoSuchProcess):
+                one.terminate()
+        for one in psutil.wait_procs(everyone, PATIENCE)[1]:
+            with suppress(psutil.NoSuchProcess):
+                one.kill()
         for process in some:
             process.wait()
 
@@ -179,16 +176,3 @@ class Programs:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
-
-
-def _signal(pid: int, number: int) -> None:
-    with suppress(ProcessLookupError):
-        os.kill(pid, number)
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True

@@ -1,27 +1,22 @@
 """A run's folder: made, claimed for one process at a time, and read again when a run is taken up."""
 
 import contextlib
-import errno
-import fcntl
 import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from wardround.core.files import write
+from wardround.core.files import NO_ROOM, write
+from wardround.core.lock import sole
 from wardround.runs.checkpoint import Checkpoint, load_newest
+from wardround.runs.errors import RunError
 from wardround.study.load import Study
 from wardround.study.settings import StudyError
 
-__all__ = ["NO_ROOM", "Result", "RunError", "attempts", "claim", "finished", "locked", "make_folder", "refuse_other"]
+__all__ = ["Result", "attempts", "claim", "finished", "locked", "make_folder", "refuse_other"]
 
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 LOCK = ".lock"
-
-
-class RunError(RuntimeError):
-    """A run cannot start or go on; the message says what to do."""
 
 
 @dataclass(frozen=True)
@@ -41,11 +36,7 @@ def locked(out: Path) -> Iterator[None]:
     new = make_folder(out)
     if not (out / "study.toml").exists() and not all(_leftover(path) for path in out.iterdir()):
         raise RunError(f"{out} is not empty and holds no run; choose another --out")
-    with (out / LOCK).open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise RunError(f"{out} is being worked in by another process; wait for it or stop it") from None
+    with sole(out / LOCK, busy=RunError(f"{out} is being worked in by another process; wait for it or stop it")):
         try:
             yield
         except StudyError:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from wardround.core.files import write
-from wardround.runs.folder import RunError
+from wardround.runs.errors import RunError
 
 __all__ = ["Journal", "Line"]
 

@@ -30,7 +30,7 @@ import numpy as np
 import torch
 
 from wardround import __version__
-from wardround.core.cohort import Layer, Seen
+from wardround.core.cohort import Seen
 from wardround.core.files import write
 from wardround.core.layer import Layer
 from wardround.core.record import Record

@@ -14,8 +14,9 @@ from typing import Any, cast
 
 from torch import Tensor
 
-from wardround.core.cohort import Cohort, Engine, Layer, Seen
+from wardround.core.cohort import Cohort, Engine, Seen
 from wardround.core.exchange import EVALUATION
+from wardround.core.layer import Layer
 from wardround.core.method import Counts, Exam
 from wardround.core.weights import Weights
 from wardround.runs.build import Built, drawn, prefix

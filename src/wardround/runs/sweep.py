@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from wardround.core.files import file_name, write
-from wardround.runs.folder import RunError, finished, make_folder, refuse_other
+from wardround.runs.errors import RunError
+from wardround.runs.folder import finished, make_folder, refuse_other
 from wardround.runs.references import read_references
 from wardround.study.grid import label_of
 from wardround.study.load import Cell

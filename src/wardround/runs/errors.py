@@ -1,0 +1,7 @@
+"""What a user is told when a run or a command of a consortium cannot go on; no torch here."""
+
+__all__ = ["RunError"]
+
+
+class RunError(RuntimeError):
+    """A run cannot start or go on; the message says what to do."""
