@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wardround.core.files import write
+from wardround.core.refusal import Refusal
 from wardround.runs.checkpoint import Checkpoint, load_newest
 from wardround.study.load import Study
 from wardround.study.settings import StudyError
@@ -20,7 +21,7 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 LOCK = ".lock"
 
 
-class RunError(RuntimeError):
+class RunError(Refusal, RuntimeError):
     """A run cannot start or go on; the message says what to do."""
 
 
