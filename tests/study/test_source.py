@@ -4,7 +4,7 @@ import dataclasses
 import subprocess
 import sys
 from pathlib import Path
-from typing import get_type_hints
+from typing import Any, get_type_hints
 
 import pytest
 
@@ -47,7 +47,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize(("words", "change"), MISTAKES.items())
-def test_a_mistyped_study_is_answered_without_torch(words: str, change: dict[str, object], tmp_path: Path) -> None:
+def test_a_mistyped_study_is_answered_without_torch(words: str, change: dict[str, Any], tmp_path: Path) -> None:
     path = small_study(tmp_path, **change)
     lines = (
         "import sys; from pathlib import Path; from wardround.study.load import StudyError, load_study",

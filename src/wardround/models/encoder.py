@@ -126,7 +126,7 @@ class Encoder(nn.Module):
 def _table(rows: int, width: int) -> nn.Embedding:
     """As `nn.Embedding` has them; but on the device `meta`, drawing them would import torch's compiler, 75 MB of it."""
     empty = torch.empty(rows, width)
-    return nn.Embedding.from_pretrained(empty if empty.is_meta else nn.init.normal_(empty), freeze=False)
+    return nn.Embedding(rows, width, _weight=empty if empty.is_meta else nn.init.normal_(empty))
 
 
 def taken(states: Tensor, places: Tensor) -> Tensor:
