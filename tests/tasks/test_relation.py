@@ -1,6 +1,9 @@
 """The relation task: its model, what it sends, and whole runs from a study."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any, cast
 
@@ -98,6 +101,19 @@ def test_it_is_a_task_with_a_classifier_to_look_into(tmp_path: Path) -> None:
         zip(LABELS, task.tally(examples).tolist(), strict=True)
     )
     assert {"classes": 3} == task.sizes()
+
+
+def test_building_its_model_does_not_import_the_compiler_of_torch(tmp_path: Path) -> None:
+    lines = (
+        "import sys; sys.path.insert(0, sys.argv[1])",
+        "from pathlib import Path; from test_relation import task_of",
+        "task_of(Path(sys.argv[2]), freeze=1).model()",
+        "print(sorted(name for name in sys.modules if name == 'torch._dynamo'))",
+    )
+    command = [sys.executable, "-c", "\n".join(lines), str(Path(__file__).parent), str(tmp_path)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert ("[]\n", 0) == (ended.stdout, ended.returncode), ended.stderr
 
 
 @pytest.mark.parametrize(("cls", "parts"), [(True, 3), (False, 2)])

@@ -26,6 +26,7 @@ from wardround.core.layer import Layer
 from wardround.core.manifest import Manifest
 from wardround.core.method import Step
 from wardround.core.record import Message
+from wardround.core.refusal import Refusal
 from wardround.core.site import Site
 
 __all__ = ["BelowQuorum", "Cohort", "Engine", "Seen", "Traffic"]
@@ -34,8 +35,10 @@ M = TypeVar("M", bound=Message)
 R = TypeVar("R", bound=Message)
 
 
-class BelowQuorum(Exception):
+class BelowQuorum(Refusal):
     """Too few sites answered for the round to go on."""
+
+    code = 1
 
 
 class Engine(Protocol):

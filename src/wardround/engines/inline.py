@@ -25,6 +25,7 @@ from wardround.core.exchange import Exchange, Fault
 from wardround.core.manifest import Manifest
 from wardround.core.method import Step
 from wardround.core.record import Message
+from wardround.core.refusal import Refusal
 from wardround.engines.frames import read_frame, write_frame
 from wardround.engines.host import Host
 from wardround.layers.ledger import Ledger
@@ -34,8 +35,10 @@ __all__ = ["Pool", "Serial", "SiteFailed"]
 R = TypeVar("R", bound=Message)
 
 
-class SiteFailed(RuntimeError):
+class SiteFailed(Refusal, RuntimeError):
     """A step raised an error at a site; in a simulation that is a fault in the code, and stops the run."""
+
+    code = 1
 
     def __init__(self, name: str, exchange: Exchange, fault: Fault) -> None:
         super().__init__(

@@ -2,24 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from wardround.core.method import Method
-from wardround.methods.fedatt import FedAtt
-from wardround.methods.fedavg import FedAvg
-from wardround.methods.fedcmc import FedCMC
-from wardround.methods.feddyn import FedDyn
-from wardround.methods.feded import FedED
-from wardround.methods.fedlc import FedLC
-from wardround.methods.fedner import FedNER
-from wardround.methods.fedpa import FedPA
-from wardround.methods.fedprox import FedProx
-from wardround.methods.fedrs import FedRS
-from wardround.methods.fedsgd import FedSGD
-from wardround.methods.lazy_mil import LazyMIL
-from wardround.methods.moon import MOON
-from wardround.methods.references import Centralised, Local, PublicOnly
-from wardround.methods.scaffold import Scaffold
+from wardround.core.register import located
+
+if TYPE_CHECKING:
+    from wardround.core.method import Method
 
 __all__ = ["METHODS", "Named"]
 
@@ -28,8 +16,14 @@ __all__ = ["METHODS", "Named"]
 class Named:
     """A method under a name, with the settings that the name stands for."""
 
-    kind: type[Method[Any]]
+    place: str
     settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def kind(self) -> "type[Method[Any]]":
+        """The class, imported now."""
+        kind: type[Method[Any]] = located(self.place)
+        return kind
 
     @property
     def about(self) -> str:
@@ -44,26 +38,26 @@ ADAM = {"optimizer": "adam", "lr": 0.001}
 TENSORFLOW_EPS = 1e-7  # Keras's default, where FLCMC's own Adam has 1e-8
 
 METHODS: dict[str, Named] = {
-    "fedsgd": Named(FedSGD),
-    "fedavg": Named(FedAvg),
-    "fedprox": Named(FedProx),
-    "fedatt": Named(FedAtt),
-    "fedpa": Named(FedPA),
-    "scaffold": Named(Scaffold),
-    "feddyn": Named(FedDyn),
-    "moon": Named(MOON),
-    "fedrs": Named(FedRS),
-    "fedlc": Named(FedLC),
-    "fedcmc": Named(FedCMC),
-    "feded": Named(FedED),
-    "fedner": Named(FedNER),
-    "lazy-mil": Named(LazyMIL),
-    "fedavgs": Named(FedAvg, ADAM),
-    "fedavgt": Named(FedAvg, {**ADAM, "eps": TENSORFLOW_EPS}),
-    "fedproxp": Named(FedProx, ADAM),
-    "fedatts": Named(FedAtt, ADAM),
-    "fedpap": Named(FedPA, ADAM),
-    "local": Named(Local),
-    "public": Named(PublicOnly),
-    "centralised": Named(Centralised),
+    "fedsgd": Named("wardround.methods.fedsgd:FedSGD"),
+    "fedavg": Named("wardround.methods.fedavg:FedAvg"),
+    "fedprox": Named("wardround.methods.fedprox:FedProx"),
+    "fedatt": Named("wardround.methods.fedatt:FedAtt"),
+    "fedpa": Named("wardround.methods.fedpa:FedPA"),
+    "scaffold": Named("wardround.methods.scaffold:Scaffold"),
+    "feddyn": Named("wardround.methods.feddyn:FedDyn"),
+    "moon": Named("wardround.methods.moon:MOON"),
+    "fedrs": Named("wardround.methods.fedrs:FedRS"),
+    "fedlc": Named("wardround.methods.fedlc:FedLC"),
+    "fedcmc": Named("wardround.methods.fedcmc:FedCMC"),
+    "feded": Named("wardround.methods.feded:FedED"),
+    "fedner": Named("wardround.methods.fedner:FedNER"),
+    "lazy-mil": Named("wardround.methods.lazy_mil:LazyMIL"),
+    "fedavgs": Named("wardround.methods.fedavg:FedAvg", ADAM),
+    "fedavgt": Named("wardround.methods.fedavg:FedAvg", {**ADAM, "eps": TENSORFLOW_EPS}),
+    "fedproxp": Named("wardround.methods.fedprox:FedProx", ADAM),
+    "fedatts": Named("wardround.methods.fedatt:FedAtt", ADAM),
+    "fedpap": Named("wardround.methods.fedpa:FedPA", ADAM),
+    "local": Named("wardround.methods.references:Local"),
+    "public": Named("wardround.methods.references:PublicOnly"),
+    "centralised": Named("wardround.methods.references:Centralised"),
 }

@@ -57,9 +57,9 @@ class Embeddings(nn.Module):
     def __init__(self, shape: Shape, dropout: float) -> None:
         super().__init__()
         self.first = shape.first
-        self.tokens = nn.Embedding(shape.vocabulary, shape.width)
-        self.positions = nn.Embedding(shape.positions, shape.width)
-        self.types = nn.Embedding(shape.types, shape.width)
+        self.tokens, self.positions, self.types = (
+            _table(rows, shape.width) for rows in (shape.vocabulary, shape.positions, shape.types)
+        )
         self.norm = nn.LayerNorm(shape.width, shape.eps)
         self.dropout = nn.Dropout(dropout)
 
@@ -121,6 +121,12 @@ class Encoder(nn.Module):
         elif places is not None:
             states = taken(states, places)  # (B, Q, width)
         return states
+
+
+def _table(rows: int, width: int) -> nn.Embedding:
+    """As `nn.Embedding` has them; but on the device `meta`, drawing them would import torch's compiler, 75 MB of it."""
+    empty = torch.empty(rows, width)
+    return nn.Embedding(rows, width, _weight=empty if empty.is_meta else nn.init.normal_(empty))
 
 
 def taken(states: Tensor, places: Tensor) -> Tensor:

@@ -16,6 +16,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from wardround.core.refusal import Refusal
+
 __all__ = [
     "Data",
     "ReportError",
@@ -34,7 +36,7 @@ GENERATED = frozenset({"synthetic", "clinic", "clinic-pairs", "clinic-bags"})
 TOLD_BY_HAND = frozenset({"name", "description"})  # what a study is called decides nothing
 
 
-class ReportError(ValueError):
+class ReportError(Refusal, ValueError):
     """A folder cannot be reported on: which, why, and the remedy."""
 
     def __init__(self, path: Path | str, what: str, remedy: str) -> None:

@@ -7,13 +7,14 @@ from pathlib import Path
 from wardround.core.codec import DecodeError, decode
 from wardround.core.files import SealError, seal, unseal, write
 from wardround.core.record import Record
+from wardround.core.refusal import Refusal
 
 __all__ = ["Checkpoint", "CheckpointError", "load_newest", "oldest_round", "save"]
 
 KEPT = 2  # one more than needed: the older one survives whatever befalls the newer
 
 
-class CheckpointError(ValueError):
+class CheckpointError(Refusal, ValueError):
     """A checkpoint cannot be used; the message says which, why and what to do."""
 
 

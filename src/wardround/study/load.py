@@ -31,18 +31,20 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tomli_w
 from pydantic import AfterValidator, Field
 
-from wardround.core.method import Method
 from wardround.corpora.views import misfit
-from wardround.federation.public import Public
 from wardround.study.defaults import left_open
 from wardround.study.grid import combinations, label_of, parsed, put
-from wardround.study.settings import OWN, SECTIONS, StudyError, Table, checked, imported, named
+from wardround.study.settings import OWN, SECTIONS, StudyError, Table, checked, imported, misspelt, named
 from wardround.study.trusted import Trusted
+
+if TYPE_CHECKING:
+    from wardround.core.method import Method
+    from wardround.federation.public import Public
 
 __all__ = ["Cell", "Study", "StudyError", "load_study"]
 
@@ -131,14 +133,14 @@ class Study:
     description: str
     rounds: int
     seed: int
-    method: Method[Any]
+    method: "Method[Any]"
     task: Any
     corpus: Any
     partition: Any
     sites: Sites
     evaluation: Evaluation
     stop: Stop | None
-    public: Public | None
+    public: "Public | None"
     references: tuple[str, ...] | None
     resolved: Mapping[str, Any]
     """The same as plain tables with every default filled in."""
@@ -199,9 +201,9 @@ def load_study(
 def cells(
     tables: Mapping[str, Any], *, where: str = "study", folder: Path | None = None, trusted: Trusted | None = None
 ) -> list[Cell]:
-    """All cells of a study given as plain tables."""
+    """All cells of a study given as plain tables: checked as they are written, and only then built."""
     problems: list[str] = []
-    found = []
+    drafts = []
     seeds = {"seed": tables["seeds"]} if tables.get("seeds") and isinstance(tables["seeds"], list) else {}
     for choices in combinations(tables.get("grid", {}), seeds, problems):
         cell = copy.deepcopy({key: value for key, value in tables.items() if key != "grid"})
@@ -213,52 +215,69 @@ def cells(
                 put(cell, key, value)
             except ValueError as error:
                 mine.append(f"grid: {error}")
-        study = _study(cell, folder, mine, trusted)
+        drafts.append((choices, cell, _outlined(cell, mine)))
         problems += [problem for problem in mine if problem not in problems]
-        if study is not None:
-            found.append(Cell(label_of(choices), study, choices))
-    labels = [cell.label for cell in found]
+    labels = [label_of(choices) for choices, _, _ in drafts]
     problems += [
         f"grid: two cells are both called {label!r}; list each value once"
         for label in sorted({x for x in labels if labels.count(x) > 1})
     ]
     if problems:
         raise StudyError(where, problems)
-    return found
+    whole = []
+    for choices, cell, outline in drafts:
+        mine = []
+        if outline and (study := _study(outline, cell, folder, mine, trusted)):
+            whole.append(Cell(label_of(choices), study, choices))
+        problems += [problem for problem in mine if problem not in problems]
+    if problems:
+        raise StudyError(where, problems)
+    return whole
+
+
+def _outlined(tables: Mapping[str, Any], problems: list[str]) -> _Outline | None:
+    """The study's own keys; what is wrong with any table is noted, as far as that is known before anything is built."""
+    outline: _Outline | None = checked(_Outline, tables, "", problems)
+    name = tables.get("name")
+    if isinstance(name, str) and (not NAME.fullmatch(name) or ".." in name):
+        problems.append(f"name = {name!r} becomes a folder's name; use up to 100 letters, digits, - _ and single dots")
+    for section in SECTIONS:
+        settings = _table(tables, section)
+        if settings is not None and not _own(section, settings):
+            misspelt(section, settings, problems)
+    if outline and outline.public and len(outline.public.model_fields_set) != 1:
+        problems.append("public should have either fraction or [public.corpus]")
+    return outline
+
+
+def _own(section: str, settings: Mapping[str, Any]) -> bool:
+    """Whether a table names a class of the user's own."""
+    return section in OWN and ":" in str(settings.get("name"))
 
 
 def _study(
-    tables: Mapping[str, Any], folder: Path | None, problems: list[str], trusted: Trusted | None = None
+    outline: _Outline, tables: Mapping[str, Any], folder: Path | None, problems: list[str], trusted: Trusted | None
 ) -> Study | None:
-    outline = checked(_Outline, tables, "", problems)
-    name, seed = tables.get("name"), outline.seed if outline else 0
-    if isinstance(name, str) and (not NAME.fullmatch(name) or ".." in name):
-        problems.append(f"name = {name!r} becomes a folder's name; use up to 100 letters, digits, - _ and single dots")
+    from wardround.federation.public import Public  # noqa: PLC0415 -- what is built needs more than what is checked
 
     built: dict[str, Any] = {}
     plain: dict[str, dict[str, Any]] = {}
     registers: dict[str, Mapping[str, Any]] = {}
+    given = {"seed": outline.seed, "folder": str(folder or "")}
     for section, registry in SECTIONS.items():
         settings = _table(tables, section)
         if settings is None:
             continue
-        kind = str(settings.get("name"))
-        own = imported(section, kind, folder, problems, trusted) if section in OWN and ":" in kind else {}
+        own = imported(section, str(settings["name"]), folder, problems, trusted) if _own(section, settings) else {}
         if own is not None:
             registers[section] = own or registry
-            built[section], plain[section] = named(
-                section, registers[section], settings, problems, seed=seed, folder=str(folder or "")
-            )
+            built[section], plain[section] = named(section, registers[section], settings, problems, **given)
     if not problems:
         for section, more in left_open(built, tables, look=trusted is None).items():
             settings = {**more, **(_table(tables, section) or {})}
-            built[section], plain[section] = named(
-                section, registers[section], settings, problems, seed=seed, folder=str(folder or "")
-            )
+            built[section], plain[section] = named(section, registers[section], settings, problems, **given)
     problems += _misfits(built, plain)
-    if outline and outline.public and len(outline.public.model_fields_set) != 1:
-        problems.append("public should have either fraction or [public.corpus]")
-    if problems or outline is None:
+    if problems:
         return None
     resolved: dict[str, Any] = outline.model_dump(mode="json", exclude={"grid", "expected"}, exclude_none=True)
     shown = {"expected": outline.expected} if outline.expected else {}

@@ -3,7 +3,8 @@
     built, plain = named("method", METHODS, {"name": "fedpap", "mu": 0.03}, problems, seed=0)
 
 What a table names is an entry of a registry, or a user's own `module:Class`; its other keys are the fields of that
-entry's dataclass, with its types and limits. Problems are collected, unknown keys with the nearest valid one.
+entry's dataclass, with its types and limits. Problems are collected, unknown keys with the nearest valid one. What the
+tables alone can show (`misspelt`) is read off the source of the classes: torch is imported when one is built.
 """
 
 import dataclasses
@@ -14,26 +15,37 @@ import sys
 import traceback
 import types
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
-from wardround.core.method import Method
+from wardround.core.refusal import Refusal
+from wardround.core.register import Register
 from wardround.corpora.register import CORPORA, PARTITIONS
 from wardround.methods import METHODS, Named
 from wardround.study.grid import shown
+from wardround.study.source import UNKNOWN, settings_in
 from wardround.study.trusted import Trusted
 from wardround.tasks import TASKS
 
-__all__ = ["OWN", "SECTIONS", "StudyError", "Table", "checked", "imported", "named", "settings_of"]
+__all__ = ["OWN", "SECTIONS", "StudyError", "Table", "checked", "imported", "misspelt", "named", "settings_of"]
 
 CORPUS: tuple[str, Callable[[type], bool]] = (
     "a corpus: a dataclass with names() and open(name), or with documents(split)",
     lambda kind: (hasattr(kind, "names") and hasattr(kind, "open")) or hasattr(kind, "documents"),
 )
+
+
+def _is_method(kind: type) -> bool:
+    from wardround.core.method import Method  # noqa: PLC0415 -- and torch with it, as the class has itself
+
+    return issubclass(kind, Method)
+
+
 OWN: dict[str, tuple[str, Callable[[type], bool]]] = {
-    "method": ("a wardround Method", lambda kind: issubclass(kind, Method)),
+    "method": ("a wardround Method", _is_method),
     "task": ("a task: a dataclass with bind(corpus)", lambda kind: hasattr(kind, "bind")),
     "corpus": CORPUS,
     "public.corpus": CORPUS,
@@ -45,7 +57,7 @@ SECTIONS: dict[str, Mapping[str, Any]] = {
 """Tables that name an entry of a registry."""
 
 
-class StudyError(ValueError):
+class StudyError(Refusal, ValueError):
     """What is wrong with a study, all of it, one line each."""
 
     def __init__(self, where: str, problems: Iterable[str]) -> None:
@@ -115,14 +127,28 @@ def named(
     """The registry's entry that a table names, with the table's other keys as its settings."""
     name = table.get("name")
     if not isinstance(name, str) or name not in registry:
-        said = "is missing" if name is None else f"= {name!r} is unknown"
-        problems.append(f"{section}.name {said}; {_nearest(str(name), registry)}")
+        problems.append(_unknown(section, name, registry))
         return None, {}
     entry = registry[name]
     kind, preset = (entry.kind, entry.settings) if isinstance(entry, Named) else (entry, {})
     known = {field.name for field in dataclasses.fields(kind)}
     preset = {**{key: value for key, value in given.items() if key in known}, **preset}
     return _filled(section, name, kind, preset, table, problems)
+
+
+def misspelt(section: str, table: Mapping[str, Any], problems: list[str]) -> None:
+    """Note what is wrong with a table that names an entry of its registry, as far as the entry's source can tell."""
+    registry, name = SECTIONS[section], table.get("name")
+    if not isinstance(name, str) or name not in registry:
+        problems.append(_unknown(section, name, registry))
+        return
+    place = registry.places[name] if isinstance(registry, Register) else registry[name].place
+    checked(_model_in(place), {key: value for key, value in table.items() if key != "name"}, section, problems)
+
+
+def _unknown(section: str, name: Any, registry: Mapping[str, Any]) -> str:
+    mistake = "is missing" if name is None else f"= {name!r} is unknown"
+    return f"{section}.name {mistake}; {_nearest(str(name), registry)}"
 
 
 def _filled(
@@ -147,6 +173,18 @@ def _filled(
     return built, {"name": name, **plain}
 
 
+@cache
+def _model_in(place: str) -> type[BaseModel]:
+    """The same of the class at `module:Class`, which is not imported."""
+    fields: dict[str, Any] = {
+        name: (one.kind, ... if one.required else None if one.default is UNKNOWN else one.default)
+        for name, one in settings_in(place).items()
+    }
+    model: type[BaseModel] = create_model(place.rpartition(":")[2], __config__=Table.model_config, **fields)
+    return model
+
+
+@cache
 def _model_of(kind: Any) -> type[BaseModel]:
     """A dataclass's fields, types and defaults as a table that can be checked."""
     hints = get_type_hints(kind, include_extras=True)

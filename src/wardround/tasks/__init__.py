@@ -1,19 +1,15 @@
 """Tasks by name."""
 
-from typing import Any
-
-from wardround.tasks.bags import Bags
-from wardround.tasks.classification import Classification
-from wardround.tasks.features import Features
-from wardround.tasks.relation import Relation
-from wardround.tasks.tagging import Tagging
+from wardround.core.register import Register
 
 __all__ = ["TASKS"]
 
-TASKS: dict[str, Any] = {
-    "bags": Bags,
-    "classification": Classification,
-    "features": Features,
-    "relation": Relation,
-    "tagging": Tagging,
-}
+TASKS = Register(
+    {
+        "bags": "wardround.tasks.bags:Bags",
+        "classification": "wardround.tasks.classification:Classification",
+        "features": "wardround.tasks.features:Features",
+        "relation": "wardround.tasks.relation:Relation",
+        "tagging": "wardround.tasks.tagging:Tagging",
+    }
+)

@@ -13,6 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from wardround.core.refusal import Refusal
 from wardround.text.sentences import Scope
 
 __all__ = [
@@ -33,7 +34,7 @@ FORM = 1
 MOST = 10  # runs that a message lists
 
 
-class ModelError(ValueError):
+class ModelError(Refusal, ValueError):
     """A model's folder cannot be used; the message says why and what to do."""
 
     def __init__(self, path: Path, what: str, remedy: str) -> None:

@@ -1,0 +1,10 @@
+"""An error that a user is meant to read: a command ends with its message and its exit code, and no traceback."""
+
+__all__ = ["Refusal"]
+
+
+class Refusal(Exception):
+    """What cannot be done, why, and the remedy."""
+
+    code = 2
+    """The exit code of a command that ends so: 2 if what was given is wrong, 1 if the work failed."""

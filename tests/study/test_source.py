@@ -1,0 +1,62 @@
+"""What is read off the source of a class is what the class has, and nothing is imported for it."""
+
+import dataclasses
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import pytest
+
+from study_files import small_study
+from wardround.core.register import located
+from wardround.corpora.register import CORPORA, PARTITIONS
+from wardround.methods import METHODS
+from wardround.study.source import settings_in
+from wardround.tasks import TASKS
+
+PLACES = sorted(
+    {named.place for named in METHODS.values()}.union(
+        *(register.places.values() for register in (TASKS, CORPORA, PARTITIONS))
+    )
+)
+HEAVY = ("torch", "numpy", "scipy", "sklearn", "tokenizers")
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_the_source_gives_the_fields_of_the_class(place: str) -> None:
+    kind = located(place)
+    hints = get_type_hints(kind, include_extras=True)
+    expected = {field.name: (hints[field.name], field.default) for field in dataclasses.fields(kind) if field.init}
+    missing = dataclasses.MISSING
+    actual = {
+        name: (setting.kind, missing if setting.required else setting.default)
+        for name, setting in settings_in(place).items()
+    }
+    assert expected == actual
+
+
+MISTAKES = {
+    "method.name = 'fedavgg' is unknown; did you mean 'fedavg'?": {"method": {"name": "fedavgg"}},
+    "method.mu is unknown; known: ": {"method": {"name": "fedavg", "mu": 1}},
+    "method.lr = -1: should be greater than 0": {"method": {"name": "fedavg", "lr": -1}},
+    "corpus.name = 'synthetik' is unknown; did you mean 'synthetic'?": {"corpus": {"name": "synthetik"}},
+    "task is missing": {"task": None},
+    "rounds = 'many': should be a valid integer": {"rounds": "many"},
+}
+
+
+@pytest.mark.parametrize(("words", "change"), MISTAKES.items())
+def test_a_mistyped_study_is_answered_without_torch(words: str, change: dict[str, Any], tmp_path: Path) -> None:
+    path = small_study(tmp_path, **change)
+    lines = (
+        "import sys; from pathlib import Path; from wardround.study.load import StudyError, load_study",
+        "try: load_study(Path(sys.argv[1]))",
+        "except StudyError as error: print(error)",
+        f"print([name for name in {HEAVY} if name in sys.modules])",
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", "\n".join(lines), str(path)], capture_output=True, text=True, check=True
+    )
+    assert words in ended.stdout
+    assert "[]" == ended.stdout.splitlines()[-1]
