@@ -9,6 +9,7 @@ from wardround.engines import seal
 from wardround.engines.seal import (
     Answerer,
     Asker,
+    Parcel,
     SealError,
     make_sealing_key,
     make_signing_key,
@@ -57,6 +58,12 @@ def test_nothing_of_a_letter_can_be_changed(ends: tuple[Asker, Answerer, Answere
         changed[place] ^= 1
         with pytest.raises(SealError):
             site.open(letter.head, bytes(changed))
+    inside = bytes.fromhex(letter.head["inside"])
+    for place in range(len(inside)):
+        changed = bytearray(inside)
+        changed[place] ^= 1
+        with pytest.raises(SealError):
+            site.open({**letter.head, "inside": changed.hex()}, letter.data)
     for cut in (b"", letter.data[:7], letter.data[:-1], letter.data + b"0", letter.data[:-16]):
         with pytest.raises(SealError):
             site.open(letter.head, cut)
@@ -84,6 +91,25 @@ def test_only_the_one_it_is_for_opens_it_and_only_the_coordinator_writes_it(
         site.open(forged.head, forged.data)
     with pytest.raises(SealError, match="not sealed with our key"):
         site.open(letter.head, forged.data)  # the coordinator's statement, and other bytes
+
+
+def test_a_message_to_many_is_encrypted_once_and_none_of_them_can_put_another_in_its_place(
+    ends: tuple[Asker, Answerer, Answerer, Asker],
+) -> None:
+    desk, site, neighbour, _ = ends
+    parcel = Parcel.of(b"the model")
+    mine, theirs = (desk.write(name, HEAD, parcel) for name in ("a", "b"))
+    assert parcel.data is mine.data is theirs.data
+    assert b"the model" == site.open(mine.head, mine.data).data == neighbour.open(theirs.head, theirs.data).data
+    with pytest.raises(SealError, match="another message inside than outside"):
+        site.open(mine.head, seal._encrypted(parcel.key, b"a worse one"))  # by a neighbour, who has the same key
+    with pytest.raises(SealError, match="not sealed with our key"):
+        site.open({**mine.head, "inside": theirs.head["inside"]}, mine.data)
+    answer = site.open(mine.head, mine.data).reply({}, b"the update")
+    with pytest.raises(SealError):
+        theirs.read({**answer[0], "ask": theirs.head["ask"]}, answer[1])
+    with pytest.raises(SealError, match="not sealed with our key"):
+        seal._opened(parcel.key, *answer)
 
 
 def test_an_answer_is_read_by_its_asker_alone_and_to_its_own_ask(

@@ -40,6 +40,7 @@ from nvflare.apis.job_launcher_spec import JobProcessArgs
 from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.apis.signal import Signal
 from nvflare.app_common.job_launcher.process_launcher import ProcessJobLauncher
+from nvflare.fuel.utils.buffer_list import ConsumableBufferList
 from nvflare.utils.job_launcher_utils import get_client_job_args, get_server_job_args
 
 from wardround.engines.frames import DOOR, GATE, MARK, Line, dial, heard
@@ -224,6 +225,7 @@ def main() -> None:
     """Run one of NVFlare's own programs: it ends with the process that started it, and connects through the gate."""
     program, *arguments = sys.argv[1:]
     end_soon_after_parent()
+    ConsumableBufferList.__repr__ = object.__repr__  # NVFlare spells out all that arrives, for a log that is off
     if GATE in os.environ:
         guard_server()
     if MARK in os.environ:

@@ -11,6 +11,7 @@ at who the other is: another user of the machine can neither connect, nor pose a
 listening. No torch here, and no pickle.
 """
 
+import io
 import json
 import os
 import select
@@ -37,7 +38,7 @@ MARK = "WARDROUND_MARK"
 """The one with what a site drew when it started, to be known by among machines with the same certificate."""
 REFUSED = "refused: "
 """What a refusal at the gate begins with; then comes one word."""
-HEAD_LIMIT = 1 << 20  # more than any head of ours has
+HEAD_LIMIT = 1 << 22  # more than any head of ours has
 DATA_LIMIT = 64 << 30
 PIECE = 1 << 20
 LONGEST = 100  # bytes of a path that every system takes for a socket
@@ -99,16 +100,17 @@ class Line:
             head = json.loads(raw)
         except (ConnectionError, ValueError, RecursionError):  # JSON may be nested as deep as a sender likes
             return None
-        return (head, bytes(data)) if isinstance(head, dict) else None
+        return (head, data) if isinstance(head, dict) else None
 
-    def _read(self, size: int) -> bytearray | None:
-        found = bytearray()  # grows with what comes, not with what was announced
-        while len(found) < size:
-            piece = self.socket.recv(min(size - len(found), PIECE))
-            if not piece:
+    def _read(self, size: int) -> bytes | None:
+        whole = io.BytesIO()  # grows with what comes, not with what was announced, and is handed over as it is
+        room = memoryview(bytearray(min(size, PIECE)))
+        while (left := size - whole.tell()) > 0:
+            count = self.socket.recv_into(room[:left])
+            if not count:
                 return None
-            found += piece
-        return found
+            whole.write(room[:count])
+        return whole.getvalue()
 
     def fileno(self) -> int:
         """For a selector."""

@@ -12,7 +12,6 @@ Rules of this file:
    a deadline is greeted before it is asked again, and asked only if it answers.
 """
 
-import hashlib
 import json
 import queue
 import socket
@@ -32,7 +31,7 @@ from wardround.core.manifest import COUNT_LIMIT, Manifest
 from wardround.core.method import Step
 from wardround.core.record import Message
 from wardround.engines.frames import Line, dial
-from wardround.engines.seal import Asker, Letter, SealError
+from wardround.engines.seal import Asker, Letter, Parcel, SealError
 from wardround.layers.ledger import Ledger
 
 __all__ = ["CODES", "Remote"]
@@ -119,19 +118,19 @@ class Remote:
     ) -> Iterable[tuple[str, R | Fault]]:
         """Each site's reply as it comes in; what is not there at the deadline is a fault."""
         different = {id(message): message.encode() for message in {id(m): m for m in messages.values()}.values()}
-        encoded = {key: (data, hashlib.sha256(data).hexdigest()) for key, data in different.items()}
+        parcels = {key: Parcel.of(data) for key, data in different.items()}
         head: dict[str, Any] = {"exchange": asdict(exchange), "ledger": self.ledger.head if self.ledger else ""}
         replies: queue.Queue[tuple[str, dict[str, Any], bytes]] = queue.Queue()
         self._tell(f"{self.title}, round {exchange.round}", messages)
 
-        def one(name: str, data: bytes, digest: str) -> None:
+        def one(name: str, parcel: Parcel) -> None:
             whole = {**head, "void": self.void.get(name, [])}
             hangs = name in self.hung and self._hangs(name)
-            answer = ({"fault": "hung"}, b"") if hangs else self._ask(name, whole, data, self.deadline, digest=digest)
+            answer = ({"fault": "hung"}, b"") if hangs else self._ask(name, whole, parcel, self.deadline)
             replies.put((name, *answer))
 
         for name, message in messages.items():
-            threading.Thread(target=one, args=(name, *encoded[id(message)]), daemon=True).start()
+            threading.Thread(target=one, args=(name, parcels[id(message)]), daemon=True).start()
         for _ in messages:
             name, said, data = replies.get()
             if said.get("fault") == "late":
@@ -194,13 +193,12 @@ class Remote:
         self,
         name: str,
         head: Mapping[str, Any],
-        data: bytes,
+        message: bytes | Parcel,
         seconds: float,
         patience: float | None = None,
-        digest: str = "",
     ) -> tuple[dict[str, Any], bytes]:
         """The site's answer, or a fault code in its place."""
-        letter = self.desk.write(name, {**self.told, **head}, data, digest)
+        letter = self.desk.write(name, {**self.told, **head}, message)
         end = time.monotonic() + seconds
         wait = self.patience if patience is None else patience
         until = time.monotonic() + (min(wait, AWAY) if name in self.away else wait)

@@ -11,9 +11,11 @@ Rules of this file:
 2. An ask is encrypted to the site's own key, an answer to a key that the coordinator drew for this one ask (X25519,
    HKDF-SHA256, AES-256-GCM). Whoever holds neither can read neither; an answer that can be read is the site's, and
    what opens with the key of a signed ask was sealed by whoever signed it.
-3. Each direction of each letter has a key of its own, so pieces are simply counted; the last one is marked, so that a
-   letter that was cut off is none.
-4. What was signed can be kept: the statement and its signature prove which message the coordinator sent.
+3. A message that goes to many is encrypted once, under a key drawn for it (`Parcel`), and each letter has that key
+   inside. Whoever gets the same message could put another in its place, and is found out: the digest is signed.
+4. Each direction of each letter, and each parcel, has a key of its own, so pieces are simply counted; the last one is
+   marked, so that a letter that was cut off is none.
+5. What was signed can be kept: the statement and its signature prove which message the coordinator sent.
 """
 
 import hashlib
@@ -21,7 +23,7 @@ import json
 import os
 import secrets
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,14 +35,15 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 __all__ = [
-    "Answerer", "Ask", "Asker", "Letter", "SealError", "make_sealing_key", "make_signing_key", "read_sealing_key",
-    "read_signing_key", "usable", "verify_statement", "write_private",
+    "Answerer", "Ask", "Asker", "Letter", "Parcel", "SealError", "make_sealing_key", "make_signing_key",
+    "read_sealing_key", "read_signing_key", "usable", "verify_statement", "write_private",
 ]  # fmt: skip
 
 FORM = "wardround letter 1"
-PIECE = 1 << 26  # bytes encrypted at once; the cipher takes less than 2³¹
+PIECE = 1 << 30  # bytes encrypted at once; the cipher takes less than 2³¹, and what is one piece is not copied
 TAG = 16
 LONGEST = 1 << 14  # bytes of what is signed: a thousand resumptions
+INSIDE, PARCEL = "inside", "parcel"  # where a letter has its sealed head, and that the key of its message
 STATED = ("form", "to", "ask", "key", "study", "run", "exchange", "digest")
 """What the coordinator signs, in the clear beside the sealed bytes."""
 Frame = tuple[dict[str, Any], bytes]
@@ -119,7 +122,22 @@ class Letter:
             raise SealError("this answers another letter")
         theirs = _public(head.get("key"))
         key = _key(self.shared + _exchanged(self.own, theirs), "answer", self.head, theirs.public_bytes_raw())
-        return _opened(key, data)
+        return _opened(key, head, data)
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """A message, encrypted once for all who get it."""
+
+    digest: str
+    key: bytes = field(repr=False)
+    data: bytes = field(repr=False)
+
+    @classmethod
+    def of(cls, message: bytes) -> "Parcel":
+        """This message, under a new key."""
+        key = secrets.token_bytes(32)
+        return cls(hashlib.sha256(message).hexdigest(), key, _encrypted(key, message))
 
 
 class Asker:
@@ -128,11 +146,9 @@ class Asker:
     def __init__(self, signing: Ed25519PrivateKey, sites: Mapping[str, str]) -> None:
         self.signing, self.sites = signing, sites
 
-    def write(self, site: str, head: Mapping[str, Any], data: bytes = b"", digest: str = "") -> Letter:
-        """A letter to this site; what `head` says of study, run and exchange is signed with it.
-
-        The digest of a message that goes to many need not be made anew for each.
-        """
+    def write(self, site: str, head: Mapping[str, Any], message: bytes | Parcel = b"") -> Letter:
+        """A letter to this site; what `head` says of study, run and exchange is signed with it."""
+        parcel = message if isinstance(message, Parcel) else Parcel.of(message)
         own = X25519PrivateKey.generate()
         shared = _exchanged(own, _public(self.sites[site]))
         stated: dict[str, Any] = {
@@ -143,11 +159,11 @@ class Asker:
             "study": head.get("study", ""),
             "run": head.get("run", ""),
             "exchange": head.get("exchange"),
-            "digest": digest or hashlib.sha256(data).hexdigest(),
+            "digest": parcel.digest,
         }
-        sealed = _sealed(_key(shared, "ask", stated), head, data)
+        inside = _sealed(_key(shared, "ask", stated), {**head, PARCEL: parcel.key.hex()})
         signature = self.signing.sign(_canonical(stated)).hex()
-        return Letter({**stated, "signature": signature}, sealed, own, shared)
+        return Letter({**stated, "signature": signature, INSIDE: inside}, parcel.data, own, shared)
 
 
 @dataclass(frozen=True)
@@ -166,7 +182,7 @@ class Ask:
         public = own.public_key().public_bytes_raw()
         secret = self.shared + _exchanged(own, _public(self.statement["key"]))
         key = _key(secret, "answer", self.statement, public)
-        return {"ask": self.statement["ask"], "key": public.hex()}, _sealed(key, head, data)
+        return {"ask": self.statement["ask"], "key": public.hex(), INSIDE: _sealed(key, head)}, _encrypted(key, data)
 
 
 class Answerer:
@@ -184,7 +200,7 @@ class Answerer:
         if statement["form"] != FORM or statement["to"] != self.site:
             raise SealError("this letter is for another")
         shared = _exchanged(self.own, _public(statement["key"]))
-        inner, message = _opened(_key(shared, "ask", statement), data)
+        inner, message = _opened(_key(shared, "ask", statement), head, data)
         stated = {"study": inner.get("study", ""), "run": inner.get("run", ""), "exchange": inner.get("exchange")}
         if stated != {key: statement[key] for key in stated}:
             raise SealError("this letter says another thing inside than outside")
@@ -231,25 +247,24 @@ def _key(secret: bytes, what: str, stated: Mapping[str, Any], *more: bytes) -> b
     return HKDF(algorithm=hashes.SHA256(), length=32, salt=None, info=about).derive(secret)
 
 
-def _sealed(key: bytes, head: Mapping[str, Any], data: bytes) -> bytes:
-    """The head and the pieces of the data, each encrypted, behind the length of the first."""
+def _sealed(key: bytes, head: Mapping[str, Any]) -> str:
+    return AESGCM(key).encrypt(_nonce(0), json.dumps(head).encode(), b"head").hex()
+
+
+def _encrypted(key: bytes, data: bytes) -> bytes:
     cipher, view = AESGCM(key), memoryview(data)
-    first = cipher.encrypt(_nonce(0), json.dumps(head).encode(), b"head")
     pieces = [cipher.encrypt(nonce, view[part], mark) for part, nonce, mark in _pieces(len(data), PIECE)]
-    return b"".join((len(first).to_bytes(8, "little"), first, *pieces))
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-def _opened(key: bytes, sealed: bytes) -> Frame:
-    cipher, view = AESGCM(key), memoryview(sealed)
-    begin = 8 + int.from_bytes(view[:8], "little")
-    rest = view[begin:]
+def _opened(key: bytes, outside: Mapping[str, Any], data: bytes) -> Frame:
+    """What is inside, and the message: under the same key, or under that of the parcel that it is."""
     try:
-        head = json.loads(cipher.decrypt(_nonce(0), view[8:begin], b"head"))
-        pieces = [cipher.decrypt(nonce, rest[part], mark) for part, nonce, mark in _pieces(len(rest), PIECE + TAG)]
-    except (InvalidTag, ValueError, RecursionError, OverflowError):
+        head = json.loads(AESGCM(key).decrypt(_nonce(0), bytes.fromhex(str(outside.get(INSIDE))), b"head"))
+        cipher, view = AESGCM(bytes.fromhex(head.pop(PARCEL, key.hex()))), memoryview(data)
+        pieces = [cipher.decrypt(nonce, view[part], mark) for part, nonce, mark in _pieces(len(data), PIECE + TAG)]
+    except (InvalidTag, AttributeError, TypeError, ValueError, RecursionError, OverflowError):
         raise SealError("this letter was not sealed with our key, or was changed on the way") from None
-    if not isinstance(head, dict):
-        raise SealError("this letter cannot be read")
     return head, pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
