@@ -163,7 +163,7 @@ class Question:
         state = None
         if isinstance(weights, Weights) and (tried or not moving or exchange.number == 1):
             raw = weights.flat.contiguous().view(torch.uint8).numpy()
-            state = max(exchange.round, 1) + tried, hashlib.sha256(raw).hexdigest()
+            state = max(exchange.round, 1) + tried, hashlib.sha256(raw.data).hexdigest()
         still = {name: getattr(message, name) for name, reveal in reveals_of(type(message)).items() if reveal.still}
         return cls(exchange, digest, still, state)
 
