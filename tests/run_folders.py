@@ -13,6 +13,7 @@ import tomli_w
 
 __all__ = ["make_run", "make_sweep", "study_of"]
 
+KINDS = {"centralised": {"pooled": True}, "local": {"shares": False}, "public": {"trains": False}}
 VERSIONS = {"wardround": "0.1.0", "python": "3.11.7", "torch": "2.13.0", "numpy": "2.4.6"}
 
 
@@ -74,6 +75,7 @@ def make_run(
             "evaluation_up": 50,
             "evaluation_down": 800,
             "seconds": 0.5,
+            "asked": len(sites),
         }
         for number, value in enumerate(values, 1)
     ]
@@ -83,9 +85,11 @@ def make_run(
     fingerprint = data or hashlib.sha256(f"data {seed}".encode()).hexdigest()
     _write(folder / "data.json", {"count": len(sites), "sites": counts, "fingerprint": fingerprint})
     _write(folder / "wire.json", _wire())
+    kind = KINDS.get(method, {}) | {"format": 2}
+    _write(folder / "run.json", {**kind, "resumed": []})
     if finished:
         told = {
-            "study": study["name"], "versions": VERSIONS, "method": method, "seed": seed, "rounds": len(values),
+            **kind, "study": study["name"], "versions": VERSIONS, "method": method, "seed": seed, "rounds": len(values),
             "stopped": "all rounds done", "rounds_to_target": None, "final": lines[-1]["metrics"], "best": {},
             "bytes": {}, "seconds": 0.5 * len(values),
         }  # fmt: skip
@@ -105,13 +109,15 @@ def _write(path: Path, told: Any) -> None:
     path.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def _wire() -> list[dict[str, str]]:
-    fields = (
-        ("fit", "to site", "Global", "weights", "2 tensors, 610 × float32", "2,440", "—", "nothing about the receiver"),
-        ("fit", "from site", "Update", "change", "2 tensors, 610 × float32", "2,440", "sum only", "how notes move it"),
-        ("fit", "from site", "Update", "weight", "int", "0", "sum only", "how many examples the site has"),
-        ("fit", "from site", "Update", "(names, numbers, framing)", "", "216", "sum only", "as above"),
-        ("evaluate", "from site", "Counts", "numbers", "[4] float64", "32", "each", "right and wrong per class"),
-    )
-    names = ("step", "direction", "message", "field", "shape", "bytes", "seen", "reveals")
-    return [dict(zip(names, row, strict=True)) for row in fields]
+def _wire() -> list[dict[str, Any]]:
+    model = {"type": "float32", "tensors": 2, "shape": [610], "bytes": 2440}
+    fields: tuple[tuple[str, str, str, str, dict[str, Any], str, str], ...] = (
+        ("fit", "to site", "Global", "weights", model, "", "nothing about the receiver"),
+        ("fit", "from site", "Update", "change", model, "sum", "how notes move it"),
+        ("fit", "from site", "Update", "weight", {"type": "int", "bytes": 0}, "sum", "how many examples the site has"),
+        ("fit", "from site", "Update", "", {"type": "", "bytes": 216}, "sum", ""),
+        ("evaluate", "from site", "Counts", "numbers", {"type": "float64", "shape": [4], "bytes": 32}, "each",
+         "right and wrong per class"),
+    )  # fmt: skip
+    names = ("step", "direction", "message", "field", "seen", "reveals")
+    return [dict(zip(names, (*row[:4], *row[5:]), strict=True)) | row[4] for row in fields]

@@ -24,7 +24,6 @@ from wardround.core.cohort import BelowQuorum
 from wardround.engines.inline import SiteFailed
 from wardround.federation.describe import describe
 from wardround.formats.check import TASKS
-from wardround.reports.read import ReportError
 from wardround.runs.build import build
 from wardround.runs.checkpoint import CheckpointError
 from wardround.runs.errors import RunError
@@ -36,7 +35,7 @@ from wardround.trained.folder import about_of
 from wardround.trained.model import load
 
 FEW = {"buckets": 50, "embedding": 4, "character": 4, "filters": 4, "hidden": 4}
-TOLD = (StudyError, RunError, CheckpointError, ReportError, ModelError, BelowQuorum, SiteFailed)
+TOLD = (StudyError, RunError, CheckpointError, ModelError, BelowQuorum, SiteFailed)
 """What the command line shows by its text alone."""
 CORPORA = {
     "files-csv": ("csv", "classification"),
@@ -180,7 +179,7 @@ def test_what_a_run_knows_of_its_data_has_no_word(corpus: str, encoder: Path, tm
             built = build(load_study(toml)[0].study, place / "run")
             assert built.raw is not None
             known.append(json.dumps(describe(built.raw, built.task)))
-            known.append(repr((about_of(built, {"rounds": 1}), built.sites.names)))
+            known.append(repr((about_of(built, 1), built.sites.names)))
 
         output = heard(look) + "".join(known)
         assert number or known, output

@@ -29,7 +29,7 @@ from wardround.core.codec import decode
 from wardround.core.weights import Weights
 from wardround.layers.bound import NOTED
 from wardround.methods.scaffold import ScaffoldUpdate
-from wardround.runs.journal import Line
+from wardround.runs.files import Round
 from wardround.runs.loop import run
 from wardround.study.load import Study, cells
 
@@ -100,12 +100,12 @@ class Scene:
         reached.unlink(missing_ok=True)
         return reached
 
-    def submit(self, out: Path, **options: Any) -> list[Line]:
+    def submit(self, out: Path, **options: Any) -> list[Round]:
         """Run the study; its journal."""
-        lines: list[Line] = []
-        after: Callable[[Line], None] = options.pop("after", lambda _: None)
+        lines: list[Round] = []
+        after: Callable[[Round], None] = options.pop("after", lambda _: None)
 
-        def progress(line: Line) -> None:
+        def progress(line: Round) -> None:
             lines.append(line)
             after(line)
 
@@ -202,7 +202,7 @@ def test_a_killed_coordinator_goes_on_where_it_was(scene: Scene, tmp_path: Path)
     ended = cli(*order, "--resume", cwd=scene.beside)
     assert (0, "") == (ended.code, ended.err)
     assert scene.expected == outcome(out)
-    assert [2] == json.loads((out / "attempts.json").read_text())
+    assert [2] == json.loads((out / "run.json").read_text())["resumed"]
 
 
 # sites that are slow, away, or of another mind
@@ -219,9 +219,9 @@ def test_a_straggler_is_left_out_by_name_and_taken_back(scene: Scene, tmp_path: 
 @fault("quorum")
 def test_sites_that_were_away_are_taken_back_and_a_lost_quorum_is_waited_for(scene: Scene, tmp_path: Path) -> None:
     federation = scene.federation
-    lines: list[Line] = []
+    lines: list[Round] = []
 
-    def after(line: Line) -> None:
+    def after(line: Round) -> None:
         lines.append(line)
         if line.round in (1, 3):
             federation.kill("site-1" if line.round == 1 else "site-2")
@@ -254,7 +254,7 @@ def test_a_site_that_approved_another_study_refuses(scene: Scene, tmp_path: Path
     other = cells({**scene.study.resolved, "seed": 5, "rounds": 2}, folder=scene.beside)[0].study
     federation.approve(other, "site-0", "site-1")
     before = len(federation.ledger("site-2"))
-    lines: list[Line] = []
+    lines: list[Round] = []
     federation.submit(other, tmp_path / "run", progress=lines.append, say=scene.said.append)
     assert [["site-2"]] * 2 == [list(line.left_out) for line in lines]
     assert "refused: it has not approved this study" in lines[0].left_out["site-2"]
@@ -311,7 +311,7 @@ def test_a_site_that_lies_is_left_out_and_nothing_that_it_sent_counts(scene: Sce
         return answer[0], LIES[told["round"] - 2](decode(ScaffoldUpdate, answer[1]))
 
     scene.federation.approve(study)
-    lines: list[Line] = []
+    lines: list[Round] = []
     with Liar(scene.federation, "site-1", lying):
         scene.federation.submit(study, tmp_path / "run", progress=lines.append)
     assert [[], *[["site-1"]] * len(LIES)] == [list(line.left_out) for line in lines]
@@ -342,7 +342,7 @@ def test_an_honest_reply_that_is_sent_again_is_not_looked_at(scene: Scene, tmp_p
         carried.append(answer)
         return carried[0] if len(carried) == 2 else answer
 
-    lines: list[Line] = []
+    lines: list[Round] = []
     with Between(scene.federation.site("site-1"), replaying):
         scene.federation.submit(scene.study, tmp_path / "run", progress=lines.append)
     why = "fit: invalid: what came back is not sealed by it to this ask"
@@ -357,7 +357,7 @@ def test_a_site_with_a_full_disk_sends_nothing(scene: Scene, tmp_path: Path) -> 
     pid = scene.federation.pid("site-1", "wardround.consortium.site_process")
     before = resource.prlimit(pid, resource.RLIMIT_FSIZE)
 
-    def after(line: Line) -> None:
+    def after(line: Round) -> None:
         if line.round <= 2:
             limit = (64, before[1]) if line.round == 1 else before
             resource.prlimit(pid, resource.RLIMIT_FSIZE, limit)

@@ -31,7 +31,7 @@ from wardround.engines.remote import CODES
 from wardround.layers.ledger import LedgerError, verify
 from wardround.methods.fedavg import Update
 from wardround.runs.build import build_apart
-from wardround.runs.journal import Line as Round
+from wardround.runs.files import Round
 from wardround.runs.loop import run
 from wardround.study.load import Study, cells
 
@@ -345,7 +345,7 @@ def test_a_round_that_is_run_again_after_a_lost_quorum_gives_the_same_bits(tmp_p
         submit(study, tmp_path / "run", exchange.over, say=said.append)
     assert {2} == told
     assert any("2 of 3 sites gave a usable reply, the quorum is 3" in text for text in said)
-    assert [1] == json.loads((tmp_path / "run" / "attempts.json").read_text())
+    assert [1] == json.loads((tmp_path / "run" / "run.json").read_text())["resumed"]
     model = "model/weights.safetensors"
     assert (tmp_path / "inline" / model).read_bytes() == (tmp_path / "run" / model).read_bytes()
 
@@ -363,7 +363,7 @@ def test_a_round_that_fails_again_and_again_stops_the_run(tmp_path: Path) -> Non
         with pytest.raises(BelowQuorum, match="1 of 3 sites gave a usable reply, the quorum is 2"):
             submit(study, tmp_path / "run", exchange.over, say=said.append)
     assert 2 == sum("waiting for sites to come back" in text for text in said)
-    assert [1, 1] == json.loads((tmp_path / "run" / "attempts.json").read_text())
+    assert [1, 1] == json.loads((tmp_path / "run" / "run.json").read_text())["resumed"]
 
 
 # ledgers

@@ -16,7 +16,7 @@ from wardround.engines.inline import Serial
 from wardround.methods.fedavg import Update
 from wardround.runs.build import build
 from wardround.runs.errors import RunError
-from wardround.runs.journal import Line
+from wardround.runs.files import Round
 from wardround.runs.loop import one_thread
 from wardround.study.load import Study, cells
 
@@ -82,7 +82,7 @@ def without(tmp_path_factory: pytest.TempPathFactory) -> float:
 @pytest.mark.parametrize("what", LIES)
 def test_one_lying_site_of_three_does_not_cost_the_model(tmp_path: Path, what: str, without: float) -> None:
     study, (lie, reason) = study_of(), LIES[what]
-    lines: list[Line] = []
+    lines: list[Round] = []
     with Exchange(tmp_path, study, SITES) as exchange:
         lying(exchange, lie)
         result = submit(study, tmp_path / "run", exchange.over, progress=lines.append)
@@ -126,7 +126,7 @@ def test_a_simulation_has_a_bound_only_if_its_study_asks_for_one() -> None:
 
 def test_a_step_that_failed_first_keeps_its_reason_and_evaluation_adds_its_own(tmp_path: Path) -> None:
     study = study_of(rounds=1)
-    lines: list[Line] = []
+    lines: list[Round] = []
     with Exchange(tmp_path, study, SITES) as exchange:
         site = exchange.sites[LIAR]
 
@@ -167,7 +167,7 @@ def test_a_site_that_declares_far_more_than_the_others_is_left_out_unless_truste
     for trusted, left_out in ((False, [LIAR]), (True, [])):
         folder = tmp_path / str(trusted)
         said: list[str] = []
-        lines: list[Line] = []
+        lines: list[Round] = []
         with Exchange(folder, study, SITES) as exchange:
             exchange.over.trust_sizes = trusted
             exchange.over.remote = boasting(exchange.over)  # type: ignore[method-assign]

@@ -35,7 +35,7 @@ from wardround.engines.certificates import Authority, Certificate, pem_of, read_
 from wardround.engines.frames import AccessError, Line, dial, door_of, listen
 from wardround.engines.processes import WITH_PARENT, descendants
 from wardround.engines.remote import borrowed
-from wardround.runs.journal import Line as Round
+from wardround.runs.files import Round
 from wardround.study.load import Study, cells
 
 pytest.importorskip("nvflare")

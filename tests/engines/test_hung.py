@@ -9,7 +9,7 @@ import pytest
 from loopback import Exchange
 from wardround.consortium.submit import submit
 from wardround.engines import remote
-from wardround.runs.journal import Line
+from wardround.runs.files import Round
 from wardround.study.load import cells
 
 SITES = ("site-0", "site-1", "site-2")
@@ -24,7 +24,7 @@ def test_a_hung_site_costs_one_deadline_and_takes_part_again_when_it_wakes(
         "name": "hung", "rounds": 4, "method": {"name": "fedavg"}, "task": {"name": "features"},
         "corpus": {"name": "synthetic", "sites": 3, "largest": 40}, "partition": {"name": "iid", "sites": 3},
     })[0].study  # fmt: skip
-    awake, asked, lines = threading.Event(), [0], list[Line]()
+    awake, asked, lines = threading.Event(), [0], list[Round]()
 
     def hangs(name: str, _head: dict[str, Any]) -> bool:
         if name == "site-1":
@@ -33,7 +33,7 @@ def test_a_hung_site_costs_one_deadline_and_takes_part_again_when_it_wakes(
                 awake.wait(60.0)
         return False
 
-    def after(line: Line) -> None:
+    def after(line: Round) -> None:
         lines.append(line)
         if line.round == 2:
             awake.set()

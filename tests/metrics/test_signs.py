@@ -14,7 +14,7 @@ from wardround.metrics.labels import label_counts
 from wardround.metrics.signs import ABOVE, NOT_FINITE, ONE_CLASS, RISING, WORSE, collapsed, signs
 from wardround.reports.read import read_runs
 from wardround.reports.statistics import grouped
-from wardround.runs.journal import Line
+from wardround.runs.files import Round
 from wardround.runs.loop import run
 from wardround.study.load import cells
 from wardround.tasks.classification import Classification, ClassificationTask
@@ -82,10 +82,10 @@ def tables(folder: Path, lr: float) -> dict[str, Any]:
 def test_a_collapsed_run_says_so_in_progress_journal_summary_and_report(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    seen: list[Line] = []
+    seen: list[Round] = []
     study = cells(tables(tmp_path, 1e-6))[0].study
     run(study, tmp_path / "run", progress=seen.append)
-    assert [[ONE_CLASS, WORSE]] * 3 == [line.signs for line in seen]
+    assert [(ONE_CLASS, WORSE)] * 3 == [line.signs for line in seen]
     assert [ONE_CLASS, WORSE] == json.loads((tmp_path / "run" / "metrics.json").read_text())["signs"]
     (tmp_path / "study.toml").write_text(study.toml())
     with pytest.raises(SystemExit):

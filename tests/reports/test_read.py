@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 
 from run_folders import make_run, make_sweep
-from wardround.reports.read import ReportError, natural, read_runs
+from wardround.reports.read import natural, read_runs
+from wardround.runs.errors import RunError
 
 
 def refused(path: Path) -> str:
-    with pytest.raises(ReportError) as caught:
+    with pytest.raises(RunError) as caught:
         read_runs([path])
     return str(caught.value)
 
@@ -84,9 +85,11 @@ def test_site_2_comes_before_site_10() -> None:
     assert ["site-2", "site-10", "ward"] == sorted(["ward", "site-10", "site-2"], key=natural)
 
 
-def test_references_are_known(tmp_path: Path) -> None:
-    told = read_runs([make_run(tmp_path / name, name) for name in ("local", "centralised", "fedavg")])
-    assert ["alone", "pooled", ""] == [run.reference for run in told]
+@pytest.mark.parametrize("finished", [True, False])
+def test_references_are_known_by_what_they_do(tmp_path: Path, finished: bool) -> None:
+    names = ("local", "centralised", "public", "fedavg")
+    told = read_runs([make_run(tmp_path / name, name, finished=finished) for name in names])
+    assert ["alone", "pooled", "public", ""] == [run.start.reference for run in told]
 
 
 # unfinished
@@ -143,7 +146,7 @@ def test_no_folder_a_file_and_an_empty_folder_are_refused_with_a_remedy(tmp_path
     assert "is a file; give the run folder" in refused(tmp_path / "file")
     (tmp_path / "empty").mkdir()
     assert "holds no run: neither study.toml nor folders with one; give a folder" in refused(tmp_path / "empty")
-    with pytest.raises(ReportError, match="no run is given"):
+    with pytest.raises(RunError, match="no run is given"):
         read_runs([])
 
 
@@ -155,14 +158,32 @@ def test_a_folder_above_a_sweep_says_which_was_meant(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "content", "said"),
     [
-        ("journal.jsonl", "{}\n", "journal.jsonl:1: is not a line of a journal (KeyError: 'round'); restore it"),
-        ("journal.jsonl", '{"round": 1}\nnonsense\n{"round": 3}\n', "journal.jsonl:2: is not a line of a journal"),
+        ("journal.jsonl", "{}\n", "journal.jsonl:1: is not a line of a journal (round: Field required); restore it"),
+        (
+            "journal.jsonl",
+            '{"round": 1}\nnonsense\n{"round": 3}\n',
+            "journal.jsonl:2: is not a line of a journal (not valid",
+        ),
+        ("journal.jsonl", '{"round": 1, "up": "2,440"}\n', "journal.jsonl:1: is not a line of a journal (up: Input"),
+        ("journal.jsonl", '{"round": 1, "upp": 1}\n', "journal.jsonl:1: is not a line of a journal (upp: Extra"),
         ("journal.jsonl", "[1]\n", "journal.jsonl:1: is not a line of a journal"),
         ("journal.jsonl", "", "journal.jsonl: is missing or empty, though the run finished"),
         ("metrics.json", "{\n", "metrics.json:2: is not valid JSON"),
-        ("metrics.json", "[]", "metrics.json: holds a list, not a dict"),
-        ("data.json", "{}", "data.json: does not hold counts by site, split and label (KeyError: 'sites')"),
-        ("wire.json", '[{"step": "fit"}]', "wire.json: does not hold rows of a manifest"),
+        ("metrics.json", "[]", "metrics.json: does not hold how a run ended (Input should be a valid dictionary"),
+        ("metrics.json", '{"format": 2, "rounds": 2}', "metrics.json: does not hold how a run ended (study: Field req"),
+        (
+            "run.json",
+            '{"format": 2, "resumed": 1}',
+            "run.json: does not hold what is known when a run begins (resumed:",
+        ),
+        (
+            "data.json",
+            "{}",
+            "data.json: does not hold counts by site, split and label (count: Field required); restore",
+        ),
+        ("data.json", "{", "data.json:1: is not valid JSON"),
+        ("references.json", '{"majority": [0.5]}', "references.json: does not hold figures by name (majority: Input"),
+        ("wire.json", '[{"step": "fit"}]', "wire.json: does not hold rows of a manifest (0.direction: Field required)"),
         ("study.toml", "name = ", "study.toml: is not valid TOML"),
         ("study.toml", "name = 'x'", "study.toml: has no [method] with a name"),
         ("study.toml", "\xff", "study.toml: cannot be read"),
@@ -172,3 +193,18 @@ def test_a_broken_file_is_named_with_what_is_wrong(tmp_path: Path, file: str, co
     folder = make_run(tmp_path / "a")
     (folder / file).write_bytes(content.encode("latin-1"))
     assert said in refused(folder)
+
+
+def test_a_run_of_another_version_is_refused_with_a_remedy(tmp_path: Path) -> None:
+    """Version 0.1 had no number: neither when a run was finished nor before."""
+    remedy = "use that version, or run the study again in another folder"
+    folder = make_run(tmp_path / "a")
+    metrics = json.loads((folder / "metrics.json").read_text())
+    for name, rest in (("metrics.json", metrics), ("run.json", {"format": 2})):
+        (folder / name).write_text(json.dumps({**rest, "format": 3}))
+        assert f"{folder}: the run was made in format 3, and this wardround reads format 2; {remedy}" == refused(folder)
+        del rest["format"]
+        (folder / name).write_text(json.dumps(rest))
+        assert f"{folder}: the run was made by wardround 0.1; {remedy}" == refused(folder)
+        (folder / name).unlink()
+    assert f"{folder}: the run was made by wardround 0.1; {remedy}" == refused(folder)

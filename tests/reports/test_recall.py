@@ -7,8 +7,9 @@ import pytest
 
 from run_folders import make_run
 from wardround.reports.page import page
-from wardround.reports.read import ReportError, read_runs
+from wardround.reports.read import read_runs
 from wardround.reports.sections.recall import _at, _mean
+from wardround.runs.errors import RunError
 
 CURVE = [(0.1, 1.0), (0.2, 0.9), (0.2, 0.8), (0.6, 0.5)]
 
@@ -48,5 +49,5 @@ def test_between_two_points_the_curve_is_straight(recall: float, precision: floa
 
 
 def test_a_broken_curve_is_an_error_with_its_file(tmp_path: Path) -> None:
-    with pytest.raises(ReportError, match=r"curve\.json: does not hold points of recall and precision"):
+    with pytest.raises(RunError, match=r"curve\.json: does not hold points of recall and precision"):
         read_runs([with_curve(tmp_path / "a", [[1]])])

@@ -10,8 +10,9 @@ from wardround.cli.app import main
 from wardround.metrics.classes import class_counts, class_metrics
 from wardround.metrics.constant import class_constant, label_constant
 from wardround.metrics.labels import label_counts, label_metrics
+from wardround.runs.files import REFERENCES
 from wardround.runs.loop import run
-from wardround.runs.references import missed, read_references
+from wardround.runs.references import missed
 from wardround.study.load import cells
 from wardround.study.settings import StudyError
 
@@ -78,7 +79,7 @@ def test_a_run_that_does_not_beat_the_commonest_class_says_so(
         main(["run", str(study), "--out", str(tmp_path / "run"), "--quiet", "--workers", "1"])
     said = capsys.readouterr().out
     assert "fedavg: it does not beat the reference majority (always the commonest class): accuracy 0.5000" in said
-    assert 0.5 == read_references(tmp_path / "run")["majority"]["accuracy"]
+    assert 0.5 == (REFERENCES.read(tmp_path / "run") or {})["majority"]["accuracy"]
     page = (tmp_path / "run" / "report.html").read_text()
     assert "always the commonest class" in page
     assert "does not beat" in page
@@ -89,7 +90,7 @@ def test_references_can_be_turned_off_and_decide_nothing_of_a_run(tmp_path: Path
     default = cells(tables(tmp_path))[0].study
     assert without.fingerprint == default.fingerprint
     run(without, tmp_path / "run")
-    assert {} == read_references(tmp_path / "run")
+    assert {} == (REFERENCES.read(tmp_path / "run") or {})
 
 
 def test_a_reference_that_cannot_be_had_is_refused_with_the_remedy(
@@ -104,11 +105,11 @@ def test_tfidf_is_fitted_once_for_the_same_data(tmp_path: Path, monkeypatch: pyt
     pytest.importorskip("sklearn", reason='scikit-learn is not installed: pip install "wardround[baselines]"')
     study = cells(tables(tmp_path, references=["tfidf"]))[0].study
     run(study, tmp_path / "one")
-    found = read_references(tmp_path / "one")
+    found = REFERENCES.read(tmp_path / "one") or {}
     assert 1.0 == found["tfidf"]["accuracy"]
     monkeypatch.setattr("wardround.runs.references._fitted", lambda *_: pytest.fail("fitted again"))
     run(study, tmp_path / "two")
-    assert found == read_references(tmp_path / "two")
+    assert found == (REFERENCES.read(tmp_path / "two") or {})
 
 
 def test_tfidf_of_several_labels_has_the_task_s_figures(tmp_path: Path) -> None:
@@ -116,7 +117,7 @@ def test_tfidf_of_several_labels_has_the_task_s_figures(tmp_path: Path) -> None:
     chosen = tables(tmp_path, references=["tfidf"])
     chosen["task"]["several"] = True
     run(cells(chosen)[0].study, tmp_path / "run")
-    found = read_references(tmp_path / "run")["tfidf"]
+    found = (REFERENCES.read(tmp_path / "run") or {})["tfidf"]
     assert {"micro_f1", "macro_f1", "exact", "loss"} == set(found)
     assert 1.0 == found["macro_f1"]
 

@@ -20,7 +20,6 @@ wardround site …                a hospital's commands: init, check, approve, s
 wardround ledger …              show and verify what crossed the wire
 """
 
-import json
 import os
 import shlex
 from functools import partial
@@ -46,15 +45,16 @@ from wardround.core.files import NO_ROOM
 from wardround.engines.inline import SiteFailed
 from wardround.methods import METHODS
 from wardround.metrics.signs import REMEDY, collapsed
-from wardround.reports.read import ReportError
 from wardround.runs.checkpoint import CheckpointError
 from wardround.runs.errors import RunError
+from wardround.runs.exchanges import rows
+from wardround.runs.files import DATA, METRICS, REFERENCES
 from wardround.runs.folder import Result
 from wardround.runs.loop import CHECKPOINT_SECONDS, run
 from wardround.runs.protocol import rehearsed, toy
-from wardround.runs.references import missed, read_references
+from wardround.runs.references import missed
 from wardround.runs.sweep import CellState, summary, sweep
-from wardround.runs.wire import HEADER, SEEN, rows
+from wardround.runs.wire import HEADER, NEVER, SUMMED
 from wardround.study.load import Study, load_study
 from wardround.study.settings import StudyError
 from wardround.text.shown import showing_text
@@ -149,7 +149,7 @@ def tell_result(study: Study, folder: Path, result: Result, *, report: bool = Tr
     _say(f"{result.stopped}: {_figures(result.metrics)}")
     if wrong := _signs(folder):
         _say(f"{study.resolved['method']['name']}: {wrong}")
-    for said in missed(result.metrics, read_references(folder)):
+    for said in missed(result.metrics, REFERENCES.read(folder) or {}):
         _say(f"{study.resolved['method']['name']}: {said}")
     if report:
         _report(folder)
@@ -161,11 +161,11 @@ def tell_result(study: Study, folder: Path, result: Result, *, report: bool = Tr
 
 def _signs(folder: Path) -> str:
     """What looks wrong with the model of a run that has ended."""
-    path = folder / "metrics.json"
-    found = json.loads(path.read_text(encoding="utf-8")).get("signs", []) if path.exists() else []
-    if not found:
+    metrics = METRICS.read(folder)
+    if metrics is None or not metrics.signs:
         return ""
-    return f"the model {'has collapsed' if collapsed(found) else 'looks odd'}: {'; '.join(found)}; {REMEDY}"
+    state = "has collapsed" if collapsed(metrics.signs) else "looks odd"
+    return f"the model {state}: {'; '.join(metrics.signs)}; {REMEDY}"
 
 
 def _warn(states: list[CellState], rows: list[dict[str, Any]]) -> None:
@@ -238,9 +238,9 @@ def protocol(
         return
     table = Table(*HEADER, box=None)
     for row in rows(rehearsed(told)):
-        table.add_row(*vars(row).values())
+        table.add_row(*row.columns)
     _wide().print(table)
-    _say(f"{SEEN}\nNever sent: text, tokens, entity strings, document ids.")
+    _say(f"{SUMMED}\n{NEVER}")
 
 
 @app.command()
@@ -263,8 +263,8 @@ def _written(runs: list[Path], out: Path) -> Path:
 
 def _odd(folder: Path) -> None:
     """What the readers found odd in the data and counted: file and line, never text."""
-    told = folder / "data.json"
-    for line in json.loads(told.read_text(encoding="utf-8")).get("problems", []) if told.exists() else []:
+    data = DATA.read(folder)
+    for line in data.problems if data else ():
         error_console.print(f"in the data: {line}")
 
 
@@ -309,7 +309,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Run a command; mistakes in the input end with one message and exit code 2."""
     try:
         app(args=arguments, prog_name="wardround", standalone_mode=True)
-    except (StudyError, RunError, CheckpointError, ReportError, ModelError) as error:
+    except (StudyError, RunError, CheckpointError, ModelError) as error:
         _fail(str(error), 2)
     except (BelowQuorum, SiteFailed) as error:
         _fail(str(error), 1)

@@ -13,7 +13,8 @@ from wardround.consortium.check import leaving
 from wardround.consortium.expected import evaluations, expected_exchanges, sites_of
 from wardround.consortium.settings import read_site
 from wardround.runs.errors import RunError
-from wardround.runs.wire import HEADER, SEEN, rows
+from wardround.runs.exchanges import rows
+from wardround.runs.wire import HEADER, SUMMED
 from wardround.study.load import Study
 
 __all__ = ["ask", "show_leaving", "tell_approved"]
@@ -78,7 +79,7 @@ def show_leaving(folder: Path, study: Study) -> None:
     table = Table(*(name for name in HEADER if name != "direction"), box=None)
     for row in rows(seen):
         if row.direction == "from site":
-            table.add_row(row.step, row.message, row.field, row.shape, row.bytes, row.seen, row.reveals)
+            table.add_row(row.columns[0], *row.columns[2:])
     Console(width=200, markup=False, highlight=False).print(table)
     expected = expected_exchanges(study, examples, sites)
     each = {found.step: found.reply.nbytes for found in seen}
@@ -99,7 +100,7 @@ def show_leaving(folder: Path, study: Study) -> None:
             f"have together; for {examples:,} training examples here, and as many at each of the {sites:,} sites of "
             f"the consortium."
         )
-    console.print(SEEN)
+    console.print(SUMMED)
     console.print(NEVER)
     smallest = settings.consent.smallest_count
     console.print(SMALL.format(smallest) if smallest else "counts of labels leave, however small they are")

@@ -17,7 +17,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from wardround.runs.journal import Line
+from wardround.runs.files import Round
 from wardround.runs.sweep import CellState
 from wardround.study.load import Cell, Study
 
@@ -71,7 +71,7 @@ class Single(_Shown):
     def __exit__(self, *_: object) -> None:
         self.bar.stop()
 
-    def line(self, line: Line) -> None:
+    def line(self, line: Round) -> None:
         """Take in a round."""
         self.up += line.up
         self.best = headline(line.metrics) or self.best
@@ -158,7 +158,7 @@ class Grid(_Shown):
 
 
 def _headline(state: CellState) -> str:
-    return headline(state.line.get("metrics", {}), state.line.get("signs", ()))
+    return headline(state.line.metrics, state.line.signs)
 
 
 def _left(state: CellState) -> str:

@@ -191,7 +191,7 @@ def model_command(
     weights = shared_weights(built, shared) if shared else built.weights
     name = built.sites.names[0]
     with refusals(out):
-        assembled(built, name, exchange, weights, {"rounds": exchange.round}, [], out)
+        assembled(built, name, exchange, weights, out)
     tell_assembled(name, out)
 
 

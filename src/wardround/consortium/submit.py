@@ -26,8 +26,8 @@ from wardround.layers.bound import ENOUGH, FACTOR, Bound, oversized
 from wardround.layers.ledger import Ledger
 from wardround.runs.build import Built, build_apart, taking_part
 from wardround.runs.errors import RunError
+from wardround.runs.files import METRICS, Round
 from wardround.runs.folder import Result
-from wardround.runs.journal import Line
 from wardround.runs.loop import Progress, run
 from wardround.study.load import Study
 
@@ -119,7 +119,7 @@ def submit(
 
     few = len(over.names)
 
-    def noted(line: Line) -> None:
+    def noted(line: Round) -> None:
         nonlocal few, tries
         tries = 0
         if line.sites < min(few, ENOUGH):
@@ -160,8 +160,8 @@ def _exposed(sites: int) -> str:
 
 
 def _done(study: Study, out: Path) -> bool:
-    path = out / "metrics.json"
-    return path.exists() and json.loads(path.read_text(encoding="utf-8"))["rounds"] >= study.rounds
+    metrics = METRICS.read(out)
+    return metrics is not None and metrics.rounds >= study.rounds
 
 
 def wait_for_sites(study: Study, out: Path, over: Consortium, wait: float, say: Say) -> None:

@@ -6,7 +6,7 @@ from functools import cached_property
 
 from wardround.reports.html import Html, tag
 from wardround.reports.plots import Series
-from wardround.reports.read import RunRecord
+from wardround.reports.record import RunRecord
 from wardround.reports.statistics import Group, Pair, Panel, grouped, pairs
 
 __all__ = ["Report"]

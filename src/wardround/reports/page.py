@@ -15,7 +15,8 @@ from pathlib import Path
 from wardround.core.files import write
 from wardround.reports.compared import Report
 from wardround.reports.html import Html, join, plural, tag
-from wardround.reports.read import RunRecord, read_runs
+from wardround.reports.read import read_runs
+from wardround.reports.record import RunRecord
 from wardround.reports.sections import SECTIONS
 
 __all__ = ["page", "write_report"]

@@ -22,7 +22,7 @@ import numpy as np
 from scipy import stats
 
 from wardround.metrics.signs import collapsed
-from wardround.reports.read import RunRecord
+from wardround.reports.record import RunRecord
 
 __all__ = [
     "Group", "Pair", "Panel", "Point", "Reached", "SiteResults", "Spread", "better", "curve", "grouped", "holm",
@@ -65,8 +65,8 @@ class Group:
 
     @property
     def reference(self) -> str:
-        """`alone` or `pooled` if it is no federated method."""
-        return self.runs[0].reference
+        """`alone`, `pooled` or `public` if it is no federated method."""
+        return self.runs[0].start.reference
 
     @property
     def signs(self) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 
 from wardround.metrics.defined import defined
-from wardround.reports.read import RunRecord
+from wardround.reports.record import RunRecord
 from wardround.reports.statistics import Group, split_of
 
 __all__ = ["NAMES", "REFERENCES", "SEEN", "SPLIT_WORDS", "definition_of", "method_list", "named", "per_round"]
@@ -35,13 +35,15 @@ NAMES = {
     "recall": "recall",
     "relaxed_f1": "relaxed F1",
 }
-SUMMED = "The method sees only the sum over sites; the coordinator's machine receives each site's answer."
 SEEN = {
-    "sum only": SUMMED,  # as older runs have it
-    "the sum; its machine each": SUMMED,
+    "sum": "The method sees only the sum over sites; the coordinator's machine receives each site's answer.",
     "each": "The coordinator sees each site's answer.",
 }
-REFERENCES = {"alone": "reference: each site alone", "pooled": "reference: all data in one place"}
+REFERENCES = {
+    "alone": "reference: each site alone",
+    "pooled": "reference: all data in one place",
+    "public": "reference: the coordinator alone, on public examples",
+}
 SPLIT_WORDS = {"test": "test split", "train": "training split", "valid": "validation split"}
 
 

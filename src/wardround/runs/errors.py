@@ -6,4 +6,4 @@ __all__ = ["RunError"]
 
 
 class RunError(Refusal, RuntimeError):
-    """A run cannot start or go on; the message says what to do."""
+    """A run cannot start, go on or be read; the message says what to do."""

@@ -1,20 +1,22 @@
 """A run's folder: made, claimed for one process at a time, and read again when a run is taken up."""
 
 import contextlib
-import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from wardround.core.files import NO_ROOM, write
 from wardround.core.lock import sole
+from wardround.core.method import Method
 from wardround.runs.checkpoint import Checkpoint, load_newest
 from wardround.runs.errors import RunError
+from wardround.runs.files import METRICS, START, Kind, Start, current
 from wardround.study.load import Study
 from wardround.study.settings import StudyError
 
-__all__ = ["Result", "attempts", "claim", "finished", "locked", "make_folder", "refuse_other"]
+__all__ = ["Result", "attempts", "claim", "finished", "kind_of", "locked", "make_folder", "refuse_other"]
 
 LOCK = ".lock"
 
@@ -69,32 +71,36 @@ def _leftover(path: Path) -> bool:
 
 def claim(study: Study, out: Path, *, resume: bool) -> Checkpoint | None:
     """Make the run folder ours: a new one, or one of the same study to go on with."""
-    told = out / "study.toml"
-    if told.exists() and not resume:
+    settings = out / "study.toml"
+    if settings.exists() and not resume:
         raise RunError(f"{out} holds a run already; go on with --resume, or choose another --out")
-    found = None
-    if told.exists():
+    checkpoint = None
+    if settings.exists():
+        current(out)
         refuse_other(study, out)
-        found = load_newest(out / "checkpoints", study.fingerprint, type(study.method).state_kind())
-        if found is not None and found.round > study.rounds:
-            raise RunError(
-                f"{told}: rounds = {study.rounds}, but {found.round} are done already; raise it or choose another --out"
-            )
-    for path, text in ((told, study.toml()), (out / "fingerprint", study.fingerprint + "\n")):  # in this order
+        checkpoint = load_newest(out / "checkpoints", study.fingerprint, type(study.method).state_kind())
+        if checkpoint is not None and checkpoint.round > study.rounds:
+            done = f"rounds = {study.rounds}, but {checkpoint.round} are done already"
+            raise RunError(f"{settings}: {done}; raise it or choose another --out")
+    for path, text in ((settings, study.toml()), (out / "fingerprint", study.fingerprint + "\n")):  # in this order
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             write(path, text.encode())
     for stale in (*out.glob(".*.new"), *out.glob(".*.old"), *out.glob("checkpoints/.*.new")):
         shutil.rmtree(stale) if stale.is_dir() else stale.unlink()  # half written when a run was killed
-    return found
+    return checkpoint
 
 
-def attempts(out: Path, checkpoint: Checkpoint | None) -> tuple[int, ...]:
+def kind_of(method: Method[Any]) -> Kind:
+    """What a method is, for those who compare runs."""
+    return Kind(pooled=method.pooled, shares=method.shares, trains=set(method.declared()) > {"evaluate"})
+
+
+def attempts(study: Study, out: Path, checkpoint: Checkpoint | None) -> tuple[int, ...]:
     """The rounds after which this run was taken up again, this time included: sites must know what did not count."""
-    path = out / "attempts.json"
-    before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
-    now = [] if before is None else [*before, checkpoint.round if checkpoint else -1]
-    write(path, (json.dumps(now) + "\n").encode())
-    return tuple(now)
+    before = START.read(out)
+    now = () if before is None else (*before.resumed, checkpoint.round if checkpoint else -1)
+    START.write(out, Start(**kind_of(study.method).model_dump(), resumed=now))
+    return now
 
 
 def refuse_other(study: Study, out: Path) -> None:
@@ -106,11 +112,10 @@ def refuse_other(study: Study, out: Path) -> None:
 
 def finished(study: Study, out: Path, done: int) -> Result | None:
     """The result of a run that has nothing left to do, after `done` rounds."""
-    path = out / "metrics.json"
-    told = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    if told.get("rounds") != done:  # of before the rounds were raised
+    metrics = METRICS.read(out)
+    if metrics is None or metrics.rounds != done:  # of before the rounds were raised
         return None
-    early = study.stop is not None and study.stop.early and told["rounds_to_target"] is not None
+    early = study.stop is not None and study.stop.early and metrics.rounds_to_target is not None
     if done < study.rounds and not early:
         return None
-    return Result(out, done, told["final"], told["rounds_to_target"], told["stopped"])
+    return Result(out, done, metrics.final, metrics.rounds_to_target, metrics.stopped)

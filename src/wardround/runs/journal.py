@@ -1,4 +1,4 @@
-"""The journal of a run: one line per round, read and written here.
+"""The journal of a run while it goes on: one line per round, kept in step with the checkpoints.
 
 journal = Journal(out / "journal.jsonl")
 journal.back_to(12)          # after a checkpoint: the lines after it are about to be written again
@@ -7,53 +7,28 @@ journal.add(line); journal.flush()
 
 import contextlib
 import json
-import math
 import os
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from wardround.core.files import write
 from wardround.runs.errors import RunError
+from wardround.runs.files import JOURNAL, Best, Round, read_line
 
-__all__ = ["Journal", "Line"]
-
-
-@dataclass(frozen=True)
-class Line:
-    """One line of the journal."""
-
-    round: int
-    sites: int
-    """Whose replies counted in the round's training."""
-    left_out: dict[str, str]
-    metrics: dict[str, float]
-    per_site: dict[str, dict[str, float]] = field(default_factory=dict)
-    up: int = 0
-    down: int = 0
-    evaluation_up: int = 0
-    evaluation_down: int = 0
-    seconds: float = 0.0
-    noted: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
-    signs: list[str] = field(default_factory=list)
-    """Of what looks wrong with the model (see `wardround.metrics.signs`)."""
-    asked: int = 0
-    """How many sites the round was asked of."""
+__all__ = ["Journal"]
 
 
 class Journal:
     """The lines of one run, those of earlier attempts included; new ones are written when they are flushed."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.lines: list[Line] = []
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / JOURNAL
+        self.lines: list[Round] = []
         self._unwritten: list[str] = []
 
-    def add(self, line: Line) -> None:
+    def add(self, line: Round) -> None:
         """One more round."""
-        values = line.__dict__.items()
-        plain = {key: None if isinstance(v, float) and not math.isfinite(v) else v for key, v in values}
         self.lines.append(line)
-        self._unwritten.append(json.dumps(plain) + "\n")
+        self._unwritten.append(json.dumps(line.model_dump()) + "\n")
 
     def flush(self) -> None:
         """Make what was added durable."""
@@ -70,8 +45,8 @@ class Journal:
             raise RunError(f"{path} tells of rounds, but there is no checkpoint; delete {path.parent} to start anew")
         kept = []
         for raw in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
-            with contextlib.suppress(ValueError, TypeError, KeyError):  # a line cut off by the crash
-                line = Line(**json.loads(raw))
+            with contextlib.suppress(ValueError):  # a line cut off by the crash
+                line = read_line(raw)
                 if line.round <= (round_ or 0):
                     kept.append(raw)
                     self.lines.append(line)
@@ -82,7 +57,7 @@ class Journal:
         write(path, "".join(f"{raw}\n" for raw in kept).encode())
 
     @property
-    def evaluated(self) -> Line | None:
+    def evaluated(self) -> Round | None:
         """The last round that has figures."""
         return next((line for line in reversed(self.lines) if line.metrics), None)
 
@@ -98,14 +73,12 @@ class Journal:
                 return line.round
         return None
 
-    def best(self) -> dict[str, dict[str, float]]:
-        """Per metric, its best value and the round of it: the lowest loss, the highest of anything else."""
-        best: dict[str, dict[str, float]] = {}
+    def best(self) -> dict[str, Best]:
+        """Per figure its best value, and the round of it: the lowest loss, the highest of anything else."""
+        best: dict[str, Best] = {}
         for line in self.lines:
             for name, value in line.metrics.items():
-                if name.endswith("examples"):
-                    continue
                 sign = -1 if name.endswith("loss") else 1
-                if name not in best or sign * value > sign * best[name]["value"]:
-                    best[name] = {"value": value, "round": line.round}
+                if not name.endswith("examples") and (name not in best or sign * value > sign * best[name].value):
+                    best[name] = Best(value=value, round=line.round)
         return best

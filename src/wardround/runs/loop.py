@@ -3,9 +3,10 @@
     result = run(study, Path("runs/x"), workers=2, resume=True)
 
 A run folder holds `study.toml` (resolved), `journal.jsonl` (one line per round), `ledger/`, `checkpoints/`,
-`memory/` (what simulated sites keep), `attempts.json` (after which rounds it was taken up again), `void.json` (which
+`memory/` (what simulated sites keep), `run.json` (its format, what kind of method, after which rounds it was taken up
+again), `void.json` (which
 replies of real sites did not arrive: what they kept then does not count), `data.json` (sizes and labels by site),
-`wire.json` (what crossed the wire, in words), `references.json` (figures that the model should beat), `curve.json`
+`wire.json` (what crossed the wire), `references.json` (figures that the model should beat), `curve.json`
 (precision over recall, where the task has such), `model/` and, once finished, `metrics.json`.
 
 Rules of this file:
@@ -17,12 +18,10 @@ Rules of this file:
 """
 
 import contextlib
-import json
 import platform
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -30,8 +29,7 @@ import numpy as np
 import torch
 
 from wardround import __version__
-from wardround.core.cohort import Seen
-from wardround.core.files import write
+from wardround.core.cohort import Cohort
 from wardround.core.layer import Layer
 from wardround.core.record import Record
 from wardround.core.weights import Weights
@@ -43,11 +41,13 @@ from wardround.layers.ledger import Ledger
 from wardround.metrics.signs import signs
 from wardround.runs.build import Built, build
 from wardround.runs.checkpoint import Checkpoint, oldest_round, save
-from wardround.runs.folder import Result, attempts, claim, finished, locked
-from wardround.runs.journal import Journal, Line
-from wardround.runs.references import REFERENCES, majority, tfidf, write_references
+from wardround.runs.exchanges import FirstOfEach, rows
+from wardround.runs.files import CURVE, DATA, METRICS, Bytes, Curve, Data, Metrics, Round
+from wardround.runs.folder import Result, attempts, claim, finished, kind_of, locked
+from wardround.runs.journal import Journal
+from wardround.runs.references import NAMES, add_reference, majority, tfidf
 from wardround.runs.rounds import Rounds
-from wardround.runs.wire import rows
+from wardround.runs.wire import WIRE
 from wardround.study.load import Study
 from wardround.trained.folder import write_model
 
@@ -56,7 +56,7 @@ __all__ = ["Apart", "Progress", "one_thread", "run", "show_traceback"]
 CHECKPOINT_SECONDS = 5.0
 
 
-Progress = Callable[[Line], None]
+Progress = Callable[[Round], None]
 
 
 class Apart(Protocol):
@@ -144,15 +144,6 @@ def show_traceback(error: BaseException) -> None:
     traceback.print_exception(error)
 
 
-class _Kinds(list[Seen]):
-    """The first exchange of each step: a whole round's would hold every site's reply."""
-
-    def append(self, seen: Seen) -> None:
-        """Keep it if it is the first of its step."""
-        if all(known.step != seen.step for known in self):
-            super().append(seen)
-
-
 class _Loop:
     """One run, round after round."""
 
@@ -168,8 +159,8 @@ class _Loop:
     ) -> None:
         self.built, self.out, self.ledger = built, out, ledger
         self.study, self.method = built.study, built.study.method
-        self.rounds = Rounds(built, engine, (ledger, *layers), _Kinds())
-        self.journal = Journal(out / "journal.jsonl")
+        self.rounds = Rounds(built, engine, (ledger, *layers), FirstOfEach())
+        self.journal = Journal(out)
         self.progress, self.pause = progress, checkpoint_seconds
 
     def go(self, checkpoint: Checkpoint | None) -> Result:
@@ -177,7 +168,7 @@ class _Loop:
         round_ = checkpoint.round if checkpoint else 0
         self.journal.back_to(None if checkpoint is None else round_)
         self.rounds.settled = oldest_round(self.out / "checkpoints")
-        self.rounds.resumed = attempts(self.out, checkpoint)
+        self.rounds.resumed = attempts(self.study, self.out, checkpoint)
         for layer in self.rounds.layers:
             layer.recall([line.noted for line in self.journal.lines])
         if checkpoint is None:
@@ -210,50 +201,48 @@ class _Loop:
         """What the data are like, and what a plain model makes of them, where one process may see them all."""
         raw = self.built.raw
         if raw is None:
-            nothing = {"count": len(self.built.sites.names), "sites": {}, "fingerprint": None, "problems": []}
-            write_json(self.out / "data.json", nothing)
+            DATA.write(self.out, Data(count=len(self.built.sites.names), sites={}, fingerprint=None, problems=()))
             return
-        data = describe(raw, self.built.task)
-        write_json(self.out / "data.json", data)
-        figures = tfidf(self.built.task, raw, data["fingerprint"], self.study.references)
-        write_references(self.out, "tfidf", figures)
+        data = Data(**describe(raw, self.built.task))
+        DATA.write(self.out, data)
+        add_reference(self.out, "tfidf", tfidf(self.built.task, raw, data.fingerprint, self.study.references))
 
     def _round(self, round_: int, state: Any) -> Any:
         began = time.perf_counter()
         state, cohort = self.rounds.train(round_, state)
-        line = Line(
-            round_, len(cohort.present), dict(cohort.left_out), {}, {}, cohort.traffic.up, cohort.traffic.down,
-            noted=cohort.noted, asked=len(cohort.names),
+        due = round_ % self.study.evaluation.every == 0 or round_ == self.study.rounds
+        evaluated = self._evaluated(round_, state.weights, cohort) if due else {"left_out": cohort.left_out}
+        line = Round(
+            round=round_, sites=len(cohort.present), up=cohort.traffic.up, down=cohort.traffic.down,
+            noted=cohort.noted, asked=len(cohort.names), **evaluated,
+            seconds=round(time.perf_counter() - began, 6),
         )  # fmt: skip
-        if round_ % self.study.evaluation.every == 0 or round_ == self.study.rounds:
-            line = self._evaluated(line, state.weights)
-        line = replace(line, seconds=round(time.perf_counter() - began, 6))
         self.journal.add(line)
         if self.progress:
             self.progress(line)
         if self.rounds.watch is not None and line.metrics:  # a round and an evaluation show every kind of message
-            write_json(self.out / "wire.json", [row.__dict__ for row in rows(self.rounds.watch)])
+            WIRE.write(self.out, rows(self.rounds.watch))
             self.rounds.watch = None
         return state
 
-    def _evaluated(self, line: Line, weights: Weights) -> Line:
-        """The line with the model's figures on it; what else the counts tell goes into files of its own."""
-        evaluation = self.rounds.evaluate(line.round, weights)
+    def _evaluated(self, round_: int, weights: Weights, trained: Cohort) -> dict[str, Any]:
+        """What an evaluation adds to the round's line; what else its counts tell goes into files of its own."""
+        evaluation = self.rounds.evaluate(round_, weights)
         cohort, task, numbers = evaluation.cohort, self.built.task, evaluation.test
         wrong: list[str] = []
         if numbers is not None:
             wrong = signs(task, numbers, self.journal.values("loss"))
-            if "majority" in (REFERENCES if self.study.references is None else self.study.references):
-                write_references(self.out, "majority", majority(task, numbers))
+            if "majority" in (NAMES if self.study.references is None else self.study.references):
+                add_reference(self.out, "majority", majority(task, numbers))
             if hasattr(task, "curve"):
-                write_json(self.out / "curve.json", {"round": line.round, "points": task.curve(numbers)})
-        left_out = dict(line.left_out)
+                CURVE.write(self.out, Curve(round=round_, points=task.curve(numbers)))
+        left_out = dict(trained.left_out)
         for name, why in cohort.left_out.items():  # after what it failed at first
             left_out[name] = f"{left_out[name]}; {why}" if name in left_out else why
-        return replace(
-            line, metrics=evaluation.metrics, per_site=evaluation.per_site, left_out=left_out, signs=wrong,
-            evaluation_up=cohort.traffic.up, evaluation_down=cohort.traffic.down,
-        )  # fmt: skip
+        return {
+            "metrics": evaluation.metrics, "per_site": evaluation.per_site, "left_out": left_out, "signs": wrong,
+            "evaluation_up": cohort.traffic.up, "evaluation_down": cohort.traffic.down,
+        }  # fmt: skip
 
     def _settle(self, round_: int, state: Record) -> None:
         """Make everything up to this round durable, in the order of rule 3."""
@@ -267,34 +256,25 @@ class _Loop:
         if reached and self._early:
             stopped = f"{self.study.stop and self.study.stop.metric} reached its target in round {reached}"
         lines, last = self.journal.lines, self.journal.evaluated
-        told = {
-            "study": self.study.name,
-            "versions": _versions(),
-            "method": self.study.resolved["method"]["name"],
-            "seed": self.study.seed,
-            "rounds": rounds,
-            "stopped": stopped,
-            "rounds_to_target": reached,
-            "final": last.metrics if last else {},
-            "best": self.journal.best(),
-            "bytes": {
-                key: sum(getattr(line, key) for line in lines)
-                for key in ("up", "down", "evaluation_up", "evaluation_down")
-            },
-            "seconds": round(sum(line.seconds for line in lines), 3),
-            "signs": last.signs if last else [],
-        }
+        metrics = Metrics(
+            **kind_of(self.method).model_dump(),
+            study=self.study.name,
+            versions=_versions(),
+            method=self.study.resolved["method"]["name"],
+            seed=self.study.seed,
+            rounds=rounds,
+            stopped=stopped,
+            rounds_to_target=reached,
+            final=last.metrics if last else {},
+            best=self.journal.best(),
+            bytes=Bytes(**{key: sum(getattr(line, key) for line in lines) for key in Bytes.model_fields}),
+            seconds=round(sum(line.seconds for line in lines), 3),
+            signs=last.signs if last else (),
+        )
         if self.method.shares:
-            wire = self.out / "wire.json"
-            crossed = json.loads(wire.read_text(encoding="utf-8")) if wire.exists() else []
-            write_model(self.out / "model", self.built, state.weights, told, crossed)
-        write_json(self.out / "metrics.json", told)
-        return Result(self.out, rounds, last.metrics if last else {}, reached, stopped)
-
-
-def write_json(path: Path, told: Any) -> None:
-    """Write plain values as a file that is easy to read."""
-    write(path, (json.dumps(told, indent=1, ensure_ascii=False) + "\n").encode())
+            write_model(self.out / "model", self.built, state.weights, metrics, WIRE.read(self.out) or ())
+        METRICS.write(self.out, metrics)
+        return Result(self.out, rounds, metrics.final, reached, stopped)
 
 
 def _versions() -> dict[str, str]:

@@ -26,13 +26,13 @@ from wardround.federation.sites import Raw, Sites, pooled
 from wardround.metrics.classes import class_counts
 from wardround.metrics.constant import ABOUT, constant_figures
 from wardround.metrics.labels import label_counts
+from wardround.runs.files import REFERENCES
 from wardround.text.language import UNSPACED, mostly
 
-__all__ = ["NEEDED", "REFERENCES", "majority", "missed", "read_references", "tfidf", "write_references"]
+__all__ = ["NAMES", "NEEDED", "add_reference", "majority", "missed", "tfidf"]
 
-FILE = "references.json"
 NEEDED = "sklearn"
-REFERENCES = ("majority", "tfidf")
+NAMES = ("majority", "tfidf")
 CHEAP = 5_000  # training texts up to which nobody notices the fit
 LOOKED_AT = 200
 SMALLEST = 1e-9  # probability, for a loss that is finite
@@ -112,18 +112,10 @@ def _figures(told: Mapping[str, float]) -> Figures:
     return {name: value for name, value in told.items() if not name.endswith("examples")}
 
 
-def write_references(out: Path, name: str, figures: Figures) -> None:
+def add_reference(out: Path, name: str, figures: Figures) -> None:
     """Add a reference's figures to those of the run."""
-    if figures and name not in (known := read_references(out)):
-        text = json.dumps({**known, name: figures}, indent=1, ensure_ascii=False)
-        write(out / FILE, f"{text}\n".encode())
-
-
-def read_references(out: Path) -> dict[str, Figures]:
-    """The figures of each reference that the run has."""
-    path = out / FILE
-    found: dict[str, Figures] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    return found
+    if figures and name not in (known := REFERENCES.read(out) or {}):
+        REFERENCES.write(out, {**known, name: figures})
 
 
 def missed(final: Mapping[str, float], references: Mapping[str, Figures]) -> list[str]:

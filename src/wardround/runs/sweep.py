@@ -17,8 +17,8 @@ from typing import IO, Any
 
 from wardround.core.files import file_name, write
 from wardround.runs.errors import RunError
+from wardround.runs.files import JOURNAL, METRICS, REFERENCES, Round, read_line
 from wardround.runs.folder import finished, make_folder, refuse_other
-from wardround.runs.references import read_references
 from wardround.study.grid import label_of
 from wardround.study.load import Cell
 
@@ -37,7 +37,7 @@ class CellState:
     said: IO[bytes] | None = None
     began: float = 0.0
     first: int = 0
-    line: dict[str, Any] = field(default_factory=dict)
+    line: Round = field(default_factory=lambda: Round(round=0))
     up: int = 0
     failed: str = ""
     _read: int = 0
@@ -45,16 +45,16 @@ class CellState:
     @property
     def round(self) -> int:
         """The last round in its journal."""
-        return int(self.line.get("round", 0))
+        return self.line.round
 
     @property
     def done(self) -> bool:
         """Whether it has ended well."""
-        return (self.folder / "metrics.json").exists() and self.process is None and not self.failed
+        return METRICS.exists(self.folder) and self.process is None and not self.failed
 
     def look(self) -> None:
         """Read what its journal has gained."""
-        path = self.folder / "journal.jsonl"
+        path = self.folder / JOURNAL
         if not path.exists():
             return
         if path.stat().st_size < self._read:  # cut back by a resume
@@ -65,8 +65,8 @@ class CellState:
                 if not raw.endswith(b"\n"):
                     break
                 self._read += len(raw)
-                self.line = json.loads(raw)
-                self.up += self.line["up"]
+                self.line = read_line(raw.decode())
+                self.up += self.line.up
 
 
 def sweep(
@@ -173,13 +173,16 @@ def summary(states: Sequence[CellState]) -> list[dict[str, Any]]:
         groups.setdefault(json.dumps(rest, sort_keys=True), []).append(state)
     rows = []
     for key, members in groups.items():
-        told = [json.loads((m.folder / "metrics.json").read_text()) for m in members if m.done]
-        final = {name: _spread([t["final"].get(name) for t in told]) for name in (told[0]["final"] if told else {})}
-        best = {
-            name: _spread([t["best"].get(name, {}).get("value") for t in told])
-            for name in (told[0]["best"] if told else {})
+        done = [member.folder for member in members if member.done]
+        metrics = [one for one in map(METRICS.read, done) if one]
+        final = {
+            name: _spread([one.final.get(name) for one in metrics]) for name in (metrics[0].final if metrics else ())
         }
-        known = [read_references(m.folder) for m in members if m.done]
+        best = {
+            name: _spread([one.best[name].value for one in metrics if name in one.best])
+            for name in (metrics[0].best if metrics else ())
+        }
+        known = [REFERENCES.read(folder) or {} for folder in done]
         references = {
             name: {metric: _spread([t[name].get(metric) for t in known if name in t]) for metric in figures}
             for name, figures in (known[0].items() if known else ())
@@ -192,9 +195,9 @@ def summary(states: Sequence[CellState]) -> list[dict[str, Any]]:
                 "seeds": [m.cell.study.seed for m in members if m.done],
                 "final": final,
                 "best": best,
-                "rounds_to_target": [t["rounds_to_target"] for t in told],
-                "up": statistics.fmean([t["bytes"]["up"] for t in told]) if told else None,
-                "seconds": statistics.fmean([t["seconds"] for t in told]) if told else None,
+                "rounds_to_target": [one.rounds_to_target for one in metrics],
+                "up": statistics.fmean([one.bytes.up for one in metrics]) if metrics else None,
+                "seconds": statistics.fmean([one.seconds for one in metrics]) if metrics else None,
             }
         )
     return rows

@@ -1,16 +1,14 @@
 """The model of one site, where each keeps a part of it, or all of it, for itself.
 
     assembled_run(Path("runs/x"), "psytar", Path("psytar-model"))         # a simulated site's
-    assembled(built, "charite", exchange, shared, told, wire, out)        # a real one's, from its own memory
+    assembled(built, "charite", exchange, shared, out)        # a real one's, from its own memory
 
 The shared weights come from the run's `model/`, the others from what the site kept; the tag set and scheme are the
 site's. What comes out is a model's folder like any other, which says whose it is.
 """
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from safetensors.torch import load_file
 from torch import Tensor
@@ -20,6 +18,8 @@ from wardround.core.files import file_name
 from wardround.core.training import Bench
 from wardround.core.weights import Weights
 from wardround.runs.build import Built, build
+from wardround.runs.files import METRICS, current
+from wardround.runs.wire import WIRE, WireRow
 from wardround.study.load import Study, load_study
 from wardround.study.settings import StudyError
 from wardround.text.reading import nearest
@@ -32,9 +32,11 @@ __all__ = ["assembled", "assembled_run", "shared_weights"]
 
 def assembled_run(run: Path, name: str, out: Path, beside: Path | None = None) -> About:
     """Put the model of a simulated site together; `beside` is where the study lay, if it names files of its own."""
-    if not (run / "metrics.json").exists():
+    if not METRICS.exists(run):
         model_folder(run)  # which tells what this folder is, if it is no run
-    told = _json(run / "metrics.json", "the run is not finished; go on with wardround run … --resume")
+    metrics = METRICS.read(run)
+    if metrics is None:
+        raise ModelError(run, "the run is not finished", "go on with wardround run … --resume")
     try:
         study = load_study(run / "study.toml", beside=beside)[0].study
         built = build(study, run)
@@ -46,10 +48,8 @@ def assembled_run(run: Path, name: str, out: Path, beside: Path | None = None) -
         known = ", ".join(built.sites.names[:10])
         raise ModelError(run, f"there is no site {name!r}", f"did you mean {close!r}?" if close else f"it has {known}")
     shared = shared_weights(built, run / "model") if study.method.shares else built.weights
-    resumed = _json(run / "attempts.json", "the run folder is not whole")
-    exchange = Exchange("evaluate", told["rounds"], EVALUATION, 0, study.seed, tuple(resumed))
-    wire = run / "wire.json"
-    return assembled(built, name, exchange, shared, told, _json(wire, "") if wire.exists() else [], out)
+    exchange = Exchange("evaluate", metrics.rounds, EVALUATION, 0, study.seed, current(run).resumed)
+    return assembled(built, name, exchange, shared, out, WIRE.read(run) or (), metrics.bytes.up)
 
 
 def shared_weights(built: Built, path: Path) -> Weights:
@@ -70,9 +70,9 @@ def assembled(
     name: str,
     exchange: Exchange,
     shared: Weights,
-    told: Mapping[str, Any],
-    wire: Sequence[Mapping[str, str]],
     out: Path,
+    wire: Sequence[WireRow] = (),
+    up: int | None = None,
 ) -> About:
     """Write the model of this site as it was tried in this exchange, with the figures of its own test examples."""
     refuse_shared(built.study, out)
@@ -87,8 +87,8 @@ def assembled(
     whole: dict[str, Tensor] = {n: p.detach().clone() for n, p in model.named_parameters() if p.requires_grad}
     figures = built.task.metrics(built.study.method.tried(weights, "test", site).numbers)
     own = {"types": getattr(site.task, "own", ()), "scheme": getattr(site.task, "scheme", "")}
-    about = about_of(built, told).model_copy(update={**own, "missing": (), "site": name})
-    save_model(out, about, built.study, whole, card(about, built, {**told, "final": figures}, wire))
+    about = about_of(built, exchange.round).model_copy(update={**own, "missing": (), "site": name})
+    save_model(out, about, built.study, whole, card(about, built, figures, wire, up))
     return about
 
 
@@ -96,10 +96,3 @@ def refuse_shared(study: Study, where: Path) -> None:
     """Raise an error if sites of this study have nothing of their own."""
     if study.method.shares and not study.sites.private:
         raise ModelError(where, f"all sites of {study.name!r} have the same model", "use the run's model/ as it is")
-
-
-def _json(path: Path, remedy: str) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        raise ModelError(path, "cannot be read", remedy) from None

@@ -6,11 +6,11 @@ one site's own names it, and is about its data alone.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from wardround.federation.describe import MOST_SITES
 from wardround.metrics.defined import defined
 from wardround.runs.build import Built
+from wardround.runs.wire import NEVER, SEEN, WireRow
 from wardround.trained.about import About
 
 __all__ = ["CODES", "card", "size_range"]
@@ -24,7 +24,6 @@ DOES = {
     "relation": "tells how two marked entities of a sentence are related",
     "tagging": "finds named entities in text",
 }
-NEVER = "Never sent: text, tokens, entity strings, document ids."
 CODES = {
     "ar": "Arabic", "de": "German", "el": "Greek", "en": "English", "es": "Spanish", "fr": "French", "he": "Hebrew",
     "hi": "Hindi", "it": "Italian", "ja": "Japanese", "ko": "Korean", "nl": "Dutch", "pt": "Portuguese",
@@ -32,11 +31,12 @@ CODES = {
 }  # fmt: skip
 
 
-def card(about: About, built: Built, told: Mapping[str, Any], wire: Sequence[Mapping[str, str]]) -> str:
-    """The card in Markdown; `wire` is what crossed it, row by row."""
-    return "\n".join(
-        [*_head(about), *_data(about, built, wire), *_figures(about, built, told), *_wire(told, wire), *_limits(about)]
-    )
+def card(
+    about: About, built: Built, final: Mapping[str, float], wire: Sequence[WireRow] = (), up: int | None = None
+) -> str:
+    """The card in Markdown; `wire` is what crossed it, `up` the bytes that left the sites, where that is known."""
+    parts = (_head(about), _data(about, built, wire), _figures(about, built, final), _wire(about, wire, up))
+    return "\n".join(line for part in (*parts, _limits(about)) for line in part)
 
 
 def _head(about: About) -> Iterator[str]:
@@ -61,11 +61,11 @@ def _head(about: About) -> Iterator[str]:
     yield '- Use it: `wardround predict FOLDER --text "…"`, or in Python `wardround.load("FOLDER")("…")`\n'
 
 
-def _data(about: About, built: Built, wire: Sequence[Mapping[str, str]]) -> Iterator[str]:
+def _data(about: About, built: Built, wire: Sequence[WireRow]) -> Iterator[str]:
     yield "## Training data\n"
     if built.raw is None:
-        sent = [row for row in wire if row["direction"] == "from site" and _tells_size(row["reveals"])]
-        told = "".join(f"\n- {row['message']}.{row['field']}: {row['reveals']}" for row in sent)
+        sent = [row for row in wire if row.direction == "from site" and _tells_size(row.reveals)]
+        told = "".join(f"\n- {row.message}.{row.field}: {row.reveals}" for row in sent)
         known = f" The coordinator's machine was told of their numbers:\n{told}" if told else ""
         yield f"{len(built.sites.names)} sites, each with its own notes. {DECLARED}{known}\n"
         return
@@ -92,12 +92,12 @@ def size_range(count: int) -> str:
     return f"{low:,}+" if high is None else f"{low:,}–{high - 1:,}"
 
 
-def _figures(about: About, built: Built, told: Mapping[str, Any]) -> Iterator[str]:
+def _figures(about: About, built: Built, final: Mapping[str, float]) -> Iterator[str]:
     yield "## How it did\n"
-    figures = {name: value for name, value in told["final"].items() if not name.endswith("examples")}
+    figures = {name: value for name, value in final.items() if not name.endswith("examples")}
     whole = {name: value for name, value in figures.items() if "[" not in name}
     whose = f"The own test examples of {about.site}" if about.site else "All sites' own examples together"
-    yield f"{whose}, after {told['rounds']} rounds, seed {built.study.seed}.\n"
+    yield f"{whose}, after {about.rounds} rounds, seed {built.study.seed}.\n"
     yield "| figure | value | what it means |\n|---|---|---|"
     plain = {name: name.removeprefix("train_").removeprefix("valid_") for name in whole}
     meaning = defined(plain.values())
@@ -109,16 +109,16 @@ def _figures(about: About, built: Built, told: Mapping[str, Any]) -> Iterator[st
     yield ""
 
 
-def _wire(told: Mapping[str, Any], wire: Sequence[Mapping[str, str]]) -> Iterator[str]:
+def _wire(about: About, wire: Sequence[WireRow], up: int | None) -> Iterator[str]:
     yield "## What left the sites\n"
-    if "bytes" not in told:
+    if up is None:
         yield f"The site's own ledger tells: `wardround ledger show`.\n\n{NEVER}\n"
         return
-    rounds, up = max(int(told["rounds"]), 1), told["bytes"]["up"]
-    yield f"{up / 1e6:.2f} MB in all for training, {up / rounds / 1e3:,.1f} kB a round. In these messages:\n"
+    each = up / max(about.rounds, 1) / 1e3
+    yield f"{up / 1e6:.2f} MB in all for training, {each:,.1f} kB a round. In these messages:\n"
     for row in wire:
-        if row["direction"] == "from site" and row["reveals"] != "as above":
-            yield f"- {row['message']}.{row['field']} ({row['seen']}): {row['reveals']}"
+        if row.direction == "from site" and row.field:
+            yield f"- {row.message}.{row.field} ({SEEN[row.seen]}): {row.reveals}"
     yield f"\n{NEVER}\n"
 
 

@@ -1,6 +1,6 @@
 """Writing a model's folder when a run has ended.
 
-    write_model(run / "model", built, weights, told, wire)
+    write_model(run / "model", built, weights, metrics, wire)
 
 What the task needs besides weights is put beside them: the frozen encoder, word vectors, a list of terms. Where the
 file system allows, these are second names of the same files and take no room; whoever copies the folder copies them.
@@ -11,7 +11,6 @@ import shutil
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from safetensors.torch import save
 from torch import Tensor
@@ -22,6 +21,8 @@ from wardround.federation.describe import MOST_SITES
 from wardround.federation.sites import Sites
 from wardround.models.pretrained import packaged
 from wardround.runs.build import Built
+from wardround.runs.files import Metrics
+from wardround.runs.wire import WireRow
 from wardround.study.load import Study
 from wardround.text.document import Document
 from wardround.text.language import language
@@ -43,12 +44,12 @@ def write_model(
     folder: Path,
     built: Built,
     weights: Mapping[str, Tensor],
-    told: Mapping[str, Any],
-    wire: Sequence[Mapping[str, str]],
+    metrics: Metrics,
+    wire: Sequence[WireRow],
 ) -> None:
-    """The model of a finished run; `told` and `wire` are what its `metrics.json` and `wire.json` say."""
-    about = about_of(built, told)
-    save_model(folder, about, built.study, weights, card(about, built, told, wire))
+    """The model of a finished run, with its figures and what crossed the wire on the card."""
+    about = about_of(built, metrics.rounds)
+    save_model(folder, about, built.study, weights, card(about, built, metrics.final, wire, metrics.bytes.up))
 
 
 def save_model(folder: Path, about: About, study: Study, weights: Mapping[str, Tensor], words: str) -> None:
@@ -62,7 +63,7 @@ def save_model(folder: Path, about: About, study: Study, weights: Mapping[str, T
         write(new / SUMS, seal_folder(new).encode())
 
 
-def about_of(built: Built, told: Mapping[str, Any]) -> About:
+def about_of(built: Built, rounds: int) -> About:
     """What is known of a run's model."""
     study, task = built.study, built.task
     seen = Seen(built.raw, {kind for both in getattr(study.corpus, "pairs", ()) for kind in both})
@@ -80,7 +81,7 @@ def about_of(built: Built, told: Mapping[str, Any]) -> About:
         languages=seen.languages or tuple(filter(None, [study.resolved["corpus"].get("language", "")])),
         missing=study.sites.private,
         method=study.resolved["method"]["name"],
-        rounds=int(told["rounds"]),
+        rounds=rounds,
     )
 
 

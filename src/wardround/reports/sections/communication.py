@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from wardround.reports.compared import Report
 from wardround.reports.html import Html, bytes_of, join, plus_minus, table, tag
-from wardround.reports.read import RunRecord
+from wardround.reports.record import RunRecord
 from wardround.reports.statistics import Group, Panel, lower_is_better, spread, to_target
 from wardround.reports.words import named, per_round
 

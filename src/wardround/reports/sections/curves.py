@@ -68,7 +68,7 @@ def _how_to_read(panel: Panel) -> Html:
     references = [group for group in panel.groups if group.reference]
     if references:
         told.append(
-            f"By bytes, references are left out ({method_list(references)}): a site alone sends nothing that it "
-            "learnt, and pooled data would have to be sent whole."
+            f"By bytes, references are left out ({method_list(references)}): a site or the coordinator alone "
+            "sends nothing that it learnt, and pooled data would have to be sent whole."
         )
     return tag("p", " ".join(told), class_="soft")

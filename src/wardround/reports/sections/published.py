@@ -11,9 +11,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from wardround.reports.apart import shown
 from wardround.reports.compared import Report
 from wardround.reports.html import NBSP, Html, join, plus_minus, table, tag
-from wardround.reports.read import shown
 from wardround.reports.statistics import Group, split_of
 from wardround.reports.words import named
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from wardround.metrics.constant import ABOUT
 from wardround.reports.compared import Report
 from wardround.reports.html import Html, figure, join, p_value, plural, plus_minus, signed, table, tag
-from wardround.reports.read import RunRecord
+from wardround.reports.record import RunRecord
 from wardround.reports.statistics import Group, Pair, Panel, better, lower_is_better, of_one_class, split_of
 from wardround.reports.words import REFERENCES, SPLIT_WORDS, named
 
@@ -176,8 +176,8 @@ def _every_run(report: Report) -> Html:
 
 
 def _end(run: RunRecord) -> str:
-    if run.finished:
-        return str((run.metrics or {}).get("stopped", "finished"))
+    if run.metrics and run.finished:
+        return run.metrics.stopped
     return f"not finished, {run.rounds} of {run.study.get('rounds', '?')} rounds"
 
 

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterable, Sequence
 
+from wardround.reports.apart import BY_HAND, differing, settings, shown
 from wardround.reports.compared import Report
 from wardround.reports.html import Html, join, table, tag
-from wardround.reports.read import TOLD_BY_HAND, differing, settings, shown
 from wardround.reports.statistics import Group, Panel
 
 __all__ = ["all_settings", "toml_with_marks"]
@@ -16,7 +16,7 @@ COLUMNS_SHOWN = 6
 def all_settings(report: Report) -> Html:
     """Seeds, differences, and each group's whole study."""
     groups = [(panel, group) for panel in report.panels for group in panel.groups]
-    keys = [k for k in differing(group.runs[0].study for _, group in groups) if k not in TOLD_BY_HAND]
+    keys = [k for k in differing(group.runs[0].study for _, group in groups) if k not in BY_HAND]
     parts: list[object] = []
     seeds = {group.label: ", ".join(str(run.seed) for run in group.runs) for _, group in groups}
     each = (

@@ -6,11 +6,17 @@ from wardround.metrics.constant import ABOUT
 from wardround.metrics.signs import REMEDY
 from wardround.reports.compared import Report
 from wardround.reports.html import Html, bytes_of, describe_p, figure, join, plural, plus_minus, tag
-from wardround.reports.read import WireRow
 from wardround.reports.statistics import LEVEL, Group, Pair, Panel, better, lower_is_better, split_of
 from wardround.reports.words import SEEN, SPLIT_WORDS, named, per_round
+from wardround.runs.wire import WireRow
 
 __all__ = ["summary"]
+
+WHO = {
+    "alone": "each site training alone",
+    "pooled": "all data in one place, which only a simulation can do",
+    "public": "the coordinator alone, on public examples",
+}
 
 
 def summary(report: Report) -> Html:
@@ -101,18 +107,11 @@ def _references(panel: Panel, best: Group, told: Sequence[Pair]) -> list[str]:
         found = group.final(metric) if group.reference and group.finished else None
         if found is None or mine is None:
             continue
-        who = (
-            "each site training alone"
-            if group.reference == "alone"
-            else "all data in one place, which only a simulation can do"
-        )
         side = "better" if better(metric, found.mean, mine.mean) else "worse"
         pair = _find(told, best, group)
         chance = f" ({describe_p(pair.adjusted)})" if pair and pair.adjusted is not None else ""
-        gap = figure(abs(found.mean - mine.mean), 3)
-        facts.append(
-            f"For reference, {who} ({group.label}): {plus_minus(found, 3)}, {gap} {side} than {best.label}{chance}."
-        )
+        beside = f"{figure(abs(found.mean - mine.mean), 3)} {side} than {best.label}{chance}"
+        facts.append(f"For reference, {WHO[group.reference]} ({group.label}): {plus_minus(found, 3)}, {beside}.")
     return facts
 
 
@@ -160,7 +159,7 @@ def _traffic(best: Group, *, several: bool) -> list[str]:
 
 def _revealed(rows: Sequence[WireRow]) -> str:
     """What the fields reveal, one after another, and who sees it."""
-    fields = [row for row in rows if not row.framing]
+    fields = [row for row in rows if row.field]
     told = dict.fromkeys(_aside(row.reveals) for row in fields if not row.reveals.startswith("nothing"))
     seen = {row.seen for row in fields}
     what = f"This tells: {'; '.join(told)}." if told else "This tells nothing about patients."

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 from wardround.reports.compared import Report
 from wardround.reports.html import Html, figure, join, plural, tag
-from wardround.reports.read import RunRecord, natural
+from wardround.reports.read import natural
+from wardround.reports.record import RunRecord
 from wardround.reports.svg import at, cut, drawing, rect, text, width_of
 
 __all__ = ["vectors"]

@@ -1,29 +1,29 @@
 """Versions, and fingerprints of data and settings."""
 
+from collections import Counter
+
 import scipy
 
 from wardround import __version__
 from wardround.reports.compared import Report
 from wardround.reports.html import Html, count, join, plural, table, tag
-from wardround.reports.read import Data
+from wardround.runs.files import Data
 
 __all__ = ["versions"]
 
 
 def versions(report: Report) -> Html:
     """What the runs were made with and on."""
-    told: dict[str, dict[str, int]] = {}
-    unknown = 0
-    for run in report.runs:
-        mine = (run.metrics or {}).get("versions", {})
-        unknown += not mine
-        for name, version in mine.items():
-            seen = told.setdefault(str(name), {})
-            seen[str(version)] = seen.get(str(version), 0) + 1
+    components: dict[str, Counter[str]] = {}
+    known = [run.metrics.versions for run in report.runs if run.metrics]
+    for made_with in known:
+        for name, version in made_with.items():
+            components.setdefault(name, Counter())[version] += 1
+    unknown = len(report.runs) - len(known)
     rows = []
-    for name, mine in told.items():
-        many = len(mine) > 1
-        rows.append([name, "; ".join(f"{v} ({plural(n, 'run')})" if many else v for v, n in sorted(mine.items()))])
+    for name, used in components.items():
+        many = len(used) > 1
+        rows.append([name, "; ".join(f"{v} ({plural(n, 'run')})" if many else v for v, n in sorted(used.items()))])
     rows.append(["this report", f"wardround {__version__}, scipy {scipy.__version__}"])
     caption = "Versions that the runs were made with." + (
         f" {plural(unknown, 'unfinished run')} not counted." if unknown else ""

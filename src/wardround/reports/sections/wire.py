@@ -1,16 +1,17 @@
 """What crossed the wire, in words, from each run's own record of it."""
 
 import math
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from wardround.reports.compared import Report
 from wardround.reports.html import Html, bytes_of, join, plural, tag
-from wardround.reports.read import WireRow
 from wardround.reports.words import SEEN
+from wardround.runs.wire import WireRow
 
 __all__ = ["content_of", "wire"]
+
+TYPES = {"int": "a whole number", "float": "a number", "str": "a text", "bool": "yes or no", "NoneType": "nothing"}
 
 
 def wire(report: Report) -> Html:
@@ -72,8 +73,8 @@ def _message(rows: Sequence[WireRow]) -> Html:
     items = []
     for row in rows:
         size = f", {bytes_of(row.bytes)}" if row.bytes else ""
-        if not row.framing:
-            told = f" ({content_of(row.shape)}{size}). Reveals: {row.reveals}."
+        if row.field:
+            told = f" ({content_of(row)}{size}). Reveals: {row.reveals}."
             items.append(tag("li", tag("strong", row.field), told))
     seen = SEEN.get(rows[0].seen)
     return tag(
@@ -82,13 +83,11 @@ def _message(rows: Sequence[WireRow]) -> Html:
     )  # fmt: skip
 
 
-def content_of(shape: str) -> str:
-    """A field's type in words: `2 tensors, 610 × float32` is 610 numbers in 2 tensors."""
-    plain = {"int": "a whole number", "float": "a number", "str": "a text", "bool": "yes or no", "NoneType": "nothing"}
-    if found := re.fullmatch(r"(\d+) tensors?, ([\d,]+) × (\w+)", shape):
-        return f"{found[2]} numbers in {plural(int(found[1]), 'tensor')}, {found[3]}"
-    if found := re.fullmatch(r"\[([\d, ]*)\] (\w+)", shape):
-        sizes = [int(size) for size in found[1].split(",") if size.strip()]
-        inside = f" ({' × '.join(map(str, sizes))})" if len(sizes) > 1 else ""
-        return f"{plural(math.prod(sizes), 'number')}{inside}, {found[2]}"
-    return plain.get(shape, shape or "framing")
+def content_of(row: WireRow) -> str:
+    """A field's content in words, such as *610 numbers in 2 tensors, float32*."""
+    if row.shape is None:
+        return TYPES.get(row.type, row.type)
+    if row.tensors is not None:
+        return f"{math.prod(row.shape):,} numbers in {plural(row.tensors, 'tensor')}, {row.type}"
+    inside = f" ({' × '.join(map(str, row.shape))})" if len(row.shape) > 1 else ""
+    return f"{plural(math.prod(row.shape), 'number')}{inside}, {row.type}"

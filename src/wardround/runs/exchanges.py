@@ -1,0 +1,63 @@
+"""Exchanges as they happened, and what of them goes on the list of what crossed the wire."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import fields
+from typing import Any, Literal
+
+from torch import Tensor
+
+from wardround.core.cohort import Seen
+from wardround.core.record import Message, reveals_of
+from wardround.core.weights import Weights
+from wardround.runs.wire import WireRow
+
+__all__ = ["FirstOfEach", "rows"]
+
+
+class FirstOfEach(list[Seen]):
+    """The first exchange of each step: a whole round's would hold every site's reply."""
+
+    def append(self, seen: Seen) -> None:
+        """Keep it if it is the first of its step."""
+        if all(known.step != seen.step for known in self):
+            super().append(seen)
+
+
+def rows(seen: Iterable[Seen]) -> tuple[WireRow, ...]:
+    """One row per field of each kind of message, in the order of the exchanges."""
+    listed: dict[tuple[str, ...], WireRow] = {}
+    for exchange in seen:
+        verb: Literal["each", "sum"] = "each" if exchange.verb == "ask" else "sum"
+        for row in (
+            *_fields(exchange.step, exchange.message, "to site", ""),
+            *_fields(exchange.step, exchange.reply, "from site", verb),
+        ):
+            listed.setdefault((row.step, row.direction, row.field, row.seen), row)
+    return tuple(listed.values())
+
+
+def _fields(
+    step: str, message: Message, direction: Literal["to site", "from site"], seen: Literal["", "each", "sum"]
+) -> Iterator[WireRow]:
+    kind = type(message)
+    reveals = reveals_of(kind)
+    head: dict[str, Any] = {"step": step, "direction": direction, "message": kind.__name__, "seen": seen}
+    overhead = message.nbytes
+    for field in fields(message):
+        content = _content(getattr(message, field.name))
+        overhead -= content["bytes"]
+        yield WireRow(**head, field=field.name, reveals=reveals[field.name].what, **content)
+    yield WireRow(**head, field="", type="", bytes=overhead, reveals="")
+
+
+def _content(value: Any) -> dict[str, Any]:
+    if isinstance(value, Weights):
+        size = value.layout.size
+        return {"tensors": len(value), "shape": (size,), "type": _dtype(value.flat), "bytes": value.flat.nbytes}
+    if isinstance(value, Tensor):
+        return {"shape": tuple(value.shape), "type": _dtype(value), "bytes": value.nbytes}
+    return {"type": type(value).__name__, "bytes": 0}
+
+
+def _dtype(tensor: Tensor) -> str:
+    return str(tensor.dtype)[6:]
