@@ -27,7 +27,7 @@ from wardround.layers.ledger import Ledger
 from wardround.runs.build import Built, build_apart, taking_part
 from wardround.runs.folder import Result, RunError
 from wardround.runs.journal import Line
-from wardround.runs.loop import Line, Progress, run
+from wardround.runs.loop import Progress, run
 from wardround.study.load import Study
 
 __all__ = ["Consortium", "asked", "consortium_at", "gone", "quorate", "submit"]
@@ -58,8 +58,8 @@ class Consortium:
 
     def engine(self, built: Built, ledger: Ledger, out: Path) -> Remote:
         """The lines to the sites."""
-        remote = self.remote(built.study, out, manifest=built.manifest, ledger=ledger, void=out / "void.json")
-        ledger.run = remote.told["run"]
+        remote = self.remote(built.study, out, ledger=lambda: ledger.head, void=out / "void.json")
+        ledger.run, ledger.theirs = remote.mark["run"], remote.heads
         return remote
 
     def layers(self, built: Built, engine: Remote) -> tuple[Layer, ...]:

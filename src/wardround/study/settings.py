@@ -19,14 +19,16 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
+from wardround.core.layer import Layer
 from wardround.core.method import Method
 from wardround.corpora.register import CORPORA, PARTITIONS
+from wardround.layers import LAYERS
 from wardround.methods import METHODS, Named
 from wardround.study.grid import shown
 from wardround.study.trusted import Trusted
 from wardround.tasks import TASKS
 
-__all__ = ["OWN", "SECTIONS", "StudyError", "Table", "checked", "imported", "named", "settings_of"]
+__all__ = ["OWN", "SECTIONS", "StudyError", "Table", "checked", "imported", "layered", "named", "settings_of"]
 
 CORPUS: tuple[str, Callable[[type], bool]] = (
     "a corpus: a dataclass with names() and open(name), or with documents(split)",
@@ -37,6 +39,7 @@ OWN: dict[str, tuple[str, Callable[[type], bool]]] = {
     "task": ("a task: a dataclass with bind(corpus)", lambda kind: hasattr(kind, "bind")),
     "corpus": CORPUS,
     "public.corpus": CORPUS,
+    "layers": ("a wardround Layer", lambda kind: issubclass(kind, Layer)),
 }
 """What a user's own `module:Class` must be, in words and as a test."""
 SECTIONS: dict[str, Mapping[str, Any]] = {
@@ -83,6 +86,24 @@ def imported(
         problems.append(f"{section}.name = {name!r} is not {what}")
         return None
     return {name: kind}
+
+
+def layered(
+    tables: Iterable[dict[str, Any]], folder: Path | None, problems: list[str], trusted: Trusted | None = None
+) -> tuple[tuple[Layer, ...], list[dict[str, Any]]]:
+    """The layers that `[[layers]]` names, in its order, and the same as plain tables."""
+    layers: list[Layer] = []
+    plain = []
+    for table in tables:
+        name = str(table.get("name"))
+        registry = imported("layers", name, folder, problems, trusted) if ":" in name else LAYERS
+        if registry is not None:
+            layer, settings = named("layers", registry, table, problems)
+            if any(type(layer) is type(other) for other in layers):
+                problems.append(f"layers.name = {name!r} stands there twice; take one out")
+            layers.append(layer)
+            plain.append(settings)
+    return tuple(layers), plain
 
 
 def _beside_first(module: str, folder: Path | None) -> None:
