@@ -64,8 +64,8 @@ def engine(built: Built, out: Path) -> dict[str, Tensor]:
     """All rounds through the engine, with ledger, checkpoints and site memory as in a run."""
     chosen, names = built.study, built.sites.names
     built.host.memory = out / "memory"
-    ledger = Ledger(out / "ledger")
-    serial = Serial(built.host, ledger, built.manifest)
+    ledger = Ledger(out / "ledger", sites=True)
+    serial = Serial(built.host)
     state = chosen.method.start(built.weights, built.cohort(0, names, serial, (ledger,)))
     save(out / "checkpoints", Checkpoint(0, chosen.fingerprint, state))
     for round_ in range(1, chosen.rounds + 1):

@@ -143,7 +143,7 @@ def main() -> None:
         tables = {**STUDY, "partition": {"name": "iid", "sites": count}}
         built = build(cells(tables, folder=Path(folder))[0].study, Path(folder))
         sites = padded(built)
-        serial = Serial(built.host, None, built.manifest)
+        serial = Serial(built.host)
         agree({"bare": bare(built, sites), "serial": through(built, serial, Path(folder) / "first", before=False)})
         found = Timed()
         for _ in range(repeats):

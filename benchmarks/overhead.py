@@ -116,7 +116,7 @@ def _case(name: str, repeats: int, *, quick: bool) -> dict[str, Any]:
         turns = len(work.plan) * len(work.plan[0])
         results = {"bare": Timed(), "serial": Timed(), "two workers": Timed()}
         with _pool(built, Path(folder)) as pool:
-            serial = Serial(built.host, None, built.manifest)
+            serial = Serial(built.host)
             contestants: dict[str, Run] = {
                 "bare": lambda _: bare(work),
                 "serial": lambda out: through(built, serial, out),
@@ -143,7 +143,7 @@ def _case(name: str, repeats: int, *, quick: bool) -> dict[str, Any]:
 @contextlib.contextmanager
 def _pool(built: Built, out: Path) -> Iterator[Pool]:
     spec = {"study": dict(built.study.resolved), "out": str(out), "folder": str(HERE), "traceback": True}
-    pool = Pool(spec, WORKERS, built.host, None)
+    pool = Pool(spec, WORKERS)
     try:
         yield pool
     finally:
@@ -153,7 +153,7 @@ def _pool(built: Built, out: Path) -> Iterator[Pool]:
 def through(built: Built, engine: Serial | Pool, out: Path, *, before: bool = True) -> StateDict:
     """All rounds through an engine, with ledger and checkpoints as in a run, that `before` them too; no evaluation."""
     study, names = built.study, built.sites.names
-    engine.ledger = ledger = Ledger(out / "ledger")
+    ledger = Ledger(out / "ledger", sites=True)
     state = study.method.start(built.weights, built.cohort(0, names, engine, (ledger,)))
     if before:
         save(out / "checkpoints", Checkpoint(0, study.fingerprint, state))

@@ -80,7 +80,7 @@ def _options() -> argparse.Namespace:
 def _comparisons(folder: Path, size: int, steps: int) -> Iterator[tuple[str, Run, Run, int, float | None]]:
     """Name, the faster way, the slower way, steps in each, and what the ratio should not exceed."""
     built = _study(folder, size, steps)
-    engine = Serial(built.host, None, built.manifest)
+    engine = Serial(built.host)
     model = built.task.model().train()
     agree({"bare": _bare(built, model), "serial": through(built, engine, folder / "warm")})
     count = steps * len(built.sites.names) * built.study.rounds

@@ -167,7 +167,7 @@ class Liar:
 
     def ask(self, site: str, message: Message, run: str = "0" * 16, **changes: Any) -> Answer:
         """The site's answer to this message in this exchange, opened."""
-        self.remote.told["run"] = run
+        self.remote.mark["run"] = run
         head = {"exchange": exchange_of(seed=self.study.seed, **changes), "ledger": "", "void": []}
         return self.remote._ask(site, head, message.encode(), 30.0)  # as nobody else may
 

@@ -165,7 +165,7 @@ class Trial(Generic[S]):
         sizes = {**task.sizes(), **method.sizes(task, start), **({} if public is None else {"public": len(public)})}
         layouts = {"model": start.layout, "counts": task.counts()}
         self.manifest = Manifest(layouts, sizes, start.flat.dtype, method.dtypes())
-        serial = Serial(self.host, None, self.manifest, strict=True)
+        serial = Serial(self.host, strict=True)
         self.engine: Engine = _Backwards(serial) if backwards else serial
         self.rounds = 0
         self.seen: list[Seen] = []

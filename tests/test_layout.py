@@ -26,8 +26,8 @@ ALLOWED = {
     "layers": {"core"},
     "methods": {"core"},
     "tasks": {"core", "models", "text", "federation", "metrics"},
-    "study": {"core", "text", "corpora", "federation", "methods", "tasks"},
-    "engines": {"core", "layers"},
+    "study": {"core", "layers", "text", "corpora", "federation", "methods", "tasks"},
+    "engines": {"core"},
     "trained": {"core", "text", "formats", "federation", "metrics", "models", "tasks", "runs", "study"},
     "runs": {
         "core", "text", "corpora", "federation", "engines", "layers", "methods", "metrics", "study", "trained",

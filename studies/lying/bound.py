@@ -166,7 +166,7 @@ def under_bound(study: Study, folder: Path, lie: Lie | None = None) -> tuple[Bou
         for name, data in ((name, built.sites.open(name)) for name in built.sites.names)
     }
     bound = Bound(declared=declared.get, contradiction=study.method.contradiction)
-    engine: Engine = Serial(built.host, None, built.manifest)
+    engine: Engine = Serial(built.host)
     return bound, Trial(built, bound, Lying(engine, lie) if lie else engine)
 
 

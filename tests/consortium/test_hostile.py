@@ -27,13 +27,13 @@ from wardround.core.record import Message
 from wardround.core.weights import Weights
 from wardround.engines.frames import AccessError, Line, dial, listen
 from wardround.engines.host import Host
-from wardround.engines.remote import CODES
 from wardround.layers.ledger import LedgerError, verify
 from wardround.methods.fedavg import Update
 from wardround.runs.build import build_apart
 from wardround.runs.files import Round
 from wardround.runs.loop import run
 from wardround.study.load import Study, cells
+from wardround.trained.card import CODES
 
 SITES = ("site-0", "site-1", "site-2")
 

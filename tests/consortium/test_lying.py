@@ -71,7 +71,7 @@ def without(tmp_path_factory: pytest.TempPathFactory) -> float:
     study = study_of()
     with one_thread():
         built = build(study, tmp_path_factory.mktemp("two"))
-        engine = Serial(built.host, None, built.manifest)
+        engine = Serial(built.host)
         state: Any = study.method.start(built.weights, built.cohort(0, SITES[:2], engine))
         for round_ in range(1, study.rounds + 1):
             state = study.method.round(state, built.cohort(round_, SITES[:2], engine))

@@ -164,7 +164,7 @@ def test_only_the_message_that_a_step_takes_is_sent() -> None:
 
 def test_ask_is_refused_where_a_layer_allows_only_sums() -> None:
     class Masked(Layer):
-        sum_only = True
+        only_sums = "a test says so"
 
     masked = cohort(good(), layers=(Layer(), Masked()))
     with pytest.raises(PermissionError, match=r"Masked lets the coordinator see only sums.*'fit'.*cohort\.total"):
@@ -188,12 +188,12 @@ def test_layers_send_in_order_and_receive_in_reverse() -> None:
             calls.append(f"arrive {self.mark}{exchange.number} {name}")
             return reply
 
-        def settle(self, total: Message, cohort: Cohort) -> Message:
-            calls.append(f"settle {self.mark}{cohort.exchanges}")
+        def settle(self, total: Message, step: Step[Any, Any], names: tuple[str, ...], cohort: Cohort) -> Message:
+            calls.append(f"settle {self.mark}{cohort.exchanges} {step.name} {' '.join(names)}")
             return total
 
     cohort(good("ann"), layers=(Noted("x"), Noted("y"))).total(STEP, ASK)
-    assert ["send x1", "send y1", "arrive y1 ann", "arrive x1 ann", "settle y1", "settle x1"] == calls
+    assert ["send x1", "send y1", "arrive y1 ann", "arrive x1 ann", "settle y1 fit ann", "settle x1 fit ann"] == calls
 
 
 def test_a_watcher_sees_every_exchange() -> None:

@@ -215,9 +215,9 @@ def after_a_run(folder: Path, method: FedAvg | Scaffold, rounds: int = 2) -> Coh
     task = FeaturesTask(4, 3)
     weights = Weights.of_model(task.model())
     manifest = Manifest({"model": weights.layout, "counts": task.counts()}, task.sizes())
-    ledger = Ledger(folder / "ledger")
+    ledger = Ledger(folder / "ledger", sites=True)
     host = Host(method, task, Sites(), folder / "memory")
-    engine = Serial(host, ledger, manifest, strict=True)
+    engine = Serial(host, strict=True)
     state: Any = None
     for round_ in range(rounds + 1):
         hub = host.site("hub", Exchange("hub", round_, 0, 0, 0))

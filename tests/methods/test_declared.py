@@ -74,7 +74,7 @@ def test_only_known_methods_look_at_single_sites(name: str) -> None:
 class SumOnly(Layer):
     """Secure aggregation as a method meets it."""
 
-    sum_only = True
+    only_sums = "a test says so"
 
 
 @pytest.mark.parametrize("name", [name for name in METHODS if name not in ASKING])

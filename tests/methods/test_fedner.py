@@ -250,7 +250,7 @@ def test_a_run_that_stops_has_every_exchange_in_its_ledgers(tmp_path: Path) -> N
 
 def test_sites_may_round_their_own_shares_so_that_only_sums_are_seen(tmp_path: Path) -> None:
     class SumOnly(Layer):
-        sum_only = True
+        only_sums = "a test says so"
 
     case = oracle.cases("fedner")[0]["inputs"]
     start, sites = weights(case["theta_shared"]), sites_of(case)

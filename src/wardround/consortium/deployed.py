@@ -15,7 +15,7 @@ def study_hash(study: Study) -> str:
     """A hash of all that decides what a study does: its settings, and the source of modules that are not ours."""
     whole = hashlib.sha256(study.fingerprint.encode())
     public = study.public.corpus if study.public else None
-    for thing in (study.method, study.task, study.corpus, *([] if public is None else [public])):
+    for thing in (study.method, study.task, study.corpus, *study.layers, *([] if public is None else [public])):
         module = sys.modules[type(thing).__module__]
         if not module.__name__.startswith("wardround."):
             whole.update(_source(module))

@@ -28,7 +28,9 @@ class Expected:
     opening: tuple[str, ...]
     """The steps of the start."""
     steps: Mapping[str, int]
-    """How often each step is asked for in a round."""
+    """How often each step is asked for in a round, a layer's own among them."""
+    own: Mapping[str, int]
+    """How often each step of a layer's own is asked for with one exchange of the method's."""
     estimated: bool = False
     """Whether that depends on how many examples the others have."""
 
@@ -48,7 +50,11 @@ def expected_exchanges(study: Study, examples: int, sites: int) -> Expected:
     used = max(round(examples * study.sites.share), 1) * max(sites, 1)
     opening, steps = study.method.opening(), study.method.exchanges(used)
     estimated = steps != study.method.exchanges(8 * used)
-    return Expected(len(opening), sum(steps.values()), len(study.evaluation.splits), opening, steps, estimated)
+    own = {name: times for layer in study.layers for name, times in layer.exchanges().items()}
+    each, asks = 1 + sum(own.values()), sum(steps.values())  # replies to one exchange of the method's
+    steps = {**steps, **{name: times * asks for name, times in own.items()}}
+    tried = len(study.evaluation.splits)
+    return Expected(each * len(opening), each * asks, each * tried, opening, steps, own, estimated)
 
 
 def sites_of(folder: Path) -> int:

@@ -23,13 +23,18 @@ class Places:
     """The exchanges that a run of a study can have."""
 
     opening: tuple[str, ...]
+    start: int
+    """Exchanges before the first round."""
+    own: frozenset[str]
+    """Steps of a layer's own, which come with every exchange of the method's."""
     steps: Mapping[str, int]
     """How often a round has each step; 0 where nobody can say."""
     most: int
     """Exchanges of a round, without evaluations."""
     moving: bool
     """Whether weights move within a round."""
-    splits: int
+    tries: int
+    """Exchanges of an evaluation: one per split, and what layers add."""
     evaluations: int
     """Of the whole study: what its approval keeps for them cannot be spent on training."""
 
@@ -37,22 +42,30 @@ class Places:
     def of(cls, study: Study, examples: int, sites: int) -> "Places":
         """Those of this study, at a site with so many training examples."""
         expected = expected_exchanges(study, examples, sites)
-        repeats = study.method.repeats
-        most = EVALUATION - 1 if expected.estimated else expected.per_round + repeats
-        steps = {step: 0 if expected.estimated else times + repeats for step, times in expected.steps.items()}
+        repeats, own = study.method.repeats, expected.own
+        most = EVALUATION - 1 if expected.estimated else expected.per_round + repeats * (1 + sum(own.values()))
+        steps = {
+            step: 0 if expected.estimated else times + repeats * own.get(step, 1)
+            for step, times in expected.steps.items()
+        }
         tried = evaluations(study) * expected.evaluation
-        return cls(expected.opening, steps, most, expected.estimated, expected.evaluation, tried)
+        return cls(
+            expected.opening, expected.start, frozenset(own), steps, most, expected.estimated, expected.evaluation,
+            tried,
+        )  # fmt: skip
 
     def has(self, exchange: Exchange) -> bool:
         """Whether a run can have this exchange."""
-        if exchange.step == "evaluate":
-            return EVALUATION < exchange.number <= EVALUATION + self.splits
+        own = exchange.step in self.own
+        if exchange.step == "evaluate" or (own and exchange.number > EVALUATION):
+            return EVALUATION < exchange.number <= EVALUATION + self.tries
         if exchange.round == 0:
-            return exchange.step in self.opening and 1 <= exchange.number <= len(self.opening)
+            return (own or exchange.step in self.opening) and 1 <= exchange.number <= self.start
         return exchange.step in self.steps and 1 <= exchange.number <= self.most
 
     def full(self, exchange: Exchange, answered: Iterable[tuple[int, int, str]]) -> bool:
         """Whether this step was answered in this round as often as it has it, each time as another exchange."""
         most = self.steps.get(exchange.step, 0) if exchange.round and exchange.number < EVALUATION else 0
-        others = {number for round_, number, step in answered if (round_, step) == (exchange.round, exchange.step)}
+        here = (exchange.round, exchange.step)
+        others = {number for round_, number, step in answered if (round_, step) == here and number < EVALUATION}
         return 0 < most <= len(others - {exchange.number})

@@ -44,7 +44,8 @@ def generated(study: Study, folder: Path) -> Study:
 
 def _own(study: Study) -> bool:
     """Whether the study names a class of somebody's own, which each site then has to trust."""
-    return any(":" in str(study.resolved[section]["name"]) for section in ("method", "task", "corpus"))
+    tables = [study.resolved[section] for section in ("method", "task", "corpus")]
+    return any(":" in str(table["name"]) for table in (*tables, *study.resolved.get("layers", ())))
 
 
 class Rehearsal:

@@ -40,17 +40,17 @@ from wardround.consortium.house_ledger import Answer, HouseLedger
 from wardround.consortium.places import Places
 from wardround.consortium.reach import Reach
 from wardround.consortium.settings import SiteSettings, read_site, site_study
-from wardround.core.answer import step_of
 from wardround.core.codec import DecodeError, decode
 from wardround.core.exchange import Exchange, Fault
 from wardround.core.files import NO_ROOM, write
+from wardround.core.layer import Withheld
 from wardround.core.method import Exam, Step
 from wardround.core.record import Message
 from wardround.engines.frames import Line, calls, door_of
 from wardround.engines.host import Host, describe
 from wardround.engines.processes import end_with_parent, tell
 from wardround.engines.seal import Answerer, Ask, SealError, read_sealing_key
-from wardround.layers.least import LeastExamples, TooFew
+from wardround.layers.least import LeastExamples
 from wardround.layers.small_counts import SmallCounts
 from wardround.runs.build import Built, build_at_site
 from wardround.study.settings import StudyError
@@ -214,7 +214,7 @@ class SiteProcess:
         study = run.ready.built.study
         try:
             exchange = Exchange.of(head["exchange"])
-            step = step_of(study.method, exchange.step)
+            step = run.host.step(exchange.step)
         except (AttributeError, LookupError, TypeError, ValueError):
             raise Refused("message") from None
         if exchange.seed != study.seed or exchange.round < 0 or not run.ready.places.has(exchange):
@@ -231,13 +231,12 @@ class SiteProcess:
             error = run.host.error
             if isinstance(error, OSError):
                 raise error
-            if isinstance(error, TooFew):
-                raise Refused("few")
-            self._log(f"failed in {step.name} of round {exchange.round}: {reply.detail}")
-            raise Refused("failed")
-        if run.ready.built.manifest.refusal(step.reply, reply):
-            self._log(f"the result of {step.name} in round {exchange.round} does not fit the study; it was not sent")
-            raise Refused("result")
+            if reply.code == "invalid":
+                why = "does not fit the study; it was not sent"
+                self._log(f"the result of {step.name} in round {exchange.round} {why}")
+                raise Refused("result")
+            self._log(f"{reply.code} in {step.name} of round {exchange.round}: {reply.detail}")
+            raise Refused(error.code if isinstance(error, Withheld) else "failed")
         return reply
 
     def _decoded(self, run: _Run, step: Step[Any, Any], data: bytes) -> Message:
@@ -274,8 +273,10 @@ class SiteProcess:
             ready = self.ready(study, changed)
             memory = self.folder / "memory" / study[:16] / run
             consent, built = self.settings.consent, ready.built
-            layers = [SmallCounts(consent.smallest_count), LeastExamples(consent.least_examples)]
-            host = Host(built.study.method, built.task, built.sites, memory, layers, built.study.sites.private)
+            own = (SmallCounts(consent.smallest_count), LeastExamples(consent.least_examples))
+            layers = (*own, *built.study.layers)  # what it does not tell it does not tell behind a mask either
+            private = built.study.sites.private
+            host = Host(built.study.method, built.task, built.sites, memory, layers, private, built.manifest)
             while len(self.runs) >= RUNS:  # each holds a reply; what must last is on the disk
                 del self.runs[next(iter(self.runs))]
             self.runs[key] = known = _Run(ready, host, memory)

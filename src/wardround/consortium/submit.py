@@ -20,7 +20,8 @@ from wardround.core.files import write
 from wardround.core.layer import Layer
 from wardround.core.lock import InUse, sole
 from wardround.engines.frames import dial, door_of
-from wardround.engines.remote import PATIENCE, Remote
+from wardround.engines.processes import PATIENCE
+from wardround.engines.remote import Remote
 from wardround.engines.seal import Asker, read_signing_key
 from wardround.layers.bound import ENOUGH, FACTOR, Bound, oversized
 from wardround.layers.ledger import Ledger
@@ -59,8 +60,8 @@ class Consortium:
 
     def engine(self, built: Built, ledger: Ledger, out: Path) -> Remote:
         """The lines to the sites."""
-        remote = self.remote(built.study, out, manifest=built.manifest, ledger=ledger, void=out / "void.json")
-        ledger.run = remote.told["run"]
+        remote = self.remote(built.study, out, ledger=lambda: ledger.head, void=out / "void.json")
+        ledger.run, ledger.theirs = remote.mark["run"], remote.heads
         return remote
 
     def layers(self, built: Built, engine: Remote) -> tuple[Layer, ...]:

@@ -14,15 +14,15 @@ Rules of this file:
    (`together`) makes the cohort hold all.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar, cast
 
 import torch
 
 from wardround.core.exchange import Exchange, Fault
-from wardround.core.layer import Layer
+from wardround.core.layer import Layer, carried, outside
 from wardround.core.manifest import Manifest
 from wardround.core.method import Step
 from wardround.core.record import Message
@@ -103,42 +103,48 @@ class Cohort:
 
     def ask(self, step: Step[M, R], message: M | Mapping[str, M]) -> dict[str, R]:
         """Each site's reply, by name; refused where a layer allows only sums."""
-        for layer in self.layers:
-            if layer.sum_only:
+        for layer in outside(step, self.layers):
+            if layer.only_sums:
                 raise PermissionError(
-                    f"{type(layer).__name__} lets the coordinator see only sums, and {step.name!r} asks to see "
-                    f"each reply; use cohort.total, or run without that layer"
+                    f"{type(layer).__name__} lets the coordinator see only sums ({layer.only_sums}), and {step.name!r} "
+                    f"asks to see each reply; use cohort.total, or run without that layer"
                 )
         replies = dict(self._replies(step, message, "ask"))
         self._enough(step, len(replies))
-        return replies
+        return cast("dict[str, R]", replies)
 
     def total(self, step: Step[M, R], message: M | Mapping[str, M]) -> R:
         """The sum of the sites' replies, field by field, and nothing else."""
-        total: R | None = None
-        count = 0
+        total: Message | None = None
+        names = []
         for name, reply in self._replies(step, message, "total"):
             try:
                 total = reply if total is None else total + reply
             except ValueError as error:  # text, lengths or shapes that the manifest leaves open and that differ
                 self.left_out[name] = f"{step.name}: {Fault('invalid', str(error))}"
             else:
-                count += 1
-        self._enough(step, count)
+                names.append(name)
+        self._enough(step, len(names))
         assert total is not None  # noqa: S101 -- the quorum is at least one
-        for layer in reversed(self.layers):
-            total = layer.settle(total, self)  # type: ignore[assignment]  # a layer keeps the kind
+        for layer in reversed(outside(step, self.layers)):
+            total = layer.settle(total, step, tuple(names), self)
+        if type(total) is not step.reply:
+            raise TypeError(f"{step.name}: the layers leave a {type(total).__name__} in place of {step.reply.__name__}")
         return total
 
     def _replies(
         self, step: Step[M, R], message: M | Mapping[str, M], verb: Literal["ask", "total"]
-    ) -> Iterator[tuple[str, R]]:
+    ) -> Iterator[tuple[str, Message]]:
         """Checked replies in the order of names, each as soon as it and those before it are there, or all together."""
-        self.exchanges += 1
-        for layer in self.layers:
+        layers = outside(step, self.layers)
+        for layer in layers:
             for name, why in layer.bar(self.present).items():
                 self.left_out[name] = f"{step.name}: {Fault('refused', why)}"
-        exchange = Exchange(step.name, self.round, self.exchanges, self.settled, self.seed, self.resumed)
+        for layer in layers:
+            layer.prepare(step, self)
+        self.exchanges += 1
+        names = self.present if any(layer.names_cohort for layer in self.layers) else ()
+        exchange = Exchange(step.name, self.round, self.exchanges, self.settled, self.seed, self.resumed, names)
         messages: Mapping[str, Message] = (
             dict.fromkeys(self.present, message)
             if isinstance(message, Message)
@@ -147,12 +153,12 @@ class Cohort:
         for sent in messages.values():
             if type(sent) is not step.message:
                 raise TypeError(f"{step.name} takes a {step.message.__name__}, not a {type(sent).__name__}")
-        for layer in self.layers:
+        for layer in layers:
             messages = layer.send(messages, exchange)
         self.traffic.down += sum(m.nbytes for m in messages.values())
         replies = self._arrivals(step, exchange, messages, verb)
-        judges = [layer for layer in reversed(self.layers) if layer.together]
-        if not judges:
+        judges = [layer for layer in reversed(layers) if layer.together]
+        if not judges or any(layer.only_sums for layer in layers):
             yield from replies
             return
         gathered = dict(replies)
@@ -164,34 +170,46 @@ class Cohort:
 
     def _arrivals(
         self,
-        step: Step[M, R],
+        step: Step[Any, Any],
         exchange: Exchange,
         messages: Mapping[str, Message],
         verb: Literal["ask", "total"],
-    ) -> Iterator[tuple[str, R]]:
+    ) -> Iterator[tuple[str, Message]]:
         """Checked replies in the order of names, each as soon as it and those before it are there."""
+        kinds = carried(step, outside(step, self.layers))
+        limit = sum(self.manifest.limit(kind) for kind in {*kinds})
+        wire = replace(step, reply=kinds[-1], limit=limit)
         waiting = iter(sorted(messages))
-        early: dict[str, R | Fault] = {}
+        early: dict[str, Message | Fault] = {}
         next_name = next(waiting, None)
         silent = ((name, Fault("lost", "no reply came")) for name in messages)
-        for name, reply in chain(self.engine.deliver(exchange, step, messages), silent):
+        for name, reply in chain(self.engine.deliver(exchange, wire, messages), silent):
             early.setdefault(name, reply)  # a second reply of a site is not looked at
             while next_name in early:
-                checked = self._checked(step, next_name, early.pop(next_name), exchange)
-                if checked is not None:
+                came = early.pop(next_name)
+                if isinstance(came, Fault):
+                    self.left_out[next_name] = f"{step.name}: {came}"
+                elif (checked := self._checked(step, next_name, came, exchange, kinds, verb)) is not None:
                     if self.watch is not None:
-                        self.watch.append(Seen(step.name, verb, messages[next_name], checked))
+                        self.watch.append(Seen(step.name, verb, messages[next_name], came))
                     yield next_name, checked
                 next_name = next(waiting, None)
 
-    def _checked(self, step: Step[M, R], name: str, reply: R | Fault, exchange: Exchange) -> R | None:
-        if isinstance(reply, Fault):
-            self.left_out[name] = f"{step.name}: {reply}"
-            return None
+    def _checked(
+        self,
+        step: Step[Any, Any],
+        name: str,
+        reply: Message,
+        exchange: Exchange,
+        kinds: Sequence[type[Message]],
+        verb: Literal["ask", "total"],
+    ) -> Message | None:
+        """A reply behind every layer, if it fits; what a layer opens only in the sum is of the kind that it carries."""
         self.traffic.up += reply.nbytes
-        for layer in reversed(self.layers):
-            reply = layer.arrive(reply, name, exchange)  # type: ignore[assignment]  # a layer keeps the kind
-        if wrong := self.manifest.refusal(step.reply, reply):
+        for layer in reversed(outside(step, self.layers)):
+            reply = layer.arrive(reply, name, exchange)
+        kind = type(reply) if verb == "total" and type(reply) in kinds else step.reply
+        if wrong := self.manifest.refusal(kind, reply):
             self.left_out[name] = f"{step.name}: {Fault('invalid', wrong)}"
             return None
         return reply

@@ -24,14 +24,19 @@ class Exchange:
     resumed: tuple[int, ...] = ()
     """The rounds after which the run was taken up again, in order: what sites did after them did not count."""
 
+    names: tuple[str, ...] = ()
+    """Who takes part, where a layer needs to know."""
+
     @classmethod
-    def of(cls, told: Mapping[str, Any]) -> "Exchange":
+    def of(cls, plain: Mapping[str, Any]) -> "Exchange":
         """The exchange that another process wrote down as plain values; a `ValueError` if that is none."""
-        whole: list[Any] = [told.get(name) for name in ("round", "number", "settled", "seed")]
-        whole += told.get("resumed") or ()
-        if not isinstance(told.get("step"), str) or not all(type(number) is int for number in whole):
+        numbers: list[Any] = [plain.get(name) for name in ("round", "number", "settled", "seed")]
+        resumed, names = plain.get("resumed") or (), plain.get("names") or ()
+        words = [plain.get("step"), *names]
+        if not all(isinstance(word, str) for word in words) or any(type(n) is not int for n in (*numbers, *resumed)):
             raise ValueError("this is not an exchange")
-        return cls(told["step"], whole[0], whole[1], whole[2], whole[3], tuple(whole[4:]))
+        round_, number, settled, seed = numbers
+        return cls(str(words[0]), round_, number, settled, seed, tuple(resumed), tuple(names))
 
 
 @dataclass(frozen=True)

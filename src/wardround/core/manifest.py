@@ -31,6 +31,8 @@ class Manifest:
     dtype: torch.dtype = torch.float32
     dtypes: Mapping[str, torch.dtype] = field(default_factory=dict)
     """Those that a setting of the method decides, by the names that messages have for them."""
+    limits: dict[type[Message], int] = field(default_factory=dict, compare=False, repr=False)
+    """Worked out before, by kind."""
 
     def refusal(self, kind: type[Message], message: Message) -> str | None:
         """Why this message cannot be accepted as a `kind`, or None if it can."""
@@ -52,6 +54,11 @@ class Manifest:
 
     def limit(self, kind: type[Message]) -> int:
         """More bytes than any acceptable message of this kind has: what is longer is not even parsed."""
+        if kind not in self.limits:
+            self.limits[kind] = self._limit(kind)
+        return self.limits[kind]
+
+    def _limit(self, kind: type[Message]) -> int:
         total = HEADER_SLACK
         for own, reveal in reveals_of(kind).items():
             layout = self.layouts.get(reveal.like)

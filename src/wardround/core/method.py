@@ -32,7 +32,7 @@ from wardround.core.weights import Weights
 if typing.TYPE_CHECKING:
     from wardround.core.cohort import Cohort
 
-__all__ = ["Counts", "Exam", "Global", "Method", "State", "Step", "on_site"]
+__all__ = ["Counts", "Exam", "Global", "Method", "State", "Step", "on_site", "steps_of"]
 
 M = TypeVar("M", bound=Message)
 R = TypeVar("R", bound=Message)
@@ -84,6 +84,8 @@ class Step(Generic[M, R]):
     message: type[M]
     reply: type[R]
     run: Callable[[M, Site], R]
+    limit: int | None = None
+    """How many bytes a reply on the wire can have at most, where that is known."""
 
 
 class on_site(Generic[M, R]):  # noqa: N801 -- reads as the decorator it is
@@ -106,7 +108,8 @@ class on_site(Generic[M, R]):  # noqa: N801 -- reads as the decorator it is
         if method is None:
             return self
         message, reply = self.kinds()
-        step = Step(self.name, message, reply, self.function.__get__(method))
+        name = self.name if isinstance(method, Method) else f"{owner.__name__}.{self.name}"  # a layer's own
+        step = Step(name, message, reply, self.function.__get__(method))
         if getattr(type(method), self.name, None) is self:  # and not a parent's, reached by super()
             method.__dict__[self.name] = step  # found there first from now on
         return step
@@ -124,6 +127,14 @@ class on_site(Generic[M, R]):  # noqa: N801 -- reads as the decorator it is
                     f"only a Message may cross the wire; derive it from Message or keep it at the site"
                 )
         return typing.cast("type[M]", message), typing.cast("type[R]", reply)
+
+
+def steps_of(kind: type) -> dict[str, on_site[Any, Any]]:
+    """The steps that a class declares or inherits, by name."""
+    steps: dict[str, on_site[Any, Any]] = {}
+    for parent in reversed(kind.__mro__):
+        steps |= {name: step for name, step in vars(parent).items() if isinstance(step, on_site)}
+    return steps
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,10 +201,7 @@ class Method(Generic[S]):
     @cache  # every exchange asks
     def declared(cls) -> dict[str, on_site[Any, Any]]:
         """Every step that a site can be asked for, by name."""
-        found: dict[str, on_site[Any, Any]] = {}
-        for parent in reversed(cls.__mro__):
-            found |= {name: step for name, step in vars(parent).items() if isinstance(step, on_site)}
-        return found
+        return steps_of(cls)
 
     @classmethod
     def state_kind(cls) -> type[Record]:

@@ -11,16 +11,16 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
-from wardround.core.answer import answer
+from wardround.core.answer import Unfit, answer, step_of
 from wardround.core.exchange import Exchange, Fault
 from wardround.core.files import file_name
-from wardround.core.layer import Layer
+from wardround.core.layer import Layer, Withheld
+from wardround.core.manifest import Manifest
 from wardround.core.memory import Held, Memory
-from wardround.core.method import Method
+from wardround.core.method import Method, Step
 from wardround.core.record import Message
 from wardround.core.site import Site
 from wardround.core.task import SiteData, Task
-from wardround.layers.least import LeastExamples
 
 __all__ = ["Federation", "Host"]
 
@@ -48,10 +48,11 @@ class Host:
         memory: Path,
         layers: Sequence[Layer] = (),
         private: tuple[str, ...] = (),
+        manifest: Manifest | None = None,
     ) -> None:
         self.method, self.task, self.memory, self.layers = method, task, memory, tuple(layers)
-        self.private = private
-        self.least = max((layer.least for layer in layers if isinstance(layer, LeastExamples)), default=0)
+        self.private, self.manifest = private, manifest
+        self.least = max((layer.least for layer in layers), default=0)
         self.task_at: Callable[[str], Task | None] = getattr(federation, "task", lambda _: None)
         """The task as a site has it, where that differs: with a tag set of its own, say."""
         self.held: dict[str, Held] = {}
@@ -70,13 +71,19 @@ class Host:
         """Have the site forget what it kept in this exchange, whose reply did not count."""
         Memory(self.memory / file_name(name), self.held.setdefault(name, {})).undo(exchange)
 
+    def step(self, name: str) -> Step[Any, Any]:
+        """The step of this name that a site can be asked for, of the method or of a layer."""
+        return step_of(self.method, name, self.layers)
+
     def answer(self, name: str, exchange: Exchange, message: Message) -> Message | Fault:
         """The site's reply, or the fault in its place."""
         try:
-            return answer(self.method, message, self.site(name, exchange, message), self.layers)
+            return answer(self.method, message, self.site(name, exchange, message), self.layers, self.manifest)
+        except Unfit as error:
+            return Fault("invalid", str(error))
         except Exception as error:  # noqa: BLE001 -- whatever it is, its text must not leave
             self.error = error
-            return Fault("failed", describe(error))
+            return Fault("refused" if isinstance(error, Withheld) else "failed", describe(error))
 
 
 def describe(error: Exception) -> str:

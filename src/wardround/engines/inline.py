@@ -22,13 +22,11 @@ from typing import IO, Any, TypeVar, cast
 
 from wardround.core.codec import DecodeError, decode
 from wardround.core.exchange import Exchange, Fault
-from wardround.core.manifest import Manifest
 from wardround.core.method import Step
 from wardround.core.record import Message
 from wardround.core.refusal import Refusal
 from wardround.engines.frames import read_frame, write_frame
 from wardround.engines.host import Host
-from wardround.layers.ledger import Ledger
 
 __all__ = ["Pool", "Serial", "SiteFailed"]
 
@@ -61,8 +59,8 @@ class _Raised(Fault):
 class Serial:
     """One site after the other, in this process."""
 
-    def __init__(self, host: Host, ledger: Ledger | None, manifest: Manifest, *, strict: bool = False) -> None:
-        self.host, self.ledger, self.manifest, self.strict = host, ledger, manifest, strict
+    def __init__(self, host: Host, *, strict: bool = False) -> None:
+        self.host, self.strict = host, strict
 
     def deliver(
         self, exchange: Exchange, step: Step[Any, R], messages: Mapping[str, Message]
@@ -72,12 +70,11 @@ class Serial:
             sent = decode(step.message, message.encode()) if self.strict else message
             reply = self.host.answer(name, exchange, sent)
             if isinstance(reply, Fault):
-                raise SiteFailed(name, exchange, reply) from self.host.error
-            if self.ledger:
-                self.ledger.leave(reply, self.host.site(name, exchange, message))
-            if self.strict:
-                reply = decode(step.reply, reply.encode(), limit=self.manifest.limit(step.reply))
-            yield name, cast("R", reply)
+                if reply.code == "failed":
+                    raise SiteFailed(name, exchange, reply) from self.host.error
+            elif self.strict:
+                reply = decode(step.reply, reply.encode(), limit=step.limit)
+            yield name, cast("R | Fault", reply)
 
     def close(self) -> None:
         """Nothing to stop."""
@@ -86,8 +83,8 @@ class Serial:
 class Pool:
     """Sites dealt out to worker processes, one at a time to each."""
 
-    def __init__(self, spec: Mapping[str, Any], workers: int, host: Host, ledger: Ledger | None) -> None:
-        self.spec, self.host, self.ledger = spec, host, ledger
+    def __init__(self, spec: Mapping[str, Any], workers: int) -> None:
+        self.spec = spec
         self.workers = [_Worker(spec) for _ in range(workers)]
         self.round = 0
         self.seats: dict[str, _Worker] = {}
@@ -98,11 +95,8 @@ class Pool:
     ) -> Iterable[tuple[str, R | Fault]]:
         """Each site's reply as it comes in."""
         for name, reply in self._replies(exchange, step, messages):
-            if isinstance(reply, Fault):
-                if reply.code == "failed":
-                    raise SiteFailed(name, exchange, reply) from getattr(reply, "cause", None)
-            elif self.ledger:
-                self.ledger.leave(reply, self.host.site(name, exchange, messages[name]))
+            if isinstance(reply, Fault) and reply.code == "failed":
+                raise SiteFailed(name, exchange, reply) from getattr(reply, "cause", None)
             yield name, reply
 
     def _replies(

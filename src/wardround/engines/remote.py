@@ -17,7 +17,7 @@ import queue
 import socket
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -27,12 +27,11 @@ from wardround import __version__
 from wardround.core.codec import DecodeError, decode
 from wardround.core.exchange import Exchange, Fault
 from wardround.core.files import write
-from wardround.core.manifest import COUNT_LIMIT, Manifest
+from wardround.core.manifest import COUNT_LIMIT
 from wardround.core.method import Step
 from wardround.core.record import Message
 from wardround.engines.frames import Line, dial
 from wardround.engines.seal import Asker, Letter, Parcel, SealError
-from wardround.layers.ledger import Ledger
 
 __all__ = ["CODES", "Remote"]
 
@@ -75,6 +74,7 @@ CODES: dict[str, tuple[Code, str]] = {
     "study": ("refused", "it has not approved this study; there: wardround site approve"),
     "unsigned": ("refused", "it does not take this coordinator's signature; its kit is of another or an older one"),
     "version": ("refused", "it runs another version of wardround"),
+    "withheld": ("refused", "a layer there does not let its answer leave; its own log says which"),
     "weights": ("refused", "the weights that it received are too far out to be this study's"),
 }
 """All that a site or the way to it can say instead of a message, and what it means."""
@@ -90,16 +90,18 @@ class Remote:
         study: str,
         run: str,
         *,
-        manifest: Manifest | None = None,
-        ledger: Ledger | None = None,
+        ledger: Callable[[], str] = lambda: "",
         deadline: float = 3600.0,
         patience: float = PATIENCE,
         void: Path | None = None,
         title: str = "",
     ) -> None:
-        self.door, self.desk, self.manifest, self.ledger = door, desk, manifest, ledger
+        self.door, self.desk, self.ledger = door, desk, ledger
         self.deadline, self.patience = deadline, patience
-        self.told = {"version": __version__, "study": study, "run": run}
+        self.mark = {"version": __version__, "study": study, "run": run}
+        """What every ask begins with."""
+        self.heads: dict[str, str] = {}
+        """The head of each site's own ledger, as its last reply had it."""
         self.lines: dict[str, Line] = {}
         self.away: set[str] = set()
         self.unlent: dict[str, str] = {}
@@ -119,7 +121,7 @@ class Remote:
         """Each site's reply as it comes in; what is not there at the deadline is a fault."""
         different = {id(message): message.encode() for message in {id(m): m for m in messages.values()}.values()}
         parcels = {key: Parcel.of(data) for key, data in different.items()}
-        head: dict[str, Any] = {"exchange": asdict(exchange), "ledger": self.ledger.head if self.ledger else ""}
+        head: dict[str, Any] = {"exchange": asdict(exchange), "ledger": self.ledger()}
         replies: queue.Queue[tuple[str, dict[str, Any], bytes]] = queue.Queue()
         self._tell(f"{self.title}, round {exchange.round}", messages)
 
@@ -163,10 +165,9 @@ class Remote:
     def _reply(self, step: Step[Any, R], name: str, said: Mapping[str, Any], data: bytes) -> R | Fault:
         if "fault" in said:
             return fault(said)
-        if self.ledger is not None:
-            self.ledger.theirs[name] = str(said.get("ledger", ""))[:100]
+        self.heads[name] = str(said.get("ledger", ""))[:100]
         try:
-            return decode(step.reply, data, limit=self.manifest.limit(step.reply) if self.manifest else None)
+            return decode(step.reply, data, limit=step.limit)
         except DecodeError as error:
             return Fault("invalid", str(error))
 
@@ -198,7 +199,7 @@ class Remote:
         patience: float | None = None,
     ) -> tuple[dict[str, Any], bytes]:
         """The site's answer, or a fault code in its place."""
-        letter = self.desk.write(name, {**self.told, **head}, message)
+        letter = self.desk.write(name, {**self.mark, **head}, message)
         end = time.monotonic() + seconds
         wait = self.patience if patience is None else patience
         until = time.monotonic() + (min(wait, AWAY) if name in self.away else wait)
@@ -257,10 +258,10 @@ class Remote:
     def close(self) -> None:
         """Tell the sites the last head of our ledger, as far as they listen, and hang up."""
         for name, line in list(self.lines.items()):
-            if self.ledger is not None:
+            if head := self.ledger():
                 with suppress(OSError):
                     line.socket.settimeout(SLACK)
-                    letter = self.desk.write(name, {**self.told, "bye": True, "ledger": self.ledger.head})
+                    letter = self.desk.write(name, {**self.mark, "bye": True, "ledger": head})
                     line.send({**letter.head, "seconds": SLACK}, letter.data)
                     line.receive()
             self._drop(name)

@@ -1,0 +1,12 @@
+"""Layers by the name that a study gives them; the bound and the ledger are there without one."""
+
+from wardround.core.register import Register
+
+__all__ = ["LAYERS"]
+
+LAYERS = Register(
+    {
+        "least-examples": "wardround.layers.least:LeastExamples",
+        "small-counts": "wardround.layers.small_counts:SmallCounts",
+    }
+)

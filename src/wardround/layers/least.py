@@ -4,22 +4,29 @@ A step says how many examples stand behind its reply (`site.stands_on`); one tha
 few. A reply that stands on none, of a site that has nothing to add, tells nothing and may leave.
 """
 
-from wardround.core.layer import Layer
+from dataclasses import dataclass
+from typing import Annotated
+
+from annotated_types import Ge
+
+from wardround.core.layer import Layer, Withheld
 from wardround.core.record import Message
 from wardround.core.site import Site
 
 __all__ = ["LeastExamples", "TooFew"]
 
 
-class TooFew(Exception):
+class TooFew(Withheld):
     """Fewer examples stand behind a reply than the site allows."""
 
+    code = "few"
 
+
+@dataclass(frozen=True)
 class LeastExamples(Layer):
     """At a site: no reply leaves that stands on fewer than `least` examples, and on more than none."""
 
-    def __init__(self, least: int) -> None:
-        self.least = least
+    least: Annotated[int, Ge(0)] = 5
 
     def leave(self, reply: Message, site: Site) -> Message:
         """The reply, if enough examples stand behind it."""

@@ -21,7 +21,6 @@ from wardround.core.exchange import Exchange
 from wardround.core.files import file_name
 from wardround.core.layer import Layer
 from wardround.core.record import Message
-from wardround.core.site import Site
 
 __all__ = ["Chain", "Ledger", "LedgerError", "lines", "verify"]
 
@@ -108,16 +107,17 @@ def _head(path: Path) -> str:
 
 
 class Ledger(Layer):
-    """The coordinator's copy and each site's copy, in one folder where one machine plays both."""
+    """The outermost layer: the coordinator's copy, and each site's too where one machine plays them (`sites`)."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, *, sites: bool = False) -> None:
+        self.folder, self.sites = folder, sites
         self.run = ""
         """The run's own mark, where sites keep ledgers of many runs."""
         self._own: Chain | None = None
-        self._sites: dict[str, Chain] = {}
-        self.theirs: dict[str, str] = {}
-        """The head of each real site's own chain, as its last reply told it."""
+        self._copies: dict[str, Chain] = {}
+        self._sent: Mapping[str, Message] = {}
+        self.theirs: Mapping[str, str] = {}
+        """The head of each real site's own chain, as its last reply had it."""
 
     @property
     def head(self) -> str:
@@ -137,35 +137,33 @@ class Ledger(Layer):
             groups.setdefault(id(message), []).append(name)
         for names in groups.values():
             message = messages[names[0]]
-            self._coordinator.append(_line(exchange) | {"to": names, "message": _said(message)})
+            self._coordinator.append(_line(exchange) | {"to": names, "message": _summary(message)})
+        self._sent = messages
         return messages
 
     def arrive(self, reply: Message, name: str, exchange: Exchange) -> Message:
-        """Note what came in."""
-        told = {"run": self.run, "theirs": self.theirs[name]} if name in self.theirs else {}
-        self._coordinator.append(_line(exchange) | {"from": name, "message": _said(reply)} | told)
-        return reply
-
-    def leave(self, reply: Message, site: Site) -> Message:
-        """Note, in the site's own copy, what it was sent and what it answered."""
-        chain = self._sites.get(site.name) or Chain(self.folder / "sites" / f"{file_name(site.name)}.jsonl")
-        self._sites[site.name] = chain
-        received = None if site.received is None else _said(site.received)
-        chain.append(_line(site.exchange) | {"received": received, "sent": _said(reply)})
+        """Note what came in; and, in the site's own copy, what it was sent and what it answered."""
+        proof = {"run": self.run, "theirs": self.theirs[name]} if name in self.theirs else {}
+        line, summary = _line(exchange), _summary(reply)
+        self._coordinator.append(line | {"from": name, "message": summary} | proof)
+        if self.sites:
+            if name not in self._copies:
+                self._copies[name] = Chain(self.folder / "sites" / f"{file_name(name)}.jsonl")
+            self._copies[name].append(line | {"received": _summary(self._sent[name]), "sent": summary})
         return reply
 
     def flush(self) -> None:
         """Write all lines collected since the last flush."""
         self._coordinator.flush(durable=True)
-        for chain in self._sites.values():
+        for chain in self._copies.values():
             chain.flush()
 
 
 def _line(exchange: Exchange) -> dict[str, Any]:
     again = {"attempt": len(exchange.resumed)} if exchange.resumed else {}
-    told = {"round": exchange.round, "exchange": exchange.number, "step": exchange.step}
-    return {"time": datetime.now(UTC).isoformat(timespec="seconds"), **again, **told}
+    place = {"round": exchange.round, "exchange": exchange.number, "step": exchange.step}
+    return {"time": datetime.now(UTC).isoformat(timespec="seconds"), **again, **place}
 
 
-def _said(message: Message) -> dict[str, Any]:
+def _summary(message: Message) -> dict[str, Any]:
     return {"kind": type(message).__name__, "bytes": message.nbytes}

@@ -5,8 +5,10 @@ left out if these are few, and the summed loss is scaled to the examples that re
 an entry below the limit becomes 0.
 """
 
-import dataclasses
+from dataclasses import dataclass, replace
+from typing import Annotated
 
+from annotated_types import Ge
 from torch import Tensor
 
 from wardround.core.layer import Layer
@@ -17,11 +19,11 @@ from wardround.core.weights import Weights
 __all__ = ["SmallCounts"]
 
 
+@dataclass(frozen=True)
 class SmallCounts(Layer):
     """At a site: no count of a label's examples below `smallest` leaves."""
 
-    def __init__(self, smallest: int) -> None:
-        self.smallest = smallest
+    smallest: Annotated[int, Ge(0)] = 10
 
     def leave(self, reply: Message, site: Site) -> Message:  # noqa: ARG002 -- the same at every site
         """The reply without small counts."""
@@ -30,17 +32,17 @@ class SmallCounts(Layer):
             for name, reveal in reveals_of(type(reply)).items()
             if reveal.like == "counts" and isinstance(getattr(reply, name), Weights)
         }
-        return dataclasses.replace(reply, **changed) if changed else reply
+        return replace(reply, **changed) if changed else reply
 
     def _without(self, counts: Weights) -> dict[str, Tensor]:
-        told = dict(counts)
-        if "hits" in told and "misses" in told:
-            examples = told["hits"] + told["misses"]
+        large = dict(counts)
+        if "hits" in large and "misses" in large:
+            examples = large["hits"] + large["misses"]
             enough = examples >= self.smallest
-            if "loss" in told and examples.sum() > 0:
-                told["loss"] = told["loss"] * (examples[enough].sum() / examples.sum())
+            if "loss" in large and examples.sum() > 0:
+                large["loss"] = large["loss"] * (examples[enough].sum() / examples.sum())
             for name in ("hits", "misses", "false_alarms"):
-                if name in told:
-                    told[name] = told[name] * enough
-            return told
-        return {name: value * (value >= self.smallest) if value.dim() else value for name, value in told.items()}
+                if name in large:
+                    large[name] = large[name] * enough
+            return large
+        return {name: value * (value >= self.smallest) if value.dim() else value for name, value in large.items()}

@@ -55,17 +55,21 @@ class Built:
         round_: int,
         names: tuple[str, ...],
         engine: Engine,
-        layers: tuple[Layer, ...] = (),
+        outer: tuple[Layer, ...] = (),
         settled: int = 0,
         watch: list[Seen] | None = None,
         resumed: tuple[int, ...] = (),
+        first: int = 0,
     ) -> Cohort:
-        """These sites, for this round."""
-        seed = self.study.seed
-        hub = self.host.site(HUB, Exchange("hub", round_, 0, settled, seed, resumed))
+        """These sites, for this round; behind the study's own layers the outer ones, the ledger last."""
+        seed, layers = self.study.seed, (*self.study.layers, *outer)
+        hub = self.host.site(HUB, Exchange("hub", round_, first, settled, seed, resumed))
         quorum = min(self.study.sites.quorum, len(names))
         count = len(self.sites.names)
-        return Cohort(names, count, round_, seed, engine, self.manifest, hub, layers, quorum, settled, resumed, watch)
+        return Cohort(
+            names, count, round_, seed, engine, self.manifest, hub, layers, quorum, settled, resumed, watch,
+            exchanges=first,
+        )  # fmt: skip
 
 
 def build(study: Study, out: Path) -> Built:
@@ -192,8 +196,8 @@ def _assembled(study: Study, task: Task, sites: Prepared, raw: Sites | None, mem
         raise StudyError(study.name, [str(error)]) from None
     if sites.public is not None:
         sizes["public"] = len(sites.public)
-    host = Host(study.method, task, sites, memory, private=private)
     manifest = Manifest(layouts, sizes, weights.flat.dtype, study.method.dtypes())
+    host = Host(study.method, task, sites, memory, study.layers, private, manifest)
     return Built(study, task, sites, host, weights, manifest, raw)
 
 
@@ -204,6 +208,11 @@ def _fitting(study: Study, task: Task) -> Iterator[str]:
         yield f"method {named['method']!r} needs public examples; add [public] with fraction = 0.2, or [public.corpus]"
     if study.method.classifier and isinstance(task, ClassTask) and belongs(task.classifier, study.sites.private):
         yield f"method {named['method']!r} shares the classifier, and sites.private has it; take it out"
+    for layer in study.layers:
+        if layer.only_sums and study.evaluation.each:
+            yield f"evaluation.each shows each site's counts, and {type(layer).__name__} only sums; take one out"
+        if layer.only_sums and study.sites.bound:
+            yield f"sites.bound compares replies, and {type(layer).__name__} shows only sums; take one out"
     for name in study.references or ():
         if not hasattr(task, "constant" if name == "majority" else "plain"):
             yield f"references has {name!r}, which task {named['task']!r} has no such thing for; leave it out"

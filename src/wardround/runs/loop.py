@@ -91,7 +91,7 @@ def run(
         checkpoint = claim(study, out, resume=resume)
         if checkpoint is not None and (result := finished(study, out, checkpoint.round)):
             return result
-        ledger = Ledger(out / "ledger")
+        ledger = Ledger(out / "ledger", sites=apart is None)
         spec = {
             "study": dict(study.resolved),
             "out": str(out),
@@ -104,11 +104,7 @@ def run(
             layers = apart.layers(built, engine)
         else:
             several = min(workers, len(built.sites.names))
-            engine = (
-                Pool(spec, several, built.host, ledger)
-                if several > 1
-                else Serial(built.host, ledger, built.manifest, strict=strict)
-            )
+            engine = Pool(spec, several) if several > 1 else Serial(built.host, strict=strict)
             layers = bounded(study)
         try:
             return _Loop(built, out, engine, ledger, layers, progress, checkpoint_seconds).go(checkpoint)
@@ -159,7 +155,7 @@ class _Loop:
     ) -> None:
         self.built, self.out, self.ledger = built, out, ledger
         self.study, self.method = built.study, built.study.method
-        self.rounds = Rounds(built, engine, (ledger, *layers), FirstOfEach())
+        self.rounds = Rounds(built, engine, (*layers, ledger), FirstOfEach())
         self.journal = Journal(out)
         self.progress, self.pause = progress, checkpoint_seconds
 
@@ -169,7 +165,7 @@ class _Loop:
         self.journal.back_to(None if checkpoint is None else round_)
         self.rounds.settled = oldest_round(self.out / "checkpoints")
         self.rounds.resumed = attempts(self.study, self.out, checkpoint)
-        for layer in self.rounds.layers:
+        for layer in self.rounds.outer:
             layer.recall([line.noted for line in self.journal.lines])
         if checkpoint is None:
             self._describe()

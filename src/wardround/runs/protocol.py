@@ -55,7 +55,7 @@ def exchanged(built: Built, rounds: int = 2) -> list[Seen]:
     """The same, of a study that is built already."""
     seen: list[Seen] = []
     with one_thread():
-        rehearsal = Rounds(built, Serial(built.host, None, built.manifest, strict=True), watch=seen)
+        rehearsal = Rounds(built, Serial(built.host, strict=True), watch=seen)
         state = rehearsal.start()
         for round_ in range(1, rounds + 1):
             state, _ = rehearsal.train(round_, state)

@@ -1,6 +1,6 @@
 """What a run computes, without a folder: the start, a round of training, an evaluation.
 
-    rounds = Rounds(built, engine, layers)
+    rounds = Rounds(built, engine, outer)
     state = rounds.start()
     state, cohort = rounds.train(1, state)
     evaluation = rounds.evaluate(1, state.weights)
@@ -41,7 +41,8 @@ class Rounds:
 
     built: Built
     engine: Engine
-    layers: tuple[Layer, ...] = ()
+    outer: tuple[Layer, ...] = ()
+    """Layers outside the study's own; the ledger last."""
     watch: list[Seen] | None = None
     settled: int = 0
     resumed: tuple[int, ...] = ()
@@ -58,8 +59,7 @@ class Rounds:
     def evaluate(self, round_: int, weights: Weights) -> Evaluation:
         """Try these weights at all sites: an exchange like any other."""
         study, task = self.built.study, self.built.task
-        cohort = self._cohort(round_, self.built.sites.names)
-        cohort.exchanges = EVALUATION
+        cohort = self._cohort(round_, self.built.sites.names, EVALUATION)
         metrics: dict[str, float] = {}
         per_site: dict[str, dict[str, float]] = {}
         test = None
@@ -78,5 +78,5 @@ class Rounds:
             test = numbers if split == "test" else test
         return Evaluation(cohort, metrics, per_site, test)
 
-    def _cohort(self, round_: int, names: tuple[str, ...]) -> Cohort:
-        return self.built.cohort(round_, names, self.engine, self.layers, self.settled, self.watch, self.resumed)
+    def _cohort(self, round_: int, names: tuple[str, ...], first: int = 0) -> Cohort:
+        return self.built.cohort(round_, names, self.engine, self.outer, self.settled, self.watch, self.resumed, first)

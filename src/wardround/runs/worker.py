@@ -11,7 +11,6 @@ from typing import cast
 
 import torch
 
-from wardround.core.answer import step_of
 from wardround.core.codec import decode
 from wardround.core.exchange import Exchange, Fault
 from wardround.core.record import Message
@@ -39,7 +38,7 @@ def main() -> None:
         head, data = frame
         exchange = Exchange.of(head["exchange"])
         if not head["again"]:
-            message = decode(step_of(host.method, exchange.step).message, data)
+            message = decode(host.step(exchange.step).message, data)
         reply = host.answer(head["site"], exchange, cast("Message", message))
         if isinstance(reply, Fault):
             if spec["traceback"] and host.error is not None:

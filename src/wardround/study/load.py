@@ -17,6 +17,8 @@
 your own as `module:Class`; their other keys are the fields of that entry's dataclass, with its types and limits. A
 study is checked whole: all its errors come at once, unknown keys with the nearest valid one. `[grid]` lists values
 for dotted keys (or whole tables); every combination is one run, a *cell*; `seeds` is one more such list.
+`[[layers]]` are such tables too: what changes messages on their way (`wardround.layers`, or `module:Class`), in the
+order from the step to the wire.
 `[public]` has a `fraction` of the training examples or a `[public.corpus]` that everybody may see (FedED needs one).
 `references` names what the model should beat besides (`majority`, `tfidf`; see `wardround.runs.references`).
 `[expected]` is for the reader: published numbers, which the report shows beside measured ones.
@@ -39,10 +41,11 @@ from pydantic import AfterValidator, Field
 from wardround.corpora.views import misfit
 from wardround.study.defaults import left_open
 from wardround.study.grid import combinations, label_of, parsed, put
-from wardround.study.settings import OWN, SECTIONS, StudyError, Table, checked, imported, misspelt, named
+from wardround.study.settings import OWN, SECTIONS, StudyError, Table, checked, imported, layered, misspelt, named
 from wardround.study.trusted import Trusted
 
 if TYPE_CHECKING:
+    from wardround.core.layer import Layer
     from wardround.core.method import Method
     from wardround.federation.public import Public
 
@@ -116,6 +119,7 @@ class _Outline(Table):
     corpus: dict[str, Any]
     partition: dict[str, Any] | None = None
     public: _Public | None = None
+    layers: tuple[dict[str, Any], ...] | None = None
     sites: Sites = Sites()
     evaluation: Evaluation = Evaluation()
     stop: Stop | None = None
@@ -137,6 +141,8 @@ class Study:
     task: Any
     corpus: Any
     partition: Any
+    layers: "tuple[Layer, ...]"
+    """What changes or watches messages on the wire, from the inside to the outside."""
     sites: Sites
     evaluation: Evaluation
     stop: Stop | None
@@ -276,6 +282,7 @@ def _study(
         for section, more in left_open(built, tables, look=trusted is None).items():
             settings = {**more, **(_table(tables, section) or {})}
             built[section], plain[section] = named(section, registers[section], settings, problems, **given)
+    layers, described = layered(outline.layers or (), folder, problems, trusted)
     problems += _misfits(built, plain)
     if problems:
         return None
@@ -287,8 +294,8 @@ def _study(
     public = Public(o.public.fraction, built.get("public.corpus")) if o.public else None
     return Study(
         o.name, o.description, o.rounds, o.seed, built["method"], built["task"], built["corpus"],
-        built.get("partition"), o.sites, o.evaluation, o.stop, public, o.references,
-        resolved | plain | shown,
+        built.get("partition"), layers, o.sites, o.evaluation, o.stop, public, o.references,
+        resolved | plain | shown | ({"layers": described} if described else {}),
     )  # fmt: skip
 
 

@@ -24,13 +24,25 @@ from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 from wardround.core.refusal import Refusal
 from wardround.core.register import Register
 from wardround.corpora.register import CORPORA, PARTITIONS
+from wardround.layers import LAYERS
 from wardround.methods import METHODS, Named
 from wardround.study.grid import shown
 from wardround.study.source import UNKNOWN, settings_in
 from wardround.study.trusted import Trusted
 from wardround.tasks import TASKS
 
-__all__ = ["OWN", "SECTIONS", "StudyError", "Table", "checked", "imported", "misspelt", "named", "settings_of"]
+__all__ = [
+    "OWN",
+    "SECTIONS",
+    "StudyError",
+    "Table",
+    "checked",
+    "imported",
+    "layered",
+    "misspelt",
+    "named",
+    "settings_of",
+]
 
 CORPUS: tuple[str, Callable[[type], bool]] = (
     "a corpus: a dataclass with names() and open(name), or with documents(split)",
@@ -44,11 +56,18 @@ def _is_method(kind: type) -> bool:
     return issubclass(kind, Method)
 
 
+def _is_layer(kind: type) -> bool:
+    from wardround.core.layer import Layer  # noqa: PLC0415 -- likewise
+
+    return issubclass(kind, Layer)
+
+
 OWN: dict[str, tuple[str, Callable[[type], bool]]] = {
     "method": ("a wardround Method", _is_method),
     "task": ("a task: a dataclass with bind(corpus)", lambda kind: hasattr(kind, "bind")),
     "corpus": CORPUS,
     "public.corpus": CORPUS,
+    "layers": ("a wardround Layer", _is_layer),
 }
 """What a user's own `module:Class` must be, in words and as a test."""
 SECTIONS: dict[str, Mapping[str, Any]] = {
@@ -95,6 +114,24 @@ def imported(
         problems.append(f"{section}.name = {name!r} is not {what}")
         return None
     return {name: kind}
+
+
+def layered(
+    tables: Iterable[dict[str, Any]], folder: Path | None, problems: list[str], trusted: Trusted | None = None
+) -> tuple[tuple[Any, ...], list[dict[str, Any]]]:
+    """The layers that `[[layers]]` names, in its order, and the same as plain tables."""
+    layers: list[Any] = []
+    plain = []
+    for table in tables:
+        name = str(table.get("name"))
+        registry = imported("layers", name, folder, problems, trusted) if ":" in name else LAYERS
+        if registry is not None:
+            layer, settings = named("layers", registry, table, problems)
+            if any(type(layer) is type(other) for other in layers):
+                problems.append(f"layers.name = {name!r} stands there twice; take one out")
+            layers.append(layer)
+            plain.append(settings)
+    return tuple(layers), plain
 
 
 def _beside_first(module: str, folder: Path | None) -> None:
