@@ -1,7 +1,6 @@
 """The command `wardround`, also as `python -m wardround`."""
 
 import os
-import signal
 import sys
 
 __all__ = ["main"]
@@ -9,13 +8,10 @@ __all__ = ["main"]
 
 def main() -> None:
     """Import and run the command line."""
-    ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    if ours:  # Ctrl-C while torch is imported would be a traceback, or half an import
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-    from wardround.cli.app import main as command  # noqa: PLC0415 -- it takes a second
+    from wardround.cli.starting import starting  # noqa: PLC0415 -- the current folder is off the path by now
 
-    if ours:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    with starting():
+        from wardround.cli.app import main as command  # noqa: PLC0415
     command()
 
 

@@ -1,5 +1,6 @@
 """What the command line says, on a terminal and elsewhere."""
 
+import importlib
 import os
 import pty
 import re
@@ -13,7 +14,10 @@ from pathlib import Path
 import pytest
 
 from study_files import TIMEOUT, cli, fresh, small_study
+from wardround import __version__
+from wardround.cli.app import COMMAND
 from wardround.methods import METHODS
+from wardround.study.source import HOME
 
 FIGURES = r"accuracy 0\.\d{4}, macro_f1 0\.\d{4}, loss \d\.\d{4}"
 
@@ -39,7 +43,7 @@ def on_a_terminal(*arguments: object, cwd: Path) -> str:
 
 
 def test_ctrl_c_while_torch_is_imported_ends_it_without_a_word(tmp_path: Path) -> None:
-    command = [sys.executable, "-X", "importtime", "-m", "wardround", "--help"]
+    command = [sys.executable, "-X", "importtime", "-m", "wardround", "run", str(small_study(tmp_path))]
     reset = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"  # it may be ignored here
     (tmp_path / "sitecustomize.py").write_text(reset, encoding="utf-8")
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
@@ -52,6 +56,62 @@ def test_ctrl_c_while_torch_is_imported_ends_it_without_a_word(tmp_path: Path) -
         out, err = process.communicate(timeout=TIMEOUT)
     assert (-signal.SIGINT, "") == (process.returncode, out)
     assert all(line.startswith("import time:") for line in err.splitlines()[:-1])  # the last may be cut off
+
+
+HEAVY = ("torch", "numpy", "scipy", "sklearn", "tokenizers", "wardround.study.load")
+MEGABYTES = 100
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["site", "--help"], ["run", "--help"], ["runn"]])
+def test_help_imports_nothing_that_works(arguments: list[str]) -> None:
+    lines = (
+        "import atexit, re, sys; from pathlib import Path; from wardround.__main__ import main",
+        f"heavy = lambda: [name for name in {HEAVY} if name in sys.modules]",
+        "peak = lambda: int(re.search(r'VmHWM:\\s*(\\d+)', Path('/proc/self/status').read_text())[1]) // 1024",
+        "atexit.register(lambda: print(heavy(), peak()))",
+        f"sys.argv[1:] = {arguments}; main()",
+    )
+    ended = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=False)
+    heavy, peak = ended.stdout.splitlines()[-1].rsplit(maxsplit=1)
+    assert ("[]", True) == (heavy, int(peak) < MEGABYTES)
+
+
+def test_the_version_is_told() -> None:
+    ended = fresh("--version", cwd=Path.cwd())
+    assert (0, f"wardround {__version__}\n", "") == (ended.code, ended.out, ended.err)
+
+
+@pytest.mark.parametrize(
+    ("line", "names"),
+    [("wardround r", {"report", "run"}), ("wardround site a", {"approve"}), ("wardround run --res", {"--resume"})],
+)
+def test_a_shell_completes_commands_and_options(line: str, names: set[str]) -> None:
+    words = line.split()
+    asked = {"_WARDROUND_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
+    ended = subprocess.run(
+        [sys.executable, "-m", "wardround"],
+        capture_output=True, text=True, check=False, env={**os.environ, **asked},
+    )  # fmt: skip
+    assert names == set(ended.stdout.split())
+
+
+def test_completion_can_be_installed_for_bash(tmp_path: Path) -> None:
+    environment = {**os.environ, "HOME": str(tmp_path), "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    command = [sys.executable, "-m", "wardround", "--install-completion", "bash"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert (0, "") == (ended.returncode, ended.stderr)
+    assert "_WARDROUND_COMPLETE=complete_bash" in (tmp_path / ".bash_completions" / "wardround.sh").read_text()
+    assert ".bash_completions" in (tmp_path / ".bashrc").read_text()
+
+
+def test_every_command_says_what_it_does() -> None:
+    """The list is read off the files; each must import and say the same."""
+    for path in sorted(HOME.rglob("*.py")):
+        words = ["" if part == "__init__" else part for part in path.relative_to(HOME).with_suffix("").parts]
+        module = importlib.import_module(".".join(["wardround", "cli", *filter(None, words)]))
+        line = COMMAND.search(path.read_text(encoding="utf-8"))
+        assert hasattr(module, "command") == (line is not None)
+        assert line is None or line[1] == module.command.__doc__.splitlines()[0]
 
 
 def test_the_command_tells_what_it_can_do(tmp_path: Path) -> None:

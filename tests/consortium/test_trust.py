@@ -206,13 +206,12 @@ def test_nor_by_the_command_itself(site: Path, tmp_path: Path) -> None:
 
 
 def test_a_site_is_started_without_the_current_folder(member: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import wardround.cli.site as module  # noqa: PLC0415
-    from wardround.consortium import check  # noqa: PLC0415
+    from wardround.cli.site import start  # noqa: PLC0415
 
     begun: list[list[str]] = []
     monkeypatch.setattr("os.execv", lambda _path, words: begun.append(words))
-    monkeypatch.setattr(check, "checked", lambda *_: iter(()))
-    module.start_command(member)
+    monkeypatch.setattr(start, "checked", lambda *_: iter(()))
+    start.command(member)
     assert [[sys.executable, "-P", "-m", "wardround.consortium.site_start", str(member), "a"]] == begun
 
 

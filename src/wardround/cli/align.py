@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from wardround.cli.options import console
 from wardround.core.files import write
 from wardround.corpora.align import align, related_types
 from wardround.corpora.bag_files import notes_jsonl, write_bags
@@ -18,12 +18,12 @@ from wardround.text.reading import DataError, Problems, nearest
 from wardround.text.sentences import Scope
 from wardround.text.shown import names_of
 
-__all__ = ["align_command"]
+__all__ = ["command"]
 
 READERS = {"jsonl": notes_jsonl, "pubtator": pubtator}
 
 
-def align_command(
+def command(
     kb: Annotated[Path, typer.Option(help="The public facts: head, relation and tail between tabs.")],
     texts: Annotated[list[Path], typer.Option(help="Notes with entities; may be repeated.")],
     out: Annotated[Path, typer.Option(help="Where the bags go.")] = Path("bags.jsonl"),
@@ -53,10 +53,9 @@ def align_command(
             raise DataError(kb, None, "no note names both ends of a fact", "are these the same ids? Else set --pair")
         write(out, "".join(f"{line}\n" for line in write_bags(rows)).encode())
     except (ValueError, OSError) as error:
-        found = [f"in the data: {line}" for line in str(problems).splitlines()]  # which may be the cause
-        raise StudyError("align", [str(error), *found]) from None
-    console = Console(markup=False, highlight=False, soft_wrap=True)
-    console.print(f"{out}: {_told(rows)}")
+        causes = [f"in the data: {line}" for line in str(problems).splitlines()]
+        raise StudyError("align", [str(error), *causes]) from None
+    console.print(f"{out}: {_counted(rows)}")
     for line in str(problems).splitlines():
         console.print(f"in the data: {line}")
 
@@ -65,22 +64,22 @@ def _notes(path: Path, format: str, encoding: str | None, problems: Problems) ->
     chosen = format or ("pubtator" if "pubtator" in path.name.casefold() else "jsonl")
     if chosen not in READERS:
         raise ValueError(f"--format {format}: use {' or '.join(READERS)}")
-    found = list(READERS[chosen](path, encoding, problems))
-    if not found:
+    notes = list(READERS[chosen](path, encoding, problems))
+    if not notes:
         raise DataError(path, None, "no note", "name the file that holds the notes")
-    return found
+    return notes
 
 
-def _scope(told: str) -> Scope:
+def _scope(name: str) -> Scope:
     scopes: dict[str, Scope] = {"sentence": "sentence", "line": "line", "note": "note"}
-    if told not in scopes:
-        raise ValueError(f"--scope {told}: use {', '.join(scopes)}")
-    return scopes[told]
+    if name not in scopes:
+        raise ValueError(f"--scope {name}: use {', '.join(scopes)}")
+    return scopes[name]
 
 
-def _known(told: list[str], notes: list[Placed]) -> frozenset[tuple[str, str]]:
+def _known(pairs: list[str], notes: list[Placed]) -> frozenset[tuple[str, str]]:
     """The wanted pairs of types, each of which some entity must have."""
-    wanted = frozenset(map(_types, told))
+    wanted = frozenset(map(_types, pairs))
     types = Counter(entity.type for note in notes for entity in note.document.entities)
     names = sorted(names_of(types))
     for name in sorted({name for both in wanted for name in both} - {*types}):
@@ -92,14 +91,14 @@ def _known(told: list[str], notes: list[Placed]) -> frozenset[tuple[str, str]]:
     return wanted
 
 
-def _types(told: str) -> tuple[str, str]:
-    head, colon, tail = told.partition(":")
+def _types(pair: str) -> tuple[str, str]:
+    head, colon, tail = pair.partition(":")
     if not (head and colon and tail):
-        raise ValueError(f"--pair {told}: write the types of head and tail as Chemical:Disease")
+        raise ValueError(f"--pair {pair}: write the types of head and tail as Chemical:Disease")
     return head, tail
 
 
-def _told(rows: list[Sentence]) -> str:
+def _counted(rows: list[Sentence]) -> str:
     bags = Counter(row.fact for row in rows)
     related = [size for fact, size in bags.items() if fact.relation != UNRELATED]
     mean = f", {sum(related) / len(related):.1f} sentences each" if related else ""

@@ -5,20 +5,17 @@ from typing import Annotated
 
 import typer
 
-from wardround.cli.options import fail, literal, one_of, refusals, renames
+from wardround.cli.options import Rename, console, fail, one_of, refusals, renames
 from wardround.exports import TARGETS, export
 
-__all__ = ["export_command"]
+__all__ = ["command"]
 
 
-def export_command(
+def command(
     models: Annotated[list[Path], typer.Argument(help="A model's folder; for spaCy, several.", metavar="MODEL…")],
     to: Annotated[str, typer.Option(help=f"{', '.join(TARGETS)}.")],
     out: Annotated[Path, typer.Option(help="A new folder.", metavar="DIR")],
-    rename: Annotated[
-        list[str] | None,
-        typer.Option("--rename", help="What the next model calls a tagger's type.", metavar="TYPE=TYPE"),
-    ] = None,
+    rename: Rename = None,
 ) -> None:
     """Write a trained model for transformers, spaCy or ONNX; what cannot be exported says why."""
     if not to:
@@ -26,7 +23,7 @@ def export_command(
     one_of(to, TARGETS, "--to")
     with refusals(out):
         try:
-            export(models, to, out, renames(rename or ()))
+            export(models, to, out, renames(rename))
         except ValueError as error:
             fail(str(error))
-    literal().print(f"for {to}: {out}")
+    console.print(f"for {to}: {out}")

@@ -1,79 +1,57 @@
-"""What commands that read a user's own files share: the options of reading, and how a refusal is told.
+"""What commands share: how they print, how they refuse, and the arguments that several of them have."""
 
-    @data.command("check")
-    @reading
-    def check_command(path: …, options: Options, form: str) -> None: ...
-
-The command line then has `--from`, `--encoding`, `--text-column` and all the others in place of `options` and `form`.
-"""
-
-import inspect
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from functools import partial, wraps
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 from rich.console import Console
 
 from wardround.core.files import NO_ROOM
-from wardround.formats.options import Options
-from wardround.formats.recognise import FORMATS
 from wardround.text.reading import DataError, nearest
-from wardround.text.shown import showing_text
 
-__all__ = ["fail", "in_options", "literal", "one_of", "reading", "refusals", "renames"]
+if TYPE_CHECKING:
+    from wardround.study.load import Study
 
-literal = partial(Console, markup=False, emoji=False, highlight=False, soft_wrap=True)
+__all__ = [
+    "Changes", "Consortium", "Days", "Quiet", "Rename", "Site", "StudyFile", "console", "errors", "fail", "in_options",
+    "literal", "one_of", "refusals", "renames", "single", "wide",
+]  # fmt: skip
 
-FORM = Annotated[str, typer.Option("--from", help=f"The format, if it is not recognised: {', '.join(FORMATS)}.")]
-SHARED: dict[str, tuple[Any, Any]] = {
-    "encoding": (
-        Annotated[str | None, typer.Option("--encoding", help="The files' encoding, if it is not UTF-8.")],
-        None,
-    ),
-    "language": (Annotated[str, typer.Option("--language", help="The texts' language, e.g. en.")], ""),
-    "text": (Annotated[str, typer.Option("--text-column", help="The column or key that holds the text.")], ""),
-    "label": (Annotated[str, typer.Option("--label-column", help="The column or key that holds the label.")], ""),
-    "id": (Annotated[str, typer.Option("--id-column", help="The column or key that holds the id.")], ""),
-    "source": (
-        Annotated[str, typer.Option("--source-column", help="The column or key that tells hospital, ward, ….")],
-        "",
-    ),
-    "separator": (
-        Annotated[str, typer.Option("--separator", help="What stands between several labels of one cell.")],
-        "",
-    ),
-    "fix_offsets": (
-        Annotated[bool, typer.Option("--fix-offsets", help="Repair offsets that are shifted or count bytes.")],
-        False,
-    ),
-    "show_text": (Annotated[bool, typer.Option("--show-text", help="Quote the notes in messages.")], False),
-}
-"""By the name that `Options` has for it; a command may have a parameter of that name of its own."""
+literal = partial(Console, markup=False, emoji=False, highlight=False, soft_wrap=True)  # a name may look like markup
+console, errors = literal(), literal(stderr=True)
+
+StudyFile = Annotated[Path, typer.Argument(help="The study file (TOML).")]
+Changes = Annotated[
+    list[str] | None, typer.Option("--set", help="Change a setting: --set method.mu=0.1", metavar="KEY=VALUE")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress, only the result.")]
+Days = Annotated[int, typer.Option(min=1, help="How long the certificates last.")]
+Consortium = Annotated[Path, typer.Argument(help="The consortium's folder.", metavar="CONSORTIUM")]
+Site = Annotated[Path, typer.Argument(help="The site's folder.", metavar="SITE")]
+Rename = Annotated[
+    list[str] | None,
+    typer.Option("--rename", help="What the next model calls a tagger's type: drug=Chemical", metavar="TYPE=TYPE"),
+]
 
 
-def reading(command: Callable[..., None]) -> Callable[..., None]:
-    """A command with the options of reading, which get to it as one `Options` and the wanted format."""
+def wide() -> Console:
+    """For tables: a terminal's own width; elsewhere wide enough for whole lines."""
+    return literal(soft_wrap=False, width=None if console.is_terminal else max(console.width, 200))
 
-    @wraps(command)
-    def told(**given: Any) -> None:
-        options = Options(**{name: given.pop(f"read_{name}") for name in SHARED})
-        one_of(given["form"], FORMATS, "--from")
-        with showing_text(options.show_text):
-            command(options=options, **given)
 
-    own = inspect.signature(command)
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    parameters = [one.replace(kind=keyword) for name, one in own.parameters.items() if name not in ("options", "form")]
-    parameters.append(inspect.Parameter("form", keyword, default="", annotation=FORM))
-    for name, (kind, default) in SHARED.items():
-        parameters.append(inspect.Parameter(f"read_{name}", keyword, default=default, annotation=kind))
-    told.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]  # inspect's own protocol
-    told.__annotations__ = {one.name: one.annotation for one in parameters}
-    return told
+def single(path: Path, changes: Iterable[str], remedy: str) -> "Study":
+    """The study of a file that is no grid."""
+    from wardround.study.load import load_study
+    from wardround.study.settings import StudyError
+
+    cells = load_study(path, changes)
+    if len(cells) > 1:
+        raise StudyError(str(path), [f"is a grid of {len(cells)} runs; {remedy}"])
+    return cells[0].study
 
 
 @contextmanager
@@ -97,20 +75,20 @@ def one_of(value: str, known: Iterable[str], option: str) -> None:
         fail(f"{option} {value}: " + (f"did you mean {close}?" if close else f"use one of {', '.join(names)}"))
 
 
-def renames(told: Iterable[str]) -> dict[str, str]:
-    """From a tagger's type to the next model's, as `--rename` says it."""
-    found = {}
-    for one in told:
+def renames(pairs: Iterable[str] | None) -> dict[str, str]:
+    """From a tagger's type to the next model's, as `--rename` has it."""
+    names = {}
+    for one in pairs or ():
         mine, _, theirs = one.partition("=")
         if not (mine and theirs):
             fail(f"--rename {one}: write the tagger's type, =, the next model's: --rename DRUG=treatment")
-        found[mine] = theirs
-    return found
+        names[mine] = theirs
+    return names
 
 
 def fail(message: str, code: int = 2) -> NoReturn:
     """End with a message."""
-    literal(stderr=True).print(message)
+    errors.print(message)
     raise SystemExit(code)
 
 

@@ -16,8 +16,9 @@ import typer
 
 from wardround import __version__
 from wardround.cli.drawn import drawn
-from wardround.cli.options import fail, literal, one_of, reading, refusals, renames
+from wardround.cli.options import Rename, console, errors, fail, one_of, refusals, renames
 from wardround.cli.progress import Counter
+from wardround.cli.reading import reading
 from wardround.core.files import NO_ROOM
 from wardround.formats.options import Options
 from wardround.runs.loop import one_thread
@@ -31,7 +32,7 @@ from wardround.trained.pool import WorkerError, predicted
 from wardround.trained.predicted import Prediction
 from wardround.trained.source import STDIN, count_files, read_texts
 
-__all__ = ["predict_command"]
+__all__ = ["command"]
 
 TERMINAL = "terminal"
 
@@ -48,7 +49,7 @@ class Target:
 
 
 @reading
-def predict_command(
+def command(
     paths: Annotated[
         list[str],
         typer.Argument(
@@ -59,10 +60,7 @@ def predict_command(
     text: Annotated[str | None, typer.Option("--text", help="One text, in place of a path.")] = None,
     to: Annotated[str, typer.Option(help=f"The form: {', '.join(OUTPUTS)}; on a terminal a coloured view.")] = "",
     out: Annotated[Path | None, typer.Option(help="A new file; for brat a new folder.")] = None,
-    rename: Annotated[
-        list[str] | None,
-        typer.Option("--rename", help="What the next model calls a tagger's type.", metavar="TYPE=TYPE"),
-    ] = None,
+    rename: Rename = None,
     workers: Annotated[int, typer.Option(min=1, help="Processes, each with the model.")] = 1,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no warnings.")] = False,
     *,
@@ -74,23 +72,23 @@ def predict_command(
     target = _target(to, out, one=text is not None)
     problems, losses, heard = Problems(), Problems(), Heard()
     with one_thread(), _refusals(target):
-        model = load(*folders, rename=renames(rename or ()))
+        model = load(*folders, rename=renames(rename))
         texts = (
             _one(text, options) if path is None else read_texts(path, problems, replace(options, labelled=False), form)
         )
         total = count_files(path, form) if path else 1
         silent = quiet or (target.to == TERMINAL and sys.stdout.isatty())
         with Counter("predicting", total, quiet=silent) as counter, _sink(target, model, losses) as sink:
-            for placed, told in predicted(model, texts, workers):
-                sink(placed, told)
-                heard.take(placed.document, told)
+            for placed, prediction in predicted(model, texts, workers):
+                sink(placed, prediction)
+                heard.take(placed.document, prediction)
                 counter.step()
             if not heard.texts:
                 raise DataError(path or "--text", None, "no text", "name the file or folder that holds the notes")
     if not quiet:
-        _tell(problems, losses, heard, model, target, _called(path))
+        _warn(problems, losses, heard, model, target, _called(path))
         if target.path is not None or counter.rich:
-            literal(stderr=True).print(f"{counter.said()}: {target}")
+            errors.print(f"{counter.words()}: {target}")
 
 
 def _split(paths: list[str], text: str | None) -> tuple[list[str], Path | None]:
@@ -138,10 +136,9 @@ def _sink(target: Target, model: Model, losses: Problems) -> Iterator[Sink]:
         with written(target.to, target.path, system=system, losses=losses) as sink:
             yield sink
         return
-    console = literal()
 
-    def show(_placed: Placed, told: Prediction) -> None:
-        console.print(drawn(told, colour=console.is_terminal and not console.no_color, title=True))
+    def show(_placed: Placed, prediction: Prediction) -> None:
+        console.print(drawn(prediction, colour=console.is_terminal and not console.no_color, title=True))
 
     yield show
 
@@ -163,8 +160,7 @@ def _refusals(target: Target) -> Iterator[None]:
             fail(f"{target}: {error.strerror}; what was written is not all", 1 if error.errno in NO_ROOM else 2)
 
 
-def _tell(problems: Problems, losses: Problems, heard: Heard, model: Model, target: Target, what: str) -> None:
-    errors = literal(stderr=True)
+def _warn(problems: Problems, losses: Problems, heard: Heard, model: Model, target: Target, what: str) -> None:
     for line in str(problems).splitlines():
         errors.print(f"in the texts: {line}")
     for kind, count in losses.counts.items():

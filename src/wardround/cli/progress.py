@@ -28,8 +28,8 @@ LINE_SECONDS = 5.0
 
 def headline(metrics: dict[str, float], signs: Sequence[str] = ()) -> str:
     """The first metric, or nothing yet, and what looks wrong with the model."""
-    told = next((f"{name} {value:.4f}" for name, value in metrics.items()), "")
-    return f"{told} ({'; '.join(signs)})" if signs else told
+    first = next((f"{name} {value:.4f}" for name, value in metrics.items()), "")
+    return f"{first} ({'; '.join(signs)})" if signs else first
 
 
 class _Shown:
@@ -58,11 +58,11 @@ class Single(_Shown):
         super().__init__(quiet=quiet)
         self.study, self.up, self.best, self.signs = study, 0, "", ""
         columns = (
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[said]}"),
+            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[words]}"),
             TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
         )  # fmt: skip
         self.bar = Progress(*columns, console=self.console, disable=not self.rich)
-        self.task = self.bar.add_task(study.name, total=study.rounds, said="")
+        self.task = self.bar.add_task(study.name, total=study.rounds, words="")
 
     def __enter__(self) -> Self:
         self.bar.start()
@@ -76,12 +76,12 @@ class Single(_Shown):
         self.up += line.up
         self.best = headline(line.metrics) or self.best
         self.signs = "; ".join(line.signs) if line.metrics else self.signs
-        said = f"{self.best}  {self.up / 1e6:.2f} MB up" + f"  ({self.signs})" * bool(self.signs)
-        self.bar.update(self.task, completed=line.round, said=said)
+        words = f"{self.best}  {self.up / 1e6:.2f} MB up" + f"  ({self.signs})" * bool(self.signs)
+        self.bar.update(self.task, completed=line.round, words=words)
         for name, why in line.left_out.items() if self.plain or self.rich else ():
             self.console.print(f"round {line.round}: {name} left out ({why})", soft_wrap=True)
         if self.due(over=line.round == self.study.rounds):
-            self.console.print(f"{self.study.name}: round {line.round}/{self.study.rounds}  {said}", soft_wrap=True)
+            self.console.print(f"{self.study.name}: round {line.round}/{self.study.rounds}  {words}", soft_wrap=True)
 
 
 class Counter(_Shown):
@@ -89,10 +89,10 @@ class Counter(_Shown):
 
     def __init__(self, name: str, total: int | None, *, quiet: bool) -> None:
         super().__init__(quiet=quiet)
-        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[said]}"),
+        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[words]}"),
                    TimeElapsedColumn())  # fmt: skip
         self.bar = Progress(*columns, console=self.console, disable=not self.rich, transient=True)
-        self.task = self.bar.add_task(name, total=total, said="")
+        self.task = self.bar.add_task(name, total=total, words="")
         self.done, self.began = 0, time.monotonic()
 
     def __enter__(self) -> Self:
@@ -106,9 +106,9 @@ class Counter(_Shown):
         """One more."""
         self.done += 1
         if self.rich:
-            self.bar.update(self.task, completed=self.done, said=self.said())
+            self.bar.update(self.task, completed=self.done, words=self.words())
 
-    def said(self) -> str:
+    def words(self) -> str:
         """The count and the rate."""
         rate = self.done / max(time.monotonic() - self.began, 1e-3)
         return f"{self.done:,} text{'s' * (self.done != 1)}, {rate:,.0f} texts/s"
@@ -147,10 +147,9 @@ class Grid(_Shown):
         busy = [state for state in states if state.process]
         rest = [state for state in states if not state.process and (state.done or state.failed)]
         for state in [*rest[-max(height - len(busy), 0) :], *busy]:
-            said = _headline(state)
             left = "failed" if state.failed else "done" if state.done else _left(state)
             rounds = f"{state.round}/{state.cell.study.rounds}"
-            table.add_row(state.cell.label, rounds, said, f"{state.up / 1e6:.2f}", left)
+            table.add_row(state.cell.label, rounds, _headline(state), f"{state.up / 1e6:.2f}", left)
         waiting = len(states) - len(busy) - len(rest)
         if waiting:
             table.add_row(f"… and {waiting} waiting", "", "", "", "")

@@ -10,31 +10,26 @@ from typing import Annotated
 
 import typer
 
-from wardround.cli.options import fail, literal, renames
+from wardround.cli.options import Rename, console, errors, fail, renames
 from wardround.trained.about import ModelError
 from wardround.trained.model import load
 
-__all__ = ["serve_command"]
+__all__ = ["command"]
 
 NEEDED = {"starlette", "uvicorn"}
 
 
-def serve_command(
+def command(
     models: Annotated[list[Path], typer.Argument(help="Folders of models; several answer together.", metavar="MODEL…")],
     host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 picks a free one.")] = 8765,
     largest: Annotated[int, typer.Option(min=1, help="The largest request, in MB.")] = 5,
-    rename: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="What the next model calls a type that a tagger finds: drug=Chemical", metavar="FOUND=CALLED"
-        ),
-    ] = None,
+    rename: Rename = None,
 ) -> None:
     """Serve models on this machine: a page for pasted notes, and POST /predict; no note is stored or logged."""
     try:
-        from wardround.serve.app import Desk, application  # noqa: PLC0415 -- an extra
-        from wardround.serve.server import HostError, address, listening, loopback, names, serve  # noqa: PLC0415
+        from wardround.serve.app import Desk, application
+        from wardround.serve.server import HostError, address, listening, loopback, names, serve
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
         if missing not in NEEDED:
@@ -42,12 +37,11 @@ def serve_command(
         fail(f"this needs {missing}; install it with: pip install 'wardround[serve]'")
     try:
         with listening(host, port) as door:
-            desk = Desk(load(*models, rename=renames(rename or ())), largest * 1_000_000)
-            console = literal()
+            desk = Desk(load(*models, rename=renames(rename)), largest * 1_000_000)
             if not loopback(door):
-                literal(stderr=True).print(
+                errors.print(
                     f"warning: at {host}, notes cross the network without TLS, and whoever reaches it can ask; "
-                    "leave --host away, or put a proxy with TLS and a login in front"
+                    "leave --host out, or put a proxy with TLS and a login in front"
                 )
             console.print(f"{address(host, door)}   (Ctrl-C ends it; not for clinical decisions)")
             serve(application(desk, names(host)), door)

@@ -10,13 +10,10 @@ from wardround.clinic import Clinic
 from wardround.clinic.write import write
 from wardround.study.settings import StudyError
 
-__all__ = ["clinic"]
-
-clinic = typer.Typer(help="Generated hospitals.", no_args_is_help=True)
+__all__ = ["command"]
 
 
-@clinic.command("write")
-def write_command(
+def command(
     folder: Annotated[Path, typer.Argument(help="A new folder.", metavar="DIR")],
     hospitals: Annotated[int, typer.Option(help="How many hospitals.")] = 5,
     documents: Annotated[int, typer.Option(help="Training documents per hospital.")] = 200,

@@ -1,0 +1,1 @@
+"""A consortium of hospitals."""

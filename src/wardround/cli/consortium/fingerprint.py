@@ -1,0 +1,32 @@
+"""What several of a coordinator's commands do: look for the extra and the consortium, and print what to compare."""
+
+from pathlib import Path
+
+from wardround.cli.options import console
+from wardround.consortium.admission import fingerprint_of
+from wardround.consortium.kits import needs_flare
+from wardround.consortium.submit import consortium_at
+
+__all__ = ["show_fingerprint", "show_ready_made", "standing"]
+
+
+def standing(folder: Path) -> None:
+    """Refuse where NVFlare is not installed, or no consortium is."""
+    needs_flare()
+    consortium_at(folder)
+
+
+def show_fingerprint(folder: Path) -> None:
+    """What hospitals compare over the phone."""
+    console.print(f"the coordinator's fingerprint, for hospitals to compare: {fingerprint_of(folder)}")
+
+
+def show_ready_made(kits: list[Path]) -> None:
+    """What to do with kits that have keys in them."""
+    for kit in kits:
+        console.print(
+            f"{kit}: holds the site's private keys; for rehearsals; send it to {kit.stem} and to nobody else, then "
+            f"delete it"
+        )
+    if kits:
+        console.print("for patients' notes keys are made at the hospital: wardround site init, consortium admit")

@@ -1,0 +1,1 @@
+"""Your own files: check, convert and split."""

@@ -1,0 +1,91 @@
+"""`wardround data check PATH`: what is in a user's files, and every problem.
+
+Exit codes: 0 all is well, 1 something would be lost, 2 the command or the input is wrong. Note text is printed only
+with `--show-text`.
+"""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from wardround.cli.data.findings import show_findings
+from wardround.cli.options import in_options, literal, one_of
+from wardround.cli.reading import reading
+from wardround.formats.check import TASKS, Survey, check
+from wardround.formats.kinds import KINDS
+from wardround.formats.options import Options
+from wardround.formats.recognise import FORMATS
+from wardround.text.shown import NOT_SHOWN
+
+__all__ = ["command"]
+
+CLASSES = 30
+
+
+@reading
+def command(
+    path: Annotated[Path, typer.Argument(help="A file or a folder.")],
+    task: Annotated[str, typer.Option(help=f"Check for a task: {', '.join(TASKS)}.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    *,
+    options: Options,
+    form: str,
+) -> None:
+    """Tell what is in a file or folder, and every problem; nothing is changed."""
+    one_of(task, TASKS, "--task")
+    survey = check(path, options, task=task or None, form=form)  # type: ignore[arg-type]  # looked at above
+    if as_json:
+        print(json.dumps(_plain(survey), ensure_ascii=False, indent=2))  # noqa: T201 -- for a pipe
+    else:
+        _show(survey)
+    if survey.unreadable or not survey.documents:
+        raise SystemExit(2)
+    raise SystemExit(1 if survey.findings.lost else 0)
+
+
+def _plain(survey: Survey) -> dict[str, Any]:
+    findings = survey.findings
+    listed = [{**asdict(one), "remedy": in_options(one.remedy)} for one in findings.listed]
+    counts = {**survey.counts(), "unreadable": in_options(survey.unreadable)}
+    return {**counts, "lost": findings.lost, "problems": listed, "problems_not_listed": findings.total - len(listed)}
+
+
+def _show(survey: Survey) -> None:
+    console, counts = literal(), survey.counts()
+    table = Table(box=None, show_header=False)
+    forms = ", ".join(
+        f"{FORMATS[name].about}" + (f" ({n} files)" if n > 1 else "") for name, n in survey.formats.items()
+    )
+    table.add_row("format", forms or "not recognised")
+    for name in ("documents", "sentences", "tokens", "sources"):
+        table.add_row(name, f"{counts[name]:,}")
+    table.add_row("duplicates", f"{survey.duplicates:,}" + (" (same text)" if survey.duplicates else ""))
+    table.add_row("languages", ", ".join(f"{name} {n:,}" for name, n in counts["languages"].items()))
+    console.print(table)
+    for name in ("labels", "entities", "relations"):
+        _balance(console, name, counts[name], len(getattr(survey, name)), survey.unlabelled if name == "labels" else 0)
+    if any(NOT_SHOWN in counts[name] for name in KINDS):
+        console.print(f"{NOT_SHOWN}: what occurs once or is long might be of a note; --show-text shows it")
+    show_findings(console, survey.findings.listed, survey.findings.sizes)
+    lost = survey.findings.lost
+    console.print(f"problems by which something would be lost: {lost:,}" if lost else "nothing would be lost")
+
+
+def _balance(console: Console, name: str, counts: dict[str, int], kinds: int, without: int) -> None:
+    """Each class with its share, the largest first."""
+    total = sum(counts.values())
+    console.print(f"{name}: {total:,} of {kinds} kinds" if total else f"{name}: none")
+    table = Table(box=None, show_header=False, pad_edge=True)
+    for kind, count in list(counts.items())[:CLASSES]:
+        table.add_row("", kind, f"{count:,}", f"{count / total:.1%}", "█" * round(20 * count / total))
+    if total:
+        console.print(table)
+    if len(counts) > CLASSES:
+        console.print(f"  and {len(counts) - CLASSES} more")
+    if total and without:
+        console.print(f"  without any: {without:,} documents")

@@ -1,0 +1,30 @@
+"""Problems in a user's files, as `data check`, `convert` and `split` print them."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+from rich.console import Console
+
+from wardround.cli.options import in_options
+from wardround.formats.check import Finding
+
+__all__ = ["show_findings"]
+
+PLACES = 20  # of one kind that are printed; --json has them all
+
+
+def show_findings(console: Console, findings: Iterable[Finding], sizes: Mapping[tuple[str, str], int]) -> None:
+    """Problems in the order they were met; those that only differ by their place and numbers together."""
+    groups: defaultdict[tuple[str, str], list[Finding]] = defaultdict(list)
+    for one in findings:
+        groups[one.group].append(one)
+    for group, listed in groups.items():
+        first, size = listed[0], sizes[group]
+        end = f" — {in_options(first.remedy)}" if first.remedy else ""
+        places = [one.file if one.line is None else f"{one.file}:{one.line}" for one in listed]
+        if size == 1:
+            console.print(f"{places[0]}: {first.what}{end}")
+            continue
+        varied = " (the first of them)" if len({(one.what, one.remedy) for one in listed}) > 1 else ""
+        more = f" and {size - PLACES:,} more (--json lists them)" if size > PLACES else ""
+        console.print(f"{first.what}{varied}: {size:,}{end}\n  at {', '.join(places[:PLACES])}{more}")

@@ -1,0 +1,43 @@
+"""`wardround data split IN DIR`: some documents set aside for testing.
+
+Exit codes: 0 all is well, 1 something would be lost, 2 the command or the input is wrong. Note text is printed only
+with `--show-text`.
+"""
+
+from pathlib import Path
+from typing import Annotated, get_args
+
+import typer
+
+from wardround.cli.data.findings import show_findings
+from wardround.cli.options import console, errors, fail, one_of, refusals
+from wardround.cli.reading import reading
+from wardround.formats.convert import By, split
+from wardround.formats.options import Options
+
+__all__ = ["command"]
+
+
+@reading
+def command(
+    source: Annotated[Path, typer.Argument(help="A file or a folder.")],
+    folder: Annotated[Path, typer.Argument(help="A new folder, for train.jsonl and test.jsonl.")],
+    test: Annotated[float, typer.Option(help="The share that is set aside for testing.")] = 0.2,
+    by: Annotated[str, typer.Option(help="text, or source: all documents of a source on one side.")] = "text",
+    seed: Annotated[int, typer.Option(min=0, help="Another seed draws other documents.")] = 0,
+    lossy: Annotated[bool, typer.Option("--lossy", help="Go on without what cannot be read.")] = False,
+    *,
+    options: Options,
+    form: str,
+) -> None:
+    """Set documents aside for testing; equal texts are never on both sides."""
+    one_of(by or "?", get_args(By), "--by")
+    if not 0 < test < 1:
+        fail(f"--test {test}: a share between 0 and 1, such as 0.2")
+    with refusals(folder):
+        done, counts = split(source, folder, test, by, seed, options, form=form, lossy=lossy)  # type: ignore[arg-type]  # looked at above
+    show_findings(errors, done.findings, done.sizes)
+    if not done.written:
+        fail("nothing was written; mend what is listed above, or go on without it with --lossy", 1)
+    sides = ", ".join(f"{side}.jsonl {count:,}" for side, count in counts.items())
+    console.print(f"documents in {folder}: {sides}")

@@ -1,0 +1,1 @@
+"""What crossed the wire."""

@@ -1,0 +1,68 @@
+"""The options of every command that reads a user's own files.
+
+    @reading
+    def command(path: …, *, options: Options, form: str) -> None: ...
+
+The command line then has `--from`, `--encoding`, `--text-column` and all the others in place of `options` and `form`.
+"""
+
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from typing import Annotated, Any
+
+import typer
+
+from wardround.cli.options import one_of
+from wardround.formats.options import Options
+from wardround.formats.recognise import FORMATS
+from wardround.text.shown import showing_text
+
+__all__ = ["reading"]
+
+FORM = Annotated[str, typer.Option("--from", help=f"The format, if it is not recognised: {', '.join(FORMATS)}.")]
+SHARED: dict[str, tuple[Any, Any]] = {
+    "encoding": (
+        Annotated[str | None, typer.Option("--encoding", help="The files' encoding, if it is not UTF-8.")],
+        None,
+    ),
+    "language": (Annotated[str, typer.Option("--language", help="The texts' language, e.g. en.")], ""),
+    "text": (Annotated[str, typer.Option("--text-column", help="The column or key that holds the text.")], ""),
+    "label": (Annotated[str, typer.Option("--label-column", help="The column or key that holds the label.")], ""),
+    "id": (Annotated[str, typer.Option("--id-column", help="The column or key that holds the id.")], ""),
+    "source": (
+        Annotated[str, typer.Option("--source-column", help="The column or key that tells hospital, ward, ….")],
+        "",
+    ),
+    "separator": (
+        Annotated[str, typer.Option("--separator", help="What stands between several labels of one cell.")],
+        "",
+    ),
+    "fix_offsets": (
+        Annotated[bool, typer.Option("--fix-offsets", help="Repair offsets that are shifted or count bytes.")],
+        False,
+    ),
+    "show_text": (Annotated[bool, typer.Option("--show-text", help="Quote the notes in messages.")], False),
+}
+"""By the name that `Options` has for it; a command may have a parameter of that name of its own."""
+
+
+def reading(command: Callable[..., None]) -> Callable[..., None]:
+    """A command with the options of reading, which get to it as one `Options` and the wanted format."""
+
+    @wraps(command)
+    def read(**given: Any) -> None:
+        options = Options(**{name: given.pop(f"read_{name}") for name in SHARED})
+        one_of(given["form"], FORMATS, "--from")
+        with showing_text(options.show_text):
+            command(options=options, **given)
+
+    own = inspect.signature(command)
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    parameters = [one.replace(kind=keyword) for name, one in own.parameters.items() if name not in ("options", "form")]
+    parameters.append(inspect.Parameter("form", keyword, default="", annotation=FORM))
+    for name, (kind, default) in SHARED.items():
+        parameters.append(inspect.Parameter(f"read_{name}", keyword, default=default, annotation=kind))
+    read.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]  # inspect's own protocol
+    read.__annotations__ = {one.name: one.annotation for one in parameters}
+    return read

@@ -1,0 +1,105 @@
+"""How a run or a grid ended, in words: its figures, what looks wrong, which references it missed, where it is."""
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from wardround.cli.options import console, errors, wide
+from wardround.metrics.signs import REMEDY, collapsed
+from wardround.runs.files import DATA, METRICS, REFERENCES
+from wardround.runs.folder import Result
+from wardround.runs.references import missed
+from wardround.runs.sweep import CellState, summary
+from wardround.study.load import Study
+
+__all__ = ["report_of", "show_failures", "show_grid", "show_oddities", "show_result"]
+
+
+def show_result(study: Study, folder: Path, result: Result, *, report: bool = True) -> None:
+    """How a run ended, where it is, and its report."""
+    method = study.resolved["method"]["name"]
+    console.print(f"{result.stopped}: {_figures(result.metrics)}")
+    if wrong := _signs(folder):
+        console.print(f"{method}: {wrong}")
+    for words in missed(result.metrics, REFERENCES.read(folder) or {}):
+        console.print(f"{method}: {words}")
+    if report:
+        report_of(folder)
+    where = f", the model in {folder / 'model'}" if study.method.shares else "; sites keep their models"
+    console.print(f"the run is in {folder}{where}")
+    if study.sites.private or not study.method.shares:
+        assemble = shlex.join(["wardround", "model", "assemble", str(folder)])
+        console.print(f"a site's own model: {assemble} SITE --out DIR")
+
+
+def show_grid(states: Sequence[CellState]) -> None:
+    """A grid's table of results, which references are not beaten, and which models look wrong."""
+    table = Table("cell", "seeds", "metric", "final", "best", "MB up", title=None)
+    rows = summary(states)
+    for row in rows:
+        for metric in (name for name in row["best"] if "[" not in name):  # by class: in the report
+            final, best = row["final"][metric], row["best"][metric]
+            up = f"{row['up'] / 1e6:.2f}"
+            table.add_row(row["label"], str(len(row["seeds"])), metric, _spread(final), _spread(best), up)
+    wide().print(table)
+    for row in rows:
+        for words in missed(
+            _means(row["final"]), {name: _means(row["references"][name]) for name in row["references"]}
+        ):
+            console.print(f"{row['label']}: {words}")
+    for state in states:
+        if state.done and (wrong := _signs(state.folder)):
+            console.print(f"{state.cell.label}: {wrong}")
+    if done := [state.folder for state in states if state.done]:
+        console.print(f"the runs are in {done[0].parent}, a folder for each cell; the first is {done[0]}")
+
+
+def show_failures(states: Sequence[CellState]) -> int:
+    """Which cells failed, and why; the same mistake in many cells is one message."""
+    failed = [state for state in states if state.failed]
+    for words in dict.fromkeys(state.failed for state in failed):
+        errors.print(f"{', '.join(state.cell.label for state in failed if state.failed == words)}: {words}")
+    return len(failed)
+
+
+def show_oddities(folder: Path) -> None:
+    """What the readers met in the data and counted: file and line, never text."""
+    data = DATA.read(folder)
+    for line in data.problems if data else ():
+        errors.print(f"in the data: {line}")
+
+
+def report_of(folder: Path) -> None:
+    """The report of a run that has ended; should it fail, the run is still good."""
+    from wardround.reports.page import write_report
+
+    try:
+        console.print(f"the report is in {write_report([folder], folder / 'report.html')}")
+    except Exception as error:  # noqa: BLE001 -- whatever it is, it must not spoil a finished run
+        again = shlex.join(["wardround", "report", str(folder)])
+        errors.print(f"the run is complete, but its report could not be written: {error}; try: {again}")
+
+
+def _signs(folder: Path) -> str:
+    """What looks wrong with the model of a run that has ended."""
+    metrics = METRICS.read(folder)
+    if metrics is None or not metrics.signs:
+        return ""
+    state = "has collapsed" if collapsed(metrics.signs) else "looks odd"
+    return f"the model {state}: {'; '.join(metrics.signs)}; {REMEDY}"
+
+
+def _means(figures: dict[str, dict[str, float]]) -> dict[str, float]:
+    return {name: value["mean"] for name, value in figures.items() if value}
+
+
+def _spread(value: dict[str, Any]) -> str:
+    """Mean ± standard deviation over seeds; a single seed has no spread."""
+    return f"{value['mean']:.4f}" + (f" ± {value['sd']:.4f}" if value["sd"] else "")
+
+
+def _figures(metrics: dict[str, float]) -> str:
+    return ", ".join(f"{name} {value:.4f}" for name, value in metrics.items() if not name.endswith(("examples", "]")))

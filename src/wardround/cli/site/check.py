@@ -1,0 +1,30 @@
+"""`wardround site check SITE --study S.toml`: what is wrong, and what would leave."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from wardround.cli.options import Site, console
+from wardround.cli.site.leaving import show_leaving, study_at
+from wardround.consortium.check import checked
+from wardround.runs.errors import RunError
+
+__all__ = ["command"]
+
+
+def command(
+    folder: Site = Path(),
+    study: Annotated[Path | None, typer.Option(help="Check against this study, too.")] = None,
+    offline: Annotated[bool, typer.Option("--offline", help="Do not knock at the coordinator's address.")] = False,
+) -> None:
+    """Test everything that can be wrong, and print what a study would make leave this site."""
+    chosen = study_at(folder, study) if study else None
+    bad = 0
+    for finding in checked(folder, chosen, online=not offline):
+        console.print(f"{finding.mark} {finding.what}: {finding.said}")
+        bad += not finding.good
+    if bad:
+        raise RunError(f"{bad} thing{'s' * (bad > 1)} to put right")
+    if chosen is not None:
+        show_leaving(folder, chosen)

@@ -1,0 +1,70 @@
+"""What a hospital reads before it says yes: the study as the site reads it, and what that would make leave."""
+
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from wardround.cli.options import console
+from wardround.consortium.check import leaving
+from wardround.consortium.expected import evaluations, expected_exchanges, sites_of
+from wardround.consortium.settings import read_site
+from wardround.runs.exchanges import rows
+from wardround.runs.wire import HEADER, SUMMED
+from wardround.study.load import Study, load_study
+from wardround.study.settings import StudyError
+
+__all__ = ["show_leaving", "study_at"]
+
+NEVER = "never leaves: text, tokens, entity strings, document ids, private records"
+SMALL = (
+    "counts of labels with fewer than {} examples are left out of what evaluation tells; "
+    "an update can still give them away (docs/threats.md)"
+)
+
+
+def study_at(folder: Path, path: Path) -> Study:
+    """The study as this site reads it: files that it names are looked for in its folder, and no code comes with it."""
+    cells = load_study(path, beside=folder, trusted=read_site(folder).trusted)
+    if len(cells) > 1:
+        raise StudyError(str(path), [f"is a grid of {len(cells)} runs; ask the coordinator for one study at a time"])
+    return cells[0].study
+
+
+def show_leaving(folder: Path, study: Study) -> None:
+    """Print what a study would make leave this site, how often, and what never does."""
+    settings, sites = read_site(folder), sites_of(folder)
+    examples = len(settings.examples(study)[0])
+    seen = leaving(folder, settings, study)
+    table = Table(*(name for name in HEADER if name != "direction"), box=None)
+    for row in rows(seen):
+        if row.direction == "from site":
+            table.add_row(row.columns[0], *row.columns[2:])
+    Console(width=200, markup=False, highlight=False).print(table)
+    expected = expected_exchanges(study, examples, sites)
+    each = {one.step: one.reply.nbytes for one in seen}
+    first = sum(each.get(step, 0) for step in expected.opening)
+    round_ = sum(each.get(step, 0) * times for step, times in expected.steps.items())
+    tried = each.get("evaluate", 0) * expected.evaluation
+    whole = first + study.rounds * round_ + evaluations(study) * tried
+    if expected.start:
+        console.print(f"before the first round: {_leaves(expected.start, first)} this site")
+    console.print(
+        f"per round: {_leaves(expected.per_round, round_)} this site, and when the model is tried: "
+        f"{_leaves(expected.evaluation, tried)} it;\n"
+        f"in {study.rounds:,} round{'s' * (study.rounds != 1)} in all: {_leaves(expected.total(study), whole)} it."
+    )
+    if expected.estimated:
+        console.print(
+            f"This is an estimate: {study.resolved['method']['name']} asks the more often the more examples all sites "
+            f"have together; for {examples:,} training examples here, and as many at each of the {sites:,} sites of "
+            f"the consortium."
+        )
+    console.print(SUMMED)
+    console.print(NEVER)
+    smallest = settings.consent.smallest_count
+    console.print(SMALL.format(smallest) if smallest else "counts of labels leave, however small they are")
+
+
+def _leaves(exchanges: int, size: int) -> str:
+    return f"{exchanges:,} exchange{'s' * (exchanges != 1)}, {size:,} bytes leave"

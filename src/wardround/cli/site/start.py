@@ -1,0 +1,27 @@
+"""`wardround site start SITE`: joins and stays."""
+
+import os
+import sys
+from pathlib import Path
+
+from wardround.cli.options import Site, console
+from wardround.consortium.check import checked
+from wardround.consortium.kit_check import ends_soon
+from wardround.consortium.kits import needs_flare
+from wardround.consortium.settings import read_site
+from wardround.runs.errors import RunError
+
+__all__ = ["command"]
+
+
+def command(folder: Site = Path()) -> None:
+    """Join the consortium, and stay."""
+    needs_flare()
+    name = read_site(folder).name
+    problems = [f"{one.what}: {one.said}" for one in checked(folder, None) if not one.good]
+    if problems:
+        raise RunError("\n".join(problems))
+    if warning := ends_soon(folder / "kit" / "startup"):
+        console.print(warning)
+    module = "wardround.consortium.site_start"
+    os.execv(sys.executable, [sys.executable, "-P", "-m", module, str(folder), name])  # noqa: S606
