@@ -15,9 +15,8 @@ import pytest
 
 from study_files import TIMEOUT, cli, fresh, small_study
 from wardround import __version__
-from wardround.cli.app import COMMAND
+from wardround.cli.app import COMMAND, HOME
 from wardround.methods import METHODS
-from wardround.study.source import HOME
 
 FIGURES = r"accuracy 0\.\d{4}, macro_f1 0\.\d{4}, loss \d\.\d{4}"
 
