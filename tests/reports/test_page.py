@@ -70,6 +70,21 @@ def test_the_summary_names_the_best_method_by_how_much_and_that_it_is_significan
     assert "This tells: how notes move it; how many examples the site has. The method sees only the sum" in told
 
 
+def test_only_federated_methods_are_ranked_whatever_a_reference_is_called(tmp_path: Path) -> None:
+    """A method of one's own that pools all data, and the coordinator alone, would win; they are references."""
+    sweep = make_sweep(tmp_path / "a", {"fedavg": [0.6], "scaffold": [0.7], "public": [0.8]})
+    own = make_run(tmp_path / "b", "mine:Pooling", values=[0.5, 0.9])
+    for name in ("run.json", "metrics.json"):
+        content = json.loads((own / name).read_text())
+        (own / name).write_text(json.dumps({**content, "pooled": True}))
+    told = words_of(page_of(sweep, own))
+    assert "Of 2 federated methods, scaffold had the highest accuracy" in told
+    assert "For reference, all data in one place, which only a simulation can do (mine:Pooling): 0.900" in told
+    assert "For reference, the coordinator alone, on public examples (public): 0.800" in told
+    assert "mine:Poolingreference: all data in one place 0.9000" in told
+    assert "publicreference: the coordinator alone, on public examples 0.8000" in told
+
+
 def test_a_difference_that_may_be_chance_is_called_that(tmp_path: Path) -> None:
     finals = {"fedavg": [0.7, 0.5, 0.6], "scaffold": [0.5, 0.8, 0.61]}
     told = words_of(page_of(make_sweep(tmp_path, finals)))

@@ -1,6 +1,8 @@
 """Run folders read back: what tells runs apart, what an unfinished one says, and what is refused."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -90,6 +92,12 @@ def test_references_are_known_by_what_they_do(tmp_path: Path, finished: bool) ->
     names = ("local", "centralised", "public", "fedavg")
     told = read_runs([make_run(tmp_path / name, name, finished=finished) for name in names])
     assert ["alone", "pooled", "public", ""] == [run.start.reference for run in told]
+
+
+def test_looking_into_a_run_loads_no_torch() -> None:
+    """So that whatever shows runs starts at once."""
+    code = "import sys; from wardround.reports.read import read_runs; print('torch' in sys.modules)"
+    assert "False\n" == subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 
 
 # unfinished

@@ -13,8 +13,8 @@ from scipy import stats
 from run_folders import make_run, make_sweep
 from wardround.reports.read import read_runs
 from wardround.reports.statistics import (
+    Comparison,
     Group,
-    Pair,
     Panel,
     Spread,
     curve,
@@ -33,7 +33,7 @@ def panel_of(*paths: Path) -> Panel:
     return panel
 
 
-def pair_of(*paths: Path) -> Pair:
+def pair_of(*paths: Path) -> Comparison:
     ((pair,),) = pairs([panel_of(*paths)])
     return pair
 

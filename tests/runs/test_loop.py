@@ -402,6 +402,31 @@ def test_going_on_with_a_finished_run_tells_its_result_and_changes_nothing(tmp_p
     assert before == listing(tmp_path / "run")
 
 
+def test_a_run_of_version_0_1_is_not_gone_on_with_and_left_alone(tmp_path: Path) -> None:
+    path = small_study(tmp_path)
+    cli("run", path, "--out", "run", *SERIAL, cwd=tmp_path)
+    (tmp_path / "run" / "run.json").unlink()
+    before = listing(tmp_path / "run")
+    ended = cli("run", path, "--out", "run", *SERIAL, "--resume", "--set", "rounds=4", cwd=tmp_path)
+    expected = "run: the run was made by wardround 0.1; use that version, or run the study again in another folder\n"
+    assert (2, expected) == (ended.code, ended.err)
+    assert before == listing(tmp_path / "run")
+
+
+def test_a_run_says_what_kind_of_method_it_was(tmp_path: Path) -> None:
+    kinds = {}
+    for method in ("fedavg", "local", "centralised", "public"):
+        path = small_study(tmp_path, method={"name": method}, public={"fraction": 0.2}, rounds=1)
+        run(study_of(path), tmp_path / method)
+        started, ended = json.loads((tmp_path / method / "run.json").read_text()), metrics_of(tmp_path / method)
+        kinds[method] = tuple(ended[key] for key in ("pooled", "shares", "trains"))
+        assert kinds[method] == tuple(started[key] for key in ("pooled", "shares", "trains"))
+    assert {
+        "fedavg": (False, True, True), "local": (False, False, True), "centralised": (True, True, True),
+        "public": (False, True, False),
+    } == kinds  # fmt: skip
+
+
 @pytest.mark.parametrize("method", ["fedavg", "scaffold", "local"])
 def test_raising_the_rounds_of_a_finished_run_gives_the_run_that_had_them_from_the_start(
     tmp_path: Path, method: str

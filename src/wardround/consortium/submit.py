@@ -9,6 +9,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from wardround.layers.bound import ENOUGH, FACTOR, Bound, oversized
 from wardround.layers.ledger import Ledger
 from wardround.runs.build import Built, build_apart, taking_part
 from wardround.runs.errors import RunError
-from wardround.runs.files import METRICS, Round
+from wardround.runs.files import METRICS, VOID, Round
 from wardround.runs.folder import Result
 from wardround.runs.loop import Progress, run
 from wardround.study.load import Study
@@ -60,7 +61,8 @@ class Consortium:
 
     def engine(self, built: Built, ledger: Ledger, out: Path) -> Remote:
         """The lines to the sites."""
-        remote = self.remote(built.study, out, ledger=lambda: ledger.head, void=out / "void.json")
+        keep = partial(VOID.write, out)
+        remote = self.remote(built.study, out, ledger=lambda: ledger.head, void=VOID.read(out), keep=keep)
         ledger.run, ledger.theirs = remote.mark["run"], remote.heads
         return remote
 

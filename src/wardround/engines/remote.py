@@ -12,7 +12,6 @@ Rules of this file:
    a deadline is greeted before it is asked again, and asked only if it answers.
 """
 
-import json
 import queue
 import socket
 import threading
@@ -26,7 +25,6 @@ from typing import Any, Literal, TypeVar
 from wardround import __version__
 from wardround.core.codec import DecodeError, decode
 from wardround.core.exchange import Exchange, Fault
-from wardround.core.files import write
 from wardround.core.manifest import COUNT_LIMIT
 from wardround.core.method import Step
 from wardround.core.record import Message
@@ -36,6 +34,7 @@ from wardround.engines.seal import Asker, Letter, Parcel, SealError
 __all__ = ["CODES", "Remote"]
 
 R = TypeVar("R", bound=Message)
+Void = dict[str, list[Exchange]]
 Code = Literal["failed", "refused", "invalid", "late", "lost"]
 
 PATIENCE = 60.0  # what a new job needs, and a client that is started again
@@ -93,7 +92,8 @@ class Remote:
         ledger: Callable[[], str] = lambda: "",
         deadline: float = 3600.0,
         patience: float = PATIENCE,
-        void: Path | None = None,
+        void: Void | None = None,
+        keep: Callable[[Void], None] = lambda _: None,
         title: str = "",
     ) -> None:
         self.door, self.desk, self.ledger = door, desk, ledger
@@ -111,8 +111,7 @@ class Remote:
         """Sites that missed a deadline and have not answered since."""
         self.declared: dict[str, dict[str, int]] = {}
         """At most how many examples of each split each site has, as it said when it was last greeted."""
-        self.file = void
-        self.void: dict[str, list[dict[str, Any]]] = json.loads(void.read_bytes()) if void and void.exists() else {}
+        self.void, self.keep = void or {}, keep
         """Exchanges of which each site's reply did not arrive: what it kept in them does not count."""
 
     def deliver(
@@ -126,7 +125,7 @@ class Remote:
         self._tell(f"{self.title}, round {exchange.round}", messages)
 
         def one(name: str, parcel: Parcel) -> None:
-            whole = {**head, "void": self.void.get(name, [])}
+            whole = {**head, "void": [asdict(lost) for lost in self.void.get(name, [])]}
             hangs = name in self.hung and self._hangs(name)
             answer = ({"fault": "hung"}, b"") if hangs else self._ask(name, whole, parcel, self.deadline)
             replies.put((name, *answer))
@@ -140,9 +139,9 @@ class Remote:
             elif said.get("fault") != "hung":
                 self.hung.discard(name)
             if said.get("fault") in UNCERTAIN:
-                self._note({**self.void, name: [*self.void.get(name, []), head["exchange"]]})
+                self._note({**self.void, name: [*self.void.get(name, []), exchange]})
             elif "fault" not in said and name in self.void:  # it has heard
-                self._note({site: told for site, told in self.void.items() if site != name})
+                self._note({site: lost for site, lost in self.void.items() if site != name})
             yield name, self._reply(step, name, said, data)
 
     def _tell(self, doing: str, names: Iterable[str]) -> None:
@@ -157,10 +156,9 @@ class Remote:
         said, _ = self._ask(name, {"hello": True, "rounds": 0}, b"", PROBE, patience=0.0)
         return said.get("fault") == "late"
 
-    def _note(self, void: dict[str, list[dict[str, Any]]]) -> None:
+    def _note(self, void: Void) -> None:
         self.void = void
-        if self.file is not None:
-            write(self.file, (json.dumps(void) + "\n").encode())
+        self.keep(void)
 
     def _reply(self, step: Step[Any, R], name: str, said: Mapping[str, Any], data: bytes) -> R | Fault:
         if "fault" in said:

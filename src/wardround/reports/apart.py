@@ -1,6 +1,6 @@
 """What tells runs apart: the settings in which they differ, and labels that name these and no others.
 
-runs = told_apart(runs)      # each with a label, what it was measured on, and its choices
+runs = labelled(runs)      # each with a label, what it was measured on, and its choices
 """
 
 import json
@@ -11,31 +11,31 @@ from typing import Any
 
 from wardround.reports.record import RunRecord
 
-__all__ = ["BY_HAND", "differing", "settings", "shown", "told_apart"]
+__all__ = ["BY_HAND", "differing", "labelled", "settings", "shown"]
 
 BY_HAND = frozenset({"name", "description"})  # what a study is called decides nothing
 
 
 def flat(tables: Mapping[str, Any], above: str = "") -> dict[str, Any]:
     """Nested tables as one, with dotted keys."""
-    told: dict[str, Any] = {}
+    dotted: dict[str, Any] = {}
     for key, value in tables.items():
-        told |= flat(value, f"{above}{key}.") if isinstance(value, Mapping) else {f"{above}{key}": value}
-    return told
+        dotted |= flat(value, f"{above}{key}.") if isinstance(value, Mapping) else {f"{above}{key}": value}
+    return dotted
 
 
 def differing(studies: Iterable[Mapping[str, Any]]) -> list[str]:
     """The dotted keys whose values are not the same in all studies, seeds left out, in the studies' order."""
-    told = [settings(study) for study in studies]
-    keys = dict.fromkeys(key for one in told for key in one)
-    return [key for key in keys if any(one.get(key) != told[0].get(key) for one in told)]
+    all_settings = [settings(study) for study in studies]
+    keys = dict.fromkeys(key for one in all_settings for key in one)
+    return [key for key in keys if any(one.get(key) != all_settings[0].get(key) for one in all_settings)]
 
 
 def settings(study: Mapping[str, Any]) -> dict[str, Any]:
     """What a study sets beyond its seed, and beyond what follows from the seed or from where the file lies."""
     seed = study.get("seed", 0)
-    told = flat({key: value for key, value in study.items() if key != "expected"})
-    rest = ((key, key.rpartition(".")[2], value) for key, value in told.items())
+    dotted = flat({key: value for key, value in study.items() if key != "expected"})
+    rest = ((key, key.rpartition(".")[2], value) for key, value in dotted.items())
     return {
         key: value
         for key, last, value in rest
@@ -43,17 +43,17 @@ def settings(study: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def told_apart(runs: tuple[RunRecord, ...]) -> tuple[RunRecord, ...]:
+def labelled(runs: tuple[RunRecord, ...]) -> tuple[RunRecord, ...]:
     """The same runs with what they were compared by: choices, and labels as short as can be."""
-    told = [settings(run.study) for run in runs]
+    chosen = [settings(run.study) for run in runs]
     keys = [key for key in differing(run.study for run in runs) if key not in BY_HAND]
     everyone = list(range(len(runs)))
     ground_keys = [key for key in keys if _of_data(key)]
-    grounds = [", ".join(_words(index, everyone, runs, told, ground_keys)) for index in everyone]
+    grounds = [", ".join(_words(index, everyone, runs, chosen, ground_keys)) for index in everyone]
     labels = []
     for index in everyone:
         beside = [other for other in everyone if grounds[other] == grounds[index]]
-        words = _words(index, beside, runs, told, [key for key in keys if not _of_data(key)])
+        words = _words(index, beside, runs, chosen, [key for key in keys if not _of_data(key)])
         labels.append(", ".join([runs[index].method, *words]))
     for more in ("name", "origin", "folder"):  # the same settings and seed twice: tell them by where they come from
         at = [(label, ground, run.seed) for label, ground, run in zip(labels, grounds, runs, strict=True)]
@@ -63,7 +63,7 @@ def told_apart(runs: tuple[RunRecord, ...]) -> tuple[RunRecord, ...]:
                 labels[index] += f", {run.study.get('name') if more == 'name' else getattr(run, more)}"
     return tuple(
         replace(run, label=label, measured_on=ground, choices={key: own.get(key) for key in keys})
-        for run, label, ground, own in zip(runs, labels, grounds, told, strict=True)
+        for run, label, ground, own in zip(runs, labels, grounds, chosen, strict=True)
     )
 
 
@@ -73,16 +73,20 @@ def _of_data(key: str) -> bool:
 
 
 def _words(
-    index: int, beside: Sequence[int], runs: Sequence[RunRecord], told: Sequence[Mapping[str, Any]], keys: Sequence[str]
+    index: int,
+    beside: Sequence[int],
+    runs: Sequence[RunRecord],
+    chosen: Sequence[Mapping[str, Any]],
+    keys: Sequence[str],
 ) -> list[str]:
     """The settings in which a run differs from those beside it whose table names the same method, corpus or task."""
     words = []
     for key in keys:
         table, _, last = key.rpartition(".")
-        own = told[index].get(key)
+        own = chosen[index].get(key)
         named = key != "method.name" and last == "name"  # the method is named anyway
         peers = [other for other in beside if named or _named(runs[other], table) == _named(runs[index], table)]
-        if any(told[other].get(key) != own for other in peers):
+        if any(chosen[other].get(key) != own for other in peers):
             name = table if named else last if table == "method" else key
             words.append(f"{name} = {'none' if own is None else shown(own)}")
     return words
@@ -90,8 +94,8 @@ def _words(
 
 def _named(run: RunRecord, table: str) -> Any:
     """What a table names; the table's other settings are compared only under the same name."""
-    found = run.study.get(table) if table else None
-    return found.get("name") if isinstance(found, Mapping) else None
+    named = run.study.get(table) if table else None
+    return named.get("name") if isinstance(named, Mapping) else None
 
 
 def shown(value: Any) -> str:

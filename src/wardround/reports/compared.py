@@ -7,7 +7,7 @@ from functools import cached_property
 from wardround.reports.html import Html, tag
 from wardround.reports.plots import Series
 from wardround.reports.record import RunRecord
-from wardround.reports.statistics import Group, Pair, Panel, grouped, pairs
+from wardround.reports.statistics import Comparison, Group, Panel, grouped, pairs
 
 __all__ = ["Report"]
 
@@ -26,7 +26,7 @@ class Report:
         return grouped(self.runs)
 
     @cached_property
-    def pairs(self) -> tuple[tuple[Pair, ...], ...]:
+    def pairs(self) -> tuple[tuple[Comparison, ...], ...]:
         """The comparisons of each panel."""
         return pairs(self.panels)
 
@@ -38,13 +38,13 @@ class Report:
     @cached_property
     def looks(self) -> dict[str, int]:
         """The place of each label among the colours, the same all over the page."""
-        told: dict[str, int] = {}
+        places: dict[str, int] = {}
         for reference in (False, True):
             drawn = [group for panel in self.panels for group in self.drawn(panel)]
             everyone = (*drawn, *(group for panel in self.panels for group in panel.groups))
             labels = dict.fromkeys(group.label for group in everyone if bool(group.reference) is reference)
-            told |= {label: index for index, label in enumerate(labels)}
-        return told
+            places |= {label: index for index, label in enumerate(labels)}
+        return places
 
     def drawn(self, panel: Panel) -> tuple[Group, ...]:
         """The groups that charts have lines for: all, or the best of many, and the references."""

@@ -47,7 +47,7 @@ class _Sheet:
         return TOP + len(self.labels) * self.tall
 
 
-def heat_map(counts: Counts, said: str) -> Html:
+def heat_map(counts: Counts, alt: str) -> Html:
     """The map, with each site's number of examples as a bar above it."""
     largest = sorted(counts, key=lambda site: (-sum(counts[site].values()), natural(site)))[:MOST_SITES]
     sites = sorted(largest, key=natural)
@@ -69,7 +69,7 @@ def heat_map(counts: Counts, said: str) -> Html:
         parts.append(text(middle, sheet.floor + 6, name, "end", turned=True, style=f"font-size:{at(small)}px"))
     parts.append(rect(left, TOP, sheet.right - left, sheet.floor - TOP, "frame"))
     below = min(0.7 * NAME, max(width_of(site) for site in sites)) * small / 11 + 12
-    return drawing(said, sheet.right + 4, sheet.floor + below, parts, "heat", fixed=True)
+    return drawing(alt, sheet.right + 4, sheet.floor + below, parts, "heat", fixed=True)
 
 
 def shade(n: int, most: int) -> float:
@@ -87,12 +87,12 @@ def _labels(counts: Counts) -> tuple[list[str], Counts]:
         return sorted(totals, key=natural), counts
     kept = sorted(totals, key=lambda label: (-totals[label], natural(label)))[: MOST_LABELS - 1]
     rest = f"{len(totals) - len(kept)} other labels"
-    told = {
+    fewer = {
         site: {label: mine[label] for label in kept if label in mine}
         | {rest: sum(n for label, n in mine.items() if label not in kept)}
         for site, mine in counts.items()
     }
-    return [*kept, rest], told
+    return [*kept, rest], fewer
 
 
 def _bars(sheet: _Sheet, totals: Mapping[str, int], highest: int) -> list[Html]:
@@ -105,8 +105,8 @@ def _bars(sheet: _Sheet, totals: Mapping[str, int], highest: int) -> list[Html]:
     for column, site in enumerate(sheet.sites):
         high = (BARS - 2) * totals[site] / highest
         x = sheet.left + column * sheet.wide + inset
-        said = f"{site}: {count(totals[site])} examples"
-        parts.append(rect(x, BARS - high, sheet.wide - 2 * inset, high, "total", said))
+        hint = f"{site}: {count(totals[site])} examples"
+        parts.append(rect(x, BARS - high, sheet.wide - 2 * inset, high, "total", hint))
     return parts
 
 
@@ -120,9 +120,9 @@ def _cells(sheet: _Sheet) -> list[Html]:
             if not n:
                 continue
             x, y, dark = sheet.left + column * sheet.wide, TOP + row * sheet.tall, shade(n, sheet.most)
-            said = f"{site}, {label}: {count(n)} examples, {100 * n / own:.0f} % of the site's"
+            hint = f"{site}, {label}: {count(n)} examples, {100 * n / own:.0f} % of the site's"
             box = (x + 0.5, y + 0.5, sheet.wide - 1, sheet.tall - 1)
-            cells.append(rect(*box, "cell", said, fill_opacity=f"{dark:.2f}"))
+            cells.append(rect(*box, "cell", hint, fill_opacity=f"{dark:.2f}"))
             kind = "in dark" if dark > 0.6 else "in"
             numbers.append(text(x + sheet.wide / 2, y + sheet.tall / 2 + 3.5, count(n), "middle", class_=kind))
     if font < 8:  # too small to read: then only on hover

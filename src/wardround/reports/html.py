@@ -28,19 +28,19 @@ class Html(str):
 
 def tag(name: str, /, *content: object, **attributes: object) -> Html:
     """An element; `class_` and `stroke_width` become class and stroke-width, and what is none is left out."""
-    told = "".join(
+    written = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{html.escape(str(value))}"'
         for key, value in attributes.items()
         if value is not None
     )
     inside = join(content)
-    return Html(f"<{name}{told}/>" if name in VOID and not inside else f"<{name}{told}>{inside}</{name}>")
+    return Html(f"<{name}{written}/>" if name in VOID and not inside else f"<{name}{written}>{inside}</{name}>")
 
 
 def join(parts: Iterable[object], between: str = "") -> Html:
     """The parts one after another; lists are joined, nothing is left out but none, and text is escaped."""
-    told = [_markup(part) for part in parts if part is not None]
-    return Html(html.escape(between).join(told))
+    markup = [_markup(part) for part in parts if part is not None]
+    return Html(html.escape(between).join(markup))
 
 
 def _markup(part: object) -> str:
@@ -72,21 +72,21 @@ def table(caption: object, head: Sequence[object], rows: Iterable[Sequence[objec
 
 def figure(value: float, digits: int = 4) -> str:
     """A number with so many decimals and a true minus sign."""
-    told = f"{value:,.{digits}f}"
-    return told.replace("-", "−") if float(told.replace(",", "")) else told.lstrip("-")
+    text = f"{value:,.{digits}f}"
+    return text.replace("-", "−") if float(text.replace(",", "")) else text.lstrip("-")
 
 
 def signed(value: float, digits: int = 4) -> str:
     """A number with its sign."""
-    told = figure(value, digits)
-    return told if told.startswith("−") or not float(told.replace(",", "")) else f"+{told}"
+    text = figure(value, digits)
+    return text if text.startswith("−") or not float(text.replace(",", "")) else f"+{text}"
 
 
-def plus_minus(found: Spread | None, digits: int = 4) -> str:
+def plus_minus(value: Spread | None, digits: int = 4) -> str:
     """Mean ± standard deviation; of a single value, the value; of none, a dash."""
-    if found is None:
+    if value is None:
         return "—"
-    return figure(found.mean, digits) + (f"{NBSP}±{NBSP}{figure(found.sd, digits)}" if found.sd is not None else "")
+    return figure(value.mean, digits) + (f"{NBSP}±{NBSP}{figure(value.sd, digits)}" if value.sd is not None else "")
 
 
 def count(value: float) -> str:
@@ -110,8 +110,8 @@ def bytes_of(value: float) -> str:
 
 def describe_p(value: float) -> str:
     """A p-value as papers print it."""
-    told = p_value(value)
-    return f"p {told}".replace(" ", NBSP) if told.startswith("<") else f"p{NBSP}={NBSP}{told}"
+    p = p_value(value)
+    return f"p {p}".replace(" ", NBSP) if p.startswith("<") else f"p{NBSP}={NBSP}{p}"
 
 
 def p_value(value: float) -> str:

@@ -36,14 +36,14 @@ def page(runs: tuple[RunRecord, ...]) -> str:
     """The whole page."""
     report = Report(runs)
     whole = [(at, title, section(report)) for at, (title, section) in SECTIONS.items()]
-    told = [(at, title, content) for at, title, content in whole if content]  # what has nothing to say is left out
+    shown = [(at, title, content) for at, title, content in whole if content]  # what has nothing to say is left out
     names = list(dict.fromkeys(str(run.study.get("name", run.origin)) for run in runs))
     title = ", ".join(names)
     body = [
-        tag("header", _header(report, title), tag("nav", [tag("a", name, href=f"#{at}") for at, name, _ in told],
+        tag("header", _header(report, title), tag("nav", [tag("a", name, href=f"#{at}") for at, name, _ in shown],
             aria_label="Sections")),
         tag("main", [
-            tag("section", tag("h2", name, id=at), content, aria_labelledby=at) for at, name, content in told
+            tag("section", tag("h2", name, id=at), content, aria_labelledby=at) for at, name, content in shown
         ]),
         tag("footer", tag("p", "Made by wardround from run folders. This page loads nothing and sends nothing.")),
     ]  # fmt: skip

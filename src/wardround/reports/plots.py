@@ -1,7 +1,7 @@
 """Curves over rounds or bytes, and results by site, as inline SVG.
 
-    told = [Series("fedavg", 0, points)]
-    curves(told, Axis("round"), Axis("accuracy"), "accuracy by round", told)
+    lines = [Series("fedavg", 0, points)]
+    curves(lines, Axis("round"), Axis("accuracy"), "accuracy by round", lines)
 
 A series has a colour, a dash and a marker of its own, so that it is known without colour too.
 """
@@ -84,7 +84,7 @@ def key(series: Sequence[Series]) -> Html:
     return tag("ul", items, class_="key")
 
 
-def curves(series: Sequence[Series], across: Axis, up: Axis, said: str, reaching: Sequence[Series]) -> Html:
+def curves(series: Sequence[Series], across: Axis, up: Axis, alt: str, reaching: Sequence[Series]) -> Html:
     """Lines with bands of ± one standard deviation; the axis reaches as high as that of the series `reaching`."""
     x = fit((point[0] for one in series for point in one.points), LEFT, WIDE - RIGHT, log=across.log, exact=True)
     points = [point for one in reaching for point in one.points]
@@ -96,7 +96,7 @@ def curves(series: Sequence[Series], across: Axis, up: Axis, said: str, reaching
     parts += [_line(one, x, y) for one in series]
     if up.target is not None:
         parts.append(stroke(LEFT, y(up.target), WIDE - RIGHT, y(up.target), "target"))
-    return drawing(said, WIDE, HIGH, parts, "chart")
+    return drawing(alt, WIDE, HIGH, parts, "chart")
 
 
 def _axis_up(y: Scale, up: Axis) -> list[object]:
@@ -130,25 +130,26 @@ def _size(value: float) -> str:
 
 
 def _band(one: Series, x: Scale, y: Scale, up: Axis) -> Html | None:
-    told = [(px, mean, sd) for px, mean, sd in one.points if sd is not None]
-    if len(told) < 2:
+    spread = [(px, mean, sd) for px, mean, sd in one.points if sd is not None]
+    if len(spread) < 2:
         return None
     floor = y.low if y.log else 0.0 if up.share else -math.inf
     ceiling = 1.0 if up.share else math.inf
-    edge = [(x(px), y(min(mean + sd, ceiling))) for px, mean, sd in told]
-    edge += [(x(px), y(max(mean - sd, floor))) for px, mean, sd in reversed(told)]
+    edge = [(x(px), y(min(mean + sd, ceiling))) for px, mean, sd in spread]
+    edge += [(x(px), y(max(mean - sd, floor))) for px, mean, sd in reversed(spread)]
     return tag("path", d=f"{path(edge)}Z", class_=f"band {one.colour}")
 
 
 def _line(one: Series, x: Scale, y: Scale) -> Html:
-    told = [(x(px), y(mean)) for px, mean, _ in one.points]
+    places = [(x(px), y(mean)) for px, mean, _ in one.points]
     _, mean, sd = one.points[-1]
-    said = f"{one.label}: {figure(mean)}" + (f" ± {figure(sd)}" if sd is not None else "") + " at the end"
-    every = max(1, math.ceil(len(told) / MARKERS))
+    hint = f"{one.label}: {figure(mean)}" + (f" ± {figure(sd)}" if sd is not None else "") + " at the end"
+    every = max(1, math.ceil(len(places) / MARKERS))
     # Each series a little apart, so that markers on close lines do not hide each other.
-    marked = [place for index, place in enumerate(told) if index % every == one.look % every or index == len(told) - 1]
-    line = tag("path", d=path(told), class_="curve", stroke_dasharray=one.dash)
-    return tag("g", tag("title", said), line, [one.mark(*place) for place in marked], class_=one.colour)
+    last = len(places) - 1
+    marked = [place for index, place in enumerate(places) if index % every == one.look % every or index == last]
+    line = tag("path", d=path(places), class_="curve", stroke_dasharray=one.dash)
+    return tag("g", tag("title", hint), line, [one.mark(*place) for place in marked], class_=one.colour)
 
 
 def dots(series: Series, values: Mapping[str, float], notes: Mapping[str, str], reach: tuple[float, float]) -> Html:
@@ -177,5 +178,5 @@ def dots(series: Series, values: Mapping[str, float], notes: Mapping[str, str], 
         for px, level, site in placed
     ]  # fmt: skip
     low, high = figure(ordered[0]), figure(ordered[-1])
-    said = f"{series.label}: {len(values)} sites from {low} to {high}, median {figure(middle)}"
-    return drawing(said, wide, floor + 20, [*parts, tag("g", marks, class_=series.colour)], "dots")
+    alt = f"{series.label}: {len(values)} sites from {low} to {high}, median {figure(middle)}"
+    return drawing(alt, wide, floor + 20, [*parts, tag("g", marks, class_=series.colour)], "dots")

@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from wardround.reports.apart import told_apart
+from wardround.reports.apart import labelled
 from wardround.reports.record import RunRecord
 from wardround.runs.errors import RunError
 from wardround.runs.files import CURVE, DATA, JOURNAL, METRICS, REFERENCES, current, read_journal, text_of
@@ -28,7 +28,7 @@ def read_runs(paths: Sequence[Path]) -> tuple[RunRecord, ...]:
     for path in paths:
         for folder in _folders(path):
             runs.setdefault(folder.resolve(), _read(folder, path.resolve().name))
-    return told_apart(tuple(runs.values()))
+    return labelled(tuple(runs.values()))
 
 
 def natural(text: str) -> list[tuple[int, int, str]]:

@@ -25,8 +25,24 @@ from wardround.metrics.signs import collapsed
 from wardround.reports.record import RunRecord
 
 __all__ = [
-    "Group", "Pair", "Panel", "Point", "Reached", "SiteResults", "Spread", "better", "curve", "grouped", "holm",
-    "lower_is_better", "of_one_class", "pairs", "per_site", "primary", "spread", "to_target",
+    "Comparison",
+    "Group",
+    "Panel",
+    "Point",
+    "Reached",
+    "SiteResults",
+    "Spread",
+    "better",
+    "curve",
+    "grouped",
+    "holm",
+    "lower_is_better",
+    "of_one_class",
+    "pairs",
+    "per_site",
+    "primary",
+    "spread",
+    "to_target",
 ]  # fmt: skip
 
 LEVEL = 0.05
@@ -93,21 +109,21 @@ class Panel:
     @property
     def metrics(self) -> tuple[str, ...]:
         """What was measured, in the order of the journal; the first is the one that methods are ranked by."""
-        told = dict.fromkeys(name for group in self.groups for run in group.counted for name in run.final)
-        names = [name for name in told if not name.endswith("examples")]
+        measured = dict.fromkeys(name for group in self.groups for run in group.counted for name in run.final)
+        names = [name for name in measured if not name.endswith("examples")]
         first = primary(names, self.groups[0].runs[0].study.get("stop"))
         return tuple(sorted(names, key=lambda name: (split_of(name) != split_of(first), name != first)))
 
     def references(self, metric: str) -> dict[str, Spread]:
         """Of what any model should beat, the figure over seeds: each seed's once, whichever method tells of it."""
-        told: dict[str, dict[int, float]] = {}
+        by_name: dict[str, dict[int, float]] = {}
         for group in self.groups:
             for run in group.counted:
                 for name, figures in run.references.items():
                     if metric in figures:
-                        told.setdefault(name, {})[run.seed] = figures[metric]
-        spreads = {name: spread(by_seed.values()) for name, by_seed in sorted(told.items())}
-        return {name: found for name, found in spreads.items() if found}
+                        by_name.setdefault(name, {})[run.seed] = figures[metric]
+        spreads = {name: spread(by_seed.values()) for name, by_seed in sorted(by_name.items())}
+        return {name: over_seeds for name, over_seeds in spreads.items() if over_seeds}
 
     @property
     def ranked(self) -> tuple[Group, ...]:
@@ -115,14 +131,14 @@ class Panel:
         if not self.metrics:
             return ()
         metric = self.metrics[0]
-        told = [(group.final(metric), group) for group in self.groups if group.finished and not group.reference]
-        known = [(found.mean, group) for found, group in told if found]
+        finals = [(group.final(metric), group) for group in self.groups if group.finished and not group.reference]
+        known = [(final.mean, group) for final, group in finals if final]
         sign = 1 if lower_is_better(metric) else -1
         return tuple(g for _, g in sorted(known, key=lambda pair: (pair[1].collapsed, sign * pair[0])))
 
 
 @dataclass(frozen=True)
-class Pair:
+class Comparison:
     """Two groups, compared seed by seed; the one with the better mean comes first."""
 
     first: Group
@@ -200,15 +216,15 @@ def primary(metrics: Sequence[str], stop: Mapping[str, object] | None) -> str:
 
 def spread(values: Iterable[float]) -> Spread | None:
     """Mean, standard deviation and 95 % t-interval of the values; nothing of none."""
-    told = list(values)
-    if not told:
+    numbers = list(values)
+    if not numbers:
         return None
-    mean = statistics.fmean(told)
-    if len(told) == 1:
+    mean = statistics.fmean(numbers)
+    if len(numbers) == 1:
         return Spread(1, mean)
-    sd = statistics.stdev(told)
-    half = float(stats.t.ppf(0.975, len(told) - 1)) * sd / math.sqrt(len(told))
-    return Spread(len(told), mean, sd, mean - half, mean + half)
+    sd = statistics.stdev(numbers)
+    half = float(stats.t.ppf(0.975, len(numbers) - 1)) * sd / math.sqrt(len(numbers))
+    return Spread(len(numbers), mean, sd, mean - half, mean + half)
 
 
 def grouped(runs: Sequence[RunRecord]) -> tuple[Panel, ...]:
@@ -216,23 +232,24 @@ def grouped(runs: Sequence[RunRecord]) -> tuple[Panel, ...]:
     panels: dict[str, dict[str, list[RunRecord]]] = {}
     for run in runs:
         panels.setdefault(run.measured_on, {}).setdefault(run.label, []).append(run)
-    found = []
+    made = []
     for ground, groups in panels.items():
-        told = [Group(label, tuple(sorted(mine, key=lambda run: run.seed))) for label, mine in groups.items()]
-        found.append(Panel(ground, tuple(sorted(told, key=lambda group: group.reference))))
-    return tuple(found)
+        inside = [Group(label, tuple(sorted(mine, key=lambda run: run.seed))) for label, mine in groups.items()]
+        made.append(Panel(ground, tuple(sorted(inside, key=lambda group: group.reference))))
+    return tuple(made)
 
 
-def pairs(panels: Sequence[Panel]) -> tuple[tuple[Pair, ...], ...]:
+def pairs(panels: Sequence[Panel]) -> tuple[tuple[Comparison, ...], ...]:
     """Per panel, every two finished groups by the panel's first metric; Holm's correction spans all of them."""
-    told = [
+    compared = [
         [_pair(one, other, panel.metrics[0]) for one, other in itertools.combinations(_finished(panel), 2)]
         for panel in panels
     ]
-    tested = [pair.p for mine in told for pair in mine if pair.p is not None]
+    tested = [pair.p for mine in compared for pair in mine if pair.p is not None]
     adjusted = iter(holm(tested))
     return tuple(
-        tuple(replace(pair, adjusted=next(adjusted)) if pair.p is not None else pair for pair in mine) for mine in told
+        tuple(replace(pair, adjusted=next(adjusted)) if pair.p is not None else pair for pair in mine)
+        for mine in compared
     )
 
 
@@ -240,7 +257,7 @@ def _finished(panel: Panel) -> list[Group]:
     return [group for group in panel.groups if panel.metrics and group.finished and group.final(panel.metrics[0])]
 
 
-def _pair(one: Group, other: Group, metric: str) -> Pair:
+def _pair(one: Group, other: Group, metric: str) -> Comparison:
     mine, theirs = ({run.seed: run for run in group.counted if metric in run.final} for group in (one, other))
     means = [statistics.fmean(run.final[metric] for run in runs.values()) for runs in (mine, theirs)]
     if better(metric, means[1], means[0]):
@@ -248,18 +265,20 @@ def _pair(one: Group, other: Group, metric: str) -> Pair:
     seeds = tuple(sorted(mine.keys() & theirs.keys()))
     changed = [seed for seed in seeds if not _same_data(mine[seed], theirs[seed])]
     if changed:
-        return Pair(one, other, seeds, why=f"the data of seed {changed[0]} are not the same (fingerprints differ)")
+        return Comparison(
+            one, other, seeds, why=f"the data of seed {changed[0]} are not the same (fingerprints differ)"
+        )
     ours, others = ([runs[seed].final[metric] for seed in seeds] for runs in (mine, theirs))
     differences = [a - b for a, b in zip(ours, others, strict=True)]
-    found = spread(differences)
+    difference = spread(differences)
     if len(seeds) < TESTED_FROM:
         there = f"there {'is' if len(seeds) == 1 else 'are'} {len(seeds)}"
-        return Pair(one, other, seeds, found, why=f"needs at least {TESTED_FROM} common seeds, {there}")
+        return Comparison(one, other, seeds, difference, why=f"needs at least {TESTED_FROM} common seeds, {there}")
     if max(differences) - min(differences) <= 1e-12 * max(map(abs, differences)):
-        return Pair(one, other, seeds, found, why="the difference is the same for every seed")
+        return Comparison(one, other, seeds, difference, why="the difference is the same for every seed")
     p = float(stats.ttest_rel(ours, others).pvalue)
     ranks = float(stats.wilcoxon(differences).pvalue) if len(seeds) >= RANKED_FROM and any(differences) else None
-    return Pair(one, other, seeds, found, p, None, ranks)
+    return Comparison(one, other, seeds, difference, p, None, ranks)
 
 
 def _same_data(one: RunRecord, other: RunRecord) -> bool:
@@ -279,24 +298,24 @@ def holm(values: Sequence[float]) -> list[float]:
 
 def curve(group: Group, metric: str) -> tuple[Point, ...]:
     """The metric in the rounds that all the group's counted runs have, with the bytes sent up by then."""
-    told: list[dict[int, tuple[float, int]]] = []
+    by_round: list[dict[int, tuple[float, int]]] = []
     for run in group.counted:
         up = itertools.accumulate(line.up for line in run.lines)
-        told.append(
+        by_round.append(
             {
                 line.round: (line.metrics[metric], sent)
                 for line, sent in zip(run.lines, up, strict=True)
                 if metric in line.metrics
             }
         )
-    if not told:
+    if not by_round:
         return ()
-    common = sorted(set(told[0]).intersection(*told[1:]))
+    common = sorted(set(by_round[0]).intersection(*by_round[1:]))
     points = []
     for round_ in common:
-        values = [mine[round_][0] for mine in told]
+        values = [mine[round_][0] for mine in by_round]
         sd = statistics.stdev(values) if len(values) > 1 else None
-        sent_up = statistics.fmean(mine[round_][1] for mine in told)
+        sent_up = statistics.fmean(mine[round_][1] for mine in by_round)
         points.append(Point(round_, statistics.fmean(values), sd, sent_up))
     return tuple(points)
 
@@ -318,15 +337,15 @@ def to_target(run: RunRecord) -> Reached | None:
 
 def per_site(group: Group, metric: str) -> SiteResults | None:
     """The final figure at each site: the mean over seeds if all have the same data, else the first seed's."""
-    told = []
+    evaluated = []
     for run in group.counted:
         line = next((line for line in reversed(run.lines) if line.metrics), None)
         if line and any(metric in own for own in line.per_site.values()):
-            told.append((run, line))
-    if not told:
+            evaluated.append((run, line))
+    if not evaluated:
         return None
-    marks = {run.data.fingerprint if run.data else None for run, _ in told}
-    used = told if len(marks) == 1 and None not in marks else told[:1]
+    marks = {run.data.fingerprint if run.data else None for run, _ in evaluated}
+    used = evaluated if len(marks) == 1 and None not in marks else evaluated[:1]
     values: dict[str, list[float]] = {}
     examples: dict[str, float] = {}
     split = split_of(metric)

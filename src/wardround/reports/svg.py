@@ -55,8 +55,8 @@ def _step(width: float, most: int) -> float:
 
 def fit(values: Iterable[float], start: float, end: float, *, log: bool = False, exact: bool = False) -> Scale:
     """A scale for these values, with round ends unless they are to be `exact`."""
-    told = list(values)
-    low, high = min(told), max(told)
+    numbers = list(values)
+    low, high = min(numbers), max(numbers)
     if log:
         return Scale(low / 1.15, high * 1.15, start, end, log=True)
     if high - low <= 1e-9 * max(abs(low), abs(high)):
@@ -93,11 +93,11 @@ def cut(text: str, most: float) -> str:
     return f"{text}…"
 
 
-def drawing(said: str, wide: float, high: float, parts: object, class_: str, *, fixed: bool = False) -> Html:
-    """A whole picture; `said` is what it shows, for whoever cannot see it."""
+def drawing(alt: str, wide: float, high: float, parts: object, class_: str, *, fixed: bool = False) -> Html:
+    """A whole picture; `alt` is what it shows, for whoever cannot see it."""
     size = {"width": at(wide), "height": at(high)} if fixed else {}
     view = f"0 0 {at(wide)} {at(high)}"
-    return tag("svg", tag("title", said), parts, viewBox=view, role="img", class_=class_, **size)
+    return tag("svg", tag("title", alt), parts, viewBox=view, role="img", class_=class_, **size)
 
 
 def stroke(x1: float, y1: float, x2: float, y2: float, class_: str) -> Html:
@@ -105,9 +105,9 @@ def stroke(x1: float, y1: float, x2: float, y2: float, class_: str) -> Html:
     return tag("line", x1=at(x1), y1=at(y1), x2=at(x2), y2=at(y2), class_=class_)
 
 
-def rect(x: float, y: float, wide: float, high: float, class_: str, said: str | None = None, **more: object) -> Html:
+def rect(x: float, y: float, wide: float, high: float, class_: str, hint: str | None = None, **more: object) -> Html:
     """A box that says something when pointed at."""
-    title = tag("title", said) if said else None
+    title = tag("title", hint) if hint else None
     return tag("rect", title, x=at(x), y=at(y), width=at(wide), height=at(high), class_=class_, **more)
 
 

@@ -51,8 +51,8 @@ def named(metric: str, *, split: bool = False) -> str:
     """A metric's name as it is read, with its split if asked for."""
     where = split_of(metric)
     plain, _, label = metric.removeprefix(f"{where}_").partition("[")
-    told = NAMES.get(plain, plain.replace("_", " ")) + (f" of {label.removesuffix(']')}" if label else "")
-    return f"{told}, {SPLIT_WORDS[where]}" if split else told
+    name = NAMES.get(plain, plain.replace("_", " ")) + (f" of {label.removesuffix(']')}" if label else "")
+    return f"{name}, {SPLIT_WORDS[where]}" if split else name
 
 
 def definition_of(metrics: Iterable[str]) -> dict[str, str]:
@@ -67,5 +67,5 @@ def method_list(groups: Iterable[Group]) -> str:
 
 def per_round(runs: Sequence[RunRecord], way: str) -> float | None:
     """The bytes that one site sends or gets in a round of training, on average."""
-    told = [getattr(line, way) / line.asked for run in runs for line in run.lines if line.asked]
-    return statistics.fmean(told) if told else None
+    sizes = [getattr(line, way) / line.asked for run in runs for line in run.lines if line.asked]
+    return statistics.fmean(sizes) if sizes else None

@@ -142,13 +142,13 @@ def _public(study: Study) -> Callable[[], Raw] | None:
 
 
 def _ready(study: Study, task: Task, sites: Sites) -> Prepared:
-    found = prepared(sites, task, study.sites.private, public=study.method.public)
+    ready = prepared(sites, task, study.sites.private, public=study.method.public)
     try:
-        _ = found.public  # read now, where it can be told
+        _ = ready.public  # read now, where it can be told
     except (ValueError, OSError) as error:
-        told = f"the public examples cannot be read here: {error}; [public.corpus] names a file that every party has"
-        raise StudyError(study.name, [told]) from None
-    return found
+        problem = f"the public examples cannot be read here: {error}; [public.corpus] names a file that every party has"
+        raise StudyError(study.name, [problem]) from None
+    return ready
 
 
 def bound(study: Study) -> Task:
@@ -186,8 +186,8 @@ def _assembled(study: Study, task: Task, sites: Prepared, raw: Sites | None, mem
     parts = [name for name, _ in model.named_children()]
     if unknown := [name for name in private if name not in (*parts, "all")]:
         near = nearest(unknown[0], parts)
-        said = f"did you mean {near!r}?" if near else f"it has {', '.join(parts)}"
-        raise StudyError(study.name, [f"sites.private names {unknown[0]!r}, which is no part of the model; {said}"])
+        hint = f"did you mean {near!r}?" if near else f"it has {', '.join(parts)}"
+        raise StudyError(study.name, [f"sites.private names {unknown[0]!r}, which is no part of the model; {hint}"])
     weights = Weights({name: w for name, w in Weights.of_model(model).items() if not belongs(name, private)})
     layouts = {"model": weights.layout, "counts": task.counts()}
     try:

@@ -36,23 +36,23 @@ def save(folder: Path, checkpoint: Checkpoint) -> None:
     }
     data = json.dumps(head).encode() + b"\n" + checkpoint.state.encode()
     write(folder / f"round-{checkpoint.round:06d}.checkpoint", seal(data))
-    for old in _found(folder)[:-KEPT]:
+    for old in _files(folder)[:-KEPT]:
         old.unlink(missing_ok=True)
 
 
 def load_newest(folder: Path, fingerprint: str, kind: type[Record]) -> Checkpoint | None:
     """The newest checkpoint of this study, None if there is none, an error if it is not sound."""
-    found = _found(folder)
-    if not found:
+    kept = _files(folder)
+    if not kept:
         return None
-    path = found[-1]
-    remedy = f"delete it to continue from {found[-2].name}" if len(found) > 1 else "delete the run folder to start anew"
+    path = kept[-1]
+    remedy = f"delete it to continue from {kept[-2].name}" if len(kept) > 1 else "delete the run folder to start anew"
     try:
         head, _, data = unseal(path).partition(b"\n")
-        told = json.loads(head)
-        if told["study"] != fingerprint:
+        about = json.loads(head)
+        if about["study"] != fingerprint:
             raise CheckpointError(f"{path}: belongs to another study or other settings; {remedy}")
-        return Checkpoint(told["round"], told["study"], decode(kind, data))
+        return Checkpoint(about["round"], about["study"], decode(kind, data))
     except SealError as error:
         raise CheckpointError(f"{error}; {remedy}") from None
     except (ValueError, KeyError, TypeError, DecodeError) as error:
@@ -65,9 +65,9 @@ def load_newest(folder: Path, fingerprint: str, kind: type[Record]) -> Checkpoin
 
 def oldest_round(folder: Path) -> int:
     """The round of the oldest checkpoint that is kept: nothing from before it can be asked for again."""
-    rounds = [path.stem.removeprefix("round-") for path in _found(folder)]
+    rounds = [path.stem.removeprefix("round-") for path in _files(folder)]
     return min((int(round_) for round_ in rounds if round_.isdecimal()), default=0)
 
 
-def _found(folder: Path) -> list[Path]:
+def _files(folder: Path) -> list[Path]:
     return sorted(folder.glob("round-*.checkpoint"), key=lambda path: (len(path.name), path.name))

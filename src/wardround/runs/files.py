@@ -16,12 +16,33 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 
+from wardround.core.exchange import Exchange
 from wardround.core.files import write
 from wardround.runs.errors import RunError
 
 __all__ = [
-    "CURVE", "DATA", "JOURNAL", "METRICS", "REFERENCES", "START", "Best", "Bytes", "Curve", "Data", "Figures", "Kind",
-    "Metrics", "Plain", "Round", "RunFile", "Start", "current", "read_journal", "read_line", "text_of",
+    "CURVE",
+    "DATA",
+    "JOURNAL",
+    "METRICS",
+    "REFERENCES",
+    "START",
+    "VOID",
+    "Best",
+    "Bytes",
+    "Curve",
+    "Data",
+    "Figures",
+    "Kind",
+    "Metrics",
+    "Plain",
+    "Round",
+    "RunFile",
+    "Start",
+    "current",
+    "read_journal",
+    "read_line",
+    "text_of",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -201,6 +222,7 @@ METRICS: RunFile[Metrics] = RunFile(
 )
 DATA: RunFile[Data] = RunFile("data.json", Data, "counts by site, split and label")
 REFERENCES: RunFile[dict[str, dict[str, float]]] = RunFile("references.json", dict[str, Figures], "figures by name")
+VOID: RunFile[dict[str, list[Exchange]]] = RunFile("void.json", dict[str, list[Exchange]], "exchanges by site")
 CURVE: RunFile[Curve] = RunFile("curve.json", Curve, "points of recall and precision")
 
 

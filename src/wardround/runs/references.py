@@ -52,8 +52,8 @@ def tfidf(task: Any, sites: Sites, mark: str | None, wanted: tuple[str, ...] | N
         return {}
     kept = cache_folder() / "references" / f"{_key(task, mark)}.json"
     if kept.exists():
-        found: Figures = json.loads(kept.read_text(encoding="utf-8"))
-        return found
+        known: Figures = json.loads(kept.read_text(encoding="utf-8"))
+        return known
     train, test = pooled(sites).raw("pooled")
     if not len(train) or not len(test) or (len(train) > CHEAP and not asked):
         return {}
@@ -64,8 +64,8 @@ def tfidf(task: Any, sites: Sites, mark: str | None, wanted: tuple[str, ...] | N
 
 
 def _key(task: Any, mark: str) -> str:
-    told = json.dumps([mark, type(task).__name__, list(task.labels), getattr(task, "negative", ""), 1])
-    return hashlib.sha256(told.encode()).hexdigest()
+    marks = json.dumps([mark, type(task).__name__, list(task.labels), getattr(task, "negative", ""), 1])
+    return hashlib.sha256(marks.encode()).hexdigest()
 
 
 def _fitted(task: Any, train: Raw, test: Raw) -> Figures:
@@ -98,18 +98,18 @@ def _fitted(task: Any, train: Raw, test: Raw) -> Figures:
         share = np.clip(share, SMALLEST, 1 - SMALLEST)
         scores[:, index] = np.log(share / (1 - share))
     if not several and len(labels.unique()) > 1:
-        classes, found = odds(labels.numpy())
-        scores[:, classes] = np.log(found)
+        classes, chances = odds(labels.numpy())
+        scores[:, classes] = np.log(chances)
     elif not several:
         scores[:, int(labels[0])] = 0.0
-    told = torch.from_numpy(scores)
-    loss = task.loss_of(told, truth) * len(truth)
-    figures: Figures = task.metrics((label_counts if several else class_counts)(told, truth, loss))
+    outputs = torch.from_numpy(scores)
+    loss = task.loss_of(outputs, truth) * len(truth)
+    figures: Figures = task.metrics((label_counts if several else class_counts)(outputs, truth, loss))
     return figures
 
 
-def _figures(told: Mapping[str, float]) -> Figures:
-    return {name: value for name, value in told.items() if not name.endswith("examples")}
+def _figures(measured: Mapping[str, float]) -> Figures:
+    return {name: value for name, value in measured.items() if not name.endswith("examples")}
 
 
 def add_reference(out: Path, name: str, figures: Figures) -> None:

@@ -47,8 +47,8 @@ def communication(report: Report) -> Html:
 
 
 def _mean(group: Group, way: str) -> float:
-    told = [sum(getattr(line, way) for line in run.lines) for run in group.counted]
-    return statistics.fmean(told) if told else 0.0
+    sums = [sum(getattr(line, way) for line in run.lines) for run in group.counted]
+    return statistics.fmean(sums) if sums else 0.0
 
 
 def _bar(value: float, most: float, kind: str) -> Html:
@@ -56,8 +56,8 @@ def _bar(value: float, most: float, kind: str) -> Html:
 
 
 def _seconds(group: Group) -> str:
-    told = [sum(line.seconds for line in run.lines) for run in group.counted]
-    return f"{statistics.fmean(told):,.1f}" if told else "—"
+    sums = [sum(line.seconds for line in run.lines) for run in group.counted]
+    return f"{statistics.fmean(sums):,.1f}" if sums else "—"
 
 
 def _targets(panel: Panel) -> Html:
@@ -65,17 +65,18 @@ def _targets(panel: Panel) -> Html:
     rows = []
     names = set()
     for group in panel.groups:
-        told = [reached for run in group.counted if (reached := to_target(run))]
-        if not told:
+        targets = [reached for run in group.counted if (reached := to_target(run))]
+        if not targets:
             continue
-        names.add(
-            f"{named(told[0].metric, split=True)} {'≤' if lower_is_better(told[0].metric) else '≥'} {told[0].target:g}"
-        )
-        met = [one for one in told if one.round is not None]
+        metric, target = targets[0].metric, targets[0].target
+        names.add(f"{named(metric, split=True)} {'≤' if lower_is_better(metric) else '≥'} {target:g}")
+        met = [one for one in targets if one.round is not None]
         sent = [one.up for one in met if one.up is not None]
         bytes_up = "—" if group.reference == "pooled" or not sent else bytes_of(statistics.fmean(sent))
         rounds = spread(float(one.round) for one in met if one.round is not None)
-        rows.append([group.label, f"{len(met)} of {len(told)}", plus_minus(rounds, 1 if len(met) > 1 else 0), bytes_up])
+        rows.append(
+            [group.label, f"{len(met)} of {len(targets)}", plus_minus(rounds, 1 if len(met) > 1 else 0), bytes_up]
+        )
     if not rows:
         return tag("p", "Rounds to target: the study sets no target ([stop] with metric and target).", class_="soft")
     caption = (

@@ -35,16 +35,16 @@ def learning(report: Report) -> Html:
 
 def _both(report: Report, panel: Panel, metric: str) -> Html:
     """The metric by round, and by bytes sent up."""
-    told = {group.label: curve(group, metric) for group in report.drawn(panel)}
-    groups = [group for group in report.drawn(panel) if told[group.label]]
+    points_of = {group.label: curve(group, metric) for group in report.drawn(panel)}
+    groups = [group for group in report.drawn(panel) if points_of[group.label]]
     stop = groups[0].runs[0].study.get("stop") if groups else None
     target = float(stop["target"]) if isinstance(stop, dict) and stop.get("metric", "accuracy") == metric else None
-    values = [point.mean for points in told.values() for point in points]
+    values = [point.mean for points in points_of.values() for point in points]
     log = lower_is_better(metric) and min(values) > 0 and max(values) / min(values) > 50
     name = named(metric)
-    by_round = [report.series(g, [(p.round, p.mean, p.sd) for p in told[g.label]]) for g in groups]
-    sending = [group for group in groups if not group.reference and told[group.label][-1].up > 0]
-    by_bytes = [report.series(g, [(p.up, p.mean, p.sd) for p in told[g.label] if p.up > 0]) for g in sending]
+    by_round = [report.series(g, [(p.round, p.mean, p.sd) for p in points_of[g.label]]) for g in groups]
+    sending = [group for group in groups if not group.reference and points_of[group.label][-1].up > 0]
+    by_bytes = [report.series(g, [(p.up, p.mean, p.sd) for p in points_of[g.label] if p.up > 0]) for g in sending]
     ends = "; ".join(f"{s.label} {figure(s.points[-1][1])}" for s in by_round)
     up = Axis(name, log=log, target=target)
     charts: list[Html] = [curves(by_round, Axis("round"), up, f"{name} by round; at the end: {ends}", by_round)]
@@ -60,15 +60,15 @@ def _both(report: Report, panel: Panel, metric: str) -> Html:
 
 
 def _how_to_read(panel: Panel) -> Html:
-    told = []
+    sentences = []
     if any(len(group.counted) > 1 for group in panel.groups):
-        told.append("Lines are means over seeds, bands ± one standard deviation.")
+        sentences.append("Lines are means over seeds, bands ± one standard deviation.")
     if any(len({run.rounds for run in group.counted}) > 1 for group in panel.groups):
-        told.append("Where seeds stopped in different rounds, a line ends where the first of them stopped.")
+        sentences.append("Where seeds stopped in different rounds, a line ends where the first of them stopped.")
     references = [group for group in panel.groups if group.reference]
     if references:
-        told.append(
+        sentences.append(
             f"By bytes, references are left out ({method_list(references)}): a site or the coordinator alone "
             "sends nothing that it learnt, and pooled data would have to be sent whole."
         )
-    return tag("p", " ".join(told), class_="soft")
+    return tag("p", " ".join(sentences), class_="soft")

@@ -49,17 +49,17 @@ TERMS = {
 def definitions(report: Report) -> Html:
     """The figures first, then the other terms."""
     splits = dict.fromkeys(split_of(metric) for panel in report.panels for metric in panel.metrics)
-    told = {NAMES.get(name, name.replace("_", " ")): what for name, what in _figures(report.panels).items()}
+    entries = {NAMES.get(name, name.replace("_", " ")): what for name, what in _figures(report.panels).items()}
     if splits:
-        told["Splits"] = " ".join(f"{SPLIT_WORDS[split].capitalize()}: {SPLITS[split]}." for split in splits)
-    told |= {name: " ".join(what.split()) for name, what in TERMS.items()}
-    return tag("dl", [tag("div", tag("dt", name), tag("dd", what)) for name, what in told.items()])
+        entries["Splits"] = " ".join(f"{SPLIT_WORDS[split].capitalize()}: {SPLITS[split]}." for split in splits)
+    entries |= {name: " ".join(what.split()) for name, what in TERMS.items()}
+    return tag("dl", [tag("div", tag("dt", name), tag("dd", what)) for name, what in entries.items()])
 
 
 def _figures(panels: Sequence[Panel]) -> dict[str, str]:
-    told: dict[str, str] = {}
+    meanings: dict[str, str] = {}
     for panel in panels:
         for name, what in definition_of(panel.metrics).items():
             one = f"{what[:1].upper()}{what[1:].rstrip('.')}."
-            told[name] = one if told.get(name, one) == one else f"{told[name]} In another task: {one}"
-    return told
+            meanings[name] = one if meanings.get(name, one) == one else f"{meanings[name]} In another task: {one}"
+    return meanings

@@ -26,23 +26,23 @@ def published(report: Report) -> Html:
     parts: list[object] = []
     for name in dict.fromkeys(str(run.study.get("name", "")) for run in report.runs):
         mine = [group for group in groups if group.runs[0].study.get("name") == name]
-        told = next((found for group in mine for run in group.runs if (found := run.study.get("expected"))), None)
-        if isinstance(told, Mapping) and told:
-            parts += [tag("h3", name), _study(told, mine)]
+        tables = [run.study["expected"] for group in mine for run in group.runs if run.study.get("expected")]
+        if tables and isinstance(tables[0], Mapping):
+            parts += [tag("h3", name), _study(tables[0], mine)]
     return join(parts[1:] if len(parts) == 2 else parts)
 
 
-def _study(told: Mapping[str, Any], groups: list[Group]) -> Html:
-    words = {key: value for key, value in told.items() if isinstance(value, str)}
-    rows = {key: _row(value) for key, value in told.items() if key not in words}
+def _study(expected: Mapping[str, Any], groups: list[Group]) -> Html:
+    words = {key: value for key, value in expected.items() if isinstance(value, str)}
+    rows = {key: _row(value) for key, value in expected.items() if key not in words}
     heads = dict.fromkeys(column for row in rows.values() for column in row)
     body: list[list[object]] = []
     for key, row in rows.items():
         own = _measured(key, groups)
         figures = {column: own.final(column) for column in heads} if own else {}
-        found = any(figures.values())
-        body.append([f"{key}, published" if found else key, *(_value(row[c]) if c in row else "—" for c in heads)])
-        if found:
+        measured = any(figures.values())
+        body.append([f"{key}, published" if measured else key, *(_value(row[c]) if c in row else "—" for c in heads)])
+        if measured:
             body.append([f"{key}, measured", *(plus_minus(figures[column]) for column in heads)])
     lines = [tag("p", f"{key.capitalize()}: {' '.join(value.split())}") for key, value in words.items()]
     caption = "Published figures, as the study file has them in [expected]; measured ones as in Results."

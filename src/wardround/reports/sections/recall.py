@@ -23,14 +23,14 @@ def precision_recall(report: Report) -> Html:
         series = [report.series(group, points) for group, points in drawn if points]
         if not series:
             continue
-        said = "; ".join(
+        starts = "; ".join(
             f"{one.label} {figure(one.points[0][1])} at recall {figure(one.points[0][0])}" for one in series
         )
         chart = curves(
             series,
             Axis("recall", share=True),
             Axis("precision", share=True),
-            f"precision over recall; it begins with {said}",
+            f"precision over recall; it begins with {starts}",
             series,
         )
         caption = "Precision over recall of facts on the test split, at the last evaluation."
@@ -47,20 +47,20 @@ def _seeds(group: Group) -> int:
     return sum(bool(run.pr) for run in group.counted)
 
 
-def _mean(told: Sequence[Points]) -> list[tuple[float, float, float | None]]:
+def _mean(lines: Sequence[Points]) -> list[tuple[float, float, float | None]]:
     """Precision at equal recalls over runs; a single run's curve as it is."""
-    if not told:
+    if not lines:
         return []
-    if len(told) == 1:
-        return [(recall, precision, None) for recall, precision in told[0]]
-    low = max(points[0][0] for points in told)
-    high = min(points[-1][0] for points in told)
-    found: list[tuple[float, float, float | None]] = []
+    if len(lines) == 1:
+        return [(recall, precision, None) for recall, precision in lines[0]]
+    low = max(points[0][0] for points in lines)
+    high = min(points[-1][0] for points in lines)
+    mean: list[tuple[float, float, float | None]] = []
     for place in range(GRID + 1):
         recall = low + (high - low) * place / GRID
-        values = [_at(points, recall) for points in told]
-        found.append((recall, statistics.fmean(values), statistics.stdev(values)))
-    return found
+        values = [_at(points, recall) for points in lines]
+        mean.append((recall, statistics.fmean(values), statistics.stdev(values)))
+    return mean
 
 
 def _at(points: Points, recall: float) -> float:

@@ -6,7 +6,7 @@ from wardround.metrics.constant import ABOUT
 from wardround.reports.compared import Report
 from wardround.reports.html import Html, figure, join, p_value, plural, plus_minus, signed, table, tag
 from wardround.reports.record import RunRecord
-from wardround.reports.statistics import Group, Pair, Panel, better, lower_is_better, of_one_class, split_of
+from wardround.reports.statistics import Comparison, Group, Panel, better, lower_is_better, of_one_class, split_of
 from wardround.reports.words import REFERENCES, SPLIT_WORDS, named
 
 __all__ = ["results"]
@@ -24,17 +24,16 @@ def _name(group: Group) -> Html:
         state = f"{plural(len(late), 'run')} left out: not finished"
     else:
         state = f"not finished: round {furthest.rounds} of {furthest.study.get('rounds', '?')}"
-    said = REFERENCES.get(group.reference, "")
     wrong = f"{'collapsed: ' if group.collapsed else ''}{'; '.join(group.signs)}" if group.signs else ""
-    tags = [tag("span", said, class_="tag") if said else None, tag("span", state, class_="tag late") if state else None]
-    tags += [tag("span", wrong, class_="tag late") if wrong else None]
+    words = ((REFERENCES.get(group.reference), "tag"), (state, "tag late"), (wrong, "tag late"))
+    tags = [tag("span", text, class_=kind) for text, kind in words if text]
     return join([group.label, tags])
 
 
 def results(report: Report) -> Html:
     """Per panel its tables and tests, then all runs, folded."""
     parts: list[object] = []
-    for panel, told in zip(report.panels, report.pairs, strict=True):
+    for panel, pairs in zip(report.panels, report.pairs, strict=True):
         parts.append(report.heading(panel))
         if not panel.metrics:
             parts.append(tag("p", "No round has been evaluated yet."))
@@ -49,7 +48,7 @@ def results(report: Report) -> Html:
             if single:
                 by_class = _final(panel, split, single, interval=False)
                 parts.append(tag("details", tag("summary", f"Each class by itself, {SPLIT_WORDS[split]}"), by_class))
-        parts.append(_tests(told, panel.metrics[0]))
+        parts.append(_tests(pairs, panel.metrics[0]))
     parts.append(_every_run(report))
     return join(parts)
 
@@ -67,61 +66,61 @@ def _final(panel: Panel, split: str, metrics: Sequence[str], *, interval: bool) 
             row += [_interval(group, metric)] * (metric == ranged)
         rows.append([*row, str(len(group.counted)), _rounds(group.counted)])
     references = {metric: panel.references(metric) for metric in metrics}
-    for name in dict.fromkeys(name for told in references.values() for name in told):
+    for name in dict.fromkeys(name for spreads in references.values() for name in spreads):
         row = [join([name, tag("span", f"reference: {ABOUT.get(name, '')}", class_="tag")])]
         for metric in metrics:
             row.append(plus_minus(references[metric].get(name)))
             row += ["—"] * (metric == ranged)
-        rows.append([*row, str(max(told[name].n for told in references.values() if name in told)), "—"])
+        rows.append([*row, str(max(spreads[name].n for spreads in references.values() if name in spreads)), "—"])
     heads = ["method"]
     for metric in metrics:
         heads += [named(metric), *["95 % interval"] * (metric == ranged)]
     heads += ["seeds", "rounds"]
-    told = "mean ± standard deviation over seeds" if several else "one seed each"
+    over = "mean ± standard deviation over seeds" if several else "one seed each"
     bold = "; bold: the best federated method" if len(panel.ranked) > 1 else ""
-    return table(f"Final figures on the {SPLIT_WORDS[split]}: {told}{bold}.", heads, rows)
+    return table(f"Final figures on the {SPLIT_WORDS[split]}: {over}{bold}.", heads, rows)
 
 
 def _best(panel: Panel, metric: str) -> Group | None:
     """The federated group with the best mean; nothing if there is no other to be better than."""
-    told = [(found.mean, group) for group in panel.ranked if (found := group.final(metric)) and not group.collapsed]
-    if len(told) < 2:
+    finals = [(found.mean, group) for group in panel.ranked if (found := group.final(metric)) and not group.collapsed]
+    if len(finals) < 2:
         return None
     sign = 1 if lower_is_better(metric) else -1
-    return min(told, key=lambda pair: sign * pair[0])[1]
+    return min(finals, key=lambda pair: sign * pair[0])[1]
 
 
 def _interval(group: Group, metric: str) -> str:
-    found = group.final(metric)
-    if found is None or found.low is None or found.high is None:
+    final = group.final(metric)
+    if final is None or final.low is None or final.high is None:
         return "—"
-    return f"{figure(found.low)} to {figure(found.high)}"
+    return f"{figure(final.low)} to {figure(final.high)}"
 
 
 def _rounds(runs: Sequence[RunRecord]) -> str:
-    told = sorted({run.rounds for run in runs})
-    if not told:
+    counts = sorted({run.rounds for run in runs})
+    if not counts:
         return "—"
-    return str(told[0]) if len(told) == 1 else f"{told[0]}–{told[-1]}"
+    return str(counts[0]) if len(counts) == 1 else f"{counts[0]}–{counts[-1]}"
 
 
-def _tests(told: Sequence[Pair], metric: str) -> Html | None:
+def _tests(pairs: Sequence[Comparison], metric: str) -> Html | None:
     """The paired tests: a table, or why there is none."""
-    if not told:
+    if not pairs:
         return None
-    untested = [pair for pair in told if pair.p is None]
+    untested = [pair for pair in pairs if pair.p is None]
     reasons = dict.fromkeys(pair.why for pair in untested)
-    if len(untested) == len(told) and len(reasons) == 1:
+    if len(untested) == len(pairs) and len(reasons) == 1:
         return tag("p", f"No paired test between methods: {next(iter(reasons))}.", class_="soft")
-    ranked = any(pair.ranks is not None for pair in told)
+    ranked = any(pair.ranks is not None for pair in pairs)
 
-    def row(pair: Pair) -> list[object]:
-        found = pair.difference
+    def row(pair: Comparison) -> list[object]:
+        gap = pair.difference
         mean = between = "—"
-        if found is not None:
-            mean = signed(found.mean) + (f" ± {figure(found.sd)}" if found.sd is not None else "")
-        if found is not None and found.low is not None and found.high is not None:
-            between = f"{signed(found.low)} to {signed(found.high)}"
+        if gap is not None:
+            mean = signed(gap.mean) + (f" ± {figure(gap.sd)}" if gap.sd is not None else "")
+        if gap is not None and gap.low is not None and gap.high is not None:
+            between = f"{signed(gap.low)} to {signed(gap.high)}"
         raw, corrected, ranks = (p_value(p) if p is not None else "—" for p in (pair.p, pair.adjusted, pair.ranks))
         strong = tag("strong", corrected) if pair.significant else corrected
         names = [pair.first.label, pair.second.label]
@@ -133,16 +132,16 @@ def _tests(told: Sequence[Pair], metric: str) -> Html | None:
     )
     heads = ["better", "worse", "common seeds", "difference", "95 % interval", "p, uncorrected", "p, corrected"]
     heads += ["p, Wilcoxon, uncorrected"] * ranked
-    ordered = sorted(told, key=lambda pair: (pair.adjusted is None, pair.adjusted or 0.0, pair.p or 0.0))
+    ordered = sorted(pairs, key=lambda pair: (pair.adjusted is None, pair.adjusted or 0.0, pair.p or 0.0))
     whole = table(caption, heads, [row(pair) for pair in ordered], words=2)
     why = [
         f"{'; '.join(f'{p.first.label} and {p.second.label}' for p in untested if p.why == reason)}: {reason}."
         for reason in reasons
     ]
     note = tag("p", "No test: ", " ".join(why), class_="soft") if why else None
-    if len(told) <= PAIRS_SHOWN:
+    if len(pairs) <= PAIRS_SHOWN:
         return join([whole, note])
-    return tag("details", tag("summary", f"Paired comparison of all {len(told)} pairs"), whole, note)
+    return tag("details", tag("summary", f"Paired comparison of all {len(pairs)} pairs"), whole, note)
 
 
 def _every_run(report: Report) -> Html:
@@ -182,9 +181,9 @@ def _end(run: RunRecord) -> str:
 
 
 def _best_round(run: RunRecord, metric: str) -> tuple[float, int] | None:
-    found: tuple[float, int] | None = None
+    best: tuple[float, int] | None = None
     for line in run.lines:
         value = line.metrics.get(metric)
-        if value is not None and (found is None or better(metric, value, found[0])):
-            found = value, line.round
-    return found
+        if value is not None and (best is None or better(metric, value, best[0])):
+            best = value, line.round
+    return best

@@ -20,7 +20,7 @@ def all_settings(report: Report) -> Html:
     parts: list[object] = []
     seeds = {group.label: ", ".join(str(run.seed) for run in group.runs) for _, group in groups}
     each = (
-        [f"{label}: {told}" for label, told in seeds.items()] if len(set(seeds.values())) > 1 else [*seeds.values()][:1]
+        [f"{label}: {own}" for label, own in seeds.items()] if len(set(seeds.values())) > 1 else [*seeds.values()][:1]
     )
     parts.append(tag("p", f"Seeds: {'; '.join(each)}."))
     if keys:
@@ -36,8 +36,8 @@ def all_settings(report: Report) -> Html:
 
 def _differences(groups: Sequence[tuple[Panel, Group]], keys: Sequence[str], *, several: bool) -> Html:
     def cell(group: Group, name: str) -> str:
-        told = settings(group.runs[0].study)
-        return shown(told[name]) if name in told else "—"
+        own = settings(group.runs[0].study)
+        return shown(own[name]) if name in own else "—"
 
     def title(panel: Panel, group: Group) -> str:
         return f"{group.label} ({panel.label})" if several else group.label

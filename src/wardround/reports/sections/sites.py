@@ -36,13 +36,13 @@ def _labels(panel: Panel) -> list[Html]:
     marks = {r.data.fingerprint for g in panel.groups for r in g.runs if r.data}
     seeds = f" of seed {run.seed}; other seeds have other data" if len(marks) > 1 else ""
     some = f", the {MOST_SITES} largest shown" if len(train) > MOST_SITES else ""
-    said = f"training examples per label and site: {len(train)} sites, {len(labels)} labels"
+    alt = f"training examples per label and site: {len(train)} sites, {len(labels)} labels"
     caption = (
         f"Training examples{seeds}: {plural(len(labels), 'label')} (rows), {plural(len(train), 'site')} (columns)"
         f"{some}, {count(sum(counts))} examples. Bars: examples per site. Shades are logarithmic, blank is none; point "
         "at a cell for its count."
     )
-    scroll = tag("div", heat_map(train, said), class_="scroll", tabindex="0", role="region", aria_label=said)
+    scroll = tag("div", heat_map(train, alt), class_="scroll", tabindex="0", role="region", aria_label=alt)
     return [tag("figure", scroll, _shades(max(counts, default=1)), tag("figcaption", caption))]
 
 
@@ -61,41 +61,43 @@ def _per_site(report: Report, panel: Panel) -> list[Html]:
     if not panel.metrics:
         return []
     metric = panel.metrics[0]
-    told = [(group, found) for group in panel.groups if (found := per_site(group, metric)) and len(found.values) > 1]
-    if not told:
+    known = [
+        (group, results) for group in panel.groups if (results := per_site(group, metric)) and len(results.values) > 1
+    ]
+    if not known:
         return [
             tag("p", "Results by site are not known: the coordinator asked only for sums over sites. With ",
                 tag("code", "evaluation.each = true"), " each site's own counts are sent, and shown here.",
                 class_="soft")
         ]  # fmt: skip
-    every = [value for _, found in told for value in found.values.values()]
+    every = [value for _, results in known for value in results.values.values()]
     reach = (min(every), max(every))
     strips = [
-        tag("div", tag("h4", group.label), dots(report.series(group), found.values, _notes(found, metric), reach))
-        for group, found in told
+        tag("div", tag("h4", group.label), dots(report.series(group), results.values, _notes(results, metric), reach))
+        for group, results in known
     ]
-    seeds = told[0][1].seeds
+    seeds = known[0][1].seeds
     which = f"means over {len(seeds)} seeds" if len(seeds) > 1 else f"seed {seeds[0]}"
     name = named(metric, split=True)
     caption = f"Final {name} at each site ({which}): one dot per site, the line is the median over sites."
     figure_ = tag("figure", tag("div", strips, class_="small-multiples"), tag("figcaption", caption))
-    return [figure_, _quartiles(told, metric), _site_table(told, metric)]
+    return [figure_, _quartiles(known, metric), _site_table(known, metric)]
 
 
-def _notes(found: SiteResults, metric: str) -> dict[str, str]:
+def _notes(results: SiteResults, metric: str) -> dict[str, str]:
     return {
-        site: f"{site}: {named(metric)} {figure(value)}, {count(found.examples.get(site, 0))} examples"
-        for site, value in found.values.items()
+        site: f"{site}: {named(metric)} {figure(value)}, {count(results.examples.get(site, 0))} examples"
+        for site, value in results.values.items()
     }
 
 
-def _quartiles(told: Sequence[tuple[Group, SiteResults]], metric: str) -> Html:
+def _quartiles(known: Sequence[tuple[Group, SiteResults]], metric: str) -> Html:
     rows = []
-    for group, found in told:
-        ordered = sorted(found.values.values())
+    for group, results in known:
+        ordered = sorted(results.values.values())
         low, middle, high = statistics.quantiles(ordered, n=4, method="inclusive")
         worst = max(ordered) if lower_is_better(metric) else min(ordered)
-        where = next(site for site in sorted(found.values, key=natural) if found.values[site] == worst)
+        where = next(site for site in sorted(results.values, key=natural) if results.values[site] == worst)
         rows.append([
             group.label, where, str(len(ordered)), figure(worst), figure(low), figure(middle), figure(high),
             figure(min(ordered) if lower_is_better(metric) else max(ordered)),
@@ -104,14 +106,14 @@ def _quartiles(told: Sequence[tuple[Group, SiteResults]], metric: str) -> Html:
     return table(f"Final {named(metric, split=True)}, over sites; each site counts once.", heads, rows, words=2)
 
 
-def _site_table(told: Sequence[tuple[Group, SiteResults]], metric: str) -> Html:
-    names = sorted({site for _, found in told for site in found.values}, key=natural)
-    examples = {site: n for _, found in told for site, n in found.examples.items()}
+def _site_table(known: Sequence[tuple[Group, SiteResults]], metric: str) -> Html:
+    names = sorted({site for _, results in known for site in results.values}, key=natural)
+    examples = {site: n for _, results in known for site, n in results.examples.items()}
     rows = [
         [site, count(examples.get(site, 0)),
-         *(figure(found.values[site]) if site in found.values else "—" for _, found in told)]
+         *(figure(results.values[site]) if site in results.values else "—" for _, results in known)]
         for site in names
     ]  # fmt: skip
     caption = f"Final {named(metric, split=True)} at each site, with the number of examples it was measured on."
-    whole = table(caption, ["site", "examples", *(group.label for group, _ in told)], rows)
+    whole = table(caption, ["site", "examples", *(group.label for group, _ in known)], rows)
     return tag("details", tag("summary", f"All {len(names)} sites as a table"), whole)

@@ -6,7 +6,7 @@ from wardround.metrics.constant import ABOUT
 from wardround.metrics.signs import REMEDY
 from wardround.reports.compared import Report
 from wardround.reports.html import Html, bytes_of, describe_p, figure, join, plural, plus_minus, tag
-from wardround.reports.statistics import LEVEL, Group, Pair, Panel, better, lower_is_better, split_of
+from wardround.reports.statistics import LEVEL, Comparison, Group, Panel, better, lower_is_better, split_of
 from wardround.reports.words import SEEN, SPLIT_WORDS, named, per_round
 from wardround.runs.wire import WireRow
 
@@ -22,8 +22,8 @@ WHO = {
 def summary(report: Report) -> Html:
     """One paragraph per panel, and what it leaves out."""
     parts: list[object] = []
-    for panel, told in zip(report.panels, report.pairs, strict=True):
-        parts += [report.heading(panel), _of_panel(panel, told, report.tests)]
+    for panel, pairs in zip(report.panels, report.pairs, strict=True):
+        parts += [report.heading(panel), _of_panel(panel, pairs, report.tests)]
     late = [run for panel in report.panels for g in panel.groups if g.finished for run in g.runs if not run.finished]
     if late:
         names = ", ".join(f"{run.label} seed {run.seed}" for run in late[:6]) + (" and others" if len(late) > 6 else "")
@@ -35,16 +35,16 @@ def summary(report: Report) -> Html:
     return join(parts)
 
 
-def _of_panel(panel: Panel, told: Sequence[Pair], tests: int) -> Html:
+def _of_panel(panel: Panel, pairs: Sequence[Comparison], tests: int) -> Html:
     """Which method was best, by how much, whether by more than chance, and what left the sites."""
     ranked = panel.ranked
     going = [group for group in panel.groups if not group.finished]
     if ranked:
-        lead = _result(panel, ranked, told, tests)
+        lead = _result(panel, ranked, pairs, tests)
         facts = [
             *_wrong(panel),
             *_beside(panel),
-            *_references(panel, ranked[0], told),
+            *_references(panel, ranked[0], pairs),
             *_traffic(ranked[0], several=len(ranked) > 1),
         ]
     else:
@@ -55,27 +55,27 @@ def _of_panel(panel: Panel, told: Sequence[Pair], tests: int) -> Html:
 
 
 def _over(group: Group, metric: str) -> str:
-    found = group.final(metric)
-    n = found.n if found else 0
+    final = group.final(metric)
+    n = final.n if final else 0
     return f"mean ± standard deviation over {n} seeds" if n > 1 else "one seed, so its spread is not known"
 
 
-def _result(panel: Panel, ranked: Sequence[Group], told: Sequence[Pair], tests: int) -> Html:
+def _result(panel: Panel, ranked: Sequence[Group], pairs: Sequence[Comparison], tests: int) -> Html:
     metric, best = panel.metrics[0], ranked[0]
-    found = best.final(metric)
+    final = best.final(metric)
     where = f"on the {SPLIT_WORDS[split_of(metric)]} in the last round"
-    value = f"{plus_minus(found, 3)} ({_over(best, metric)})"
+    value = f"{plus_minus(final, 3)} ({_over(best, metric)})"
     strong = tag("span" if best.collapsed else "strong", best.label)
     if len(ranked) == 1:
         return join([strong, f" reached {_article(named(metric))} of {value} {where}."])
     other = ranked[1]
     second = other.final(metric)
-    gap = abs(found.mean - second.mean) if found and second else 0.0
+    gap = abs(final.mean - second.mean) if final and second else 0.0
     most, side = ("lowest", "below") if lower_is_better(metric) else ("highest", "above")
     first = f" had the {most} {named(metric)} {where}: {value}, {figure(gap, 3)} {side} {other.label}"
     rest = ", the next best. " if len(ranked) > 2 else ". "
     return join(
-        [f"Of {len(ranked)} federated methods, ", strong, first, rest, _verdict(_find(told, best, other), tests)]
+        [f"Of {len(ranked)} federated methods, ", strong, first, rest, _verdict(_find(pairs, best, other), tests)]
     )
 
 
@@ -83,11 +83,11 @@ def _article(name: str) -> str:
     return f"{'an' if name[0] in 'aeioF' else 'a'} {name}"
 
 
-def _find(told: Sequence[Pair], one: Group, other: Group) -> Pair | None:
-    return next((pair for pair in told if {pair.first.label, pair.second.label} == {one.label, other.label}), None)
+def _find(pairs: Sequence[Comparison], one: Group, other: Group) -> Comparison | None:
+    return next((pair for pair in pairs if {pair.first.label, pair.second.label} == {one.label, other.label}), None)
 
 
-def _verdict(pair: Pair | None, tests: int) -> str:
+def _verdict(pair: Comparison | None, tests: int) -> str:
     if pair is None:
         return ""
     if pair.adjusted is None:
@@ -99,19 +99,19 @@ def _verdict(pair: Pair | None, tests: int) -> str:
     return f"The difference is not significant at the {100 * LEVEL:g} % level ({how}): it may be chance."
 
 
-def _references(panel: Panel, best: Group, told: Sequence[Pair]) -> list[str]:
+def _references(panel: Panel, best: Group, pairs: Sequence[Comparison]) -> list[str]:
     metric = panel.metrics[0]
     mine = best.final(metric)
     facts = []
     for group in panel.groups:
-        found = group.final(metric) if group.reference and group.finished else None
-        if found is None or mine is None:
+        final = group.final(metric) if group.reference and group.finished else None
+        if final is None or mine is None:
             continue
-        side = "better" if better(metric, found.mean, mine.mean) else "worse"
-        pair = _find(told, best, group)
+        side = "better" if better(metric, final.mean, mine.mean) else "worse"
+        pair = _find(pairs, best, group)
         chance = f" ({describe_p(pair.adjusted)})" if pair and pair.adjusted is not None else ""
-        beside = f"{figure(abs(found.mean - mine.mean), 3)} {side} than {best.label}{chance}"
-        facts.append(f"For reference, {WHO[group.reference]} ({group.label}): {plus_minus(found, 3)}, {beside}.")
+        beside = f"{figure(abs(final.mean - mine.mean), 3)} {side} than {best.label}{chance}"
+        facts.append(f"For reference, {WHO[group.reference]} ({group.label}): {plus_minus(final, 3)}, {beside}.")
     return facts
 
 
@@ -129,12 +129,12 @@ def _beside(panel: Panel) -> list[str]:
     if not panel.metrics:
         return []
     metric, facts = panel.metrics[0], []
-    finals = [(group.label, found.mean) for group in panel.groups if group.finished and (found := group.final(metric))]
-    for name, found in panel.references(metric).items():
-        below = [label for label, mean in finals if not better(metric, mean, found.mean)]
+    finals = [(group.label, final.mean) for group in panel.groups if group.finished and (final := group.final(metric))]
+    for name, reference in panel.references(metric).items():
+        below = [label for label, mean in finals if not better(metric, mean, reference.mean)]
         verb = "does not beat" if len(below) == 1 else "do not beat"
-        said = f" {', '.join(below)} {verb} it." if below else ""
-        facts.append(f"For reference, {ABOUT.get(name, name)} ({name}): {plus_minus(found, 3)}.{said}")
+        verdict = f" {', '.join(below)} {verb} it." if below else ""
+        facts.append(f"For reference, {ABOUT.get(name, name)} ({name}): {plus_minus(reference, 3)}.{verdict}")
     return facts
 
 
@@ -160,9 +160,9 @@ def _traffic(best: Group, *, several: bool) -> list[str]:
 def _revealed(rows: Sequence[WireRow]) -> str:
     """What the fields reveal, one after another, and who sees it."""
     fields = [row for row in rows if row.field]
-    told = dict.fromkeys(_aside(row.reveals) for row in fields if not row.reveals.startswith("nothing"))
+    revealed = dict.fromkeys(_aside(row.reveals) for row in fields if not row.reveals.startswith("nothing"))
     seen = {row.seen for row in fields}
-    what = f"This tells: {'; '.join(told)}." if told else "This tells nothing about patients."
+    what = f"This tells: {'; '.join(revealed)}." if revealed else "This tells nothing about patients."
     return f"{what} {SEEN.get(seen.pop(), '')}".strip() if len(seen) == 1 else what
 
 

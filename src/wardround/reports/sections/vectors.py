@@ -31,34 +31,34 @@ def vectors(report: Report) -> Html:
 
 def _maps(label: str, run: RunRecord) -> list[Html]:
     first, last = run.similarity[0], run.similarity[-1]
-    classes = {name for told in (first, last) for mine in told[1].values() for name in mine}
+    classes = {name for similarity in (first, last) for mine in similarity[1].values() for name in mine}
     two = " With two classes both similarities are one number, so both majors come from one site." * (len(classes) == 2)
-    found = []
-    for round_, told in (first, last) if first[0] != last[0] else (first,):
-        said = f"mean cosine of each class's vector with the site's others, {label}, round {round_}"
+    figures = []
+    for round_, similarity in (first, last) if first[0] != last[0] else (first,):
+        alt = f"mean cosine of each class's vector with the site's others, {label}, round {round_}"
         caption = (
             f"{label}, seed {run.seed}, round {round_}: how alike a site's vector of a class (row) is to its others, "
-            f"at {plural(len(told), 'site')} (columns); the darker the less. Framed: the least of all sites, "
+            f"at {plural(len(similarity), 'site')} (columns); the darker the less. Framed: the least of all sites, "
             f"where the class's major comes from (eq. 12).{two}"
         )
-        scroll = tag("div", _map(told, said), class_="scroll", tabindex="0", role="region", aria_label=said)
-        found.append(tag("figure", scroll, tag("figcaption", caption)))
-    return found
+        scroll = tag("div", _map(similarity, alt), class_="scroll", tabindex="0", role="region", aria_label=alt)
+        figures.append(tag("figure", scroll, tag("figcaption", caption)))
+    return figures
 
 
-def _map(told: Similarity, said: str) -> Html:
-    sites = sorted(told, key=natural)
-    classes = sorted({name for mine in told.values() for name in mine}, key=natural)
-    values = [value for mine in told.values() for value in mine.values()]
+def _map(similarity: Similarity, alt: str) -> Html:
+    sites = sorted(similarity, key=natural)
+    classes = sorted({name for mine in similarity.values() for name in mine}, key=natural)
+    values = [value for mine in similarity.values() for value in mine.values()]
     low, span = min(values), (max(values) - min(values)) or 1.0
     left = min(NAME, max(map(width_of, classes))) + 12
     cells: list[object] = []
     for row, name in enumerate(classes):
         y = row * TALL
-        least = min((mine[name] for mine in told.values() if name in mine), default=0.0)
+        least = min((mine[name] for mine in similarity.values() if name in mine), default=0.0)
         cells.append(text(left - 6, y + TALL / 2 + 4, [tag("title", name), cut(name, NAME)], "end"))
         for column, site in enumerate(sites):
-            if (value := told[site].get(name)) is None:
+            if (value := similarity[site].get(name)) is None:
                 continue
             x, dark = left + column * WIDE, 0.08 + 0.92 * (low + span - value) / span
             box = (x + 1.5, y + 1.5, WIDE - 3, TALL - 3)
@@ -73,7 +73,7 @@ def _map(told: Similarity, said: str) -> Html:
         cells.append(text(middle, floor + 6, [tag("title", site), cut(site, NAME)], "end", turned=True))
     below = min(NAME, max(map(width_of, sites))) + 12
     return drawing(
-        said,
+        alt,
         left + len(sites) * WIDE + 4,
         floor + below,
         [tag("g", cells, style=f"font-size:{at(10)}px")],

@@ -39,15 +39,15 @@ def versions(report: Report) -> Html:
 
 
 def _fingerprints(report: Report) -> Html:
-    found: dict[tuple[str, str], tuple[Data, set[int]]] = {}
+    used: dict[tuple[str, str], tuple[Data, set[int]]] = {}
     for run in report.runs:
         if run.data:
             at = (run.measured_on, run.data.fingerprint or "")
-            found.setdefault(at, (run.data, set()))[1].add(run.seed)
-    if not found:
+            used.setdefault(at, (run.data, set()))[1].add(run.seed)
+    if not used:
         return tag("p", "The run folders hold no fingerprint of their data (data.json).")
     grounds = [panel.label for panel in report.panels]
-    ordered = sorted(found.items(), key=lambda item: (grounds.index(item[0][0]), min(item[1][1])))
+    ordered = sorted(used.items(), key=lambda item: (grounds.index(item[0][0]), min(item[1][1])))
     rows = [
         [", ".join(map(str, sorted(seeds))), *([ground] * (len(report.panels) > 1)),
          tag("code", mark or "not taken", class_="hash"), count(data.count),

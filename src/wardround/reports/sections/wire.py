@@ -35,11 +35,11 @@ def wire(report: Report) -> Html:
     parts += [_manifest(rows, _names(mine, kinds.values())) for rows, mine in kinds.items()]
     pooled, unknown = list(dict.fromkeys(pooled)), list(dict.fromkeys(unknown))
     if pooled:
-        said = (
+        why = (
             "pools the notes of all sites in one place, which is possible only in a simulation: on real sites every "
             "note would have to leave. It has no manifest."
         )
-        parts += [tag("h3", "; ".join(pooled)), tag("p", f"{'; '.join(pooled)} {said}")]
+        parts += [tag("h3", "; ".join(pooled)), tag("p", f"{'; '.join(pooled)} {why}")]
     if unknown:
         parts.append(tag("p", f"No messages on record yet (wire.json): {'; '.join(unknown)}.", class_="soft"))
     return join(parts)
@@ -74,8 +74,8 @@ def _message(rows: Sequence[WireRow]) -> Html:
     for row in rows:
         size = f", {bytes_of(row.bytes)}" if row.bytes else ""
         if row.field:
-            told = f" ({content_of(row)}{size}). Reveals: {row.reveals}."
-            items.append(tag("li", tag("strong", row.field), told))
+            content = f" ({content_of(row)}{size}). Reveals: {row.reveals}."
+            items.append(tag("li", tag("strong", row.field), content))
     seen = SEEN.get(rows[0].seen)
     return tag(
         "div", tag("h4", title), tag("ul", items), tag("p", seen, class_="soft") if seen else None,
