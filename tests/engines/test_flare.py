@@ -50,7 +50,7 @@ OWN = '''
 
 from dataclasses import dataclass
 
-from wardround.methods.fedavg import FedAvg
+from wardround.extend import FedAvg
 
 
 @dataclass(frozen=True, kw_only=True)
