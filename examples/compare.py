@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import wardround
-from wardround.reports.page import write_report
 
 STUDY: dict[str, Any] = {
     "rounds": 5,
@@ -33,7 +32,7 @@ def main(folder: Path) -> None:
         result = wardround.run(study, folder / method["name"], report=False)
         print(f"{method['name']}: accuracy {result.metrics['accuracy']:.2f}")
         runs.append(result.folder)
-    print(f"the comparison is in {write_report(runs, folder / 'report.html')}")
+    print(f"the comparison is in {wardround.write_report(runs, folder / 'report.html')}")
 
 
 if __name__ == "__main__":

@@ -11,15 +11,13 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import wardround
-from wardround.clinic import Clinic, Split
-from wardround.clinic.words import DEPARTMENTS
-from wardround.text.reading import Problems
+from wardround.extend import Clinic, Problems
 
 STUDY = 'name = "piped"\nrounds = 5\ncorpus = { name = "new_reader:Piped" }\ntask = { name = "classification" }\n'
-SPLITS: tuple[Split, ...] = ("train", "test")
+SPLITS: tuple[Literal["train", "test"], ...] = ("train", "test")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +25,7 @@ class Piped:
     """Lines of `hospital|ward|text`."""
 
     splits: ClassVar = SPLITS
-    labels: ClassVar = DEPARTMENTS
+    labels: ClassVar = Clinic().labels
     folder: str = ""
 
     def documents(self, split: str, problems: Problems | None = None) -> Iterator[wardround.Document]:

@@ -10,10 +10,12 @@ import csv
 import sys
 import tempfile
 from pathlib import Path
+from typing import Literal
 
 import wardround
-from wardround.clinic import SPLITS, Clinic
+from wardround.extend import Clinic
 
+SPLITS: tuple[Literal["train", "test"], ...] = ("train", "test")
 STUDY = """
 name = "departments"
 rounds = 10

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from wardround.notebook import run
+    from wardround.reports.page import write_report
     from wardround.runs.errors import RunError
     from wardround.runs.folder import Result
     from wardround.study.settings import StudyError
@@ -26,7 +27,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Document", "Entity", "Found", "Label", "Link", "Model", "ModelError", "Prediction", "Relation", "Result",
-    "RunError", "StudyError", "__version__", "load", "run",
+    "RunError", "StudyError", "__version__", "load", "run", "write_report",
 ]  # fmt: skip
 
 HOMES = {
@@ -34,7 +35,7 @@ HOMES = {
     "Found": "trained.predicted", "Label": "trained.predicted", "Link": "trained.predicted",
     "Prediction": "trained.predicted", "Model": "trained.model", "ModelError": "trained.about",
     "load": "trained.model", "run": "notebook", "Result": "runs.folder", "RunError": "runs.errors",
-    "StudyError": "study.settings",
+    "StudyError": "study.settings", "write_report": "reports.page",
 }  # fmt: skip
 
 

@@ -390,7 +390,7 @@ def test_a_gradient_of_one_sentence(scene: Scene) -> None:
 MARK = "import pathlib; pathlib.Path({!r}).touch()\n"
 EVIL = '''
 from dataclasses import dataclass
-from wardround.methods.fedavg import FedAvg
+from wardround.extend import FedAvg
 
 @dataclass(frozen=True, kw_only=True)
 class M(FedAvg):

@@ -46,9 +46,7 @@ from pathlib import Path
 
 import torch
 
-from wardround.core.method import on_site
-from wardround.core.site import Site
-from wardround.core.weights import Weights
+from wardround.extend import Site, Weights, on_site
 from wardround.methods.scaffold import Controlled, Scaffold, ScaffoldUpdate
 
 ARMED = Path(__file__).parent / "armed"

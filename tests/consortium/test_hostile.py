@@ -183,7 +183,7 @@ def test_a_full_disk_and_an_error_become_codes(tmp_path: Path, monkeypatch: pyte
     assert ({"fault": "disk"}, b"") == put(site, *ask(study, model))
     monkeypatch.undo()
     assert "ledger" in put(site, *ask(study, model))[0]  # with room again
-    monkeypatch.setattr(Host, "serve", full)
+    monkeypatch.setattr(Host, "answer", full)
     assert ({"fault": "disk"}, b"") == put(site, *ask(study, model, round=2))
     assert "Miller" not in (tmp_path / "site-0" / "log.txt").read_text()
     assert 0 < verify(tmp_path / "site-0" / "ledger" / "site.jsonl")

@@ -30,7 +30,7 @@ MODULE = '''
 
 from dataclasses import dataclass
 
-from wardround.methods.fedavg import FedAvg
+from wardround.extend import FedAvg
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -50,7 +50,7 @@ OWN = '''
 
 from dataclasses import dataclass
 
-from wardround.methods.fedavg import FedAvg
+from wardround.extend import FedAvg
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +58,7 @@ class Own(FedAvg):
     """FedAvg of one's own."""
 '''
 MINE = "my_own:Own"
+LAYERS = [Path(__file__).parents[2] / "examples" / "own_layer.py", Path(__file__).parents[1] / "pairwise.py"]
 
 KINDS = {known.kind: name for name, known in reversed(METHODS.items()) if not known.kind.pooled}
 PAIRS = sorted(
@@ -71,6 +72,8 @@ PAIRS = sorted(
 def beside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("study")
     (folder / "my_own.py").write_text(OWN, encoding="utf-8")
+    for layer in LAYERS:
+        (folder / layer.name).write_bytes(layer.read_bytes())
     tiny_encoder(folder / "encoder")
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(folder)
@@ -81,8 +84,8 @@ def beside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def federation(beside: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Federation]:
     folder = tmp_path_factory.mktemp("federation")
-    with Federation(folder, SITES, [beside / "my_own.py"]) as found:
-        yield found
+    with Federation(folder, SITES, sorted(beside.glob("*.py"))) as federation:
+        yield federation
 
 
 def study_of(method: str, task: str, beside: Path) -> Study:
@@ -123,6 +126,22 @@ def test_real_sites_give_the_same_bits(
         run(study, tmp_path / "inline", folder=beside, checkpoint_seconds=0)
     except StudyError as error:
         pytest.skip(f"{method} does not take {task}: {error.problems[0]}")
+    federation.approve(study)
+    before = {name: len(federation.ledger(name)) for name in SITES}
+    federation.submit(study, tmp_path / "real")
+    assert outcome(tmp_path / "inline") == outcome(tmp_path / "real")
+    assert_ledgers_agree(federation, tmp_path / "real", before)
+
+
+@pytest.mark.parametrize("method", ["fedavg", "scaffold"])
+@pytest.mark.parametrize("layer", ["own_layer:Blinds", "pairwise:Pairwise"])
+def test_a_users_own_layer_gives_the_same_bits(
+    layer: str, method: str, federation: Federation, beside: Path, tmp_path: Path
+) -> None:
+    """Its exchanges, before and after those of the method, are in both ledgers like any other."""
+    tables = {"name": "both", "rounds": 2, "method": {"name": method}, "layers": [{"name": layer}]}
+    study = cells({**tables, **CASES["classification"]}, folder=beside)[0].study
+    run(study, tmp_path / "inline", folder=beside, checkpoint_seconds=0)
     federation.approve(study)
     before = {name: len(federation.ledger(name)) for name in SITES}
     federation.submit(study, tmp_path / "real")

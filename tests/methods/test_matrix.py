@@ -27,12 +27,7 @@ OWN = '''
 
 from dataclasses import dataclass
 
-from wardround.core.cohort import Cohort
-from wardround.core.method import Global, Method, on_site
-from wardround.core.record import Message, Private, reveals
-from wardround.core.site import Site
-from wardround.core.training import LocalTraining
-from wardround.core.weights import Weights
+from wardround.extend import Cohort, Global, LocalTraining, Message, Method, Private, Site, Weights, on_site, reveals
 
 
 class Signs(Message):

@@ -18,9 +18,7 @@ SERIAL = ("--workers", 1, "--quiet")
 
 SICK = """
 from dataclasses import dataclass
-from wardround.core.method import Global, on_site
-from wardround.core.site import Site
-from wardround.methods.fedavg import FedAvg, Update
+from wardround.extend import FedAvg, Global, Site, Update, on_site
 
 @dataclass(frozen=True, kw_only=True)
 class Sick(FedAvg):

@@ -21,9 +21,7 @@ WIDTH = 200
 ASKS_LATER = '''
 from dataclasses import dataclass
 
-from wardround.core.cohort import Cohort
-from wardround.core.method import Global
-from wardround.methods.fedavg import FedAvg
+from wardround.extend import Cohort, FedAvg, Global
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -40,9 +40,7 @@ SERIAL = ("--workers", 1, "--quiet")
 DYING = """
 import os, signal
 from dataclasses import dataclass
-from wardround.core.method import Global, on_site
-from wardround.core.site import Site
-from wardround.methods.fedavg import FedAvg, Update
+from wardround.extend import FedAvg, Global, Site, Update, on_site
 
 @dataclass(frozen=True, kw_only=True)
 class Dying(FedAvg):
@@ -60,8 +58,7 @@ KILLED = """
 import os, signal
 from dataclasses import dataclass
 from pathlib import Path
-from wardround.core.site import Site
-from wardround.core.method import on_site
+from wardround.extend import Site, on_site
 from wardround.methods.fedner import FedNER, Turn
 from wardround.methods.fedsgd import Gradient
 

@@ -19,7 +19,7 @@ FRAGILE = """
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from wardround.methods.fedavg import FedAvg
+from wardround.extend import FedAvg
 
 @dataclass(frozen=True, kw_only=True)
 class Fragile(FedAvg):

@@ -79,7 +79,7 @@ def test_modules_of_one_name_beside_two_studies_are_each_their_own(tmp_path: Pat
     """As in a notebook that runs one study after the other."""
     for name in ("one", "two", "one"):
         (tmp_path / name).mkdir(exist_ok=True)
-        source = f"from wardround.methods.fedavg import FedAvg\nclass Mine(FedAvg):\n    place = {name!r}\n"
+        source = f"from wardround.extend import FedAvg\nclass Mine(FedAvg):\n    place = {name!r}\n"
         (tmp_path / name / "same_name.py").write_text(source)
         path = small_study(tmp_path / name, method={"name": "same_name:Mine"})
         assert name == vars(type(load_study(path)[0].study.method))["place"]

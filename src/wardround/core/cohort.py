@@ -101,6 +101,14 @@ class Cohort:
         """The sites that take part and have not been left out so far."""
         return tuple(name for name in self.names if name not in self.left_out)
 
+    def require(self, names: Iterable[str]) -> None:
+        """Stop the round, which can be run again, unless all of these are still there."""
+        if lost := sorted(set(names) - set(self.present)):
+            reasons = "; ".join(f"{name}: {self.left_out.get(name, 'not asked')}" for name in lost[:5])
+            raise BelowQuorum(
+                f"round {self.round}: {len(lost)} of the sites in a sum did not stay to its end ({reasons})"
+            )
+
     def ask(self, step: Step[M, R], message: M | Mapping[str, M]) -> dict[str, R]:
         """Each site's reply, by name; refused where a layer allows only sums."""
         for layer in outside(step, self.layers):
@@ -110,7 +118,7 @@ class Cohort:
                     f"asks to see each reply; use cohort.total, or run without that layer"
                 )
         replies = dict(self._replies(step, message, "ask"))
-        self._enough(step, len(replies))
+        self._enough(step, message, len(replies))
         return cast("dict[str, R]", replies)
 
     def total(self, step: Step[M, R], message: M | Mapping[str, M]) -> R:
@@ -124,13 +132,15 @@ class Cohort:
                 self.left_out[name] = f"{step.name}: {Fault('invalid', str(error))}"
             else:
                 names.append(name)
-        self._enough(step, len(names))
+        self._enough(step, message, len(names))
         assert total is not None  # noqa: S101 -- the quorum is at least one
-        for layer in reversed(outside(step, self.layers)):
-            total = layer.settle(total, step, tuple(names), self)
-        if type(total) is not step.reply:
-            raise TypeError(f"{step.name}: the layers leave a {type(total).__name__} in place of {step.reply.__name__}")
-        return total
+        layers = outside(step, self.layers)
+        for layer, kind in reversed(list(zip(layers, carried(step, layers), strict=False))):
+            wanted: Step[Any, Any] = step if kind is step.reply else replace(cast("Step[Any, Any]", step), reply=kind)
+            total = layer.settle(total, wanted, tuple(names), self)
+            if type(total) is not kind:
+                raise TypeError(f"{type(layer).__name__}.settle gave a {type(total).__name__}, not a {kind.__name__}")
+        return cast("R", total)
 
     def _replies(
         self, step: Step[M, R], message: M | Mapping[str, M], verb: Literal["ask", "total"]
@@ -214,8 +224,11 @@ class Cohort:
             return None
         return reply
 
-    def _enough(self, step: Step[Any, Any], count: int) -> None:
-        if count >= max(self.quorum, 1):
+    def _enough(self, step: Step[Any, Any], message: Message | Mapping[str, Message], count: int) -> None:
+        least = self.quorum
+        if isinstance(message, Mapping) and outside(step, self.layers) is not self.layers:
+            least = min(least, len(message))  # a layer asks whom it needs: newcomers for their keys, say
+        if count >= max(least, 1):
             return
         reasons = "; ".join(f"{name}: {why}" for name, why in sorted(self.left_out.items())[:5])
         raise BelowQuorum(

@@ -91,7 +91,10 @@ class Layer:
         return {}
 
     def settle(self, total: Message, step: Step[Any, Any], names: tuple[str, ...], cohort: "Cohort") -> Message:  # noqa: ARG002
-        """At the coordinator, on the sum of these sites' replies, in reverse order; it may exchange once more."""
+        """At the coordinator, on the sum of these sites' replies, in reverse order; it may exchange once more.
+
+        What it returns is a `step.reply`: that of the method, or what a layer further inside has made of it.
+        """
         return total
 
     def recall(self, noted: Iterable[Mapping[str, Mapping[str, Mapping[str, float]]]]) -> None:

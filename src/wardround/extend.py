@@ -1,0 +1,28 @@
+"""What a class of your own may import: a method, a task, a format or corpus, a layer; and nothing else of ours.
+
+    from wardround.extend import FedAvg, Global
+
+These names stay; where they live may change. docs/own-method.md, docs/own-layer.md and the examples use them.
+"""
+
+from wardround.clinic import Clinic
+from wardround.core.cohort import BelowQuorum, Cohort
+from wardround.core.exchange import Exchange
+from wardround.core.flat import flattened, restored
+from wardround.core.layer import Layer, Withheld
+from wardround.core.method import Counts, Exam, Global, Method, Step, on_site
+from wardround.core.record import Message, Private, Record, reveals
+from wardround.core.site import Site
+from wardround.core.task import Batch, ClassTask, Examples, SiteData, Task
+from wardround.core.training import LocalTraining, Pull, Term, Tilt
+from wardround.core.weights import Layout, Weights
+from wardround.methods.fedavg import FedAvg, Update
+from wardround.text.document import Document, Entity, Relation
+from wardround.text.reading import Problems
+
+__all__ = [
+    "Batch", "BelowQuorum", "ClassTask", "Clinic", "Cohort", "Counts", "Document", "Entity", "Exam", "Examples",
+    "Exchange", "FedAvg", "Global", "Layer", "Layout", "LocalTraining", "Message", "Method", "Private", "Problems",
+    "Pull", "Record", "Relation", "Site", "SiteData", "Step", "Task", "Term", "Tilt", "Update", "Weights", "Withheld",
+    "flattened", "on_site", "restored", "reveals",
+]  # fmt: skip
