@@ -23,7 +23,8 @@ from wardround.runs.build import build
 from wardround.runs.exchanges import rows
 from wardround.runs.loop import run
 from wardround.runs.protocol import rehearsed
-from wardround.study.load import Study, StudyError, load_study
+from wardround.study.load import Study, load_study
+from wardround.study.settings import StudyError
 
 TESTS = Path(__file__).parents[1]
 FILES = [TESTS.parent / "examples" / "own_layer.py", TESTS / "pairwise.py"]
