@@ -42,7 +42,7 @@ import torch
 
 import peers
 from bare import StateDict, bare
-from cases import CASES, HERE, case, work_of
+from cases import CASES, case, work_of
 from wardround.engines.inline import Pool, Serial
 from wardround.layers.ledger import Ledger
 from wardround.runs.build import Built, drawn
@@ -115,7 +115,7 @@ def _case(name: str, repeats: int, *, quick: bool) -> dict[str, Any]:
         work = work_of(built)
         turns = len(work.plan) * len(work.plan[0])
         results = {"bare": Timed(), "serial": Timed(), "two workers": Timed()}
-        with _pool(built, Path(folder)) as pool:
+        with _pool(built) as pool:
             serial = Serial(built.host)
             contestants: dict[str, Run] = {
                 "bare": lambda _: bare(work),
@@ -141,9 +141,8 @@ def _case(name: str, repeats: int, *, quick: bool) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _pool(built: Built, out: Path) -> Iterator[Pool]:
-    spec = {"study": dict(built.study.resolved), "out": str(out), "folder": str(HERE), "traceback": True}
-    pool = Pool(spec, WORKERS)
+def _pool(built: Built) -> Iterator[Pool]:
+    pool = Pool(WORKERS, built.host, show_errors=True)
     try:
         yield pool
     finally:

@@ -296,7 +296,7 @@ def _warm() -> _Warm:
 def _serve() -> None:
     for name in ("app", "results", "protocol", "progress", "predict"):
         importlib.import_module(f"wardround.cli.{name}")
-    for name in ("wardround.runs.worker", "wardround.runs.protocol", "wardround.study.load"):
+    for name in ("wardround.engines.inline", "wardround.runs.protocol", "wardround.study.load"):
         importlib.import_module(name)
     subprocess.Popen = _Forked  # type: ignore[assignment, misc]
     os.fsync = lambda fd: None  # noqa: ARG005 -- only a power cut could tell, and `_kill_at` stands in for that

@@ -43,7 +43,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_study_runs_as_printed(folder: Path) -> None:
     study = load_study(folder / "study.toml", ["rounds=1"])[0].study
-    assert 1 == run(study, folder / "run", folder=folder).rounds
+    assert 1 == run(study, folder / "run").rounds
 
 
 def test_the_mistakes_are_answered_as_printed(folder: Path) -> None:
@@ -62,7 +62,7 @@ def test_the_method_of_ones_own_goes_half_the_way(folder: Path) -> None:
     for name in ("fedavg", "my_module:Halfway"):
         study = cells(tables | {"method": {"name": name}}, folder=folder)[0].study
         out = folder / name.replace(":", "-")
-        run(study, out, folder=folder)
+        run(study, out)
         moved[name] = load_file(out / "model" / "weights.safetensors")
     for tensor, whole in moved["fedavg"].items():  # the bag of words starts at zero
         torch.testing.assert_close(whole / 2, moved["my_module:Halfway"][tensor])

@@ -16,7 +16,7 @@ SMALL = {"embedding": 16, "character": 8, "filters": 16, "hidden": 8, "buckets":
 
 def trained(folder: Path, **tables: Any) -> Path:
     """The run folder of a study."""
-    run(cells({"name": "small", "rounds": 2, **tables}, folder=folder.parent)[0].study, folder, folder=folder.parent)
+    run(cells({"name": "small", "rounds": 2, **tables}, folder=folder.parent)[0].study, folder)
     return folder
 
 

@@ -29,11 +29,8 @@ def run(
     """
     chosen = _only(study)
     folder = Path(out) if out else Path("runs") / chosen.study.name
-    beside = Path.cwd() if isinstance(study, Mapping) else Path(study).parent
     with Single(chosen.study, quiet=quiet) as progress:
-        result = run_rounds(
-            chosen.study, folder, workers=workers, resume=resume, progress=progress.line, folder=beside
-        )  # fmt: skip
+        result = run_rounds(chosen.study, folder, workers=workers, resume=resume, progress=progress.line)
     if report:
         from wardround.reports.page import write_report  # noqa: PLC0415 -- scipy takes a second
 
@@ -42,9 +39,9 @@ def run(
 
 
 def _only(study: str | Path | Mapping[str, Any]) -> Cell:
-    found = cells(study, folder=Path.cwd()) if isinstance(study, Mapping) else load_study(Path(study))
-    if len(found) > 1:
+    listed = cells(study, folder=Path.cwd()) if isinstance(study, Mapping) else load_study(Path(study))
+    if len(listed) > 1:
         where = "study" if isinstance(study, Mapping) else str(study)
-        many = f"{len(found)} cells in its grid; run it with the command line, which runs them side by side"
+        many = f"{len(listed)} cells in its grid; run it with the command line, which runs them side by side"
         raise StudyError(where, [many])
-    return found[0]
+    return listed[0]

@@ -143,7 +143,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(beside)
         study = cells(tables, folder=beside)[0].study
-        run(study, folder / "inline", folder=beside, checkpoint_seconds=0)
+        run(study, folder / "inline", checkpoint_seconds=0)
         with Federation(folder, SITES, [beside / "shaky.py"]) as federation:
             federation.approve(study)
             federation.ready(study)

@@ -123,7 +123,7 @@ def test_real_sites_give_the_same_bits(
 ) -> None:
     try:
         study = study_of(method, task, beside)
-        run(study, tmp_path / "inline", folder=beside, checkpoint_seconds=0)
+        run(study, tmp_path / "inline", checkpoint_seconds=0)
     except StudyError as error:
         pytest.skip(f"{method} does not take {task}: {error.problems[0]}")
     federation.approve(study)

@@ -104,7 +104,7 @@ def outcome(method: str, task: str, out: Path, beside: Path, **engine: Any) -> d
     if method in METHODS and METHODS[method].kind.public:
         tables["public"] = {"fraction": 0.3}
     study = cells(tables, folder=beside)[0].study
-    run(study, out, folder=beside, checkpoint_seconds=0, **engine)
+    run(study, out, checkpoint_seconds=0, **engine)
     hashes = {
         str(path.relative_to(out)): hashlib.sha256(path.read_bytes()).hexdigest()
         for pattern in ("checkpoints/*", "memory/**/*", "model/*")

@@ -38,7 +38,7 @@ def test_an_own_corpus_and_task_run_like_ours_with_any_number_of_workers(tmp_pat
     ours = load_study(small_study(tmp_path, corpus={**corpus, "name": "synthetic", "sites": 4}))[0].study
     found = []
     for number, (study, workers) in enumerate([(ours, 1), (own, 1), (own, 2)]):
-        run(study, tmp_path / str(number), workers=workers, folder=tmp_path)
+        run(study, tmp_path / str(number), workers=workers)
         found.append((tmp_path / str(number) / "model" / "weights.safetensors").read_bytes())
     assert [found[0]] * 3 == found
 

@@ -119,7 +119,7 @@ class Grid(_Shown):
 
     def __init__(self, cells: Sequence[Cell], *, quiet: bool) -> None:
         super().__init__(quiet=quiet)
-        self.live = Live(console=self.console, refresh_per_second=2, transient=True)
+        self.live = Live(console=self.console, auto_refresh=False, transient=True)  # no thread: cells are forked
         self.count = len(cells)
 
     def __enter__(self) -> Self:
@@ -134,7 +134,7 @@ class Grid(_Shown):
     def show(self, states: list[CellState]) -> None:
         """Take in how far the cells are."""
         if self.rich:
-            self.live.update(self._table(states))
+            self.live.update(self._table(states), refresh=True)
         done = sum(state.done for state in states)
         if self.due(over=done == self.count):
             now = ", ".join(f"{s.cell.label} {s.round}/{s.cell.study.rounds} {_headline(s)}"

@@ -41,6 +41,7 @@ def command(
         from wardround.study.load import load_study
 
         cells = load_study(study, changes or (), beside=beside)
+        from wardround.cli.app import main
         from wardround.cli.progress import Grid, Single
         from wardround.cli.results import report_of, show_failures, show_grid, show_oddities, show_result
         from wardround.core.files import NO_ROOM
@@ -57,19 +58,18 @@ def command(
             with Single(cells[0].study, quiet=quiet) as progress:
                 result = run(
                     cells[0].study, folder, workers=1 if strict else workers, strict=strict, resume=resume,
-                    progress=progress.line, folder=beside, show_errors=traceback,
-                    checkpoint_seconds=checkpoint_seconds,
+                    progress=progress.line, show_errors=traceback, checkpoint_seconds=checkpoint_seconds,
                 )  # fmt: skip
             if not quiet:
                 show_oddities(folder)
             show_result(cells[0].study, folder, result, report=not no_report)
             return
-        options = ["--no-report"] + ["--strict"] * strict + ["--traceback"] * traceback
+        options = ["--beside", str(beside), "--no-report", *["--strict"] * strict, *["--traceback"] * traceback]
         options += ["--show-text"] * show_text
         options += ["--checkpoint-seconds", str(checkpoint_seconds)]
         with Grid(cells, quiet=quiet) as grid:
             states = sweep(
-                cells, folder, workers=workers, resume=resume, beside=beside, options=options, watch=grid.show
+                cells, folder, workers=workers, resume=resume, command=main, options=options, watch=grid.show
             )
     except KeyboardInterrupt:
         fail(f"stopped; nothing is lost, go on with: {again}", 130)

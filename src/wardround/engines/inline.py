@@ -5,28 +5,30 @@ seed, and every process computes with one thread.
 
 Within a round a site stays with its worker, where it may hold something between exchanges.
 
-Workers are plain processes that rebuild the study from its text (`wardround.runs.worker`) and speak frames over
-pipes, in our own encoding: no pickle. A worker that dies is replaced and its site asked again; a site whose
-worker dies twice is at fault.
+Workers are children of this process, which has read the corpus: once per run, whatever their number. They speak frames
+over pipes, in our own encoding: no pickle. A worker that dies is replaced and its site asked again; a site whose worker
+dies twice is at fault.
 """
 
 import os
 import selectors
-import subprocess
-import sys
+import signal
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from typing import IO, Any, TypeVar, cast
+from functools import partial
+from typing import Any, TypeVar, cast
 
 from wardround.core.codec import DecodeError, decode
 from wardround.core.exchange import Exchange, Fault
 from wardround.core.method import Step
 from wardround.core.record import Message
 from wardround.core.refusal import Refusal
+from wardround.engines.fork import Child
 from wardround.engines.frames import read_frame, write_frame
 from wardround.engines.host import Host
+from wardround.engines.worker import answer_requests
 
 __all__ = ["Pool", "Serial", "SiteFailed"]
 
@@ -83,9 +85,9 @@ class Serial:
 class Pool:
     """Sites dealt out to worker processes, one at a time to each."""
 
-    def __init__(self, spec: Mapping[str, Any], workers: int) -> None:
-        self.spec = spec
-        self.workers = [_Worker(spec) for _ in range(workers)]
+    def __init__(self, workers: int, host: Host, *, show_errors: bool = False) -> None:
+        self.host, self.show_errors = host, show_errors
+        self.workers = [_Worker(host, show_errors=show_errors) for _ in range(workers)]
         self.round = 0
         self.seats: dict[str, _Worker] = {}
         """Who served each site in this round."""
@@ -137,7 +139,7 @@ class Pool:
                     answer = worker.answer(step)
                     if answer is None:
                         code = worker.stop()
-                        replacement = _Worker(self.spec)
+                        replacement = _Worker(self.host, show_errors=self.show_errors)
                         self.workers[self.workers.index(worker)] = replacement
                         self.seats |= {n: replacement for n, seat in self.seats.items() if seat is worker}
                         worker = replacement
@@ -153,7 +155,7 @@ class Pool:
     def close(self) -> None:
         """Stop the workers; what one of them may still be at is not wanted any more."""
         for worker in self.workers:
-            worker.process.kill()
+            worker.child.send(signal.SIGKILL)
         for worker in self.workers:
             worker.stop()
 
@@ -161,21 +163,14 @@ class Pool:
 class _Worker:
     """One worker process and the frames to and from it."""
 
-    def __init__(self, spec: Mapping[str, Any]) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "wardround.runs.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        )
+    def __init__(self, host: Host, *, show_errors: bool) -> None:
+        theirs_in, ours_in = os.pipe()
+        ours_out, theirs_out = os.pipe()
+        self.child = Child(partial(answer_requests, host, show_errors=show_errors), theirs_in, theirs_out, 2)
+        os.close(theirs_in)
+        os.close(theirs_out)
+        self.into, self.out = os.fdopen(ours_in, "wb"), os.fdopen(ours_out, "rb")
         self.sent: bytes | None = None
-        with suppress(BrokenPipeError):  # found out when it is asked
-            write_frame(self.into, dict(spec))
-
-    @property
-    def into(self) -> IO[bytes]:
-        return cast("IO[bytes]", self.process.stdin)
-
-    @property
-    def out(self) -> IO[bytes]:
-        return cast("IO[bytes]", self.process.stdout)
 
     def ask(self, name: str, exchange: Exchange, data: bytes) -> None:
         """Hand over a message; one that it has already is not sent twice."""
@@ -203,8 +198,4 @@ class _Worker:
         for pipe in (self.into, self.out):
             with suppress(BrokenPipeError):
                 pipe.close()
-        try:
-            return self.process.wait(timeout=5)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            return self.process.wait()
+        return self.child.wait(5)

@@ -13,13 +13,16 @@ all the same, and from what centralised training pools, so that all methods of a
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from wardround.federation.partition import IntArray
 
-__all__ = ["Public", "Withheld"]
+__all__ = ["AT_HAND", "Public", "Withheld"]
+
+AT_HAND = 128  # sites whose examples are held: the usual hundred; more would grow with the federation
 
 
 @dataclass(frozen=True)
@@ -34,8 +37,8 @@ class Withheld:
     """A corpus less a share of its training examples, drawn over all its sites, each of which is opened for it."""
 
     def __init__(self, corpus: Any, fraction: float, seed: int) -> None:
-        self.corpus = corpus
-        sizes = [len(corpus.open(name)[0]) for name in corpus.names()]
+        self.corpus, self._opened = corpus, lru_cache(maxsize=AT_HAND)(corpus.open)
+        sizes = [len(self._opened(name)[0]) for name in corpus.names()]
         ends = np.cumsum(sizes)
         total = int(ends[-1])
         count = round(fraction * total)
@@ -57,10 +60,10 @@ class Withheld:
 
     def open(self, name: str) -> tuple[Any, Any]:
         """One site's training examples without those that were drawn, and its test examples."""
-        train, test = self.corpus.open(name)
+        train, test = self._opened(name)
         return train.take(np.delete(np.arange(len(train)), self.drawn[name])), test
 
     def public(self) -> Any:
         """The examples that were drawn, in the order of the sites."""
-        parts = [self.corpus.open(name)[0].take(rows) for name, rows in self.drawn.items() if len(rows)]
+        parts = [self._opened(name)[0].take(rows) for name, rows in self.drawn.items() if len(rows)]
         return type(parts[0]).joined(parts)

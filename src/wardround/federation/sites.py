@@ -6,7 +6,7 @@ as it stands, however many sites it has; a partition needs the examples in one p
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import Annotated, Any, Protocol, Self, cast
 
 import numpy as np
@@ -16,7 +16,7 @@ from wardround.core.exchange import seeded
 from wardround.core.site import HUB
 from wardround.core.task import Examples, SiteData
 from wardround.federation.partition import IntArray, by_source, dirichlet, iid
-from wardround.federation.public import Public, Withheld
+from wardround.federation.public import AT_HAND, Public, Withheld
 from wardround.federation.readers import AsCorpus
 from wardround.text.reading import Problems
 
@@ -134,7 +134,10 @@ class ByLabel:
 
 
 class Sites:
-    """A federation given by its names and a way to open one, and perhaps public examples."""
+    """A federation given by its names and a way to open one, and perhaps public examples.
+
+    What is opened stays at hand, so that a corpus is read or generated once; of very many sites, that of the last ones.
+    """
 
     def __init__(
         self,
@@ -143,7 +146,13 @@ class Sites:
         problems: Sequence[Problems] = (),
         public: Callable[[], Raw] | None = None,
     ) -> None:
-        self.names, self.raw, self.problems, self.public = tuple(sorted(names)), opened, problems, public
+        self.names, self.problems, self.public = tuple(sorted(names)), problems, public
+        self.raw = lru_cache(maxsize=AT_HAND)(opened)
+
+    def read(self) -> None:
+        """Open every site now, for children of this process to share, unless there are too many to hold."""
+        for name in self.names if len(self.names) <= AT_HAND else ():
+            self.raw(name)
 
 
 class _Cut:

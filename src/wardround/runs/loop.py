@@ -81,7 +81,6 @@ def run(
     resume: bool = False,
     progress: Progress | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
-    folder: Path | None = None,
     show_errors: bool = False,
     apart: Apart | None = None,
 ) -> Result:
@@ -92,19 +91,17 @@ def run(
         if checkpoint is not None and (result := finished(study, out, checkpoint.round)):
             return result
         ledger = Ledger(out / "ledger", sites=apart is None)
-        spec = {
-            "study": dict(study.resolved),
-            "out": str(out),
-            "folder": str(folder or ""),
-            "traceback": show_errors,
-        }
         engine: Serial | Pool | Remote
         if apart:
             engine = apart.engine(built, ledger, out)
             layers = apart.layers(built, engine)
         else:
             several = min(workers, len(built.sites.names))
-            engine = Pool(spec, several) if several > 1 else Serial(built.host, strict=strict)
+            if several > 1 and built.raw:
+                built.raw.read()
+            engine = (
+                Pool(several, built.host, show_errors=show_errors) if several > 1 else Serial(built.host, strict=strict)
+            )
             layers = bounded(study)
         try:
             return _Loop(built, out, engine, ledger, layers, progress, checkpoint_seconds).go(checkpoint)

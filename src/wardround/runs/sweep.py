@@ -1,21 +1,23 @@
-"""Many cells of a grid side by side, each in a process of its own.
+"""Many cells of a grid side by side, each in a process of its own, forked from this one: torch is imported once.
 
-A cell is an ordinary run in a folder of its own, started as `wardround run … --resume`: killing any of them, or
-this process, loses nothing that a second `--resume` does not find. Progress is read from the cells' journals.
+A cell is an ordinary run in a folder of its own, as of `wardround run … --resume`: killing any of them, or this
+process, loses nothing that a second `--resume` does not find. Progress is read from the cells' journals.
 """
 
 import json
+import os
+import signal
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
 from wardround.core.files import file_name, write
+from wardround.engines.fork import Child
 from wardround.runs.errors import RunError
 from wardround.runs.files import JOURNAL, METRICS, REFERENCES, Round, read_line
 from wardround.runs.folder import finished, make_folder, refuse_other
@@ -33,8 +35,8 @@ class CellState:
 
     cell: Cell
     folder: Path
-    process: "subprocess.Popen[bytes] | None" = None
-    said: IO[bytes] | None = None
+    process: Child | None = None
+    errors: IO[bytes] | None = None
     began: float = 0.0
     first: int = 0
     line: Round = field(default_factory=lambda: Round(round=0))
@@ -75,11 +77,14 @@ def sweep(
     *,
     workers: int,
     resume: bool,
-    beside: Path,
+    command: Callable[[list[str]], None],
     options: Sequence[str] = (),
     watch: Callable[[list[CellState]], None] | None = None,
 ) -> list[CellState]:
-    """Run all cells, `workers` at a time; what is finished already is left as it is."""
+    """Run all cells, `workers` at a time; what is finished already is left as it is.
+
+    `command` does what `wardround` does with these arguments; `options` are further ones of each `wardround run`.
+    """
     states = _claimed(cells, out, resume=resume)
     waiting = iter(states)
     running: list[CellState] = []
@@ -89,7 +94,7 @@ def sweep(
             for state in _next(waiting, workers - len(running)):
                 state.look()
                 state.first, state.began = state.round, time.monotonic()
-                state.process = _start(state, beside, options)
+                state.process = _start(state, command, options)
                 running.append(state)
             for state in running:
                 state.look()
@@ -97,12 +102,19 @@ def sweep(
                 watch(states)
             if not running:
                 return states
-            time.sleep(POLL_SECONDS)
+            _wait(running)
     finally:
         for state in running:
-            if state.process and state.process.poll() is None:
-                state.process.terminate()
+            if state.process:
+                state.process.send(signal.SIGTERM)
                 state.process.wait()
+
+
+def _wait(running: Sequence[CellState]) -> None:
+    """Until one of these has ended, or it is time to look how far they are."""
+    end = time.monotonic() + POLL_SECONDS
+    while time.monotonic() < end and all(state.process and state.process.poll() is None for state in running):
+        time.sleep(0.02)
 
 
 def _claimed(cells: Sequence[Cell], out: Path, *, resume: bool) -> list[CellState]:
@@ -130,11 +142,11 @@ def _is_finished(state: CellState) -> bool:
     state.look()
     done = finished(state.cell.study, state.folder, state.round) is not None
     if done and state.round <= state.cell.study.rounds:
-        _told(state)
+        _written(state)
     return done
 
 
-def _told(state: CellState) -> Path:
+def _written(state: CellState) -> Path:
     """The cell's study in its folder, as it is now: more rounds than before, say, or a description."""
     path, text = state.folder / "study.toml", state.cell.study.toml().encode()
     if not path.exists() or path.read_bytes() != text:
@@ -142,26 +154,29 @@ def _told(state: CellState) -> Path:
     return path
 
 
-def _start(state: CellState, beside: Path, options: Sequence[str]) -> "subprocess.Popen[bytes]":
-    command = [sys.executable, "-m", "wardround", "run", str(_told(state)), "--out", str(state.folder)]
-    command += ["--workers", "1", "--resume", "--quiet", "--beside", str(beside), *options]
-    state.said = tempfile.TemporaryFile()  # noqa: SIM115 -- `_ended` closes it; a pipe that nobody reads fills up
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=state.said)
+def _start(state: CellState, command: Callable[[list[str]], None], options: Sequence[str]) -> Child:
+    arguments = ["run", str(_written(state)), "--out", str(state.folder), "--workers", "1", "--resume", "--quiet"]
+    state.errors = tempfile.TemporaryFile()  # noqa: SIM115 -- `_ended` closes it; a pipe that nobody reads fills up
+    nothing = os.open(os.devnull, os.O_RDWR)
+    try:
+        return Child(partial(command, [*arguments, *options]), nothing, nothing, state.errors.fileno())
+    finally:
+        os.close(nothing)
 
 
 def _ended(state: CellState) -> bool:
     assert state.process is not None  # noqa: S101 -- it was started
+    assert state.errors is not None  # noqa: S101 -- likewise
     code = state.process.poll()
     if code is None:
         return False
     state.process = None
     state.look()
-    if state.said is not None:
-        with state.said as file:
-            file.seek(0)
-            said = file.read().decode(errors="replace").strip()
+    with state.errors as file:
+        file.seek(0)
+        words = file.read().decode(errors="replace").strip()
     if code:
-        state.failed = said or f"ended with code {code}"
+        state.failed = words or f"ended with code {code}"
     return True
 
 
