@@ -3,8 +3,9 @@
     python benchmarks/exchange.py                  # ours: three sites, no-op, 100 MB, a FedNER minute, memory
     python benchmarks/exchange.py --default        # NVFlare's own settings and tasks beside them
 
-The sites' processes are replaced by an echo: what is measured is the wire, not the training. Letters are signed and
-sealed as the engine's are, both ways; what that costs is said as a ratio to the same bytes in the clear, in turns.
+The sites' processes are replaced by an echo, one process each: what is measured is the wire, not the training. Letters
+are signed and sealed as the engine's are, both ways; what that costs is said as a ratio to the same bytes in the clear,
+in turns.
 """
 
 import argparse
@@ -14,20 +15,19 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from typing import NoReturn
 
-from nvflare_default import measure_default
 from wardround.consortium.kits import init_site, new_consortium
 from wardround.consortium.roster import read_roster
 from wardround.consortium.site_start import commands
 from wardround.engines.frames import DOOR, Line, door_of, listen, shut
-from wardround.engines.processes import Programs, descendants
+from wardround.engines.processes import Programs, descendants, end_with_parent
 from wardround.engines.remote import borrowed
-from wardround.engines.seal import Answerer, Asker, read_sealing_key, read_signing_key
+from wardround.engines.seal import Answerer, Asker, Parcel, read_sealing_key, read_signing_key
 
 SITES = ("a", "b", "c")
 MEGABYTE = 1 << 20
@@ -41,11 +41,16 @@ def main() -> None:
     parser.add_argument("--noops", type=int, default=50)
     parser.add_argument("--megabytes", type=int, default=100)
     parser.add_argument("--minute", type=float, default=60.0, help="seconds of the FedNER minute")
+    parser.add_argument("--echo", type=Path, help=argparse.SUPPRESS)  # be the process of the site in this folder
     chosen = parser.parse_args()
+    if chosen.echo:
+        echo(chosen.echo)
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores", flush=True)
     with tempfile.TemporaryDirectory(prefix="wardround-") as folder:
         measure(Path(folder), chosen.noops, chosen.megabytes, chosen.minute)
     if chosen.default:
+        from nvflare_default import measure_default  # noqa: PLC0415 -- an echo is started with no folder on its path
+
         with tempfile.TemporaryDirectory(prefix="wardround-") as folder:
             measure_default(Path(folder), SITES, min(chosen.noops, 10))
 
@@ -64,11 +69,11 @@ def measure(folder: Path, noops: int, megabytes: int, minute: float) -> None:
     ]
     for name, kit in zip(SITES, kits, strict=True):
         init_site(kit, folder / name)
-        client = {"client": commands(folder / name, name)["client"]}
-        programs.append(Programs(client, {DOOR: str(door_of(folder / name))}, folder / "said"))
-        ask_key = json.loads((folder / name / "kit" / "site.json").read_text(encoding="utf-8"))["ask_key"]
-        site = Answerer(name, ask_key, read_sealing_key(folder / name / "keys" / "seal.key"))
-        threading.Thread(target=echo, args=(door_of(folder / name), site), daemon=True).start()
+        site = {
+            "client": commands(folder / name, name)["client"],
+            "site": [sys.executable, __file__, "--echo", str(folder / name)],
+        }
+        programs.append(Programs(site, {DOOR: str(door_of(folder / name))}, folder / "said"))
     try:
         began = time.perf_counter()
         for program in programs:
@@ -132,7 +137,7 @@ def exchange(lines: dict[str, Line], data: bytes, desk: Asker | None) -> float:
     """One message to each site and each one's echo, side by side as the engine does it; the seconds it took."""
 
     def one(name: str) -> None:
-        letter = desk.write(name, {}, data) if desk else None
+        letter = desk.write(name, {}, parcel) if desk and parcel else None
         head, sent = (letter.head, letter.data) if letter else ({"ask": "1"}, data)
         lines[name].send({**head, "seconds": 600.0}, sent)
         answer = lines[name].receive()
@@ -142,14 +147,18 @@ def exchange(lines: dict[str, Line], data: bytes, desk: Asker | None) -> float:
         assert len(back) == len(data)  # noqa: S101 -- likewise
 
     began = time.perf_counter()
+    parcel = Parcel.of(data) if desk else None
     with ThreadPoolExecutor(len(lines)) as pool:
         list(pool.map(one, lines))
     return time.perf_counter() - began
 
 
-def echo(door: Path, site: Answerer) -> None:
+def echo(folder: Path) -> NoReturn:
     """A site process that sends back what it gets, sealed if it was."""
-    server = listen(door)
+    end_with_parent()
+    kit = json.loads((folder / "kit" / "site.json").read_text(encoding="utf-8"))
+    site = Answerer(folder.name, kit["ask_key"], read_sealing_key(folder / "keys" / "seal.key"))
+    server = listen(door_of(folder))
     while True:
         end, _ = server.accept()
         with suppress(OSError), Line(end) as line:

@@ -24,6 +24,7 @@ import os
 import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -212,9 +213,8 @@ class Answerer:
 def verify_statement(statement: Mapping[str, Any], ask_key: str) -> None:
     """Check that the holder of the key has signed this; a `SealError` if not."""
     try:
-        key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(ask_key))
         stated = {name: statement[name] for name in STATED}
-        key.verify(bytes.fromhex(str(statement["signature"])), _canonical(stated))
+        _signer(ask_key).verify(bytes.fromhex(str(statement["signature"])), _canonical(stated))
     except (InvalidSignature, KeyError, TypeError, ValueError, RecursionError):
         raise SealError("this letter is not signed by the coordinator") from None
 
@@ -226,6 +226,12 @@ def _canonical(stated: Mapping[str, Any]) -> bytes:
     return json.dumps(stated, sort_keys=True, separators=(",", ":")).encode()
 
 
+@lru_cache(maxsize=1)
+def _signer(key: str) -> Ed25519PublicKey:
+    return Ed25519PublicKey.from_public_bytes(bytes.fromhex(key))
+
+
+@lru_cache(maxsize=64)
 def _public(key: object) -> X25519PublicKey:
     try:
         return X25519PublicKey.from_public_bytes(bytes.fromhex(str(key)))
