@@ -16,7 +16,7 @@ from wardround.layers.bound import NOTED
 from wardround.layers.ledger import verify
 from wardround.methods import METHODS
 from wardround.runs.loop import run
-from wardround.runs.protocol import REHEARSALS
+from wardround.runs.protocol import rehearsal
 from wardround.study.load import Study, cells
 from wardround.study.settings import StudyError
 from wardround.tasks import TASKS
@@ -33,7 +33,7 @@ CASES: dict[str, dict[str, Any]] = {
     "classification": {
         "task": {"name": "classification", "buckets": 256}, "corpus": CLINIC, "partition": EVENLY,
     },
-    "bags": REHEARSALS["bags"],
+    "bags": rehearsal("bags"),
     "relation": {
         "task": {"name": "relation", "encoder": "encoder", "freeze": 1},
         "corpus": {"name": "clinic-pairs", "hospitals": 3, "notes": 4, "test_notes": 2}, "partition": EVENLY,

@@ -86,7 +86,7 @@ def assembled(
     model = Bench.at(site, weights).model.eval()
     whole: dict[str, Tensor] = {n: p.detach().clone() for n, p in model.named_parameters() if p.requires_grad}
     figures = built.task.metrics(built.study.method.tried(weights, "test", site).numbers)
-    own = {"types": getattr(site.task, "own", ()), "scheme": getattr(site.task, "scheme", "")}
+    own = built.sites.task(name).answers()
     about = about_of(built, exchange.round).model_copy(update={**own, "missing": (), "site": name})
     save_model(out, about, built.study, whole, card(about, built, figures, wire, up))
     return about

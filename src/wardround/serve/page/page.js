@@ -51,10 +51,7 @@ document.title = `${at("name").textContent}: wardround`;
 at("place").textContent = location.host;
 const tongues = new Set(known.models.flatMap((model) => model.languages));
 at("does").textContent = [
-  ...known.models.map((model) =>
-    model.task === "tagging" ? `Finds ${model.types.join(", ")}`
-      : model.task === "classification" ? `Sorts texts: ${model.labels.join(", ")}`
-        : `Relates entities: ${model.labels.join(", ")}`),
+  ...known.models.map((model) => model.summary),
   ...(tongues.size ? [`Trained on ${[...tongues].map(language).join(", ")}`] : []),
 ].join(". ") + ".";
 at("marks").hidden = known.finds_entities;
