@@ -299,7 +299,6 @@ class BagsTask(BoundTask):
         """Pairs far apart."""
         return (within_limit(scope),)
 
-    @torch.no_grad()
     def predict(self, model: PCNN, texts: Sequence[Prediction]) -> list[Prediction]:
         """The relations between the entities of each text."""
 

@@ -309,7 +309,6 @@ class ClassificationTask(ClassesTask):
         """The classes."""
         return f"Sorts texts: {', '.join(self.labels)}"
 
-    @torch.no_grad()
     def predict(self, model: nn.Module, texts: Sequence[Prediction]) -> list[Prediction]:
         """The label of each text, or all that are likelier than not; and how many of its tokens were not read."""
         examples, beyond = self.unlabelled([one.text for one in texts])

@@ -50,14 +50,16 @@ class FeaturesTask(ClassifierTask):
 
     inputs: int
     classes: int
+    called: tuple[str, ...] = ()
+    """The names of the classes, if they have any."""
 
     classifier: ClassVar[str] = "linear.weight"
     at_once: ClassVar[int] = 8192
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The classes' numbers."""
-        return tuple(map(str, range(self.classes)))
+        """The classes' names, or their numbers."""
+        return self.called or tuple(map(str, range(self.classes)))
 
     def names(self) -> tuple[str, ...]:
         """The same."""

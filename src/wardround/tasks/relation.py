@@ -294,7 +294,6 @@ class RelationTask(ClassifierTask):
         alone = () if self.negative else ("It was never shown unrelated pairs, so it names a relation for every pair.",)
         return (within_limit(scope), *alone)
 
-    @torch.no_grad()
     def predict(self, model: RelationModel, texts: Sequence[Prediction]) -> list[Prediction]:
         """The relations between the entities of each text."""
 

@@ -314,7 +314,6 @@ class TaggingTask(BoundTask):
         """A token has one tag."""
         return ("It finds entities that do not overlap.",)
 
-    @torch.no_grad()
     def predict(self, model: Tagger, texts: Sequence[Prediction]) -> list[Prediction]:
         """The entities of each text, in order; long texts sentence by sentence, offsets kept."""
         sentences: list[Sentence] = []

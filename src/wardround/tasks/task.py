@@ -164,5 +164,5 @@ class BoundTask(Task):
         return ()
 
     def predict(self, model: Any, texts: Sequence[Prediction]) -> list[Prediction]:
-        """What is known of each text so far, with what the model adds."""
+        """What the model adds to each text: to its words, or to the entities that are known by then."""
         raise NotImplementedError(f"{type(self).__name__} does not take text")

@@ -113,7 +113,8 @@ class Model:
         asked = list(before)
         if part.finds == "relations" and self.rename:
             asked = [replace(one, entities=tuple(map(self._called, one.entities))) for one in before]
-        fresh = part.task.predict(part.network, asked)
+        with torch.no_grad():
+            fresh = part.task.predict(part.network, asked)
         return [_joined(one, more, part.finds) for one, more in zip(before, fresh, strict=True)]
 
     def _called(self, entity: Entity) -> Entity:
