@@ -40,7 +40,7 @@ NAMED = {
     "metrics/facts.py": "bags are what it counts",
     "clinic/notes.py": "a hospital's taste in relations",
     "trained/outputs.py": "a relation is a kind of row in CSV",
-    "cli/data.py": "the help of --task",
+    "cli/data/check.py": "the help of --task",
 }
 FORMS = ("clinic/", "corpora/", "formats/", "text/")
 """Readers and writers: a relation, bags and features are keys of files and views of documents there."""

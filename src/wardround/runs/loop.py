@@ -231,7 +231,7 @@ class _Loop:
             if "majority" in (NAMES if self.study.references is None else self.study.references):
                 add_reference(self.out, "majority", majority(task, numbers))
             if (points := task.curve(numbers)) is not None:
-                CURVE.write(self.out, Curve(round=round_, points=points))
+                CURVE.write(self.out, Curve(round=round_, points=tuple(points)))
         left_out = dict(trained.left_out)
         for name, why in cohort.left_out.items():  # after what it failed at first
             left_out[name] = f"{left_out[name]}; {why}" if name in left_out else why
