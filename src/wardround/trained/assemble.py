@@ -56,10 +56,10 @@ def shared_weights(built: Built, path: Path) -> Weights:
     """The weights that all sites share, from a model's folder of this study."""
     folder = model_folder(path)
     verify(folder)
-    found = load_file(folder / WEIGHTS)
-    if read_about(folder).study != built.study.name or set(found) != set(built.weights):
+    tensors = load_file(folder / WEIGHTS)
+    if read_about(folder).study != built.study.name or set(tensors) != set(built.weights):
         raise ModelError(folder, f"it is no model of the study {built.study.name!r}", "name the one of this run")
-    weights = Weights({name: found[name] for name in built.weights})
+    weights = Weights({name: tensors[name] for name in built.weights})
     if weights.layout != built.weights.layout:
         raise ModelError(folder, built.weights.layout.differs(weights.layout), "name the model of this run")
     return weights

@@ -1,6 +1,6 @@
 """A model's card: what it is, what it was trained on and how well it did, for the person who gets the folder.
 
-Sizes of sites are told as ranges, and sites are not named: a card travels farther than a consortium. A model that is
+Sizes of sites are given as ranges, and sites are not named: a card travels farther than a consortium. A model that is
 one site's own names it, and is about its data alone.
 """
 
@@ -57,8 +57,8 @@ def _data(about: About, built: Built, wire: Sequence[WireRow]) -> Iterator[str]:
     yield "## Training data\n"
     if built.raw is None:
         sent = [row for row in wire if row.direction == "from site" and _tells_size(row.reveals)]
-        told = "".join(f"\n- {row.message}.{row.field}: {row.reveals}" for row in sent)
-        known = f" The coordinator's machine was told of their numbers:\n{told}" if told else ""
+        sizes = "".join(f"\n- {row.message}.{row.field}: {row.reveals}" for row in sent)
+        known = f" The coordinator's machine was told of their numbers:\n{sizes}" if sizes else ""
         yield f"{len(built.sites.names)} sites, each with its own notes. {DECLARED}{known}\n"
         return
     names = [about.site] if about.site else built.raw.names
