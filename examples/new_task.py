@@ -26,7 +26,7 @@ class Letters(TaskSettings):
 
     def bind(self, corpus: Any) -> "LettersTask":
         """The task on a corpus with these labels."""
-        return LettersTask(26, len(corpus.labels), tuple(corpus.labels))
+        return LettersTask(26, len(corpus.labels), called=tuple(corpus.labels))
 
 
 class LettersTask(FeaturesTask):

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import torch
@@ -50,7 +50,7 @@ class FeaturesTask(ClassifierTask):
 
     inputs: int
     classes: int
-    called: tuple[str, ...] = ()
+    called: tuple[str, ...] = field(default=(), kw_only=True)
     """The names of the classes, if they have any."""
 
     classifier: ClassVar[str] = "linear.weight"

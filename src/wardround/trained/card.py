@@ -57,8 +57,8 @@ def _data(about: About, built: Built, wire: Sequence[WireRow]) -> Iterator[str]:
     yield "## Training data\n"
     if built.raw is None:
         sent = [row for row in wire if row.direction == "from site" and _tells_size(row.reveals)]
-        sizes = "".join(f"\n- {row.message}.{row.field}: {row.reveals}" for row in sent)
-        known = f" The coordinator's machine was told of their numbers:\n{sizes}" if sizes else ""
+        fields = "".join(f"\n- {row.message}.{row.field}: {row.reveals}" for row in sent)
+        known = f" The coordinator's machine was told of their numbers:\n{fields}" if fields else ""
         yield f"{len(built.sites.names)} sites, each with its own notes. {DECLARED}{known}\n"
         return
     names = [about.site] if about.site else built.raw.names
