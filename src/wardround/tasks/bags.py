@@ -53,6 +53,7 @@ class Bags(TaskSettings):
 
     takes: ClassVar[str] = "bags"
     finds: ClassVar[Finds] = "relations"
+    needs: ClassVar[tuple[str, str]] = ("entities", "entity")
     does: ClassVar[str] = "tells how two entities of a sentence are related; trained by distant supervision"
     generated: ClassVar[Mapping[str, Any]] = {
         "name": "clinic-bags", "hospitals": 3, "sentences": 40, "test_sentences": 20,
@@ -92,11 +93,6 @@ class Bags(TaskSettings):
     def files(self) -> dict[str, Path]:
         """Word vectors."""
         return existing(self.folder, vectors=self.vectors)
-
-    def lacks(self, survey: Any) -> Iterator[tuple[str, str]]:
-        """Entities."""
-        if not survey.entities:
-            yield "no entity in any document", "was the export made without them?"
 
 
 @dataclass(frozen=True, eq=False)

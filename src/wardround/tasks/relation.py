@@ -55,6 +55,7 @@ class Relation(TaskSettings):
 
     takes: ClassVar[str] = "pairs"
     finds: ClassVar[Finds] = "relations"
+    needs: ClassVar[tuple[str, str]] = ("relations", "relation")
     does: ClassVar[str] = "tells how two marked entities of a sentence are related"
     generated: ClassVar[Mapping[str, Any]] = {"name": "clinic-pairs", "hospitals": 3, "notes": 20, "test_notes": 10}
     of_corpus: ClassVar[tuple[str, ...]] = ("negative",)
@@ -120,11 +121,6 @@ class Relation(TaskSettings):
         allowed = {(types[relation.head], types[relation.tail]) for relation in document.relations}
         for _ in pairs(placed, allowed, "", problems=problems):
             pass
-
-    def lacks(self, survey: Any) -> Iterator[tuple[str, str]]:
-        """Relations."""
-        if not survey.relations:
-            yield "no relation in any document", "was the export made without them?"
 
 
 @dataclass(frozen=True, eq=False)

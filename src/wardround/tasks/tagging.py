@@ -61,7 +61,9 @@ class Tagging(TaskSettings):
 
     takes: ClassVar[str] = "entities"
     finds: ClassVar[Finds] = "entities"
+    needs: ClassVar[tuple[str, str]] = ("entities", "entity")
     does: ClassVar[str] = "finds named entities in text"
+    small: ClassVar[Mapping[str, Any]] = {"model": "cnn-crf", "buckets": 256, "embedding": 8, "filters": 12}
     of_corpus: ClassVar[tuple[str, ...]] = ("rename", "schemes", "types")
 
     model: Model = "cnn-clstm-crf"
@@ -143,11 +145,6 @@ class Tagging(TaskSettings):
         chinese = (document.language or language(document.text)) == "zh"
         for _ in tokenised(document, _InFile(placed, problems), unit="characters" if chinese else "words"):
             pass
-
-    def lacks(self, survey: Any) -> Iterator[tuple[str, str]]:
-        """Entities."""
-        if not survey.entities:
-            yield "no entity in any document", "was the export made without them?"
 
 
 class _InFile(Problems):

@@ -47,6 +47,8 @@ class TaskSettings(ABC):
     """A corpus of generated data that it can be rehearsed on, as a study's [corpus]."""
     small: ClassVar[Mapping[str, Any]] = {}
     """Settings of a model small enough for that."""
+    needs: ClassVar[tuple[str, str] | None] = None
+    """What documents must have for it, in the plural and one of it: ("entities", "entity")."""
     of_corpus: ClassVar[tuple[str, ...]] = ()
     """Its settings that name what stands in the texts: no use on other texts."""
     types: tuple[str, ...] | None = None
@@ -81,9 +83,10 @@ class TaskSettings(ABC):
     def check(self, placed: Placed, problems: Problems) -> None:  # noqa: B027 -- most have nothing to say
         """Note what the task would leave out of a document, for `wardround data check --task`."""
 
-    def lacks(self, survey: Any) -> Iterator[tuple[str, str]]:  # noqa: ARG002 -- likewise
+    def lacks(self, survey: Any) -> Iterator[tuple[str, str]]:
         """What a whole survey of documents lacks for the task, each with a remedy."""
-        return iter(())
+        if self.needs and not getattr(survey, self.needs[0]):
+            yield f"no {self.needs[1]} in any document", "was the export made without them?"
 
 
 def existing(folder: str, **settings: str | None) -> dict[str, Path]:
