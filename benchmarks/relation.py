@@ -40,7 +40,8 @@ from wardround.federation.readers import AsCorpus
 from wardround.runs.build import Built, build, drawn
 from wardround.runs.loop import one_thread
 from wardround.study.load import cells
-from wardround.tasks.relation import PairBatch, PairExamples, Relation, RelationTask
+from wardround.tasks.pair_examples import PairBatch, PairExamples
+from wardround.tasks.relation import Relation, RelationTask
 from wardround.tasks.trunk import Trunk
 
 Run = Callable[[Path], object]
@@ -120,7 +121,7 @@ def _compared(name: str, mine: Run, theirs: Run, steps: int, repeats: int, aim: 
 def _batches(task: RelationTask, examples: PairExamples, size: int, steps: int) -> list[PairBatch]:
     """The same sentences for every task."""
     batches = task.batches(examples, size, torch.Generator().manual_seed(0))
-    return [cast("PairBatch", batch) for batch in batches][:steps]
+    return list(batches)[:steps]
 
 
 def _steps(task: RelationTask, batches: list[PairBatch]) -> Run:
@@ -181,9 +182,9 @@ def _bare(built: Built, model: nn.Module) -> StateDict:
             seed = seeded(built.study.seed, round_, site, "fit")
             torch.manual_seed(seed)  # dropout
             optimizer = torch.optim.SGD(model.parameters(), lr=method.lr)
-            batches = task.batches(examples, method.batch, torch.Generator().manual_seed(seed))
+            batches = task.batches(cast("PairExamples", examples), method.batch, torch.Generator().manual_seed(seed))
             for _, batch in zip(range(method.steps), batches, strict=False):
-                b = cast("PairBatch", batch)
+                b = batch
                 optimizer.zero_grad()
                 functional.cross_entropy(model(b.inputs, b.real, b.places, b.parts), b.labels).backward()  # type: ignore[no-untyped-call]
                 optimizer.step()

@@ -27,8 +27,8 @@ def main(folder: Path) -> None:
     result = wardround.run(STUDY, folder / "run", report=False)
     model = wardround.load(result.folder)
     told = model(NOTE)
-    for number, entity in enumerate(told.entities):
-        print(f"{entity.start}-{entity.end} {entity.type} ({entity.confidence:.2f}): {told.words(number)}")
+    for entity in told.entities:
+        print(f"{entity.start}-{entity.end} {entity.type} ({entity.confidence:.2f}): {told.words(entity.id)}")
     print(f"{sum(len(each.entities) for each in model.predict([NOTE] * 100))} in a hundred copies")
 
 

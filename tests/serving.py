@@ -17,9 +17,9 @@ import uvicorn
 
 from wardround.serve.app import Desk, application
 from wardround.serve.server import listening, settings
-from wardround.text.document import Document
+from wardround.text.document import Document, Entity, Relation
+from wardround.text.prediction import Label, Prediction, numbered
 from wardround.trained.model import Model
-from wardround.trained.predicted import Found, Label, Link, Prediction
 
 __all__ = ["JSON", "Relates", "Told", "send", "served"]
 
@@ -33,13 +33,13 @@ class Told(Model):
         words = text.text if isinstance(text, Document) else text
         if "BREAK" in words:
             raise RuntimeError(f"cannot read {words}")
-        found = [Found("drug", one.start(), one.end(), 0.9) for one in re.finditer(r"\b[A-Z]{3,}\b", words)]
+        found = [Entity("", "drug", one.start(), one.end(), 0.9) for one in re.finditer(r"\b[A-Z]{3,}\b", words)]
         if "OVER LAP" in words:
             at = words.index("OVER LAP")
-            found += [Found("long", at, at + 8, 0.4), Found("cross", at + 2, at + 6, 0.6)]
+            found += [Entity("", "long", at, at + 8, 0.4), Entity("", "cross", at + 2, at + 6, 0.6)]
         found.sort(key=lambda entity: (entity.start, -entity.end))
-        links = tuple(Link("causes <b>x</b>", at, at + 1, 0.7) for at in range(len(found) - 1))
-        return Prediction(words, (Label("<i>ward</i>", 0.51),), tuple(found), links)
+        links = tuple(Relation("causes <b>x</b>", f"T{at}", f"T{at + 1}", 0.7) for at in range(1, len(found)))
+        return Prediction(words, (Label("<i>ward</i>", 0.51),), numbered(found), links)
 
 
 class Relates(Told):

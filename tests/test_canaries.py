@@ -23,13 +23,13 @@ from wardround.cli.app import app
 from wardround.core.cohort import BelowQuorum
 from wardround.engines.inline import SiteFailed
 from wardround.federation.describe import describe
-from wardround.formats.check import TASKS
 from wardround.runs.build import build
 from wardround.runs.checkpoint import CheckpointError
 from wardround.runs.errors import RunError
 from wardround.serve.app import Desk
 from wardround.study.load import load_study
 from wardround.study.settings import StudyError
+from wardround.tasks import TASKS
 from wardround.trained.about import ModelError
 from wardround.trained.folder import about_of
 from wardround.trained.model import load
@@ -37,6 +37,7 @@ from wardround.trained.model import load
 FEW = {"buckets": 50, "embedding": 4, "character": 4, "filters": 4, "hidden": 4}
 TOLD = (StudyError, RunError, CheckpointError, ModelError, BelowQuorum, SiteFailed)
 """What the command line shows by its text alone."""
+TEXT_TASKS = [name for name, kind in TASKS.items() if kind.finds]
 CORPORA = {
     "files-csv": ("csv", "classification"),
     "files-tsv": ("tsv", "classification"),
@@ -121,7 +122,7 @@ def test_files_are_checked_and_rewritten_without_a_word(form: str, tmp_path: Pat
         path = written(place, form, documents(12, words=(8, 3)[number % 2]))
         spoilt(path, spoil)
         named = ("--from", form) if number % 4 > 1 else ()
-        task, to = TASKS[number % 4], ("jsonl", "conll", "csv")[number % 3]
+        task, to = TEXT_TASKS[number % 4], ("jsonl", "conll", "csv")[number % 3]
         output = say("data", "check", path, *named, "--task", task, *(("--json",) if number % 3 else ()))
         output += say("data", "convert", path, place / "out", "--from", form, "--to", to)
         output += say("data", "split", path, place / "halves", "--from", form) if number % 3 == 0 else ""

@@ -12,6 +12,7 @@ SAID = {
     "compare": "the comparison is in {folder}/report.html",
     "new_method": "after 10 rounds",
     "new_reader": "after 5 rounds",
+    "new_task": "Label(name='",
     "own_layer": "after 10 rounds, behind noise",
     "own_corpus": "report: {folder}/run/report.html",
     "predict": "treatment (",

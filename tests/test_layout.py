@@ -30,7 +30,8 @@ ALLOWED = {
     "engines": {"core"},
     "trained": {"core", "text", "formats", "federation", "metrics", "models", "tasks", "runs", "study"},
     "runs": {
-        "core", "text", "corpora", "federation", "engines", "layers", "methods", "metrics", "study", "trained",
+        "core", "text", "corpora", "federation", "engines", "layers", "methods", "metrics", "study", "tasks",
+        "trained",
     },
     "consortium": {"core", "text", "corpora", "federation", "engines", "layers", "runs", "study"},
     "reports": {"core", "metrics", "runs"},
@@ -38,7 +39,7 @@ ALLOWED = {
     "serve": {"core", "text", "trained"},
     "cli": {
         "clinic", "consortium", "core", "corpora", "engines", "exports", "formats", "layers", "methods", "metrics",
-        "reports", "runs", "serve", "study", "text", "trained",
+        "reports", "runs", "serve", "study", "tasks", "text", "trained",
     },
 }  # fmt: skip
 

@@ -19,23 +19,22 @@ if TYPE_CHECKING:
     from wardround.runs.folder import Result
     from wardround.study.settings import StudyError
     from wardround.text.document import Document, Entity, Relation
+    from wardround.text.prediction import Label, Prediction
     from wardround.trained.about import ModelError
     from wardround.trained.model import Model, load
-    from wardround.trained.predicted import Found, Label, Link, Prediction
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "Document", "Entity", "Found", "Label", "Link", "Model", "ModelError", "Prediction", "Relation", "Result",
-    "RunError", "StudyError", "__version__", "load", "run", "write_report",
+    "Document", "Entity", "Label", "Model", "ModelError", "Prediction", "Relation", "Result", "RunError", "StudyError",
+    "__version__", "load", "run", "write_report",
 ]  # fmt: skip
 
 HOMES = {
     "Document": "text.document", "Entity": "text.document", "Relation": "text.document",
-    "Found": "trained.predicted", "Label": "trained.predicted", "Link": "trained.predicted",
-    "Prediction": "trained.predicted", "Model": "trained.model", "ModelError": "trained.about",
-    "load": "trained.model", "run": "notebook", "Result": "runs.folder", "RunError": "runs.errors",
-    "StudyError": "study.settings", "write_report": "reports.page",
+    "Label": "text.prediction", "Prediction": "text.prediction", "Model": "trained.model",
+    "ModelError": "trained.about", "load": "trained.model", "run": "notebook", "Result": "runs.folder",
+    "RunError": "runs.errors", "StudyError": "study.settings", "write_report": "reports.page",
 }  # fmt: skip
 
 

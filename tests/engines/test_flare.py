@@ -16,7 +16,7 @@ from wardround.layers.bound import NOTED
 from wardround.layers.ledger import verify
 from wardround.methods import METHODS
 from wardround.runs.loop import run
-from wardround.runs.protocol import REHEARSALS
+from wardround.runs.protocol import rehearsal
 from wardround.study.load import Study, cells
 from wardround.study.settings import StudyError
 from wardround.tasks import TASKS
@@ -33,7 +33,7 @@ CASES: dict[str, dict[str, Any]] = {
     "classification": {
         "task": {"name": "classification", "buckets": 256}, "corpus": CLINIC, "partition": EVENLY,
     },
-    "bags": REHEARSALS["bags"],
+    "bags": rehearsal("bags"),
     "relation": {
         "task": {"name": "relation", "encoder": "encoder", "freeze": 1},
         "corpus": {"name": "clinic-pairs", "hospitals": 3, "notes": 4, "test_notes": 2}, "partition": EVENLY,
@@ -94,7 +94,7 @@ def study_of(method: str, task: str, beside: Path) -> Study:
         told["task"] = {**told["task"], "encoder": str(beside / "encoder")}
     if method in METHODS and METHODS[method].kind.public:
         told["public"] = {"fraction": 0.3}
-    return cells(told, folder=beside)[0].study
+    return cells(told)[0].study
 
 
 def outcome(out: Path) -> dict[str, Any]:
@@ -135,13 +135,12 @@ def test_real_sites_give_the_same_bits(
 
 @pytest.mark.parametrize("method", ["fedavg", "scaffold"])
 @pytest.mark.parametrize("layer", ["own_layer:Blinds", "pairwise:Pairwise"])
-def test_a_users_own_layer_gives_the_same_bits(
-    layer: str, method: str, federation: Federation, beside: Path, tmp_path: Path
-) -> None:
+@pytest.mark.usefixtures("beside")
+def test_a_users_own_layer_gives_the_same_bits(layer: str, method: str, federation: Federation, tmp_path: Path) -> None:
     """Its exchanges, before and after those of the method, are in both ledgers like any other."""
     tables = {"name": "both", "rounds": 2, "method": {"name": method}, "layers": [{"name": layer}]}
-    study = cells({**tables, **CASES["classification"]}, folder=beside)[0].study
-    run(study, tmp_path / "inline", folder=beside, checkpoint_seconds=0)
+    study = cells({**tables, **CASES["classification"]})[0].study
+    run(study, tmp_path / "inline", checkpoint_seconds=0)
     federation.approve(study)
     before = {name: len(federation.ledger(name)) for name in SITES}
     federation.submit(study, tmp_path / "real")

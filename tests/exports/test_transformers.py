@@ -4,7 +4,7 @@ import json
 import re
 import runpy
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -17,6 +17,8 @@ from wardround import Document, Entity, ModelError, load
 from wardround.clinic.pairs import ClinicPairs
 from wardround.exports import export
 from wardround.exports.transformers_folder import MARKERS, write_transformers
+from wardround.models.relation import RelationModel
+from wardround.tasks.relation import RelationTask
 from wardround.trained.model import Part, load_part
 
 PAIRS = tuple(ClinicPairs(hospitals=1, notes=0, test_notes=6).documents("test"))
@@ -44,13 +46,19 @@ def lines(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return runpy.run_path(str(script))
 
 
+def task_of(part: Part) -> RelationTask:
+    assert isinstance(part.task, RelationTask)
+    return part.task
+
+
 @torch.no_grad()
 def scores(part: Part) -> torch.Tensor:
     """Our model's scores of all pairs."""
-    task, examples = part.task, part.task.unlabelled(PAIRS)[0]
+    task = task_of(part)
+    examples = task.unlabelled(PAIRS)[0]
     found = torch.zeros(len(PAIRS), len(task.labels))
     for batch in task.batches(examples, 4, None):
-        found[batch.rows] = task.scores(part.network, task.features(part.network, batch))
+        found[batch.rows] = task.scored(cast("RelationModel", part.network), batch)
     return found
 
 
@@ -74,7 +82,8 @@ def test_the_encoder_has_the_same_states(run: Path, tmp_path: Path) -> None:
     theirs = AutoModel.from_pretrained(tmp_path / "out", add_pooling_layer=False).eval()
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out")
     part = load_part(run)
-    task, first = part.task, part.task.encoder.shape.vocabulary
+    task = task_of(part)
+    first = task.encoder.shape.vocabulary
     marks = {first + number: tokenizer.convert_tokens_to_ids(name) for number, name in enumerate(MARKERS)}
     for batch in task.batches(task.unlabelled(PAIRS[:8])[0], 1, None):
         row = task.unlabelled(PAIRS)[0].rows[int(batch.rows[0])]
@@ -112,7 +121,7 @@ def test_the_lines_say_what_the_model_says_of_a_sentence(tmp_path: Path, monkeyp
     text = "the gene causes a disease and not b ."
     note = Document("", text, entities=(Entity("a", "treatment", 4, 8), Entity("b", "problem", 18, 25)))
     related = lines(tmp_path / "out", monkeypatch)["related"](text, (4, 8, "treatment"), (18, 25, "problem"))
-    (link,) = (link for link in load(run)(note).relations if link.head == 0)
+    (link,) = (link for link in load(run)(note).relations if link.head == "T1")
     assert (link.type, pytest.approx(link.confidence, abs=1e-5)) == max(related.items(), key=lambda one: one[1])
 
 
@@ -135,7 +144,7 @@ def test_what_transformers_has_no_model_for_is_refused_with_the_reason(made: Any
 def test_a_vocabulary_that_has_the_markers_already_is_refused(tmp_path: Path) -> None:
     run = relater(tmp_path / "run")
     part = load_part(run)
-    part.task.encoder.tokenizer.add_tokens(["<e1>"])
+    task_of(part).encoder.tokenizer.add_tokens(["<e1>"])
     (tmp_path / "out").mkdir()
     with pytest.raises(ModelError, match="has a token <e1> already"):
         write_transformers(part, tmp_path / "out")

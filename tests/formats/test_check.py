@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from wardround.formats.check import MOST, Finding, Survey, Task, check
+from wardround.formats.check import MOST, Finding, Survey, check
 from wardround.formats.options import Options
+from wardround.tasks import TASKS
 from wardround.text.language import language
 from wardround.text.shown import showing_text
 
@@ -20,8 +21,9 @@ def jsonl(folder: Path, *rows: Mapping[str, object]) -> Path:
     return path
 
 
-def looked(path: Path, task: Task | None = None, **options: bool) -> Survey:
-    survey = check(path, Options(**options), task=task)  # type: ignore[arg-type]  # all of these are switches
+def looked(path: Path, task: str | None = None, **options: bool) -> Survey:
+    kind = TASKS[task]() if task else None
+    survey = check(path, Options(**options), task=kind)  # type: ignore[arg-type]  # all of these are switches
     assert options or "spirin" not in repr((survey.counts(), survey.findings.listed))
     return survey
 
@@ -174,7 +176,7 @@ def test_notes_without_annotations_and_the_other_way_round(tmp_path: Path) -> No
     ],
 )
 def test_what_a_task_would_lose_is_told(
-    task: Task | None, row: dict[str, object], what: list[str], tmp_path: Path
+    task: str | None, row: dict[str, object], what: list[str], tmp_path: Path
 ) -> None:
     assert what == whats(looked(jsonl(tmp_path, {"text": NOTE, **row}), task))
 
@@ -190,7 +192,7 @@ def test_tagging_tells_what_becomes_of_every_span_with_its_line(tmp_path: Path) 
         (3, "entity longer than a sentence may be, cut", True),
         (3, "sentence too long, cut", False),
     ]
-    survey = check(path, Options(), task="tagging")
+    survey = check(path, Options(), task=TASKS["tagging"]())
     assert expected == [(one.line, one.what, one.lost) for one in survey.findings.listed]
     assert all(one.remedy for one in survey.findings.listed[1:])
 
@@ -246,7 +248,7 @@ def test_languages_are_guessed_or_left_open(text: str, code: str) -> None:
 def test_a_column_of_notes_is_no_column_of_labels(tmp_path: Path) -> None:
     rows = "".join(f"flu,rash number {n}\n" for n in range(12))
     (tmp_path / "a.csv").write_text(f"text,label\n{rows}", encoding="utf-8")
-    survey = check(tmp_path / "a.csv", Options(label="label"), task="classification")
+    survey = check(tmp_path / "a.csv", Options(label="label"), task=TASKS["classification"]())
     what = 'column "label" does not look like labels: 12 of 12 values occur once'
     assert what in whats(survey, lost=True)
     assert {"(not shown)": 12} == survey.counts()["labels"]
@@ -271,7 +273,7 @@ def test_problems_are_counted_beyond_those_that_are_listed(tmp_path: Path, monke
 
 def test_what_a_classifier_would_refuse_is_refused_here(tmp_path: Path) -> None:
     rows = [{"text": f"rash {n}", "labels": ["flu", "cold"]} for n in range(2)]
-    survey = check(jsonl(tmp_path, *rows), Options(), task="classification")
+    survey = check(jsonl(tmp_path, *rows), Options(), task=TASKS["classification"]())
     assert ["text with several labels"] * 2 == whats(survey, lost=True)
 
 

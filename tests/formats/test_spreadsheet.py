@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from wardround.formats.options import Options
 from wardround.formats.spreadsheet import guarded, plain
 from wardround.formats.tables import Table, write_csv, write_tsv
-from wardround.text.document import Document, Placed
+from wardround.text.document import Document, Entity, Placed
+from wardround.text.prediction import Label, Prediction
 from wardround.text.reading import Problems
 from wardround.trained.outputs import OUTPUTS, written
-from wardround.trained.predicted import Found, Label, Prediction
 
 CANARIES = (
     '=HYPERLINK("http://x")',
@@ -83,7 +83,7 @@ def test_what_predict_writes_begins_no_formula(tmp_path: Path, to: str) -> None:
     path = tmp_path / "found.csv"
     with written(to, path, system="=system", losses=Problems()) as sink:
         for canary in CANARIES:
-            labels, entities = (Label("@sick", 0.5),), (Found("-type", 0, len(canary), 0.25),)
+            labels, entities = (Label("@sick", 0.5),), (Entity("T1", "-type", 0, len(canary), 0.25),)
             told = Prediction(canary, labels, entities, id=f"={canary}")
             sink(Placed(Document(told.id, told.text), path, 1), told)
     with path.open(encoding="utf-8", newline="") as file:

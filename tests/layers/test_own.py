@@ -75,9 +75,9 @@ def test_a_layer_gives_the_weights_of_a_run_without_it(layer: str, method: str, 
 @pytest.mark.parametrize("layer", OWN)
 def test_serial_pooled_strict_and_real_sites_give_the_same_bits(layer: str, beside: Path) -> None:
     study = study_with(beside, layer, sites={"per_round": 2})
-    run(study, beside / "serial", folder=beside)
-    run(study, beside / "strict", folder=beside, strict=True)
-    run(study, beside / "pooled", folder=beside, workers=2)
+    run(study, beside / "serial")
+    run(study, beside / "strict", strict=True)
+    run(study, beside / "pooled", workers=2)
     with Sites(beside / "sites", study, NAMES, modules=FILES) as sites:
         submit(study, beside / "real", sites.over)
     for other in ("strict", "pooled", "real"):
@@ -91,7 +91,7 @@ def test_a_run_killed_between_the_exchanges_of_a_layer_goes_on_with_the_same_bit
     layer: str, beside: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     study = study_with(beside, layer)
-    run(study, beside / "whole", folder=beside)
+    run(study, beside / "whole")
     deliver = Serial.deliver
 
     def until(
@@ -104,8 +104,8 @@ def test_a_run_killed_between_the_exchanges_of_a_layer_goes_on_with_the_same_bit
     with monkeypatch.context() as patch:
         patch.setattr(Serial, "deliver", until)
         with pytest.raises(KeyboardInterrupt):
-            run(study, beside / "killed", folder=beside, checkpoint_seconds=0)
-    run(study, beside / "killed", folder=beside, resume=True)
+            run(study, beside / "killed", checkpoint_seconds=0)
+    run(study, beside / "killed", resume=True)
     assert weights_of(beside / "whole") == weights_of(beside / "killed")
     assert journal_of(beside / "whole") == journal_of(beside / "killed")
     assert steps_of(beside / "killed").count("Pairwise.introduce") == steps_of(beside / "whole").count(

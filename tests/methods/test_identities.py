@@ -105,7 +105,7 @@ def test_fedavg_on_one_site_is_centralised(tmp_path: Path) -> None:
     study = replace(study, method=Centralised(**LOCAL))
     built = build(study, tmp_path / "study")
     parts = [study.corpus.open(name)[0] for name in study.corpus.names()]
-    pool = {"pooled": built.task.examples(Rows.joined(parts))}  # type: ignore[attr-defined]  # the features task's own
+    pool = {"pooled": built.task.examples(Rows.joined(parts))}
     alone = Trial(FedAvg(**LOCAL), built.task, pool, built.weights, tmp_path / "alone", seed=study.seed)
     central = Trial(study.method, built.task, {"pooled": built.sites.open("pooled").train}, built.weights,
                     tmp_path / "central", seed=study.seed)  # fmt: skip

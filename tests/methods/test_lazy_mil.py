@@ -17,9 +17,10 @@ from wardround.methods.fedavg import FedAvg
 from wardround.methods.lazy_mil import Chosen, LazyMIL, Scores, chosen
 from wardround.models.pcnn import PCNN
 from wardround.runs.loop import run
-from wardround.runs.protocol import REHEARSALS
+from wardround.runs.protocol import rehearsal
 from wardround.study.load import cells
-from wardround.tasks.bags import BagExamples, Bags, BagsTask, Numbers
+from wardround.tasks.bag_examples import BagExamples, Numbers
+from wardround.tasks.bags import Bags, BagsTask
 from wardround.text.document import Entity
 from wardround.text.facts import Fact, Sentence, number, sentence
 from wardround.text.texts import Texts
@@ -32,9 +33,8 @@ class Told(BagsTask):
 
     table: Tensor
 
-    def model(self) -> nn.Module:
+    def model(self) -> PCNN:
         made = super().model().double()
-        assert isinstance(made, PCNN)
         made.classifier.weight = nn.Parameter(torch.eye(*made.classifier.weight.shape).double())
         made.classifier.bias = nn.Parameter(torch.zeros(len(self.labels)).double())
         return made
@@ -193,7 +193,7 @@ def test_what_a_site_sends_is_in_the_order_of_public_numbers(tmp_path: Path) -> 
 def test_on_generated_texts_a_run_tells_how_much_of_what_was_chosen_is_true(tmp_path: Path) -> None:
     """By round, over the sites that took part; the baselines tell it of what they look at."""
     base: dict[str, Any] = {
-        "name": "said", "rounds": 2, **REHEARSALS["bags"], "sites": {"fraction": 0.67},
+        "name": "said", "rounds": 2, **rehearsal("bags"), "sites": {"fraction": 0.67},
         "evaluation": {"splits": ["test", "train"]},
     }  # fmt: skip
     found = {}

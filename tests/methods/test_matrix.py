@@ -19,7 +19,7 @@ import pytest
 from wardround.layers.ledger import verify
 from wardround.methods import METHODS
 from wardround.runs.loop import run
-from wardround.runs.protocol import REHEARSALS
+from wardround.runs.protocol import rehearsal
 from wardround.study.load import cells
 
 OWN = '''
@@ -88,7 +88,7 @@ TAGGING = {
 
 TASKS = {(method, METHODS[method].kind.rehearsal if method in METHODS else "features") for method in (*METHODS, MINE)}
 TASKS |= {("fedavg", "bags"), ("scaffold", "bags"), ("local", "bags"), ("centralised", "bags")}
-DATA = {**REHEARSALS, "tagging": TAGGING}
+DATA = {"bags": rehearsal("bags"), "features": rehearsal("features"), "tagging": TAGGING}
 
 
 def outcome(method: str, task: str, out: Path, beside: Path, **engine: Any) -> dict[str, Any]:

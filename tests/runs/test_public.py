@@ -9,8 +9,8 @@ import pytest
 import wardround
 
 NAMES = [
-    "Document", "Entity", "Found", "Label", "Link", "Model", "ModelError", "Prediction", "Relation", "Result",
-    "RunError", "StudyError", "__version__", "load", "run",
+    "Document", "Entity", "Label", "Model", "ModelError", "Prediction", "Relation", "Result", "RunError", "StudyError",
+    "__version__", "load", "run",
 ]  # fmt: skip
 CALLS = {
     "load": "(*folders: str | pathlib.Path, rename: collections.abc.Mapping[str, str] | None = None) "
@@ -19,21 +19,19 @@ CALLS = {
            "out: str | pathlib.Path | None = None, *, workers: int = 1, resume: bool = False, quiet: bool = False, "
            "report: bool = True) -> wardround.runs.folder.Result",
     "Model.__call__": "(self, text: str | wardround.text.document.Document) "
-                      "-> wardround.trained.predicted.Prediction",
+                      "-> wardround.text.prediction.Prediction",
     "Model.predict": "(self, texts: collections.abc.Iterable[str | wardround.text.document.Document], "
                      "at_once: int = 64) "
-                     "-> collections.abc.Iterator[wardround.trained.predicted.Prediction]",
-    "Prediction.words": "(self, number: int) -> str",
+                     "-> collections.abc.Iterator[wardround.text.prediction.Prediction]",
+    "Prediction.words": "(self, entity: str) -> str",
     "Prediction.plain": "(self) -> dict[str, typing.Any]",
 }  # fmt: skip
 FIELDS = {
     "Document": ["id", "text", "labels", "entities", "relations", "source", "language"],
-    "Entity": ["id", "type", "start", "end"],
-    "Found": ["type", "start", "end", "confidence"],
+    "Entity": ["id", "type", "start", "end", "confidence"],
     "Label": ["name", "confidence"],
-    "Link": ["type", "head", "tail", "confidence"],
     "Prediction": ["text", "labels", "entities", "relations", "id", "cut"],
-    "Relation": ["type", "head", "tail"],
+    "Relation": ["type", "head", "tail", "confidence"],
     "Result": ["folder", "rounds", "metrics", "rounds_to_target", "stopped"],
 }
 

@@ -27,7 +27,7 @@ from study_files import (
     write_module,
 )
 from wardround.layers.ledger import verify
-from wardround.runs.protocol import REHEARSALS
+from wardround.runs.protocol import rehearsal
 
 WITH_MEMORY = [
     "PausingScaffold", "PausingDyn", "PausingLocal", "PausingPA", "PausingCMC", "PausingED", "PausingMOON",
@@ -80,7 +80,7 @@ def pausing_study(folder: Path, method: str, rounds: int = 4) -> Path:
     write_module(folder, PAUSING)
     changes: dict[str, Any] = {"public": {"fraction": 0.2}} if method == "PausingED" else {}
     if method == "PausingLazy":
-        changes = REHEARSALS["bags"] | {"evaluation": {"splits": ["test", "train"]}}
+        changes = rehearsal("bags") | {"evaluation": {"splits": ["test", "train"]}}
     return small_study(folder, method={"name": f"mine:{method}"}, rounds=rounds, sites={"fraction": 0.67}, **changes)
 
 

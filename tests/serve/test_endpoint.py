@@ -16,8 +16,8 @@ from wardround.clinic import Clinic
 from wardround.serve.app import WAITING, Desk
 from wardround.serve.guard import Guarded
 from wardround.text.document import Document
+from wardround.text.prediction import Prediction
 from wardround.trained.model import load
-from wardround.trained.predicted import Prediction
 
 WORDS = "Zanzibar fever"
 NOTE = "\n".join(document.text for document in Clinic(hospitals=1, documents=5).stream("hospital-0", "train"))

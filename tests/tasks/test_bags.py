@@ -13,7 +13,8 @@ from wardround.federation.readers import AsCorpus
 from wardround.models.pcnn import PCNN
 from wardround.study.load import cells
 from wardround.study.settings import StudyError
-from wardround.tasks.bags import Bags, BagsTask, Groups
+from wardround.tasks.bag_examples import Groups
+from wardround.tasks.bags import Bags, BagsTask
 from wardround.tasks.denoise import Denoiser
 from wardround.text.document import Document, Entity
 from wardround.text.facts import UNRELATED, Fact, number, sentence
@@ -150,7 +151,7 @@ def test_the_surest_sentence_of_each_fact_is_found_with_its_probability() -> Non
     (batch,) = task(denoiser="none").batches(task(denoiser="none").examples(Texts(ROWS)), 0, None)
     each = torch.zeros(4)
     order = torch.argsort(site.numbers.tokens.lengths, stable=True)
-    each[order] = model(batch.tokens, batch.heads, batch.tails).softmax(1)[torch.arange(4), batch.labels].detach()  # type: ignore[attr-defined]
+    each[order] = model(batch.tokens, batch.heads, batch.tails).softmax(1)[torch.arange(4), batch.labels].detach()
     best = 0 if each[0] >= each[2] else 2
     assert [best, 1, 3] == told.rows.tolist()
     torch.testing.assert_close(each[[best, 1, 3]], told.scores)
@@ -162,9 +163,9 @@ def test_chosen_sentences_are_trained_on_one_by_one() -> None:
     alone = chosen.only(site, torch.tensor([2, 1]))
     (batch,) = chosen.batches(alone, 0, None)
     assert 2 == len(alone) == len(batch)
-    assert sorted(site.numbers.relations[[2, 1]].tolist()) == sorted(batch.labels.tolist())  # type: ignore[attr-defined]
-    assert (1.0, 1.0) == chosen.said(site, torch.tensor([2, 1]))  # NA claims nothing
-    assert (3.0, 1.0) == chosen.said(site, torch.tensor([0, 1, 2, 3]))
+    assert sorted(site.numbers.relations[[2, 1]].tolist()) == sorted(batch.labels.tolist())
+    assert (1.0, 1.0) == chosen.expressed(site, torch.tensor([2, 1]))  # NA claims nothing
+    assert (3.0, 1.0) == chosen.expressed(site, torch.tensor([0, 1, 2, 3]))
 
 
 def test_where_nobody_knows_the_truth_there_is_no_such_figure() -> None:

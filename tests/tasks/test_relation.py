@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ from wardround.runs.build import build
 from wardround.runs.loop import run
 from wardround.study.load import Study, cells
 from wardround.study.settings import StudyError
-from wardround.tasks.relation import PairBatch, Relation, RelationTask
+from wardround.tasks.relation import Relation, RelationTask
 from wardround.text.document import Document, Entity
 from wardround.text.pairs import pair
 from wardround.text.texts import Texts
@@ -130,7 +130,7 @@ def test_features_are_the_states_of_cls_and_the_sums_over_each_entity(tmp_path: 
     batch = task.examples(Texts((made, *sentences(3)))).batch(torch.tensor([0, 1]))
     model = task.model().eval()
     with torch.no_grad():
-        states = model.encoder(batch.inputs, batch.real)[0]  # type: ignore[operator]
+        states = model.encoder(batch.inputs, batch.real)[0]
         features = task.features(model, batch)[0]
     # [CLS] the a b c stops d . [SEP]
     expected = torch.cat([states[0], states[2] + states[3] + states[4], states[6]])
@@ -207,7 +207,7 @@ def test_batches_are_of_similar_length_and_complete(tmp_path: Path) -> None:
     examples = task.examples(texts(40))
     shuffled = list(task.batches(examples, 8, torch.Generator().manual_seed(1)))
     assert [8] * 5 == [len(batch) for batch in shuffled]
-    real = [int(cast("PairBatch", batch).real.sum()) for batch in shuffled]
+    real = [int(batch.real.sum()) for batch in shuffled]
     assert int(examples.tokens.lengths.sum()) == sum(real)
     rows = torch.cat([task.rows(batch) for batch in shuffled])
     assert list(range(40)) == sorted(rows.tolist())

@@ -94,18 +94,18 @@ def test_counts_are_those_of_the_gold_tags_for_a_model_that_knows_them() -> None
 def test_a_site_has_its_own_tag_set_where_its_crf_is_its_own() -> None:
     task = bound(schemes={"south": "BIOES"})
     only = Texts((marked("A rash", ("effect", "rash")),))
-    north, south = (task.at(name, only, ("lstm", "crf")) for name in ("north", "south"))
+    north, south = (task.at(name, lambda: only, ("lstm", "crf")) for name in ("north", "south"))
     assert ("O", "B-effect", "I-effect") == north.tags
     assert ("O", "B-effect", "I-effect", "E-effect", "S-effect") == south.tags
-    assert north is task.at("west", only, ("crf",))
+    assert north is task.at("west", lambda: only, ("crf",))
     assert task.counts() == north.counts()
     with pytest.raises(ValueError, match='add "crf" to sites'):
-        task.at("south", only, ("lstm",))
-    assert bound().at("north", only, ("lstm",)).tags == bound().tags
+        task.at("south", lambda: only, ("lstm",))
+    assert bound().at("north", lambda: only, ("lstm",)).tags == bound().tags
 
 
 def test_a_type_that_only_the_test_texts_have_counts_as_missed() -> None:
-    task = bound().at("north", Texts((marked("A rash", ("effect", "rash")),)), ("crf",))
+    task = bound().at("north", lambda: Texts((marked("A rash", ("effect", "rash")),)), ("crf",))
     counts = task.count(task.model().eval(), task.examples(TEXTS))
     assert [1.0, 2.0] == counts["true"].tolist()
 
@@ -129,9 +129,9 @@ def test_words_of_a_vector_file_are_frozen_and_shared_between_sites(tmp_path: Pa
     path = tmp_path / "v.npz"
     np.savez(path, words=np.array(["aspirin", "rash"]), vectors=np.ones((2, 5), np.float16))
     task = bound(vectors=str(path))
-    other = task.at("north", Texts((marked("A rash", ("effect", "rash")),)), ("crf",))
+    other = task.at("north", lambda: Texts((marked("A rash", ("effect", "rash")),)), ("crf",))
     assert "words.weight" not in Bench.of(task).layout.shapes
-    assert task.model().words.weight.data_ptr() == other.model().words.weight.data_ptr()  # type: ignore[union-attr, operator]
+    assert task.model().words.weight.data_ptr() == other.model().words.weight.data_ptr()
     assert "words.weight" in Bench.of(bound(vectors=str(path), train_vectors=True)).layout.shapes
     numbers = task.examples(TEXTS).words.padded(torch.tensor([0]))[0]
     assert [2, 1, 1, 1, 1, 3] == numbers.tolist()  # capitals aside; 1 is any word that the file has not

@@ -17,10 +17,10 @@ from wardround.metrics.entities import entity_counts, entity_metrics
 from wardround.models.crf import CRF
 from wardround.runs.build import build
 from wardround.study.load import load_study
+from wardround.tasks.span_odds import span_odds
 from wardround.text.document import Document, Entity
 from wardround.text.reading import Problems
 from wardround.text.tokens import tokenised
-from wardround.trained.entities import span_odds
 from wardround.trained.model import Model
 
 NOTE = "Patient was given aspirin for chest pain. Troponin showed infarction; continue metoprolol."
@@ -84,7 +84,7 @@ def test_a_loaded_relation_model_has_the_accuracy_of_its_run(runs: Path) -> None
     documents = [one for name in built.raw.names for one in built.raw.raw(name)[1].documents]  # type: ignore[attr-defined]
     right = 0
     for document, told in zip(documents, model.predict(documents), strict=True):
-        right += any((link.head, link.tail, link.type) == (0, 1, document.labels[0]) for link in told.relations)
+        right += any((link.head, link.tail, link.type) == ("T1", "T2", document.labels[0]) for link in told.relations)
     assert final(runs / "relater")["accuracy"] == pytest.approx(right / len(documents))
 
 
@@ -154,11 +154,12 @@ def test_offsets_index_the_text_that_was_given(chain: Model, text: str) -> None:
     for entity in told.entities:
         assert before <= entity.start < entity.end <= len(text)
         assert text[entity.start : entity.end].strip()
+        assert entity.confidence is not None
         assert 0 <= entity.confidence <= 1
         before = entity.end
     for link in told.relations:
         assert link.head != link.tail
-        assert max(link.head, link.tail) < len(told.entities)
+        assert {link.head, link.tail} <= told.places.keys()
     json.dumps(told.plain())
 
 
@@ -174,7 +175,8 @@ def test_a_note_of_two_megabytes_is_read_to_its_end(tagger: Model) -> None:
 def test_a_note_without_a_full_stop_does_not_relate_everything_with_everything(chain: Model) -> None:
     words = NOTE.replace(". ", " ").rstrip(".") + " "
     told = chain(words * 20)
-    distance = [abs(told.entities[link.head].start - told.entities[link.tail].start) for link in told.relations]
+    start = {one.id: one.start for one in told.entities}
+    distance = [abs(start[link.head] - start[link.tail]) for link in told.relations]
     assert 500 < max(distance) <= 1000
 
 
@@ -188,7 +190,8 @@ def test_two_models_relate_what_the_first_has_found(chain: Model) -> None:
     told = chain(NOTE)
     assert {about.study for about in chain.about} == {"small"}
     assert len(told.relations) > 0
-    types = {(told.entities[link.head].type, told.entities[link.tail].type) for link in told.relations}
+    kind = {one.id: one.type for one in told.entities}
+    types = {(kind[link.head], kind[link.tail]) for link in told.relations}
     assert types <= {("treatment", "problem"), ("test", "problem"), ("problem", "problem")}
 
 
@@ -198,7 +201,7 @@ def test_entities_that_come_with_a_document_are_related_without_a_tagger(runs: P
     model = wardround.load(runs / "relater", rename={"DRUG": "treatment"})
     told = model(Document("7", NOTE, entities=entities))
     assert ["DRUG", "problem"] == [one.type for one in told.entities]
-    assert [(0, 1)] == [(link.head, link.tail) for link in told.relations]
+    assert [("T1", "T2")] == [(link.head, link.tail) for link in told.relations]
 
 
 def test_a_stream_is_answered_in_order_and_like_single_texts(tagger: Model) -> None:

@@ -14,10 +14,10 @@ import wardround
 from study_files import Ended, cli, start
 from wardround.cli.drawn import drawn
 from wardround.clinic import Clinic
-from wardround.text.document import Document
+from wardround.text.document import Document, Entity, Relation
+from wardround.text.prediction import Label, Prediction
 from wardround.trained.outputs import CSV, NOTE_NLP
 from wardround.trained.pool import Worker, WorkerError
-from wardround.trained.predicted import Found, Label, Link, Prediction
 
 NOTE = "Patient was given aspirin for chest pain. Troponin showed infarction; continue metoprolol."
 
@@ -292,8 +292,8 @@ def test_what_could_command_a_terminal_is_shown_as_a_sign() -> None:
     told = Prediction(
         "a\x1b[2Jb\u202e c",
         (Label("x", 0.5),),
-        (Found("A", 0, 6, 0.9), Found("B", 5, 7, 0.8)),
-        (Link("r", 0, 1, 0.7),),
+        (Entity("T1", "A", 0, 6, 0.9), Entity("T2", "B", 5, 7, 0.8)),
+        (Relation("r", "T1", "T2", 0.7),),
         "id\x07",
     )
     shown = drawn(told, colour=True, title=True)

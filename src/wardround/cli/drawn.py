@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
-from wardround.trained.predicted import Found, Prediction
+from wardround.text.document import Entity
+from wardround.text.prediction import Prediction, sure
 
 __all__ = ["drawn"]
 
@@ -29,8 +30,8 @@ def drawn(prediction: Prediction, *, colour: bool, title: bool) -> Text:
         whole.append(_safe(piece), style)
     whole.rstrip()
     for link in prediction.relations:
-        head, tail = (_short(_safe(prediction.words(number))) for number in (link.head, link.tail))
-        whole.append("\n  ").append(head).append(f" ──{link.type} {link.confidence:.2f}──▶ ", "bold").append(tail)
+        head, tail = (_short(_safe(prediction.words(end))) for end in (link.head, link.tail))
+        whole.append("\n  ").append(head).append(f" ──{link.type} {sure(link.confidence):.2f}──▶ ", "bold").append(tail)
     return whole
 
 
@@ -47,7 +48,7 @@ def _pieces(prediction: Prediction, *, colour: bool) -> Iterator[tuple[str, str]
         while ends and prediction.entities[ends[0]].end == start:
             one = prediction.entities[number := ends.pop(0)]
             open_.remove(number)
-            tag = f"{one.type} {one.confidence:.2f}"
+            tag = f"{one.type} {sure(one.confidence):.2f}"
             yield (f" {tag} ", f"reverse {colours[one.type]}") if colour else (f" {tag}]", "")
         while begins and prediction.entities[begins[0]].start == start:
             open_.append(begins.pop(0))
@@ -57,11 +58,11 @@ def _pieces(prediction: Prediction, *, colour: bool) -> Iterator[tuple[str, str]
         yield prediction.text[start:end], style
 
 
-def _start(one: Found) -> tuple[int, int]:
+def _start(one: Entity) -> tuple[int, int]:
     return one.start, -one.end
 
 
-def _end(one: Found) -> tuple[int, int]:
+def _end(one: Entity) -> tuple[int, int]:
     return one.end, -one.start
 
 

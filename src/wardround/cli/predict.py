@@ -23,13 +23,13 @@ from wardround.core.files import NO_ROOM
 from wardround.formats.options import Options
 from wardround.runs.loop import one_thread
 from wardround.text.document import Document, Placed
+from wardround.text.prediction import Prediction
 from wardround.text.reading import DataError, Problems
 from wardround.trained.about import ABOUT, ModelError, model_folder
-from wardround.trained.heard import Heard
+from wardround.trained.languages import Languages
 from wardround.trained.model import Model, load
 from wardround.trained.outputs import OUTPUTS, Sink, written
-from wardround.trained.pool import WorkerError, predicted
-from wardround.trained.predicted import Prediction
+from wardround.trained.pool import WorkerError, predictions
 from wardround.trained.source import STDIN, count_files, read_texts
 
 __all__ = ["command"]
@@ -70,7 +70,7 @@ def command(
     """Tell what models find in texts: labels, entities, relations."""  # fmt: skip
     folders, path = _split(paths, text)
     target = _target(to, out, one=text is not None)
-    problems, losses, heard = Problems(), Problems(), Heard()
+    problems, losses, languages = Problems(), Problems(), Languages()
     with one_thread(), _refusals(target):
         model = load(*folders, rename=renames(rename))
         texts = (
@@ -79,14 +79,14 @@ def command(
         total = count_files(path, form) if path else 1
         silent = quiet or (target.to == TERMINAL and sys.stdout.isatty())
         with Counter("predicting", total, quiet=silent) as counter, _sink(target, model, losses) as sink:
-            for placed, prediction in predicted(model, texts, workers):
+            for placed, prediction in predictions(model, texts, workers):
                 sink(placed, prediction)
-                heard.take(placed.document, prediction)
+                languages.take(placed.document, prediction)
                 counter.step()
-            if not heard.texts:
+            if not languages.texts:
                 raise DataError(path or "--text", None, "no text", "name the file or folder that holds the notes")
     if not quiet:
-        _warn(problems, losses, heard, model, target, _called(path))
+        _warn(problems, losses, languages, model, target, _called(path))
         if target.path is not None or counter.rich:
             errors.print(f"{counter.words()}: {target}")
 
@@ -160,10 +160,10 @@ def _refusals(target: Target) -> Iterator[None]:
             fail(f"{target}: {error.strerror}; what was written is not all", 1 if error.errno in NO_ROOM else 2)
 
 
-def _warn(problems: Problems, losses: Problems, heard: Heard, model: Model, target: Target, what: str) -> None:
+def _warn(problems: Problems, losses: Problems, languages: Languages, model: Model, target: Target, what: str) -> None:
     for line in str(problems).splitlines():
         errors.print(f"in the texts: {line}")
     for kind, count in losses.counts.items():
         errors.print(f"{target.to} has no place for: {kind}: {count:,}")
-    for line in heard.warnings(model.about, what):
+    for line in languages.warnings(model.about, what):
         errors.print(f"warning: {line}")

@@ -106,7 +106,7 @@ def _fresh(path: Path) -> Iterator[TextIO]:
 @contextmanager
 def _jsonl(folder: Path) -> Iterator[Sink]:
     with _fresh(folder / "documents.jsonl") as file:
-        yield lambda document: file.write(json.dumps(asdict(document), ensure_ascii=False) + "\n")
+        yield lambda document: file.write(json.dumps(document.plain(), ensure_ascii=False) + "\n")
 
 
 @contextmanager

@@ -88,7 +88,7 @@ def _of_study(folder: Path, settings: SiteSettings, study: Study) -> Iterator[Fi
         if 0 < len(part) < least:
             said = f"{len(part)} {name} examples, and consent.least_examples = {least}: no answer would leave"
             yield Finding("data", f"{said}; add notes, or lower it in site.toml", good=False)
-    unknown = list(_unknown_labels(_known(task), labels_of(task, train, test)))
+    unknown = list(_unknown_labels(task.names(), labels_of(task, train, test)))
     yield from (Finding("labels", problem, good=False) for problem in unknown)
     if unknown:
         return
@@ -126,17 +126,13 @@ def _unknown_labels(known: Sequence[str], counts: Counter[str]) -> Iterator[str]
 
 def _questions(settings: SiteSettings, study: Study, task: Any, counts: Counter[str]) -> Iterator[str]:
     """What in the labels of the data, or in the map, a person should look at."""
-    unrelated = (UNRELATED, getattr(task, "negative", ""))  # the label of what is not a fact or a relation
-    known = [label for label in _known(task) if label not in unrelated]
+    unrelated = (UNRELATED, task.answers().get("negative", ""))  # the label of what is not a fact or a relation
+    known = [label for label in task.names() if label not in unrelated]
     raw = counts
     if settings.labels:
         with contextlib.suppress(ValueError, LookupError, OSError):  # a reader that needs the map to read at all
             raw = labels_of(task, replace(settings, labels={}).examples(study)[0])
     yield from odd(known, counts, raw, settings.labels)
-
-
-def _known(task: Any) -> list[str]:
-    return list(task.types if hasattr(task, "types") else getattr(task, "labels", ()))
 
 
 def _key(label: str) -> str:

@@ -53,15 +53,7 @@ def proposed(label: str, known: Sequence[str]) -> str | None:
 
 def labels_of(task: Any, *parts: Raw) -> Counter[str]:
     """How often each label, or each type of entity in a task that finds these, stands in the data."""
-    documents = [document for part in parts for document in getattr(part, "documents", ())]
-    if hasattr(task, "types"):
-        return Counter(
-            name
-            for document in documents
-            for entity in document.entities
-            if (name := task.settings.renamed(entity.type))
-        )
-    return Counter(label for document in documents for label in document.labels)
+    return sum((task.named(part) for part in parts), Counter[str]())
 
 
 def odd(known: Sequence[str], counts: Counter[str], raw: Counter[str], words: Mapping[str, str]) -> Iterator[str]:

@@ -21,23 +21,13 @@ from wardround.study.load import Study, cells
 
 __all__ = ["Rehearsal", "generated"]
 
-CLINIC = {"name": "clinic", "hospitals": 3, "documents": 60, "test_documents": 30}
-CORPORA: dict[str, dict[str, Any]] = {
-    "bags": {"name": "clinic-bags", "hospitals": 3, "sentences": 60, "test_sentences": 30},
-    "features": {"name": "synthetic", "sites": 3, "largest": 100},
-    "relation": {"name": "clinic-pairs", "hospitals": 3, "notes": 20, "test_notes": 10},
-}
-"""By task, generated data for it; notes for the others."""
-MADE = {"clinic", *(str(corpus["name"]) for corpus in CORPORA.values())}
-OF_THE_CORPUS = ("negative", "rename", "schemes", "types")  # settings of a task that name what is in its texts
-
 
 def generated(study: Study, folder: Path) -> Study:
     """The study on generated notes; its own corpus is kept if that is generated already."""
-    if study.resolved["corpus"]["name"] in MADE:
+    if study.resolved["corpus"]["name"] == study.task.generated["name"]:
         return study
-    task = {key: value for key, value in study.resolved["task"].items() if key not in OF_THE_CORPUS}
-    tables: dict[str, Any] = {**study.resolved, "task": task, "corpus": CORPORA.get(task["name"], CLINIC)}
+    task = {key: value for key, value in study.resolved["task"].items() if key not in study.task.of_corpus}
+    tables: dict[str, Any] = {**study.resolved, "task": task, "corpus": dict(study.task.generated)}
     tables.pop("partition", None)
     return cells(tables, where=study.name, folder=folder)[0].study
 

@@ -6,7 +6,7 @@ A task's examples and batches are opaque to everybody else. What a method needs 
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -46,18 +46,18 @@ class SiteData:
 
 
 class Task(Protocol):
-    """Text → batches → loss → predictions → score: all that the methods need to know of a task."""
+    """Text → batches → loss → predictions → score; each task gives models, examples and batches types of its own."""
 
     def model(self) -> nn.Module:
         """A new model, initialised from torch's generator."""
 
-    def batches(self, examples: Examples, size: int, rng: torch.Generator | None) -> Iterator[Batch]:
+    def batches(self, examples: Any, size: int, rng: torch.Generator | None) -> Iterator[Any]:
         """One pass over the examples, shuffled if there is a generator; size 0 is all in one."""
 
-    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+    def loss(self, model: Any, batch: Any) -> Tensor:
         """The mean loss over a batch."""
 
-    def count(self, model: nn.Module, examples: Examples) -> Mapping[str, Tensor]:
+    def count(self, model: Any, examples: Any) -> Mapping[str, Tensor]:
         """What evaluation counts: numbers that can be added over sites."""
 
     def counts(self) -> Layout:
@@ -82,19 +82,19 @@ class ClassTask(Task, Protocol):
     def classifier(self) -> str:
         """The name of the classifier's weight (classes, features) among the model's parameters."""
 
-    def features(self, model: nn.Module, batch: Batch) -> Tensor:
+    def features(self, model: Any, batch: Any) -> Tensor:
         """What the classifier sees of each example (B, features)."""
 
-    def scores(self, model: nn.Module, features: Tensor) -> Tensor:
+    def scores(self, model: Any, features: Tensor) -> Tensor:
         """The classifier's scores (B, classes), before the softmax."""
 
-    def targets(self, batch: Batch) -> Tensor:
+    def targets(self, batch: Any) -> Tensor:
         """The class of each example (B,)."""
 
-    def rows(self, batch: Batch) -> Tensor:
+    def rows(self, batch: Any) -> Tensor:
         """Where each example of a batch stands among those that `batches` was given (B,)."""
 
-    def tally(self, examples: Examples) -> Tensor:
+    def tally(self, examples: Any) -> Tensor:
         """How many examples of each class there are (classes,)."""
 
 
@@ -106,14 +106,15 @@ class Surest(NamedTuple):
     rows: Tensor
 
 
+@runtime_checkable
 class BagTask(Task, Protocol):
     """A task whose sentences claim public facts, and mostly wrongly: what methods that choose among them look into."""
 
-    def surest(self, model: nn.Module, examples: Examples) -> Surest:
+    def surest(self, model: Any, examples: Any) -> Surest:
         """For each fact of the site, its surest sentence and how sure the model is of it."""
 
-    def only(self, examples: Examples, rows: Tensor) -> Examples:
+    def only(self, examples: Any, rows: Tensor) -> Any:
         """These sentences alone, each an example of its own."""
 
-    def said(self, examples: Examples, rows: Tensor) -> tuple[float, float]:
+    def expressed(self, examples: Any, rows: Tensor) -> tuple[float, float]:
         """Of these sentences, how many claim a fact of which the truth is known, and how many of those truly say it."""

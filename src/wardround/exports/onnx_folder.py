@@ -24,19 +24,14 @@ __all__ = ["write_onnx"]
 
 NEEDED = ("onnx", "onnxscript")
 PATTERNS = {"words": r"\w+|[^\w\s]", "characters": r"[A-Za-zÀ-ɏ]+|\d+(?:\.\d+)?|\S"}
-"""What `corpora.segment` takes as a token."""
-NOT_TENSORS = {
-    "tagging": ("a CRF's best path is a search, which ONNX cannot hold", "use --to spacy"),
-    "bags": ("what makes numbers of a sentence and its entities is not in the network", "use --to spacy"),
-    "relation": ("what marks the entities is not in the network", "use --to transformers"),
-}
+"""What `text.segment` takes as a token."""
 
 
 def write_onnx(part: Part, new: Path) -> None:
     """Fill a new folder."""
     task = part.task
     if not isinstance(task, ClassificationTask):
-        raise ModelError(part.folder, *NOT_TENSORS[part.about.task["name"]])
+        raise ModelError(part.folder, *task.not_exported["onnx"])
     chosen = task.settings
     if chosen.tokens not in PATTERNS or chosen.vectors:
         what = (
@@ -52,11 +47,12 @@ def write_onnx(part: Part, new: Path) -> None:
             part.network, (some,), new / "model.onnx", input_names=["tokens"], output_names=["scores"],
             dynamic_shapes=sizes, dynamo=True, verbose=False, external_data=False,
         )  # fmt: skip
-    told = {
-        "labels": task.labels, "several": chosen.several, "longest": chosen.longest, "buckets": task.buckets,
-        "ngrams": task.ngrams, "pattern": PATTERNS[chosen.tokens], "lower": chosen.tokens == "words",
+    recipe = {
+        "labels": task.labels, "several": chosen.several, "longest": chosen.longest,
+        "buckets": task.numbers.words.buckets, "ngrams": task.numbers.ngrams,
+        "pattern": PATTERNS[chosen.tokens], "lower": chosen.tokens == "words",
     }  # fmt: skip
-    write(new / "labels.json", (json.dumps(told, indent=1, ensure_ascii=False) + "\n").encode())
+    write(new / "labels.json", (json.dumps(recipe, indent=1, ensure_ascii=False) + "\n").encode())
     words = Path(__file__).with_name("classification.md").read_text(encoding="utf-8")
     words = words.replace("{study}", part.about.study) + (part.folder / CARD).read_text(encoding="utf-8")
     write(new / CARD, words.encode())

@@ -21,9 +21,9 @@ from spacy.tokens import Doc, Span
 from spacy.util import filter_spans
 
 from wardround.text.document import Document, Entity
+from wardround.text.prediction import Prediction
 from wardround.trained.blocks import blocks
 from wardround.trained.model import Model, load
-from wardround.trained.predicted import Prediction
 
 __all__ = ["Component", "make"]
 
@@ -55,9 +55,10 @@ class Component:
         rest = iter(stream)
         while docs := list(islice(rest, batch_size)):
             # Not `predict`, which refuses texts without entities where there is no tagger: other pipes may find none.
-            found = (told for some in blocks(map(_document, docs)) for told in self.answering.together(some))
-            for doc, told in zip(docs, found, strict=True):
-                yield _told(doc, told)
+            parts = blocks(map(_document, docs))
+            predictions = (one for some in parts for one in self.answering.together(some))
+            for doc, prediction in zip(docs, predictions, strict=True):
+                yield _annotated(doc, prediction)
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:  # noqa: ARG002 -- spaCy's own
         """Copy the models' folders."""
@@ -88,10 +89,10 @@ def _document(doc: Doc) -> Document:
     return Document("", doc.text, entities=tuple(given))
 
 
-def _told(doc: Doc, told: Prediction) -> Doc:
+def _annotated(doc: Doc, prediction: Prediction) -> Doc:
     spans: list[Any] = []
     widened = 0
-    for entity in told.entities:
+    for entity in prediction.entities:
         span = doc.char_span(entity.start, entity.end, label=entity.type, alignment_mode="expand")
         span._.confidence = entity.confidence
         widened += (span.start_char, span.end_char) != (entity.start, entity.end)
@@ -101,10 +102,16 @@ def _told(doc: Doc, told: Prediction) -> Doc:
     taken = {token.i for span in doc.ents for token in span}
     free = filter_spans([span for span in fresh if taken.isdisjoint(range(span.start, span.end))])
     doc.ents = (*doc.ents, *free)
-    doc.cats |= {label.name: label.confidence for label in told.labels}
+    doc.cats |= {label.name: label.confidence for label in prediction.labels}
+    places = prediction.places
     doc._.relations = [
-        {"type": link.type, "head": spans[link.head], "tail": spans[link.tail], "confidence": link.confidence}
-        for link in told.relations
+        {
+            "type": link.type,
+            "head": spans[places[link.head]],
+            "tail": spans[places[link.tail]],
+            "confidence": link.confidence,
+        }
+        for link in prediction.relations
     ]
-    doc._.wardround = {"widened": widened, "left_out": len(fresh) - len(free), "cut": told.cut}
+    doc._.wardround = {"widened": widened, "left_out": len(fresh) - len(free), "cut": prediction.cut}
     return doc

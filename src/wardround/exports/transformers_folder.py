@@ -26,19 +26,13 @@ __all__ = ["MARKERS", "write_transformers"]
 
 MARKERS = ("<e1>", "</e1>", "<e2>", "</e2>")
 KINDS = {"bert": "BertModel", "roberta": "RobertaModel", "xlm-roberta": "XLMRobertaModel"}
-NO_HEAD = {
-    "tagging": "a tagger with a CRF",
-    "bags": "a PCNN",
-    "classification": "a bag of words or an LSTM over hashed words",
-}
 
 
 def write_transformers(part: Part, new: Path) -> None:
     """Fill a new folder."""
     task, network = part.task, part.network
     if not isinstance(task, RelationTask) or not isinstance(network, RelationModel):
-        kind = NO_HEAD[part.about.task["name"]]
-        raise ModelError(part.folder, f"it is {kind}, which transformers has no model for", "use --to spacy")
+        raise ModelError(part.folder, *task.not_exported["transformers"])
     places = _tokenizer(part, task, new)
     tensors = {_theirs(name): tensor for name, tensor in _whole(task, network).items()}
     words = "embeddings.word_embeddings.weight"
@@ -70,11 +64,11 @@ def _theirs(name: str) -> str:
 def _placed(rows: Tensor, vocabulary: int, places: list[int]) -> Tensor:
     """The token embeddings with the markers' rows, which stand behind the vocabulary, at these places."""
     size = max([len(rows), *(place + 1 for place in places)])
-    found = torch.zeros(size, rows.shape[1])
-    found[: len(rows)] = rows
+    table = torch.zeros(size, rows.shape[1])
+    table[: len(rows)] = rows
     for number, place in enumerate(places):
-        found[place] = rows[vocabulary + number]
-    return found
+        table[place] = rows[vocabulary + number]
+    return table
 
 
 def _tokenizer(part: Part, task: RelationTask, new: Path) -> list[int]:
@@ -87,12 +81,12 @@ def _tokenizer(part: Part, task: RelationTask, new: Path) -> list[int]:
         tokenizer.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in MARKERS])
         places = [tokenizer.get_vocab()[name] for name in MARKERS]
     tokenizer.save(str(new / "tokenizer.json"))
-    found = task.encoder
-    ends = {"cls_token": found.start, "sep_token": found.end, "unk_token": found.unknown}
+    encoder = task.encoder
+    ends = {"cls_token": encoder.start, "sep_token": encoder.end, "unk_token": encoder.unknown}
     names = {role: tokenizer.id_to_token(number) for role, number in ends.items()}
     padding = next((name for name in ("[PAD]", "<pad>") if tokenizer.token_to_id(name) is not None), None)
-    told: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": found.shape.longest}
-    _json(new / "tokenizer_config.json", told | names | ({"pad_token": padding} if padding else {}))
+    config: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": encoder.shape.longest}
+    _json(new / "tokenizer_config.json", config | names | ({"pad_token": padding} if padding else {}))
     return places
 
 
@@ -100,18 +94,18 @@ def _head(part: Part, task: RelationTask, network: RelationModel, new: Path) -> 
     chosen = task.settings
     rest = {name: t for name, t in network.state_dict().items() if not name.startswith("encoder.")}
     write(new / "head.safetensors", save({name: tensor.contiguous() for name, tensor in rest.items()}))
-    told = {"labels": task.labels, "negative": task.negative, "parts": network.parts}
+    answers = {"labels": task.labels, "negative": task.negative, "parts": network.parts}
     switches = {name: getattr(chosen, name) for name in ("blind", "markers", "normalise", "longest")}
-    _json(new / "head.json", told | switches)
+    _json(new / "head.json", answers | switches)
     words = Path(__file__).with_name("relation.md").read_text(encoding="utf-8")
     words = words.replace("{study}", part.about.study).replace("{longest}", str(chosen.longest))
     write(new / CARD, (words + (part.folder / CARD).read_text(encoding="utf-8")).encode())
 
 
 def _config(task: RelationTask) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((task.encoder.folder / "config.json").read_text(encoding="utf-8"))
-    return found
+    config: dict[str, Any] = json.loads((task.encoder.folder / "config.json").read_text(encoding="utf-8"))
+    return config
 
 
-def _json(path: Path, told: dict[str, Any]) -> None:
-    write(path, (json.dumps(told, indent=1, ensure_ascii=False) + "\n").encode())
+def _json(path: Path, values: dict[str, Any]) -> None:
+    write(path, (json.dumps(values, indent=1, ensure_ascii=False) + "\n").encode())

@@ -28,12 +28,11 @@ def describe(sites: Sites, task: Any = None) -> dict[str, Any]:
     whole = hashlib.sha256()
     public = sites.public() if sites.public else None
     shared, odd, leaked = _Shared(public), Problems(), _Leaked()
-    known = {str(label) for name in ("labels", "types") for label in getattr(task, name, ())}
+    known = set(task.names())
 
     def labels(raw: Raw) -> dict[str, int]:
-        found = task.survey(raw, odd) if hasattr(task, "survey") else Counter(raw.classes)
         counts = Counter[str]()
-        for label, count in found.items():
+        for label, count in task.survey(raw, odd).items():
             counts[_shown(str(label), known)] += count
         return dict(sorted(counts.items()))
 

@@ -259,11 +259,11 @@ class Prepared:
         return SiteData(ready(train), ready(test), public=self.public)
 
     def task(self, name: str) -> Any:
-        """The task as this site has it, where a task says how it differs by site (`at`)."""
-        if not hasattr(self._task, "at") or name not in self.names:
+        """The task as this site has it (`at`)."""
+        if name not in self.names:
             return None
         if name not in self._tasks:
-            self._tasks[name] = self._task.at(name, self._raw(name)[0], self._private)
+            self._tasks[name] = self._task.at(name, lambda: self._raw(name)[0], self._private)
         return self._tasks[name]
 
 

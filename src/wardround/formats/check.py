@@ -1,6 +1,6 @@
 """A look at annotated texts before anything is trained on them: what is there, and every problem.
 
-    survey = check(Path("export.json"), Options(), task="relation")
+    survey = check(Path("export.json"), Options(), task=TASKS["relation"]())
     survey.counts()          # for machines; no note text, and labels only where they look like labels
 
 Readers that would stop at the first error are given `Findings` instead, which collects all of them; what a reader
@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Protocol
 
 from wardround.formats.conll import TOKEN
 from wardround.formats.doccano import NO_ENTITY, NO_RELATION
@@ -21,16 +21,11 @@ from wardround.formats.options import Options
 from wardround.formats.recognise import recognised
 from wardround.text.document import Document, Placed
 from wardround.text.language import language
-from wardround.text.pairs import pairs
 from wardround.text.reading import DataError, Problems, digest
 from wardround.text.sentences import sentences
 from wardround.text.shown import NOT_SHOWN, code, names_of
-from wardround.text.tokens import tokenised
 
-__all__ = ["TASKS", "Finding", "Findings", "Survey", "check"]
-
-Task = Literal["bags", "classification", "relation", "tagging"]
-TASKS: tuple[Task, ...] = ("bags", "classification", "relation", "tagging")
+__all__ = ["Checks", "Finding", "Findings", "Survey", "check"]
 
 NUMBER = re.compile(r"\b[TRA]?\d[\d,]*\b")
 MOST = 10_000  # findings of which the places are kept
@@ -66,6 +61,16 @@ REMEDIES = {
     "entity longer than a sentence may be, cut": "raise longest in [task], or split it",
     "sentence too long, cut": "raise longest in [task], or cut it at a better place",
 }
+
+
+class Checks(Protocol):
+    """What the settings of a task say of documents before anything is trained on them."""
+
+    def check(self, placed: Placed, problems: Problems) -> None:
+        """Note what the task would leave out of a document."""
+
+    def lacks(self, survey: Any) -> Iterator[tuple[str, str]]:
+        """What a whole survey lacks for the task, each with a remedy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +163,7 @@ def named(counts: Counter[str]) -> dict[str, int]:
     return dict(sorted(found.items(), key=lambda item: (-item[1], item[0]))) | ({NOT_SHOWN: hidden} if hidden else {})
 
 
-def check(path: Path, options: Options, *, task: Task | None = None, form: str = "") -> Survey:
+def check(path: Path, options: Options, *, task: Checks | None = None, form: str = "") -> Survey:
     """Read everything under a path and count it."""
     survey, seen = Survey(), dict[bytes, bytes]()
     findings = survey.findings
@@ -168,7 +173,8 @@ def check(path: Path, options: Options, *, task: Task | None = None, form: str =
             survey.formats[format_.name] += 1
             for placed in format_.read(file, findings, options):
                 _count(survey, placed, seen)
-                _suits(placed, task, findings)
+                if task is not None:
+                    task.check(placed, findings)
     except DataError as error:
         survey.unreadable = str(error)
         findings.refuse(error)
@@ -213,44 +219,9 @@ def _annotations(document: Document) -> object:
     return sorted(document.labels), sorted(spans.values()), sorted(links)
 
 
-def _suits(placed: Placed, task: Task | None, findings: Findings) -> None:
-    """What this task would leave out of a document."""
-    document = placed.document
-    if task == "classification" and not document.labels:
-        findings.note("document without a label, left out", placed.path, placed.line or 1)
-    elif task == "classification" and len(document.labels) > 1:
-        what, remedy = "text with several labels", "set several = true in [task], or keep one of them"
-        findings.refuse(DataError(placed.path, placed.line or 1, what, remedy))
-    elif task == "tagging":
-        chinese = (document.language or language(document.text)) == "zh"
-        for _ in tokenised(document, _Within(placed, findings), unit="characters" if chinese else "words"):
-            pass
-    elif task == "relation":
-        types = {entity.id: entity.type for entity in document.entities}
-        allowed = {(types[relation.head], types[relation.tail]) for relation in document.relations}
-        for _ in pairs(placed, allowed, "", problems=findings):
-            pass
-
-
-class _Within(Problems):
-    """Problems of a document, told with its file and line."""
-
-    def __init__(self, placed: Placed, findings: Findings) -> None:
-        super().__init__()
-        self.placed, self.findings = placed, findings
-
-    def at(self, kind: str, place: str, offset: int = 0) -> None:  # noqa: ARG002 -- an id says less than a line
-        """One more of this kind."""
-        self.findings.note(kind, self.placed.path, self.placed.line_at(offset))
-
-
-def _wanting(survey: Survey, task: Task | None) -> Iterator[tuple[str, str]]:
+def _wanting(survey: Survey, task: Checks | None) -> Iterator[tuple[str, str]]:
     """What the whole lacks for the task."""
     if not survey.documents:
         yield "no document", "name the file or folder that holds the notes, or its format with --from"
-    elif task == "classification" and len(survey.labels) < 2:
-        yield f"{len(survey.labels)} labels, where a classifier needs two", "name the column with --label-column"
-    elif task in ("tagging", "bags") and not survey.entities:
-        yield "no entity in any document", "was the export made without them?"
-    elif task == "relation" and not survey.relations:
-        yield "no relation in any document", "was the export made without them?"
+    elif task is not None:
+        yield from task.lacks(survey)

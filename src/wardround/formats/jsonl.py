@@ -15,7 +15,6 @@ are ignored and counted.
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 
 from wardround.formats.json_values import json_lines, string
@@ -106,15 +105,16 @@ def _relations(
         with problems.refusing():
             if not isinstance(item, dict):
                 raise DataError(path, line, f'"relations" holds a {type(item).__name__}', f"write {RELATION}")
-            kind, *ends = (
+            kind, head, tail = (
                 string(item.get(key), f"relations.{key}", path, line, problems) for key in ("type", "head", "tail")
             )
+            ends = head, tail
             if not kind.strip():
                 raise DataError(path, line, "empty label", "label or remove the relation")
             if unknown := [end for end in ends if end not in entities and end not in listed]:
                 raise DataError(path, line, f"a relation names {quoted(unknown[0])}, which is no entity here", RELATION)
             if all(end in entities for end in ends):
-                yield Relation(kind, *ends)
+                yield Relation(kind, head, tail)
             else:
                 problems.note("relation of an entity that is left out, left out", path, line)
 
@@ -191,7 +191,7 @@ def write_jsonl(path: Path, _losses: Problems, _options: Options) -> Iterator[Si
     with text_file(path) as write:
 
         def sink(placed: Placed) -> None:
-            kept = {key: value for key, value in asdict(placed.document).items() if value or key in always}
+            kept = {key: value for key, value in placed.document.plain().items() if value or key in always}
             write(json.dumps(kept, ensure_ascii=False) + "\n")
 
         yield sink

@@ -134,7 +134,7 @@ class LazyMIL(LocalTraining, Method[Global]):
         rows = told.rows.tolist()
         once = len(set(rows)) == len(rows) and min(rows, default=0) >= 0  # −1 is the last one's other name
         site.stands_on(len(rows) if once else 1)  # one that is named again and again outweighs all others
-        if task.said(train, told.rows)[0]:
+        if task.expressed(train, told.rows)[0]:
             site.keep(Believed(site.exchange.round, told.rows))
         trained = self.train(site, told.weights, examples=task.only(train, told.rows))
         return Update(trained.weights - told.weights, 1)
@@ -147,9 +147,9 @@ class LazyMIL(LocalTraining, Method[Global]):
             return counts
         believed = site.recall(Believed, Believed(0, torch.empty(0, dtype=torch.int64)))
         rows = believed.rows if believed.round == site.exchange.round else believed.rows[:0]
-        seen, said = cast("BagTask", site.task).said(site.data.train, rows)
-        told = {"chosen": torch.tensor(seen).double(), "expressed": torch.tensor(said).double()}
-        return Counts(Weights({**counts.numbers, **told}))
+        known, true = cast("BagTask", site.task).expressed(site.data.train, rows)
+        believed_now = {"chosen": torch.tensor(known).double(), "expressed": torch.tensor(true).double()}
+        return Counts(Weights({**counts.numbers, **believed_now}))
 
     def contradiction(self, sent: Message, reply: Message) -> str | None:  # noqa: ARG002 -- it says the same of all
         """Every site weighs 1."""
@@ -157,6 +157,6 @@ class LazyMIL(LocalTraining, Method[Global]):
 
     def sizes(self, task: Task, weights: Weights) -> Mapping[str, int]:  # noqa: ARG002
         """None beyond the task's; but the task must have bags to choose from."""
-        if not hasattr(task, "surest"):
-            raise ValueError('lazy-mil chooses among the sentences of bags; set name = "bags" in [task]')
+        if not isinstance(task, BagTask):
+            raise ValueError('lazy-mil chooses among the sentences of bags; set name = "bags" in [task]')  # noqa: TRY004 -- a setting
         return {}

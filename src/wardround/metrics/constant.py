@@ -22,7 +22,7 @@ ABOUT = {
 
 def constant_figures(task: Any, counts: Mapping[str, Tensor]) -> dict[str, float]:
     """The figures of a task's constant answer (`constant`); none if the task has no such thing."""
-    return dict(task.metrics(task.constant(counts))) if hasattr(task, "constant") else {}
+    return dict(task.metrics(task.constant(counts))) if "majority" in task.references else {}
 
 
 def class_constant(counts: Mapping[str, Tensor]) -> dict[str, Tensor]:

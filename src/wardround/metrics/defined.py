@@ -14,7 +14,7 @@ def defined(names: Iterable[str]) -> dict[str, str]:
     plain = list(dict.fromkeys(names))
     best: Mapping[str, str] = {}
     for module in sorted(info.name for info in pkgutil.iter_modules(wardround.metrics.__path__)):
-        told = getattr(importlib.import_module(f"wardround.metrics.{module}"), "DEFINITIONS", {})
-        if sum(name in told for name in plain) > sum(name in best for name in plain):
-            best = told
+        known = getattr(importlib.import_module(f"wardround.metrics.{module}"), "DEFINITIONS", {})
+        if sum(name in known for name in plain) > sum(name in best for name in plain):
+            best = known
     return {name: best.get(name, "no definition is on record for this figure") for name in plain}

@@ -88,8 +88,8 @@ class Curve:
 
 def log_odds(scores: Tensor) -> Tensor:
     """Scores before the softmax (…, relations) as log p/(1 − p), exact where p is near 1."""
-    told = scores.double().log_softmax(-1)
-    return told - torch.log(-torch.expm1(told.clamp(max=-1e-300)))
+    logs = scores.double().log_softmax(-1)
+    return logs - torch.log(-torch.expm1(logs.clamp(max=-1e-300)))
 
 
 def score_bands(odds: Tensor, truth: Tensor) -> dict[str, Tensor]:
@@ -114,19 +114,19 @@ def curve_of(counts: Mapping[str, Tensor]) -> Curve:
 
 def fact_metrics(counts: Mapping[str, Tensor]) -> dict[str, float]:
     """The figures; those for which there is too little are left out."""
-    told: dict[str, float] = {}
+    figures: dict[str, float] = {}
     curve = curve_of(counts)
     if len(curve) and float(counts["facts"]) > 0:
-        told["pr_auc"] = curve.area()
+        figures["pr_auc"] = curve.area()
         if len(curve) > TOP:
-            told["pr_auc_2000"] = curve.area(TOP)
-        told |= {f"p_{rank}": curve.at(rank) for rank in RANKS if rank <= len(curve)}
+            figures["pr_auc_2000"] = curve.area(TOP)
+        figures |= {f"p_{rank}": curve.at(rank) for rank in RANKS if rank <= len(curve)}
         if len(curve) >= RANKS[-1]:
-            told["p_mean"] = sum(told[f"p_{rank}"] for rank in RANKS) / len(RANKS)
-        told["max_f1"] = curve.max_f1
+            figures["p_mean"] = sum(figures[f"p_{rank}"] for rank in RANKS) / len(RANKS)
+        figures["max_f1"] = curve.max_f1
     if float(counts["chosen"]) > 0:
-        told["expressed"] = float(counts["expressed"] / counts["chosen"])
+        figures["expressed"] = float(counts["expressed"] / counts["chosen"])
     if float(counts["bags"]) > 0:
-        told["loss"] = float(counts["loss"] / counts["bags"])
-        told["examples"] = float(counts["pairs"])
-    return told
+        figures["loss"] = float(counts["loss"] / counts["bags"])
+        figures["examples"] = float(counts["pairs"])
+    return figures

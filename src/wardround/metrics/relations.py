@@ -46,17 +46,17 @@ def relation_metrics(counts: Mapping[str, Tensor], labels: Sequence[str], negati
         "recall": _share(right, right + missed),
     }
     if len(kept) == len(labels):
-        told = {"micro_f1": together["f1"]}
+        figures = {"micro_f1": together["f1"]}
     elif len(kept) == 1:
-        told = {f"positive_{name}": value for name, value in together.items()}
+        figures = {f"positive_{name}": value for name, value in together.items()}
     else:
-        told = {f"micro_{name}_without_negative": value for name, value in together.items()}
-        told["macro_f1_without_negative"] = sum(each[index] for index in kept) / len(kept)
-    told["macro_f1"] = sum(each) / len(each)
-    told["accuracy"] = sum(hits) / examples
-    told["loss"] = float(counts["loss"]) / examples
-    told["examples"] = examples
-    return told | {f"f1[{label}]": value for label, value in zip(labels, each, strict=True)}
+        figures = {f"micro_{name}_without_negative": value for name, value in together.items()}
+        figures["macro_f1_without_negative"] = sum(each[index] for index in kept) / len(kept)
+    figures["macro_f1"] = sum(each) / len(each)
+    figures["accuracy"] = sum(hits) / examples
+    figures["loss"] = float(counts["loss"]) / examples
+    figures["examples"] = examples
+    return figures | {f"f1[{label}]": value for label, value in zip(labels, each, strict=True)}
 
 
 def _share(part: float, whole: float) -> float:

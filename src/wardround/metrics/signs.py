@@ -39,20 +39,20 @@ def signs(task: Any, numbers: Mapping[str, Tensor], before: Sequence[float] = ()
         return []
     if not math.isfinite(loss):
         return [NOT_FINITE]
-    found = [ONE_CLASS] if _one_class(numbers) else []
+    wrong = [ONE_CLASS] if _one_class(numbers) else []
     if (constant := constant_figures(task, numbers)) and loss > constant["loss"]:
         first = next(iter(figures))
-        found.append(WORSE if figures[first] <= constant.get(first, -math.inf) else ABOVE)
+        wrong.append(WORSE if figures[first] <= constant.get(first, -math.inf) else ABOVE)
     losses = [*before[-RISES:], loss]
     rising = len(losses) > RISES and all(one < other for one, other in pairwise(losses))
     if rising and loss > RISEN * min(*before, loss):
-        found.append(RISING)
-    return found
+        wrong.append(RISING)
+    return wrong
 
 
-def collapsed(found: Sequence[str]) -> bool:
+def collapsed(wrong: Sequence[str]) -> bool:
     """Whether a model with these signs has nothing to compare."""
-    return not COLLAPSED.isdisjoint(found)
+    return not COLLAPSED.isdisjoint(wrong)
 
 
 def _one_class(numbers: Mapping[str, Tensor]) -> bool:

@@ -49,8 +49,8 @@ class CRF(nn.Module):
 
     def partition(self, emissions: Tensor, lengths: Tensor) -> Tensor:
         """The logarithm of the sum over all paths of e^score."""
-        found: Tensor = _Partition.apply(emissions, lengths, self.start, self.end, self.transitions)  # type: ignore[no-untyped-call]
-        return found
+        partition: Tensor = _Partition.apply(emissions, lengths, self.start, self.end, self.transitions)  # type: ignore[no-untyped-call]
+        return partition
 
     @torch.no_grad()
     def decode(self, emissions: Tensor, lengths: Tensor) -> Tensor:
@@ -93,17 +93,17 @@ class _Partition(Function):
             torch.stack([transitions, transitions.t()]),
         )  # (2, B, L, T)
         forth, back = both[0], _turned(both[1], lengths) - emissions  # back: what follows a tag, without itself
-        found = torch.logsumexp(forth[rows, last] + end, 1)  # (B,)
-        ctx.save_for_backward(emissions, lengths, transitions, forth, back, found)
-        return found
+        partition = torch.logsumexp(forth[rows, last] + end, 1)  # (B,)
+        ctx.save_for_backward(emissions, lengths, transitions, forth, back, partition)
+        return partition
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        emissions, lengths, transitions, forth, back, found = cast("tuple[Tensor, ...]", ctx.saved_tensors)
+        emissions, lengths, transitions, forth, back, partition = cast("tuple[Tensor, ...]", ctx.saved_tensors)
         longest = emissions.shape[1]
         real = (torch.arange(longest) < lengths[:, None]).unsqueeze(2)  # (B, L, 1)
         weight = gradient[:, None, None]
-        total = found[:, None, None]
+        total = partition[:, None, None]
         single = torch.where(real, (forth + back - total).exp() * weight, 0)  # (B, L, T): P(y_t)
         weight = torch.where(real[:, 1:], weight, 0)  # (B, L - 1, 1)
         moved = _moved(forth[:, :-1], (back + emissions)[:, 1:], transitions, total, weight)  # (T, T)

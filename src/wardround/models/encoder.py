@@ -92,8 +92,8 @@ class Layer(nn.Module):
             part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in (query, key, value)
         )  # (B, heads, Q or L, width / heads)
         rate = self.dropout.p if self.training else 0.0
-        found = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=rate)
-        mixed = self.mixed(found.transpose(1, 2).flatten(2))  # (B, Q, width)
+        attended = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=rate)
+        mixed = self.mixed(attended.transpose(1, 2).flatten(2))  # (B, Q, width)
         asking = self.mixed_norm(asking + self.dropout(mixed))  # (B, Q, width)
         inner = self.narrow(self.activation(self.wide(asking)))  # (B, Q, width)
         changed: Tensor = self.norm(asking + self.dropout(inner))  # (B, Q, width)

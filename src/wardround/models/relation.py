@@ -53,8 +53,8 @@ class RelationModel(nn.Module):
         summed = shares @ states  # (B, 2 or 3, width)
         if self.normalise:
             summed = functional.layer_norm(summed, summed.shape[-1:])
-        found: Tensor = self.dropout(summed.flatten(1))  # (B, features)
-        return found if self.projection is None else self.projection(found)  # (B, projection)
+        features: Tensor = self.dropout(summed.flatten(1))  # (B, features)
+        return features if self.projection is None else self.projection(features)  # (B, projection)
 
     def forward(self, inputs: Tensor, real: Tensor, places: Tensor, parts: Tensor) -> Tensor:
         """Scores of each relation, before the softmax."""

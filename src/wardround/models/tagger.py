@@ -115,11 +115,11 @@ class Characters(nn.Module):
     def forward(self, characters: Tensor) -> Tensor:
         """Vectors (U, filters) of forms (U, C); 0 for a form without characters."""
         left, middle, right = self.filters(self.vectors.weight).chunk(3, 1)  # (256, filters)
-        found = functional.embedding(characters, middle, PADDING)  # (U, C, filters)
-        found[:, 1:] += functional.embedding(characters[:, :-1], left, PADDING)
-        found[:, :-1] += functional.embedding(characters[:, 1:], right, PADDING)
+        windows = functional.embedding(characters, middle, PADDING)  # (U, C, filters)
+        windows[:, 1:] += functional.embedding(characters[:, :-1], left, PADDING)
+        windows[:, :-1] += functional.embedding(characters[:, 1:], right, PADDING)
         real = (characters != PADDING).unsqueeze(2)  # (U, C, 1)
-        return functional.relu(found.masked_fill(~real, -torch.inf).amax(1) + self.bias)  # (U, filters)
+        return functional.relu(windows.masked_fill(~real, -torch.inf).amax(1) + self.bias)  # (U, filters)
 
 
 class WordCNN(nn.Module):
@@ -133,15 +133,15 @@ class WordCNN(nn.Module):
 
     def forward(self, states: Tensor) -> Tensor:
         """States (B, L, filters · widths) of states (B, L, width) that are 0 behind the end."""
-        found = []
+        sums = []
         for size, linear in zip(self.widths, self.filters, strict=True):
             parts = linear(states).chunk(size, 2)  # (B, L, filters) of each neighbour
             total = parts[size // 2].clone()
             for shift in range(1, size // 2 + 1):
                 total[:, shift:] += parts[size // 2 - shift][:, :-shift]  # those before
                 total[:, :-shift] += parts[size // 2 + shift][:, shift:]  # those after
-            found.append(total)
-        return functional.relu(torch.cat(found, 2) + self.bias)
+            sums.append(total)
+        return functional.relu(torch.cat(sums, 2) + self.bias)
 
 
 class BiLSTM(nn.Module):

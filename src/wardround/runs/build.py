@@ -20,7 +20,7 @@ from wardround.core.exchange import Exchange, seeded
 from wardround.core.layer import Layer
 from wardround.core.manifest import Manifest
 from wardround.core.site import HUB
-from wardround.core.task import ClassTask, Task
+from wardround.core.task import ClassTask
 from wardround.core.training import belongs
 from wardround.core.weights import Weights
 from wardround.corpora.bag_files import AlignedFiles
@@ -30,6 +30,7 @@ from wardround.federation.sites import Prepared, Raw, Sites, federate, opened, p
 from wardround.runs.references import NEEDED
 from wardround.study.load import Study
 from wardround.study.settings import StudyError
+from wardround.tasks.task import BoundTask
 from wardround.text.reading import nearest
 
 __all__ = ["Built", "bound", "build", "build_apart", "build_at_site", "drawn", "prefix", "taking_part"]
@@ -42,7 +43,7 @@ class Built:
     """Everything a study describes, ready to run."""
 
     study: Study
-    task: Task
+    task: BoundTask
     sites: Prepared
     host: Host
     weights: Weights
@@ -124,11 +125,9 @@ def build_at_site(study: Study, memory: Path, names: Sequence[str], raw: tuple[R
     return _assembled(study, task, _ready(study, task, sites), sites, memory)
 
 
-def _judged(task: Task, sites: Sites) -> None:
+def _judged(task: BoundTask, sites: Sites) -> None:
     """Have a task that can tell (`refuse`) look at the texts of a few sites before a model learns nothing from them."""
-    if hasattr(task, "refuse"):
-        for name in sites.names[:JUDGED]:
-            task.refuse(sites.raw(name)[0])
+    task.refuse(sites.raw(name)[0] for name in sites.names[:JUDGED])
 
 
 def _public(study: Study) -> Callable[[], Raw] | None:
@@ -141,7 +140,7 @@ def _public(study: Study) -> Callable[[], Raw] | None:
     return read if study.public else None
 
 
-def _ready(study: Study, task: Task, sites: Sites) -> Prepared:
+def _ready(study: Study, task: BoundTask, sites: Sites) -> Prepared:
     ready = prepared(sites, task, study.sites.private, public=study.method.public)
     try:
         _ = ready.public  # read now, where it can be told
@@ -151,14 +150,14 @@ def _ready(study: Study, task: Task, sites: Sites) -> Prepared:
     return ready
 
 
-def bound(study: Study) -> Task:
+def bound(study: Study) -> BoundTask:
     """The task as the study alone describes it, the same wherever it is read."""
     corpus = opened(study.corpus)
     if isinstance(corpus, AsCorpus):
         corpus = Elsewhere(corpus.reader)
         known: Sequence[object] = corpus.labels
         table, key = "corpus", "relations" if hasattr(corpus.reader, "declared") else "labels"
-        if hasattr(study.task, "types"):
+        if study.task.types is not None:
             known, table, key = study.task.types or corpus.types, "task", "types"
         shape = '["…", "…"]'
         if isinstance(corpus.reader, AlignedFiles) and known:
@@ -169,13 +168,13 @@ def bound(study: Study) -> Task:
                 study.name, [f"{table}.{key} is missing: real sites cannot look into each other's notes; {remedy}"]
             )
     try:
-        task: Task = study.task.bind(corpus)
+        task: BoundTask = study.task.bind(corpus)
     except ValueError as error:
         raise StudyError(study.name, [str(error)]) from None
     return task
 
 
-def _assembled(study: Study, task: Task, sites: Prepared, raw: Sites | None, memory: Path) -> Built:
+def _assembled(study: Study, task: BoundTask, sites: Prepared, raw: Sites | None, memory: Path) -> Built:
     """The initial weights, and all that follows from them."""
     private = study.sites.private
     torch.default_generator.manual_seed(seeded(study.seed, "weights"))
@@ -201,7 +200,7 @@ def _assembled(study: Study, task: Task, sites: Prepared, raw: Sites | None, mem
     return Built(study, task, sites, host, weights, manifest, raw)
 
 
-def _fitting(study: Study, task: Task) -> Iterator[str]:
+def _fitting(study: Study, task: BoundTask) -> Iterator[str]:
     """Why the method cannot work here: found out now, not in the middle of a round."""
     named = {section: study.resolved[section]["name"] for section in ("method", "task")}
     if study.method.public and study.public is None:
@@ -214,7 +213,7 @@ def _fitting(study: Study, task: Task) -> Iterator[str]:
         if layer.only_sums and study.sites.bound:
             yield f"sites.bound compares replies, and {type(layer).__name__} shows only sums; take one out"
     for name in study.references or ():
-        if not hasattr(task, "constant" if name == "majority" else "plain"):
+        if name not in task.references:
             yield f"references has {name!r}, which task {named['task']!r} has no such thing for; leave it out"
         elif name == "tfidf" and find_spec(NEEDED) is None:
             yield 'references: "tfidf" needs scikit-learn; pip install "wardround[baselines]", or leave it out'
@@ -237,7 +236,7 @@ def _enough(study: Study, count: int) -> Iterator[str]:
         yield f"sites.quorum = {quorum}, but {part} of {count} sites take part in a round; lower it"
 
 
-def _measurable(study: Study, task: Task) -> Iterator[str]:
+def _measurable(study: Study, task: BoundTask) -> Iterator[str]:
     """Why the study's evaluation cannot be done: found out before the work, not after the first round of it."""
     splits = study.evaluation.splits
     if study.stop is not None:

@@ -227,8 +227,8 @@ class _Loop:
             wrong = signs(task, numbers, self.journal.values("loss"))
             if "majority" in (NAMES if self.study.references is None else self.study.references):
                 add_reference(self.out, "majority", majority(task, numbers))
-            if hasattr(task, "curve"):
-                CURVE.write(self.out, Curve(round=round_, points=task.curve(numbers)))
+            if (points := task.curve(numbers)) is not None:
+                CURVE.write(self.out, Curve(round=round_, points=tuple(points)))
         left_out = dict(trained.left_out)
         for name, why in cohort.left_out.items():  # after what it failed at first
             left_out[name] = f"{left_out[name]}; {why}" if name in left_out else why

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from wardround.core.cohort import Seen
+from wardround.core.method import Method
 from wardround.engines.inline import Serial
 from wardround.federation.public import Public
 from wardround.methods import METHODS
@@ -20,27 +21,22 @@ from wardround.runs.build import Built, build
 from wardround.runs.loop import one_thread
 from wardround.runs.rounds import Rounds
 from wardround.study.load import Study, cells
+from wardround.tasks import TASKS
 
-__all__ = ["REHEARSALS", "exchanged", "rehearsed", "toy"]
+__all__ = ["exchanged", "rehearsal", "rehearsed", "toy"]
 
 
-REHEARSALS: dict[str, dict[str, Any]] = {
-    "features": {"corpus": {"name": "synthetic", "sites": 3, "features": 60, "classes": 10, "largest": 40}},
-    "bags": {
-        "task": {"name": "bags", "buckets": 256, "embedding": 8, "filters": 12},
-        "corpus": {"name": "clinic-bags", "hospitals": 3, "sentences": 40, "test_sentences": 20},
-        "partition": {"name": "iid", "sites": 3},
-    },
-}
-"""By task, data small enough to rehearse a method on."""
+def rehearsal(task: str) -> dict[str, Any]:
+    """The tables of a study on data of this task small enough to rehearse a method on."""
+    kind = TASKS[task]
+    tables = {"task": {"name": task, **kind.small}, "corpus": dict(kind.generated)}
+    return tables if kind.takes == "rows" else {**tables, "partition": {"name": "iid", "sites": 3}}
 
 
 def toy(method: str) -> Study:
     """A study small enough to rehearse any method on."""
-    task = METHODS[method].kind.rehearsal if method in METHODS else "features"
-    tables = {
-        "name": "rehearsal", "rounds": 2, "method": {"name": method}, "task": {"name": task}, **REHEARSALS[task]
-    }  # fmt: skip
+    task = METHODS[method].kind.rehearsal if method in METHODS else Method.rehearsal
+    tables = {"name": "rehearsal", "rounds": 2, "method": {"name": method}, **rehearsal(task)}
     study = cells(tables, where=f"method {method}", folder=Path.cwd())[0].study
     return replace(study, public=Public(0.2)) if study.method.public else study
 
@@ -55,9 +51,9 @@ def exchanged(built: Built, rounds: int = 2) -> list[Seen]:
     """The same, of a study that is built already."""
     seen: list[Seen] = []
     with one_thread():
-        rehearsal = Rounds(built, Serial(built.host, strict=True), watch=seen)
-        state = rehearsal.start()
+        rounds_of = Rounds(built, Serial(built.host, strict=True), watch=seen)
+        state = rounds_of.start()
         for round_ in range(1, rounds + 1):
-            state, _ = rehearsal.train(round_, state)
-        rehearsal.evaluate(rounds, state.weights)
+            state, _ = rounds_of.train(round_, state)
+        rounds_of.evaluate(rounds, state.weights)
     return seen

@@ -48,7 +48,12 @@ def majority(task: Any, numbers: Mapping[str, Tensor]) -> Figures:
 def tfidf(task: Any, sites: Sites, mark: str | None, wanted: tuple[str, ...] | None) -> Figures:
     """The figures of TF-IDF and logistic regression; none if the task, the packages or the size speak against it."""
     asked = wanted is not None and "tfidf" in wanted
-    if not hasattr(task, "plain") or (wanted is not None and not asked) or mark is None or find_spec(NEEDED) is None:
+    if (
+        "tfidf" not in task.references
+        or (wanted is not None and not asked)
+        or mark is None
+        or find_spec(NEEDED) is None
+    ):
         return {}
     kept = cache_folder() / "references" / f"{_key(task, mark)}.json"
     if kept.exists():
@@ -64,8 +69,9 @@ def tfidf(task: Any, sites: Sites, mark: str | None, wanted: tuple[str, ...] | N
 
 
 def _key(task: Any, mark: str) -> str:
-    marks = json.dumps([mark, type(task).__name__, list(task.labels), getattr(task, "negative", ""), 1])
-    return hashlib.sha256(marks.encode()).hexdigest()
+    answers = task.answers()
+    key = json.dumps([mark, type(task).__name__, list(answers["labels"]), answers.get("negative", ""), 1])
+    return hashlib.sha256(key.encode()).hexdigest()
 
 
 def _fitted(task: Any, train: Raw, test: Raw) -> Figures:

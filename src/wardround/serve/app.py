@@ -19,12 +19,13 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from wardround import __version__
-from wardround.serve.asked import Refused, asked
 from wardround.serve.guard import HANDLERS, Guarded
+from wardround.serve.request import Refused
+from wardround.serve.request import request as parsed
 from wardround.text.document import Document
+from wardround.text.prediction import Prediction
 from wardround.trained.about import CARD
 from wardround.trained.model import Model
-from wardround.trained.predicted import Prediction
 
 __all__ = ["LARGEST", "Desk", "application"]
 
@@ -64,11 +65,11 @@ class Desk:
         if request.headers.get("content-type", "").partition(";")[0].strip().casefold() != "application/json":
             raise Refused(415, "wrong_content_type", "send the text as JSON, with Content-Type: application/json")
         try:
-            document = asked(await self._body(request))
+            document = parsed(await self._body(request))
         except ClientDisconnect:
             return Response()  # that nobody gets
         if not document.text.strip():
-            return JSONResponse(_told(Prediction(document.text)))
+            return JSONResponse(_answer(Prediction(document.text)))
         if not self.model.finds_entities and not document.entities:
             what = "entities is needed: this model relates entities and finds none itself; or serve a tagger with it"
             raise Refused(422, "missing_key", what, "entities")
@@ -87,15 +88,15 @@ class Desk:
     def _answered(self, document: Document) -> Response:
         self.busy = True
         try:
-            return JSONResponse(_told(self.model(document)))
+            return JSONResponse(_answer(self.model(document)))
         finally:
             self.busy = False
 
     async def _body(self, request: Request) -> bytes:
         """The request's body, unless it is too large; then it is read away, within reason."""
         parts, size = [], 0
-        told = request.headers.get("content-length", "0")
-        if not told.isdecimal() or int(told) <= DRAINED * self.largest:
+        length = request.headers.get("content-length", "0")
+        if not length.isdecimal() or int(length) <= DRAINED * self.largest:
             async for part in request.stream():
                 size += len(part)
                 if size <= self.largest:
@@ -108,7 +109,7 @@ class Desk:
         raise Refused(413, "too_large", f"a request may have {self.largest:,} bytes; {remedy}")
 
 
-def _told(prediction: Prediction) -> dict[str, Any]:
+def _answer(prediction: Prediction) -> dict[str, Any]:
     return {**prediction.plain(), "cut": prediction.cut}
 
 
@@ -118,6 +119,7 @@ def _known(model: Model, largest: int) -> dict[str, Any]:
         {
             "name": part.about.study,
             "task": part.about.task["name"],
+            "summary": part.task.summary(),
             "labels": [label for label in part.about.labels if label != part.about.negative],
             "types": part.about.types,
             "pairs": part.about.pairs,

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from wardround.serve.asked import Refused
+from wardround.serve.request import Refused
 
 __all__ = ["HANDLERS", "Guarded"]
 

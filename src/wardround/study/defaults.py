@@ -23,20 +23,20 @@ SPACED = "en"  # what texts too short to tell are taken for: cut at blanks
 
 def left_open(built: Mapping[str, Any], tables: Mapping[str, Any], *, look: bool = True) -> dict[str, dict[str, Any]]:
     """By section, what to add to the settings that the study's tables give."""
-    found: dict[str, dict[str, Any]] = {}
+    more: dict[str, dict[str, Any]] = {}
     task: Any = built.get("task")
     given = tables.get("method", {})
-    if hasattr(task, "suited"):
-        told = language_of(built.get("corpus"), look=look and task.tokens is None and not task.terms)
-        found["task"] = {key: value for key, value in task.suited(told).items() if getattr(task, key) is None}
-    known: Mapping[str, Mapping[str, Any]] = getattr(task, "training", {})
+    if task is not None:
+        language = language_of(built.get("corpus"), look=look and task.undecided)
+        more["task"] = {key: value for key, value in task.suited(language).items() if getattr(task, key) is None}
+    known: Mapping[str, Mapping[str, Any]] = task.training if task is not None else {}
     method = built.get("method")
     trains = hasattr(method, "optimizer") and not hasattr(method, "server")  # FedNER's rate is its coordinator's Adam's
     if known and "lr" not in given and trains:
         preset = built["method"].optimizer if "optimizer" in given or _preset(given.get("name")) else next(iter(known))
         suited = {"optimizer": preset, **known.get(preset, {})}
-        found["method"] = {key: value for key, value in suited.items() if key not in given}
-    return {section: more for section, more in found.items() if more}
+        more["method"] = {key: value for key, value in suited.items() if key not in given}
+    return {section: values for section, values in more.items() if values}
 
 
 def language_of(corpus: Any, *, look: bool = True) -> str:

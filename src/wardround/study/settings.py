@@ -62,9 +62,15 @@ def _is_layer(kind: type) -> bool:
     return issubclass(kind, Layer)
 
 
+def _is_task(kind: type) -> bool:
+    from wardround.tasks.task import TaskSettings  # noqa: PLC0415 -- likewise
+
+    return issubclass(kind, TaskSettings)
+
+
 OWN: dict[str, tuple[str, Callable[[type], bool]]] = {
     "method": ("a wardround Method", _is_method),
-    "task": ("a task: a dataclass with bind(corpus)", lambda kind: hasattr(kind, "bind")),
+    "task": ("a task: a dataclass with bind(corpus) that extends TaskSettings", _is_task),
     "corpus": CORPUS,
     "public.corpus": CORPUS,
     "layers": ("a wardround Layer", _is_layer),
@@ -150,9 +156,11 @@ def _beside_first(module: str, folder: Path | None) -> None:
 
 
 def settings_of(section: str, table: Mapping[str, Any], folder: Path) -> Any:
-    """The checked settings of one table alone, as a model's folder has them."""
+    """The checked settings of one table alone, as a model's folder has them; a class of one's own is on the path."""
     problems: list[str] = []
-    built, _ = named(section, SECTIONS[section], dict(table), problems, folder=str(folder))
+    name = str(table.get("name"))
+    known = imported(section, name, None, problems) if ":" in name else SECTIONS[section]
+    built, _ = named(section, known, dict(table), problems, folder=str(folder)) if known else (None, {})
     if problems:
         raise StudyError(str(folder), problems)
     return built

@@ -15,39 +15,50 @@ file stay as they are unless `train_vectors` says so: trained ones travel, and t
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal, cast
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from annotated_types import Ge, Lt
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
-from wardround.core.task import Batch, Examples, Surest
+from wardround.core.task import Surest
 from wardround.core.weights import Layout
 from wardround.metrics.facts import curve_of, fact_layout, fact_metrics, score_bands
 from wardround.models.pcnn import PCNN
+from wardround.tasks.bag_examples import BagBatch, BagExamples, Groups, Numbers, numbered
 from wardround.tasks.batching import Ragged, grouped
+from wardround.tasks.candidates import Candidates, Pair, related, within_limit
 from wardround.tasks.denoise import Denoiser, bag_scores, pair_odds, surest, weights_of
-from wardround.text.facts import UNRELATED, Sentence, number
-from wardround.text.reading import found_path
-from wardround.text.segment import Characters, Hashed, Jieba, Listed, Segmenter, Vocabulary, Words
+from wardround.tasks.task import BoundTask, Finds, TaskSettings, existing
+from wardround.tasks.words import WordTable
+from wardround.text.facts import UNRELATED, Sentence, number, sentence
+from wardround.text.prediction import Prediction
+from wardround.text.segment import Characters, Jieba, Segmenter, Words
 from wardround.text.shown import called
 from wardround.text.texts import Texts
-from wardround.text.vectors import WordVectors, read_vectors
 
-__all__ = ["BagExamples", "Bags", "BagsTask", "Groups", "Numbers"]
+__all__ = ["Bags", "BagsTask"]
 
 AT_ONCE = 256
 CURVE_POINTS = 400
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bags:
+class Bags(TaskSettings):
     """The settings of the task."""
 
     takes: ClassVar[str] = "bags"
+    finds: ClassVar[Finds] = "relations"
+    needs: ClassVar[tuple[str, str]] = ("entities", "entity")
+    does: ClassVar[str] = "tells how two entities of a sentence are related; trained by distant supervision"
+    generated: ClassVar[Mapping[str, Any]] = {
+        "name": "clinic-bags", "hospitals": 3, "sentences": 40, "test_sentences": 20,
+    }  # fmt: skip
+    small: ClassVar[Mapping[str, Any]] = {"buckets": 256, "embedding": 8, "filters": 12}
 
     denoiser: Denoiser = "one"
     tokens: Literal["words", "characters", "jieba"] = "words"
@@ -75,87 +86,28 @@ class Bags:
         """The task on a corpus with these relations."""
         return BagsTask(self, tuple(corpus.labels))
 
+    def restore(self, about: Any) -> "BagsTask":
+        """The task of a trained model."""
+        return replace(self.bind(about), candidates=Candidates.of(about))
 
-class Groups:
-    """Sentences by what they belong to: a bag, a pair, or each by itself."""
-
-    def __init__(self, owner: Tensor) -> None:
-        """From the number of each sentence's owner; owners are 0, 1, …, each with at least one sentence."""
-        self.rows = torch.argsort(owner, stable=True)  # (S,)
-        self.sizes = torch.bincount(owner)  # (G,)
-        self.starts = torch.cumsum(self.sizes, 0) - self.sizes  # (G,)
-
-    def __len__(self) -> int:
-        return len(self.sizes)
-
-    @property
-    def first(self) -> Tensor:
-        """One sentence of each group (G,)."""
-        return self.rows[self.starts]
-
-    def take(self, groups: Tensor) -> tuple[Tensor, Tensor]:
-        """The sentences of these groups, and for each the place of its group among them."""
-        sizes = self.sizes[groups]
-        owner = torch.repeat_interleave(sizes)  # (S,)
-        within = torch.arange(len(owner)) - (torch.cumsum(sizes, 0) - sizes)[owner]  # (S,)
-        return self.rows[self.starts[groups][owner] + within], owner
-
-    def longest(self, lengths: Tensor) -> Tensor:
-        """The length of the longest sentence of each group (G,)."""
-        owner = torch.repeat_interleave(self.sizes)
-        return lengths.new_zeros(len(self)).scatter_reduce(0, owner, lengths[self.rows], "amax")
+    def files(self) -> dict[str, Path]:
+        """Word vectors."""
+        return existing(self.folder, vectors=self.vectors)
 
 
 @dataclass(frozen=True, eq=False)
-class Numbers:
-    """Sentences as numbers."""
-
-    tokens: Ragged
-    heads: Tensor
-    tails: Tensor
-    relations: Tensor
-    expressed: Tensor
-    """1 if the sentence truly says its fact, 0 if not, -1 if nobody knows."""
-    shortened: int
-
-
-@dataclass(frozen=True, eq=False)
-class BagExamples:
-    """A site's sentences, grouped by fact, by pair, and by what training takes as one example."""
-
-    numbers: Numbers
-    bags: Groups
-    facts: Tensor
-    """The public number of each bag's fact."""
-    pairs: Groups
-    truths: Tensor
-    """(pairs, relations): what is true of each pair."""
-    units: Groups
-
-    def __len__(self) -> int:
-        return len(self.units)
-
-
-@dataclass(frozen=True, eq=False)
-class BagBatch:
-    """Sentences (S, L) of some bags, the bag of each (S,), and the bags' relations (bags,)."""
-
-    tokens: Tensor
-    heads: Tensor
-    tails: Tensor
-    owner: Tensor
-    labels: Tensor
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-
-@dataclass(frozen=True, eq=False)
-class BagsTask:
+class BagsTask(BoundTask):
     """Bags to one of `labels`, of which the first is NA."""
 
     settings: Bags
     labels: tuple[str, ...]
+    candidates: Candidates = field(default_factory=Candidates)
+    """Which pairs of a text it is asked about once it is trained."""
+
+    not_exported: ClassVar[Mapping[str, tuple[str, str]]] = {
+        "onnx": ("what makes numbers of a sentence and its entities is not in the network", "use --to spacy"),
+        "transformers": ("it is a PCNN, which transformers has no model for", "use --to spacy"),
+    }
 
     def __post_init__(self) -> None:
         if len(self.labels) < 2 or self.labels[0] != UNRELATED:
@@ -164,26 +116,26 @@ class BagsTask:
 
     # text → numbers
 
+    def names(self) -> tuple[str, ...]:
+        """The relations, NA among them."""
+        return self.labels
+
     @cached_property
-    def _vectors(self) -> WordVectors | None:
-        chosen = self.settings.vectors
-        return read_vectors(found_path(chosen, self.settings.folder)) if chosen else None
+    def words(self) -> WordTable:
+        """The numbers and vectors of tokens."""
+        return WordTable(self.settings.vectors, self.settings.folder, self.settings.buckets)
 
     @cached_property
     def _segmenter(self) -> Segmenter:
-        kinds: dict[str, type[Any]] = {"words": Words, "characters": Characters, "jieba": Jieba}
-        return cast("Segmenter", kinds[self.settings.tokens]())
-
-    @cached_property
-    def _vocabulary(self) -> Vocabulary:
-        return Listed(self._vectors.words) if self._vectors else Hashed(buckets=self.settings.buckets)
+        kinds: dict[str, type[Segmenter]] = {"words": Words, "characters": Characters, "jieba": Jieba}
+        return kinds[self.settings.tokens]()
 
     def examples(self, texts: Texts) -> BagExamples:
         """A site's sentences as numbers, grouped."""
         rows = [self._sentence(document) for document in texts.documents]
         numbers = self._numbers(rows)
-        bags = Groups(_numbered([row.fact for row in rows]))
-        pair_of = _numbered([(row.fact.head, row.fact.tail) for row in rows])
+        bags = Groups(numbered([row.fact for row in rows]))
+        pair_of = numbered([(row.fact.head, row.fact.tail) for row in rows])
         pairs = Groups(pair_of)
         truths = torch.zeros(len(pairs), len(self.labels), dtype=torch.bool)
         truths[pair_of, numbers.relations] = True
@@ -202,10 +154,6 @@ class BagsTask:
             torch.tensor([-1 if row.expressed is None else int(row.expressed) for row in rows], dtype=torch.int64),
             sum(cut for _, _, _, cut in read),
         )
-
-    def encoded(self, model: PCNN, rows: Sequence[Sentence]) -> Tensor:
-        """The vectors of sentences (S, D)."""
-        return self._encoded(model, self._numbers(rows))
 
     def _sentence(self, document: Any) -> Sentence:
         if not isinstance(document, Sentence):
@@ -236,66 +184,61 @@ class BagsTask:
         return kept, places[0], places[1], len(kept) < len(ids)
 
     def _tokens(self, text: str) -> list[int]:
-        return [self._vocabulary(token) for token in self._segmenter(text)]
+        return [self.words.vocabulary(token) for token in self._segmenter(text)]
 
     # numbers → model → score
 
-    def model(self) -> nn.Module:
+    def model(self) -> PCNN:
         """A new PCNN."""
-        chosen = self.settings
-        table = None
-        if self._vectors:  # zeros for padding and for words that the file does not have
-            vectors = torch.from_numpy(self._vectors.vectors.copy())
-            table = torch.cat([torch.zeros(2, vectors.shape[1]), vectors])  # (V + 2, D)
+        chosen, words = self.settings, self.words
         return PCNN(
-            chosen.buckets if table is None else len(table),
-            chosen.embedding if table is None else table.shape[1],
+            words.size,
+            words.width(chosen.embedding),
             len(self.labels),
             position=chosen.position,
             filters=chosen.filters,
             dropout=chosen.dropout,
-            vectors=table,
-            freeze=table is not None and not chosen.train_vectors,
+            vectors=words.vectors,
+            freeze=words.frozen(train=chosen.train_vectors),
         )
 
-    def batches(self, examples: Examples, size: int, rng: torch.Generator | None) -> Iterator[Batch]:
+    def batches(self, examples: BagExamples, size: int, rng: torch.Generator | None) -> Iterator[BagBatch]:
         """One pass over the bags (or sentences, without a denoiser), similar lengths together."""
-        site = cast("BagExamples", examples)
-        for chosen in grouped(site.units.longest(site.numbers.tokens.lengths), size, rng):
-            rows, owner = site.units.take(chosen)
-            yield _batch(site.numbers, rows, owner, site.numbers.relations[site.units.first[chosen]])
+        numbers, units = examples.numbers, examples.units
+        for chosen in grouped(units.longest(numbers.tokens.lengths), size, rng):
+            rows, owner = units.take(chosen)
+            yield BagBatch.of(numbers, rows, owner, numbers.relations[units.first[chosen]])
 
-    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+    def loss(self, model: PCNN, batch: BagBatch) -> Tensor:
         """Mean cross-entropy over bags."""
-        bags = cast("BagBatch", batch)
-        vectors = cast("PCNN", model).encode(bags.tokens, bags.heads, bags.tails)  # (S, D)
-        scores = bag_scores(self.settings.denoiser, cast("PCNN", model), vectors, bags.owner, bags.labels)
-        return functional.cross_entropy(scores, bags.labels)
+        vectors = model.encode(batch.tokens, batch.heads, batch.tails)  # (S, D)
+        scores = bag_scores(self.settings.denoiser, model, vectors, batch.owner, batch.labels)
+        return functional.cross_entropy(scores, batch.labels)
 
     @torch.no_grad()
-    def count(self, model: nn.Module, examples: Examples) -> Mapping[str, Tensor]:
+    def count(self, model: PCNN, examples: BagExamples) -> Mapping[str, Tensor]:
         """Right and wrong predictions by band of score, the summed loss, and how much training saw of the truth."""
-        site, pcnn = cast("BagExamples", examples), cast("PCNN", model)
+        numbers, pairs, units = examples.numbers, examples.pairs, examples.units
         total = {name: torch.zeros(shape, dtype=torch.float64) for name, shape in self.counts().shapes.items()}
-        vectors = self._encoded(pcnn, site.numbers)  # (S, D)
+        vectors = self._encoded(model, numbers)  # (S, D)
         chosen = self.settings.denoiser
-        for groups in torch.split(torch.arange(len(site.pairs)), AT_ONCE):
-            rows, owner = site.pairs.take(groups)
-            odds = pair_odds(chosen, pcnn, vectors[rows], owner, len(groups))[:, 1:]  # (pairs, relations but NA)
-            truth = site.truths[groups][:, 1:]
+        for groups in torch.split(torch.arange(len(pairs)), AT_ONCE):
+            rows, owner = pairs.take(groups)
+            odds = pair_odds(chosen, model, vectors[rows], owner, len(groups))[:, 1:]  # (pairs, relations but NA)
+            truth = examples.truths[groups][:, 1:]
             for name, value in score_bands(odds, truth).items():
                 total[name] += value
             total["facts"] += truth.sum()
-        total["pairs"] += len(site.pairs)
-        for groups in torch.split(torch.arange(len(site.units)), AT_ONCE):
-            rows, owner = site.units.take(groups)
-            labels = site.numbers.relations[site.units.first[groups]]
-            scores = bag_scores(chosen, pcnn, vectors[rows], owner, labels)
+        total["pairs"] += len(pairs)
+        for groups in torch.split(torch.arange(len(units)), AT_ONCE):
+            rows, owner = units.take(groups)
+            labels = numbers.relations[units.first[groups]]
+            scores = bag_scores(chosen, model, vectors[rows], owner, labels)
             total["loss"] += functional.cross_entropy(scores, labels, reduction="sum")
-            seen, said = self._said(site, rows, weights_of(chosen, pcnn, vectors[rows], owner, labels))
-            total["chosen"] += seen
-            total["expressed"] += said
-        total["bags"] += len(site.units)
+            known, true = _expressed(numbers, rows, weights_of(chosen, model, vectors[rows], owner, labels))
+            total["chosen"] += known
+            total["expressed"] += true
+        total["bags"] += len(units)
         return total
 
     def counts(self) -> Layout:
@@ -317,43 +260,52 @@ class BagsTask:
     # what Lazy MIL looks into
 
     @torch.no_grad()
-    def surest(self, model: nn.Module, examples: Examples) -> Surest:
+    def surest(self, model: PCNN, examples: BagExamples) -> Surest:
         """For each fact of the site, its surest sentence and how sure the model is of it."""
-        site, pcnn = cast("BagExamples", examples), cast("PCNN", model)
-        told = pcnn.classifier(self._encoded(pcnn, site.numbers)).softmax(1)  # (S, relations)
-        rows, owner = site.bags.take(torch.arange(len(site.bags)))
-        values = told[rows, site.numbers.relations[rows]]  # (S,): the probability of its own relation
-        best = surest(values, owner, len(site.bags))  # (bags,)
-        return Surest(site.facts, values[best], rows[best])
+        odds = model.classifier(self._encoded(model, examples.numbers)).softmax(1)  # (S, relations)
+        rows, owner = examples.bags.take(torch.arange(len(examples.bags)))
+        values = odds[rows, examples.numbers.relations[rows]]  # (S,): the probability of its own relation
+        best = surest(values, owner, len(examples.bags))  # (bags,)
+        return Surest(examples.facts, values[best], rows[best])
 
-    def only(self, examples: Examples, rows: Tensor) -> BagExamples:
+    def only(self, examples: BagExamples, rows: Tensor) -> BagExamples:
         """These sentences alone, each a bag of its own."""
-        site = cast("BagExamples", examples)
         alone = Groups(torch.arange(len(rows)))
         alone.rows = rows
-        return BagExamples(site.numbers, site.bags, site.facts, site.pairs, site.truths, alone)
+        return replace(examples, units=alone)
 
-    def said(self, examples: Examples, rows: Tensor) -> tuple[float, float]:
+    def expressed(self, examples: BagExamples, rows: Tensor) -> tuple[float, float]:
         """Of these sentences, how many claim a fact of which the truth is known, and how many of those truly say it."""
-        return self._said(cast("BagExamples", examples), rows, torch.ones(len(rows)))
-
-    def _said(self, site: BagExamples, rows: Tensor, weights: Tensor) -> tuple[float, float]:
-        claims = (site.numbers.relations[rows] > 0) & (site.numbers.expressed[rows] >= 0)
-        return float(weights[claims].sum()), float((weights * (site.numbers.expressed[rows] == 1))[claims].sum())
+        return _expressed(examples.numbers, rows, torch.ones(len(rows)))
 
     def _encoded(self, model: PCNN, numbers: Numbers) -> Tensor:
         """The vectors of all sentences, in large batches of similar lengths."""
-        found = torch.zeros(len(numbers.heads), model.classifier.in_features, dtype=model.classifier.weight.dtype)
+        vectors = torch.zeros(len(numbers.heads), model.classifier.in_features, dtype=model.classifier.weight.dtype)
         for rows in grouped(numbers.tokens.lengths, AT_ONCE, None):
-            found[rows] = model.encode(numbers.tokens.padded(rows), numbers.heads[rows], numbers.tails[rows])
-        return found  # (S, D)
+            vectors[rows] = model.encode(numbers.tokens.padded(rows), numbers.heads[rows], numbers.tails[rows])
+        return vectors  # (S, D)
+
+    # the trained model
+
+    def summary(self) -> str:
+        """The relations."""
+        return f"Relates entities: {', '.join(self.labels)}"
+
+    def limits(self, scope: str) -> tuple[str, ...]:
+        """Pairs far apart."""
+        return (within_limit(scope),)
+
+    def predict(self, model: PCNN, texts: Sequence[Prediction]) -> list[Prediction]:
+        """The relations between the entities of each text."""
+
+        def scores(pairs: Sequence[Pair]) -> tuple[Sequence[Pair], Tensor]:
+            documents = [one.document for one in pairs]
+            rows = [sentence("", d.text, d.entities[0], d.entities[1], UNRELATED) for d in documents]
+            return pairs, model.classifier(self._encoded(model, self._numbers(rows)))
+
+        return related(self.candidates, texts, self.labels, UNRELATED, scores)
 
 
-def _batch(numbers: Numbers, rows: Tensor, owner: Tensor, labels: Tensor) -> BagBatch:
-    return BagBatch(numbers.tokens.padded(rows), numbers.heads[rows], numbers.tails[rows], owner, labels)
-
-
-def _numbered(keys: Sequence[Any]) -> Tensor:
-    """Each key's number in order of first appearance."""
-    places: dict[Any, int] = {}
-    return torch.tensor([places.setdefault(key, len(places)) for key in keys], dtype=torch.int64)
+def _expressed(numbers: Numbers, rows: Tensor, weights: Tensor) -> tuple[float, float]:
+    claims = (numbers.relations[rows] > 0) & (numbers.expressed[rows] >= 0)
+    return float(weights[claims].sum()), float((weights * (numbers.expressed[rows] == 1))[claims].sum())

@@ -16,17 +16,17 @@ Word vectors stay as they are unless `train_vectors` says so: trained ones trave
 give away the words of a site's texts.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal, cast
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from annotated_types import Ge, Lt
 from torch import Tensor, nn
 from torch.nn import functional
 
-from wardround.core.task import Batch, Examples
 from wardround.core.weights import Layout
 from wardround.metrics.classes import class_counts, class_layout, class_metrics
 from wardround.metrics.constant import class_constant, label_constant
@@ -34,23 +34,27 @@ from wardround.metrics.labels import label_counts, label_layout, label_metrics
 from wardround.models.linear import Bag, Logistic
 from wardround.models.recurrent import LSTMClassifier
 from wardround.tasks.batching import Ragged, grouped
+from wardround.tasks.classes import ClassesTask, ClassifierTask
+from wardround.tasks.task import Finds, TaskSettings, existing
+from wardround.tasks.text_examples import TextBatch, TextExamples, TextNumbers
 from wardround.tasks.tokenising import Tokens, refuse_useless, tokens_for
-from wardround.text.reading import found_path
-from wardround.text.segment import Cache, Characters, Grams, Hashed, Jieba, Listed, Segmenter, Vocabulary, Words
+from wardround.tasks.words import WordTable
+from wardround.text.document import Placed
+from wardround.text.prediction import Label, Prediction
+from wardround.text.reading import DataError, Problems, found_path
 from wardround.text.shown import called, shown
 from wardround.text.texts import Texts
-from wardround.text.vectors import WordVectors, read_vectors
 
-__all__ = ["Classification", "ClassificationTask"]
-
-EVALUATED_AT_ONCE = 256
+__all__ = ["Classification", "ClassificationTask", "OneLabelTask"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Classification:
+class Classification(TaskSettings):
     """The settings of the task."""
 
     takes: ClassVar[str] = "labels"
+    finds: ClassVar[Finds] = "labels"
+    does: ClassVar[str] = "sorts texts into classes"
 
     model: Literal["logistic", "lstm"] = "logistic"
     tokens: Tokens | None = None
@@ -84,6 +88,11 @@ class Classification:
             raise ValueError(f'ngrams = {self.ngrams} goes with model = "logistic" without vectors; leave it out')
         if self.train_vectors and not self.vectors:
             raise ValueError("train_vectors needs a file of vectors to start from; without one the LSTM trains its own")
+
+    @property
+    def undecided(self) -> bool:
+        """Whether the texts' language decides on the tokens."""
+        return self.tokens is None and not self.terms
 
     @property
     def bag(self) -> bool:
@@ -120,45 +129,43 @@ class Classification:
         kind = ClassificationTask if self.several or self.bag else OneLabelTask
         return kind(self, tuple(corpus.labels))
 
+    def restore(self, about: Any) -> "ClassificationTask":
+        """The task of a trained model, which keeps nothing of a text."""
+        return replace(self, remember=False).bind(about)
 
-@dataclass(frozen=True, eq=False)
-class TextBatch:
-    """Token numbers padded with 0 (B, L), or mean vectors (B, D), and labels (B,) or (B, labels)."""
+    def files(self) -> dict[str, Path]:
+        """Word vectors and terms."""
+        return existing(self.folder, vectors=self.vectors, terms=self.terms)
 
-    inputs: Tensor
-    labels: Tensor
-    rows: Tensor
-    """Where the texts stand among the examples (B,)."""
-    weights: Tensor | None = None
-    """How much each class counts in training (labels,)."""
+    def check(self, placed: Placed, problems: Problems) -> None:
+        """Documents without a label are left out, those with several need a setting."""
+        labels, line = placed.document.labels, placed.line or 1
+        if not labels:
+            problems.note("document without a label, left out", placed.path, line)
+        elif len(labels) > 1:
+            remedy = "set several = true in [task], or keep one of them"
+            problems.refuse(DataError(placed.path, line, "text with several labels", remedy))
 
-    def __len__(self) -> int:
-        return len(self.labels)
-
-
-class TextExamples:
-    """A site's texts as numbers."""
-
-    def __init__(
-        self, tokens: Ragged, labels: Tensor, means: Tensor | None, shortened: int, weights: Tensor | None = None
-    ) -> None:
-        self.tokens, self.labels, self.means, self.shortened, self.weights = tokens, labels, means, shortened, weights
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    def batch(self, rows: Tensor) -> TextBatch:
-        """These rows as the model takes them."""
-        inputs = self.tokens.padded(rows) if self.means is None else self.means[rows]
-        return TextBatch(inputs, self.labels[rows], rows, self.weights)
+    def lacks(self, survey: Any) -> Iterator[tuple[str, str]]:
+        """Two labels."""
+        if len(survey.labels) < 2:
+            yield f"{len(survey.labels)} labels, where a classifier needs two", "name the column with --label-column"
 
 
 @dataclass(frozen=True, eq=False)
-class ClassificationTask:
+class ClassificationTask(ClassesTask):
     """Texts to one of `labels`, or to any number of them."""
 
     settings: Classification
     labels: tuple[str, ...]
+
+    at_once: ClassVar[int] = 256
+    references: ClassVar[tuple[str, ...]] = ("majority", "tfidf")
+    not_exported: ClassVar[Mapping[str, tuple[str, str]]] = {
+        "transformers": (
+            "it is a bag of words or an LSTM over hashed words, which transformers has no model for", "use --to spacy",
+        )
+    }  # fmt: skip
 
     def __post_init__(self) -> None:
         if len(self.labels) < 2 and not self.settings.several:
@@ -166,68 +173,41 @@ class ClassificationTask:
 
     # text → numbers
 
-    @cached_property
-    def _vectors(self) -> WordVectors | None:
-        chosen = self.settings.vectors
-        return read_vectors(found_path(chosen, self.settings.folder)) if chosen else None
+    def names(self) -> tuple[str, ...]:
+        """The labels."""
+        return self.labels
 
     @cached_property
-    def _segmenter(self) -> Segmenter:
+    def numbers(self) -> TextNumbers:
+        """What makes numbers of a text."""
         chosen = self.settings
-        if chosen.tokens == "jieba" or chosen.terms:
-            return Jieba(terms=found_path(chosen.terms, chosen.folder) if chosen.terms else None)
-        return Characters() if chosen.tokens == "characters" else Words()
-
-    @property
-    def ngrams(self) -> int:
-        """The longest run of tokens that has a number."""
-        return self.settings.ngrams or 1
-
-    @property
-    def buckets(self) -> int:
-        """How many numbers tokens are hashed to."""
-        return self.settings.buckets or 2**14
-
-    @cached_property
-    def _longest(self) -> int:
-        """Numbers read of a text, which are more than its tokens where runs count too."""
-        return Grams(self._segmenter, self.ngrams).count(self.settings.longest)
-
-    @cached_property
-    def _encoded(self) -> Cache:
-        segmenter = Grams(self._segmenter, self.ngrams) if self.ngrams > 1 else self._segmenter
-        vocabulary: Vocabulary = Listed(self._vectors.words) if self._vectors else Hashed(buckets=self.buckets)
-        return Cache(segmenter, vocabulary, remember=self.settings.remember)
-
-    @cached_property
-    def _table(self) -> Tensor:
-        """Vectors by token number: zeros for padding and for words that the file does not have."""
-        vectors = cast("WordVectors", self._vectors).vectors
-        return torch.cat([torch.zeros(2, vectors.shape[1]), torch.from_numpy(vectors.copy())])  # (V + 2, D)
+        words = WordTable(chosen.vectors, chosen.folder, chosen.buckets or 2**14)
+        terms = found_path(chosen.terms, chosen.folder) if chosen.terms else None
+        return TextNumbers(chosen.tokens or "words", terms, chosen.ngrams or 1, words, chosen.longest, chosen.remember)
 
     def examples(self, texts: Texts) -> TextExamples:
         """A site's documents as numbers; segmented once, and remembered on disk."""
-        rows = list(self._encoded.encode(document.text for document in texts.documents))
-        shortened = sum(len(row) > self._longest for row in rows)
-        tokens, labels = Ragged([row[: self._longest] for row in rows]), self._labels(texts)
+        tokens, beyond = self.numbers.read(document.text for document in texts.documents)
+        labels = self._labels(texts)
+        shortened = sum(count > 0 for count in beyond)
         return TextExamples(tokens, labels, self._mean(tokens), shortened, self._weights(labels))
 
-    def refuse(self, texts: Texts) -> None:
+    def refuse(self, texts: Iterable[Texts]) -> None:
         """Raise an error if tokens of these texts, cut like this, cannot be learnt from."""
-        written = [document.text for document in texts.documents]
-        rows = list(self._encoded.encode(written))
-        refuse_useless(written, rows, tokens=self.settings.tokens or "words", listed=self.settings.vectors)
+        for some in texts:
+            written = [document.text for document in some.documents]
+            rows = self.numbers.whole(written)
+            refuse_useless(written, rows, tokens=self.settings.tokens or "words", listed=self.settings.vectors)
 
     def unlabelled(self, texts: Sequence[str]) -> tuple[TextExamples, list[int]]:
         """Texts as numbers, of which no label is known, and how many tokens of each are beyond `longest`."""
-        rows = list(self._encoded.encode(texts))
-        tokens = Ragged([row[: self._longest] for row in rows])
-        nothing = torch.zeros(len(rows), dtype=torch.int64)
-        beyond = [max(len(row) - self._longest, 0) // self.ngrams for row in rows]  # each further token ends as many
-        return TextExamples(tokens, nothing, self._mean(tokens), 0), beyond
+        tokens, beyond = self.numbers.read(texts)
+        nothing = torch.zeros(len(tokens), dtype=torch.int64)
+        unread = [count // self.numbers.ngrams for count in beyond]  # each further token ends as many runs
+        return TextExamples(tokens, nothing, self._mean(tokens), 0), unread
 
     def _mean(self, tokens: Ragged) -> Tensor | None:
-        return self._means(tokens) if self.settings.model == "logistic" and self._vectors else None
+        return self.numbers.means(tokens) if self.settings.model == "logistic" and self.settings.vectors else None
 
     def _weights(self, labels: Tensor) -> Tensor | None:
         """Of each class, its weight by how rare it is here; of a label that may be absent, that of its presence."""
@@ -241,14 +221,6 @@ class ClassificationTask:
             there = torch.bincount(labels, minlength=len(self.labels))  # (labels,)
             shares = count / ((there > 0).sum() * there.clamp(min=1))
         return shares.sqrt() if chosen == "root" else shares
-
-    def _means(self, tokens: Ragged) -> Tensor:
-        means = torch.zeros(len(tokens), self._table.shape[1])
-        for rows in grouped(tokens.lengths, EVALUATED_AT_ONCE, None):
-            ids = tokens.padded(rows)  # (B, L)
-            known = (ids > 1).sum(1, keepdim=True).clamp(min=1)  # (B, 1)
-            means[rows] = self._table[ids].sum(1) / known  # (B, D)
-        return means
 
     def _labels(self, texts: Texts) -> Tensor:
         places = {label: index for index, label in enumerate(self.labels)}
@@ -264,48 +236,45 @@ class ClassificationTask:
                 )
         if not self.settings.several:
             return torch.tensor([places[document.labels[0]] for document in texts.documents], dtype=torch.int64)
-        found = torch.zeros(len(texts), len(self.labels))
+        labels = torch.zeros(len(texts), len(self.labels))
         for row, document in enumerate(texts.documents):
             for label in document.labels:
-                found[row, places[label]] = 1.0
-        return found
+                labels[row, places[label]] = 1.0
+        return labels
 
     # numbers → model → score
 
     def model(self) -> nn.Module:
         """A new model."""
-        chosen, classes = self.settings, len(self.labels)
+        chosen, classes, words = self.settings, len(self.labels), self.numbers.words
         if chosen.model == "logistic":
-            return Logistic(self._table.shape[1], classes) if self._vectors else Bag(self.buckets, classes)
-        table = self._table if self._vectors else None
+            return Bag(words.size, classes) if words.vectors is None else Logistic(words.vectors.shape[1], classes)
         return LSTMClassifier(
-            self.buckets if table is None else len(table),
-            chosen.embedding if table is None else table.shape[1],
+            words.size,
+            words.width(chosen.embedding),
             chosen.hidden,
             classes,
             dropout=chosen.dropout,
-            vectors=table,
-            freeze=table is not None and not chosen.train_vectors,
+            vectors=words.vectors,
+            freeze=words.frozen(train=chosen.train_vectors),
         )
 
-    def batches(self, examples: Examples, size: int, rng: torch.Generator | None) -> Iterator[Batch]:
+    def batches(self, examples: TextExamples, size: int, rng: torch.Generator | None) -> Iterator[TextBatch]:
         """One pass over the texts, similar lengths together; shuffled if there is a generator."""
-        texts = cast("TextExamples", examples)
-        for rows in grouped(texts.tokens.lengths, size, rng):
-            yield texts.batch(rows)
+        for rows in grouped(examples.tokens.lengths, size, rng):
+            yield examples.batch(rows)
 
-    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+    def loss(self, model: nn.Module, batch: TextBatch) -> Tensor:
         """Mean cross-entropy, by `class_weights`; binary, label by label, where a text may have several."""
-        texts = cast("TextBatch", batch)
-        scores, weights = model(texts.inputs), texts.weights
+        scores, weights = self.scored(model, batch), batch.weights
         if weights is None:
-            return self.loss_of(scores, texts.labels)
+            return self.loss_of(scores, batch.labels)
         if self.settings.several:  # summed over labels: a rate then means the same however many there are
             each = functional.binary_cross_entropy_with_logits(
-                scores, texts.labels, pos_weight=weights, reduction="none"
+                scores, batch.labels, pos_weight=weights, reduction="none"
             )  # (B, labels)
             return each.sum(1).mean()
-        return (functional.cross_entropy(scores, texts.labels, reduction="none") * weights[texts.labels]).mean()
+        return (functional.cross_entropy(scores, batch.labels, reduction="none") * weights[batch.labels]).mean()
 
     def loss_of(self, scores: Tensor, labels: Tensor) -> Tensor:
         """The mean loss of these scores, every class counting the same."""
@@ -313,17 +282,10 @@ class ClassificationTask:
             return functional.binary_cross_entropy_with_logits(scores, labels)
         return functional.cross_entropy(scores, labels)
 
-    @torch.no_grad()
-    def count(self, model: nn.Module, examples: Examples) -> Mapping[str, Tensor]:
-        """Hits, false alarms and misses per label, and the summed loss."""
-        total = {name: torch.zeros(shape, dtype=torch.float64) for name, shape in self.counts().shapes.items()}
-        counted = label_counts if self.settings.several else class_counts
-        for batch in self.batches(examples, EVALUATED_AT_ONCE, None):
-            texts = cast("TextBatch", batch)
-            scores = model(texts.inputs)  # (B, labels)
-            counts = counted(scores, texts.labels, self.loss_of(scores, texts.labels) * len(texts))
-            total = {name: total[name] + counts[name] for name in total}
-        return total
+    def counted(self, scores: Tensor, labels: Tensor) -> dict[str, Tensor]:
+        """The counts of one batch, and its summed loss."""
+        counts = label_counts if self.settings.several else class_counts
+        return counts(scores, labels, self.loss_of(scores, labels) * len(labels))
 
     def counts(self) -> Layout:
         """Names and shapes of what `count` returns."""
@@ -341,35 +303,34 @@ class ClassificationTask:
         """Texts and labels, as a model that is not ours takes them."""
         return [document.text for document in texts.documents], self._labels(texts)
 
-    def sizes(self) -> dict[str, int]:
-        """How many labels there are."""
-        return {"classes": len(self.labels)}
+    # the trained model
+
+    def summary(self) -> str:
+        """The classes."""
+        return f"Sorts texts: {', '.join(self.labels)}"
+
+    def predict(self, model: nn.Module, texts: Sequence[Prediction]) -> list[Prediction]:
+        """The label of each text, or all that are likelier than not; and how many of its tokens were not read."""
+        examples, beyond = self.unlabelled([one.text for one in texts])
+        labels: list[tuple[Label, ...]] = [() for _ in texts]
+        several = self.settings.several
+        for batch in self.batches(examples, self.at_once, None):
+            scores = self.scored(model, batch)  # (B, labels)
+            odds = scores.sigmoid() if several else scores.softmax(1)  # (B, labels)
+            for row, mine in zip(batch.rows.tolist(), odds, strict=True):
+                chosen = (mine > 0.5).nonzero().flatten().tolist() if several else [int(mine.argmax())]
+                labels[row] = tuple(Label(self.labels[at], float(mine[at])) for at in chosen)
+        return [
+            Prediction(one.text, labels=mine, cut=cut) for one, mine, cut in zip(texts, labels, beyond, strict=True)
+        ]
 
 
 @dataclass(frozen=True, eq=False)
-class OneLabelTask(ClassificationTask):
+class OneLabelTask(ClassificationTask, ClassifierTask):
     """Texts to one of `labels`, by a linear classifier over features."""
 
     classifier: ClassVar[str] = "linear.weight"
 
-    def features(self, model: nn.Module, batch: Batch) -> Tensor:
+    def features(self, model: nn.Module, batch: TextBatch) -> Tensor:
         """The LSTM's summary, or the mean vector (B, features)."""
-        inputs = cast("TextBatch", batch).inputs
-        return model.features(inputs) if isinstance(model, LSTMClassifier) else inputs
-
-    def scores(self, model: nn.Module, features: Tensor) -> Tensor:
-        """Linear in the features (B, labels)."""
-        scores: Tensor = model.get_submodule("linear")(features)
-        return scores
-
-    def targets(self, batch: Batch) -> Tensor:
-        """The label of each text (B,)."""
-        return cast("TextBatch", batch).labels
-
-    def rows(self, batch: Batch) -> Tensor:
-        """Where the texts stand among the examples (B,)."""
-        return cast("TextBatch", batch).rows
-
-    def tally(self, examples: Examples) -> Tensor:
-        """How many texts of each label there are (labels,)."""
-        return torch.bincount(cast("TextExamples", examples).labels, minlength=len(self.labels))
+        return model.features(batch.inputs) if isinstance(model, LSTMClassifier) else batch.inputs

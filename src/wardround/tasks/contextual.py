@@ -46,10 +46,10 @@ class Contextual:
         firsts = [0]
         for words in sentences:
             cut = [word[:LETTERS] for word in words]
-            found = self.encoder.tokenizer.encode(cut, is_pretokenized=True, add_special_tokens=False)
-            for start in range(0, max(len(found.ids), 1), room):
-                rows.append([self.encoder.start, *found.ids[start : start + room], self.encoder.end])
-                homes.append([cast("int", word) for word in found.word_ids[start : start + room]])
+            pieces = self.encoder.tokenizer.encode(cut, is_pretokenized=True, add_special_tokens=False)
+            for start in range(0, max(len(pieces.ids), 1), room):
+                rows.append([self.encoder.start, *pieces.ids[start : start + room], self.encoder.end])
+                homes.append([cast("int", word) for word in pieces.word_ids[start : start + room]])
             firsts.append(len(rows))
         states = self._trunk.states(rows)
         return [

@@ -44,21 +44,21 @@ class Marked(NamedTuple):
 
 def check_pair(document: Document) -> tuple[Entity, Entity]:
     """The document's entities e1 and e2, if it is a pair document: both within the text and apart."""
-    found = {entity.id: entity for entity in document.entities}
-    missing = [name for name in ("e1", "e2") if name not in found]
+    ends = {entity.id: entity for entity in document.entities}
+    missing = [name for name in ("e1", "e2") if name not in ends]
     if missing or len(document.entities) != 2:
         raise ValueError(
             f"document {called(document.id)} has {len(document.entities)} entities"
             + (f", and no {' and no '.join(missing)}" if missing else "")
             + "; the task relation takes pairs, e1 and e2, as the relation corpora give them"
         )
-    for entity in found.values():
+    for entity in ends.values():
         if not 0 <= entity.start < entity.end <= len(document.text):
             raise ValueError(
                 f"document {called(document.id)}: entity {entity.id} goes from {entity.start} to {entity.end}, the "
                 f"text has {len(document.text)} characters; offsets count characters, the end excluded"
             )
-    one, other = found["e1"], found["e2"]
+    one, other = ends["e1"], ends["e2"]
     if one.start < other.end and other.start < one.end:
         raise ValueError(
             f"document {called(document.id)}: e1 ({one.start} to {one.end}) and e2 ({other.start} to {other.end}) "

@@ -18,43 +18,47 @@ give away the words of a site's sentences.
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal, cast
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from annotated_types import Ge, Lt
-from torch import Tensor, nn
-from torch.nn import functional
-from torch.nn.utils.rnn import pad_sequence
+from torch import Tensor
 
-from wardround.core.task import Batch, Examples
-from wardround.core.weights import Layout
 from wardround.federation.readers import AsCorpus
-from wardround.metrics.classes import class_counts, class_layout
-from wardround.metrics.constant import class_constant
 from wardround.metrics.relations import relation_metrics
 from wardround.models.encoder import Encoder, Shape
-from wardround.models.pretrained import EncoderError, Pretrained, packaged, read_encoder
+from wardround.models.pretrained import EncoderError, Pretrained, read_encoder
 from wardround.models.relation import RelationModel
-from wardround.tasks.batching import Ragged, grouped
-from wardround.tasks.marking import LIKE, EntitiesTooLong, Marked, Marker, blinded, marker_rows
+from wardround.tasks.batching import grouped
+from wardround.tasks.candidates import Candidates, Pair, related, within_limit
+from wardround.tasks.classes import ClassifierTask
+from wardround.tasks.marking import LIKE, EntitiesTooLong, Marker, blinded, marker_rows
+from wardround.tasks.pair_examples import PairBatch, PairExamples
+from wardround.tasks.task import Finds, TaskSettings, encoder_folder
 from wardround.tasks.trunk import Trunk
-from wardround.text.document import Document
-from wardround.text.reading import found_path
+from wardround.text.document import Document, Placed
+from wardround.text.pairs import pairs
+from wardround.text.prediction import Prediction
+from wardround.text.reading import Problems
 from wardround.text.shown import called, shown
 from wardround.text.texts import Texts
 
 __all__ = ["Relation", "RelationTask"]
 
-EVALUATED_AT_ONCE = 64
-
 
 @dataclass(frozen=True, kw_only=True)
-class Relation:
+class Relation(TaskSettings):
     """The settings of the task."""
 
     takes: ClassVar[str] = "pairs"
+    finds: ClassVar[Finds] = "relations"
+    needs: ClassVar[tuple[str, str]] = ("relations", "relation")
+    does: ClassVar[str] = "tells how two marked entities of a sentence are related"
+    generated: ClassVar[Mapping[str, Any]] = {"name": "clinic-pairs", "hospitals": 3, "notes": 20, "test_notes": 10}
+    of_corpus: ClassVar[tuple[str, ...]] = ("negative",)
 
     encoder: str = "minilm"
     """A folder, or `minilm` for the packaged all-MiniLM-L6-v2."""
@@ -86,97 +90,56 @@ class Relation:
 
     def bind(self, corpus: Any) -> "RelationTask":
         """The task on a corpus of labelled pairs."""
-        negative = getattr(corpus, "negative", "") if self.negative is None else self.negative
-        found = packaged() if self.encoder == "minilm" else found_path(self.encoder, self.folder)
-        task = RelationTask(self, tuple(corpus.labels), negative, read_encoder(found))
+        task = self.on(corpus.labels, getattr(corpus, "negative", ""))
         # What is wrong with weights or documents is found here, where it can be told: a site's errors are not shown.
         task.model()
         for part in corpus.pool() if hasattr(corpus, "pool") else corpus.open(corpus.names()[0]):
-            windowed = task.check(part)
+            windowed = task.windowed(part)
             for document in windowed if isinstance(corpus, AsCorpus) else ():
                 kind = f"longer than {self.longest} tokens, a window around the pair"
                 corpus.problems.at(kind, called(document.id))
         return task
 
+    def restore(self, about: Any) -> "RelationTask":
+        """The task of a trained model, which keeps nothing of a text."""
+        return replace(self, remember=False).on(about.labels, about.negative, Candidates.of(about))
 
-@dataclass(frozen=True, eq=False)
-class PairBatch:
-    """Token numbers (B, L) or states (B, L, width), which of them are real, which count as what, and the labels."""
+    def on(self, labels: Sequence[str], negative: str, candidates: Candidates | None = None) -> "RelationTask":
+        """The task with these labels, whatever the texts are."""
+        encoder = read_encoder(encoder_folder(self.encoder, self.folder))
+        chosen = negative if self.negative is None else self.negative
+        return RelationTask(self, tuple(labels), chosen, encoder, candidates or Candidates())
 
-    inputs: Tensor
-    real: Tensor
-    places: Tensor
-    parts: Tensor
-    labels: Tensor
-    rows: Tensor
-    """Where each pair stands among the site's."""
+    def files(self) -> dict[str, Path]:
+        """The encoder."""
+        return {"encoder": encoder_folder(self.encoder, self.folder)}
 
-    def __len__(self) -> int:
-        return len(self.labels)
-
-
-class PairExamples:
-    """A site's pairs as token numbers; the frozen trunk's states of them once they are needed.
-
-    Under a trunk that is all of the encoder (`summed`), only the sums that the classifier sees are kept of them.
-    """
-
-    def __init__(
-        self, marked: list[Marked], labels: Tensor, trunk: Trunk | None, shortened: int, *, summed: bool = False
-    ) -> None:
-        self.rows, self.labels, self._trunk, self.summed = [row.ids for row in marked], labels, trunk, summed
-        self.tokens = Ragged(self.rows)
-        places = [[0, *range(*row.first), *range(*row.second)] for row in marked]
-        parts = [[1] + [2] * _length(row.first) + [3] * _length(row.second) for row in marked]
-        self.places, self.parts = Ragged(places), Ragged(parts)
-        self.shortened = shortened
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    @cached_property
-    def _states(self) -> list[Tensor] | None:
-        return None if self._trunk is None else self._trunk.states(self.rows)
-
-    @cached_property
-    def _sums(self) -> Tensor:
-        """The state of [CLS] and the sum of each entity's (pairs, 3, width)."""
-        found = []
-        for row, states in enumerate(cast("Trunk", self._trunk).states(self.rows)):
-            places, parts = (ragged.padded(torch.tensor([row]))[0] for ragged in (self.places, self.parts))  # (Q,)
-            found.append(torch.stack([states[places[parts == part]].sum(0) for part in (1, 2, 3)]))
-        return torch.stack(found)
-
-    def batch(self, rows: Tensor) -> PairBatch:
-        """These rows as the model takes them."""
-        if self.summed:
-            each = torch.arange(3).expand(len(rows), 3)  # (B, 3)
-            return PairBatch(self._sums[rows], each >= 0, each, each, self.labels[rows], rows)
-        lengths = self.tokens.lengths[rows]  # (B,)
-        real = torch.arange(int(lengths.max())) < lengths[:, None]  # (B, L)
-        states = self._states
-        inputs = (
-            self.tokens.padded(rows)  # (B, L)
-            if states is None
-            else pad_sequence([states[row] for row in rows.tolist()], batch_first=True)  # (B, L, width)
-        )
-        parts = self.parts.padded(rows) - 1  # (B, Q): -1 where there is nothing
-        return PairBatch(inputs, real, self.places.padded(rows), parts, self.labels[rows], rows)
-
-
-def _length(span: tuple[int, int]) -> int:
-    return span[1] - span[0]
+    def check(self, placed: Placed, problems: Problems) -> None:
+        """Relations that no candidate covers are left out."""
+        document = placed.document
+        types = {entity.id: entity.type for entity in document.entities}
+        allowed = {(types[relation.head], types[relation.tail]) for relation in document.relations}
+        for _ in pairs(placed, allowed, "", problems=problems):
+            pass
 
 
 @dataclass(frozen=True, eq=False)
-class RelationTask:
+class RelationTask(ClassifierTask):
     """Sentences with two entities to one of `labels`."""
 
     settings: Relation
     labels: tuple[str, ...]
     negative: str
     encoder: Pretrained
-    classifier: str = "classifier.weight"
+    candidates: Candidates = field(default_factory=Candidates)
+    """Which pairs of a text it is asked about once it is trained."""
+
+    classifier: ClassVar[str] = "classifier.weight"
+    at_once: ClassVar[int] = 64
+    references: ClassVar[tuple[str, ...]] = ("majority", "tfidf")
+    not_exported: ClassVar[Mapping[str, tuple[str, str]]] = {
+        "onnx": ("what marks the entities is not in the network", "use --to transformers")
+    }
 
     def __post_init__(self) -> None:
         chosen, shape = self.settings, self.encoder.shape
@@ -197,6 +160,10 @@ class RelationTask:
     def _layers(self) -> int:
         return self.encoder.shape.layers if self.settings.layers == "all" else self.settings.layers
 
+    def names(self) -> tuple[str, ...]:
+        """The labels."""
+        return self.labels
+
     # text → numbers
 
     @cached_property
@@ -212,24 +179,24 @@ class RelationTask:
 
     @cached_property
     def _weights(self) -> dict[str, Tensor]:
-        found, name = self.encoder.weights(), "embeddings.tokens.weight"
-        if name not in found or len(found[name]) != self.encoder.shape.vocabulary:
-            rows = len(found.get(name, ()))
+        weights, name = self.encoder.weights(), "embeddings.tokens.weight"
+        if name not in weights or len(weights[name]) != self.encoder.shape.vocabulary:
+            rows = len(weights.get(name, ()))
             what = f"its token embeddings have {rows:,} rows, not the {self.encoder.shape.vocabulary:,} of config.json"
             raise EncoderError(self.encoder.folder, what, "take all files from the same model")
         if self.settings.markers:
-            found[name] = torch.cat([found[name], marker_rows(self.encoder, found[name])])
-        return found
+            weights[name] = torch.cat([weights[name], marker_rows(self.encoder, weights[name])])
+        return weights
 
     def _part(self, layers: range, *, embeddings: bool, dropout: float = 0.0) -> Encoder:
         """These layers of the encoder, with their pretrained weights."""
         with torch.device("meta"):  # draws nothing: whether a trunk was built before must not change a site's chance
             part = Encoder(self._shape, layers, embeddings=embeddings, dropout=dropout)
         for name, parameter in part.named_parameters():
-            found = self._weights.get(name)
-            if found is None or found.shape != parameter.shape:
-                said = "are missing" if found is None else f"have shape {list(found.shape)}"
-                what = f"the weights of {name} {said}, wanted: {list(parameter.shape)}"
+            given = self._weights.get(name)
+            if given is None or given.shape != parameter.shape:
+                state = "are missing" if given is None else f"have shape {list(given.shape)}"
+                what = f"the weights of {name} {state}, wanted: {list(parameter.shape)}"
                 raise EncoderError(self.encoder.folder, what, "take all files from the same model")
         part.load_state_dict({name: self._weights[name].clone() for name in part.state_dict()}, assign=True)
         return part
@@ -242,17 +209,17 @@ class RelationTask:
             return None
         return Trunk(self._part(range(frozen), embeddings=True), remember=self.settings.remember)
 
-    def check(self, texts: Texts) -> list[Document]:
+    def windowed(self, texts: Texts) -> list[Document]:
         """The documents of which only a window is read; an error if one is no pair, or has no label of this task's."""
         for document in texts.documents:
             if len(document.labels) != 1 or document.labels[0] not in self.labels:
-                said = shown(document.labels[0]) if len(document.labels) == 1 else f"{len(document.labels)} labels"
-                raise ValueError(f"document {called(document.id)}: {said}, wanted: one of {list(self.labels)}")
+                given = shown(document.labels[0]) if len(document.labels) == 1 else f"{len(document.labels)} labels"
+                raise ValueError(f"document {called(document.id)}: {given}, wanted: one of {list(self.labels)}")
         return [document for document in texts.documents if self._marker(document).windowed]
 
     def examples(self, texts: Texts) -> PairExamples:
         """A site's documents as numbers."""
-        shortened = len(self.check(texts))
+        shortened = len(self.windowed(texts))
         marked = [self._marker(document) for document in texts.documents]
         places = {label: index for index, label in enumerate(self.labels)}
         labels = torch.tensor([places[document.labels[0]] for document in texts.documents], dtype=torch.int64)
@@ -269,7 +236,7 @@ class RelationTask:
 
     # numbers → model → score
 
-    def model(self) -> nn.Module:
+    def model(self) -> RelationModel:
         """The pretrained layers that train, under a new classifier."""
         chosen = self.settings
         first = 0 if chosen.freeze == "nothing" else chosen.freeze
@@ -286,60 +253,18 @@ class RelationTask:
             dropout=chosen.dropout,
         )
 
-    def batches(self, examples: Examples, size: int, rng: torch.Generator | None) -> Iterator[Batch]:
+    def batches(self, examples: PairExamples, size: int, rng: torch.Generator | None) -> Iterator[PairBatch]:
         """One pass over the pairs, similar lengths together; shuffled if there is a generator."""
-        pairs = cast("PairExamples", examples)
-        for rows in grouped(pairs.tokens.lengths, size, rng):
-            yield pairs.batch(rows)
+        for rows in grouped(examples.tokens.lengths, size, rng):
+            yield examples.batch(rows)
 
-    def features(self, model: nn.Module, batch: Batch) -> Tensor:
+    def features(self, model: RelationModel, batch: PairBatch) -> Tensor:
         """What the classifier sees of each pair (B, features)."""
-        b = cast("PairBatch", batch)
-        return cast("RelationModel", model).features(b.inputs, b.real, b.places, b.parts)
+        return model.features(batch.inputs, batch.real, batch.places, batch.parts)
 
-    def scores(self, model: nn.Module, features: Tensor) -> Tensor:
-        """The classifier's scores (B, classes), before the softmax."""
-        found: Tensor = cast("RelationModel", model).classifier(features)
-        return found
-
-    def targets(self, batch: Batch) -> Tensor:
-        """The class of each pair (B,)."""
-        return cast("PairBatch", batch).labels
-
-    def rows(self, batch: Batch) -> Tensor:
-        """Where each pair of a batch stands among those that `batches` was given (B,)."""
-        return cast("PairBatch", batch).rows
-
-    def tally(self, examples: Examples) -> Tensor:
-        """How many pairs of each class there are (classes,)."""
-        return torch.bincount(cast("PairExamples", examples).labels, minlength=len(self.labels))
-
-    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
-        """Mean cross-entropy."""
-        return functional.cross_entropy(self.scores(model, self.features(model, batch)), self.targets(batch))
-
-    @torch.no_grad()
-    def count(self, model: nn.Module, examples: Examples) -> Mapping[str, Tensor]:
-        """Hits, false alarms and misses per relation, and the summed loss."""
-        total = {name: torch.zeros(shape, dtype=torch.float64) for name, shape in self.counts().shapes.items()}
-        for batch in self.batches(examples, EVALUATED_AT_ONCE, None):
-            scores, labels = self.scores(model, self.features(model, batch)), self.targets(batch)
-            loss = functional.cross_entropy(scores, labels, reduction="sum")
-            counts = class_counts(scores, labels, loss)
-            total = {name: total[name] + counts[name] for name in total}
-        return total
-
-    def counts(self) -> Layout:
-        """Names and shapes of what `count` returns."""
-        return class_layout(len(self.labels))
-
-    def constant(self, counts: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """What the best constant answer would have counted."""
-        return class_constant(counts)
-
-    def loss_of(self, scores: Tensor, labels: Tensor) -> Tensor:
-        """Mean cross-entropy of these scores."""
-        return functional.cross_entropy(scores, labels)
+    def scored(self, model: RelationModel, batch: PairBatch) -> Tensor:
+        """The scores of a batch (B, classes), before the softmax."""
+        return self.scores(model, self.features(model, batch))
 
     def plain(self, texts: Texts) -> tuple[list[str], Tensor]:
         """Sentences with the types of e1 and e2 in place of their words, and labels."""
@@ -350,6 +275,29 @@ class RelationTask:
         """F1 in its several forms, accuracy and loss."""
         return relation_metrics(counts, self.labels, self.negative)
 
-    def sizes(self) -> dict[str, int]:
-        """How many relations there are."""
-        return {"classes": len(self.labels)}
+    # the trained model
+
+    def answers(self) -> dict[str, Any]:
+        """The labels, and which of them says that there is no relation."""
+        return {"labels": self.labels, "negative": self.negative}
+
+    def summary(self) -> str:
+        """The relations."""
+        return f"Relates entities: {', '.join(label for label in self.labels if label != self.negative)}"
+
+    def limits(self, scope: str) -> tuple[str, ...]:
+        """Pairs far apart, and unrelated ones if it was shown none."""
+        alone = () if self.negative else ("It was never shown unrelated pairs, so it names a relation for every pair.",)
+        return (within_limit(scope), *alone)
+
+    def predict(self, model: RelationModel, texts: Sequence[Prediction]) -> list[Prediction]:
+        """The relations between the entities of each text."""
+
+        def scores(pairs: Sequence[Pair]) -> tuple[Sequence[Pair], Tensor]:
+            examples, fitting = self.unlabelled([one.document for one in pairs])
+            scores = torch.zeros(len(fitting), len(self.labels))
+            for batch in self.batches(examples, self.at_once, None):
+                scores[batch.rows] = self.scored(model, batch)
+            return [pairs[row] for row in fitting], scores
+
+        return related(self.candidates, texts, self.labels, self.negative, scores)

@@ -16,35 +16,39 @@ Word vectors of a file stay as they are unless `train_vectors` says so; hashed o
 change give away a site's words. FedNER (Ge et al. 2020) trains GloVe's.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal, cast
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from annotated_types import Ge, Lt
-from torch import Tensor, nn
-from torch.nn.utils.rnn import pad_sequence
+from torch import Tensor
 
-from wardround.core.task import Batch, Examples
 from wardround.core.training import belongs
 from wardround.core.weights import Layout
 from wardround.metrics.entities import entity_counts, entity_layout, entity_metrics
-from wardround.models.pretrained import packaged, read_encoder
-from wardround.models.tagger import CHARACTERS, Parts, Sentences, Tagger
+from wardround.models.tagger import Parts, Tagger
 from wardround.tasks.batching import Ragged, grouped
-from wardround.tasks.contextual import Contextual
-from wardround.text.reading import Problems, found_path
-from wardround.text.segment import Hashed, Listed, Vocabulary, hashed
+from wardround.tasks.span_odds import span_odds
+from wardround.tasks.tag_examples import TagBatch, TagExamples, WordSources
+from wardround.tasks.task import BoundTask, Finds, TaskSettings, encoder_folder, existing
+from wardround.tasks.words import WordTable
+from wardround.text.document import Document, Entity, Placed
+from wardround.text.language import language
+from wardround.text.prediction import Prediction
+from wardround.text.reading import Problems
 from wardround.text.shown import called, shown
-from wardround.text.tags import Scheme, marks, spans, tagged
+from wardround.text.tags import Scheme, Span, marks, spans, tagged
 from wardround.text.texts import Texts
-from wardround.text.tokens import LETTERS, Sentence, Unit, tokenised
-from wardround.text.vectors import WordVectors, read_vectors
+from wardround.text.tokens import Sentence, Unit, tokenised
 
 __all__ = ["Tagging", "TaggingTask"]
 
 EVALUATED_AT_ONCE = 64
+IN_MEMORY = 1024  # sentences: a frozen encoder's states of a long note's would take gigabytes
 
 Model = Literal[
     "elmoner", "cnn-crf", "lstm-crf", "gram-cnn", "cnn-lstm-crf", "s-lstm-crf", "cnn-clstm-crf"
@@ -52,10 +56,15 @@ Model = Literal[
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tagging:
+class Tagging(TaskSettings):
     """The settings of the task."""
 
     takes: ClassVar[str] = "entities"
+    finds: ClassVar[Finds] = "entities"
+    needs: ClassVar[tuple[str, str]] = ("entities", "entity")
+    does: ClassVar[str] = "finds named entities in text"
+    small: ClassVar[Mapping[str, Any]] = {"model": "cnn-crf", "buckets": 256, "embedding": 8, "filters": 12}
+    of_corpus: ClassVar[tuple[str, ...]] = ("rename", "schemes", "types")
 
     model: Model = "cnn-clstm-crf"
     scheme: Literal["BIO", "BIOES"] = "BIO"
@@ -110,132 +119,92 @@ class Tagging:
         types = self.types or tuple(sorted(names))
         if not types:
             raise ValueError("tagging needs documents with entities; this corpus has none")
-        return TaggingTask(self, types, types, self.scheme, Sources(self))
+        words = WordTable(self.vectors, self.folder, self.buckets)
+        return TaggingTask(self, types, types, self.scheme, WordSources(words, self._encoder, self.remember))
+
+    @property
+    def _encoder(self) -> Path | None:
+        return encoder_folder(self.encoder, self.folder) if self.model == "elmoner" else None
+
+    def restore(self, about: Any) -> "TaggingTask":
+        """The task of a trained model, with types as it calls them itself; it keeps nothing of a text."""
+        own = replace(self, rename=None, schemes=None, types=about.types, scheme=about.scheme, remember=False)
+        return own.bind(about)
 
     def renamed(self, kind: str) -> str:
         """The study's name of a type of the corpus."""
         return (self.rename or {}).get(kind, kind)
 
+    def files(self) -> dict[str, Path]:
+        """Word vectors, and the encoder if the tagger has one."""
+        return existing(self.folder, vectors=self.vectors) | ({"encoder": self._encoder} if self._encoder else {})
 
-class Sources:
-    """What all sites' tasks of a process share: word vectors and the frozen encoder, each read when needed."""
+    def check(self, placed: Placed, problems: Problems) -> None:
+        """Overlapping entities, and those that no token fits, are left out."""
+        document = placed.document
+        chinese = (document.language or language(document.text)) == "zh"
+        for _ in tokenised(document, _InFile(placed, problems), unit="characters" if chinese else "words"):
+            pass
 
-    def __init__(self, settings: Tagging) -> None:
-        self.settings = settings
-        self.variants: dict[tuple[tuple[str, ...], Scheme], TaggingTask] = {}
 
-    @cached_property
-    def vectors(self) -> WordVectors | None:
-        """The file's."""
-        chosen = self.settings.vectors
-        return read_vectors(found_path(chosen, self.settings.folder)) if chosen else None
+class _InFile(Problems):
+    """Problems of a document, noted with its file and line."""
 
-    @cached_property
-    def table(self) -> Tensor | None:
-        """Vectors by word number: zeros for padding and for words that the file does not have."""
-        if self.vectors is None:
-            return None
-        found = torch.from_numpy(self.vectors.vectors.copy())
-        return torch.cat([torch.zeros(2, found.shape[1]), found])  # (V + 2, D)
+    def __init__(self, placed: Placed, problems: Problems) -> None:
+        super().__init__()
+        self.placed, self.problems = placed, problems
 
-    @cached_property
-    def vocabulary(self) -> Vocabulary:
-        """Words to numbers."""
-        return Listed(self.vectors.words) if self.vectors else Hashed(buckets=self.settings.buckets)
-
-    @cached_property
-    def contextual(self) -> Contextual | None:
-        """The frozen encoder, if the tagger has one."""
-        if self.settings.model != "elmoner":
-            return None
-        chosen = self.settings.encoder
-        folder = packaged() if chosen == "minilm" else found_path(chosen, self.settings.folder)
-        return Contextual(read_encoder(folder), remember=self.settings.remember)
+    def at(self, kind: str, place: str, offset: int = 0) -> None:  # noqa: ARG002 -- an id says less than a line
+        """One more of this kind."""
+        self.problems.note(kind, self.placed.path, self.placed.line_at(offset))
 
 
 @dataclass(frozen=True, eq=False)
-class TagBatch:
-    """Sentences, their tags (B, L), and their row numbers (B,)."""
-
-    inputs: Sentences
-    tags: Tensor
-    rows: Tensor
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-
-class TagExamples:
-    """A site's sentences as numbers."""
-
-    def __init__(self, sentences: Sequence[Sentence], tags: Ragged, types: Mapping[str, int], sources: Sources) -> None:
-        words = [[sources.vocabulary(word.lower()) for word in sentence.words] for sentence in sentences]
-        self.words, self.tags, self.sources = Ragged(words), tags, sources
-        forms: dict[str, int] = {}
-        self.forms = Ragged([[forms.setdefault(word, len(forms)) for word in one.words] for one in sentences])
-        letters = [torch.tensor([_character(char) for char in form[:LETTERS]]) for form in forms]
-        self.characters = pad_sequence(letters, batch_first=True) if letters else torch.zeros(0, 1, dtype=torch.int64)
-        self.gold = [[(types[kind], start, end) for kind, start, end in one.spans] for one in sentences]
-        self._sentences = [one.words for one in sentences] if sources.contextual else []
-
-    def __len__(self) -> int:
-        return len(self.words)
-
-    @cached_property
-    def _contextual(self) -> list[Tensor] | None:
-        encoder = self.sources.contextual
-        return encoder.vectors(self._sentences) if encoder else None
-
-    def batch(self, rows: Tensor) -> TagBatch:
-        """These rows as the model takes them."""
-        words = self.words.padded(rows)  # (B, L)
-        lengths = self.words.lengths[rows]  # (B,)
-        real = torch.arange(words.shape[1]) < lengths[:, None]  # (B, L)
-        padded = torch.where(real, self.forms.padded(rows), self.forms.padded(rows)[:, :1])  # any form: no effect
-        seen, places = torch.unique(padded, return_inverse=True)
-        characters = self.characters[seen]  # (U, C)
-        longest = int((characters != 0).sum(1).max())
-        found = self._contextual
-        contextual = pad_sequence([found[row] for row in rows.tolist()], batch_first=True).float() if found else None
-        inputs = Sentences(words, lengths, places, characters[:, :longest], contextual)
-        return TagBatch(inputs, self.tags.padded(rows), rows)
-
-
-def _character(char: str) -> int:
-    return ord(char) if 0 < ord(char) < 128 else 127 + hashed(char, CHARACTERS - 127)
-
-
-@dataclass(frozen=True, eq=False)
-class TaggingTask:
+class TaggingTask(BoundTask):
     """Words to tags of the `own` types in a scheme; figures over all `types` of the study."""
 
     settings: Tagging
     types: tuple[str, ...]
     own: tuple[str, ...]
     scheme: Scheme
-    sources: Sources = field(repr=False)
+    sources: WordSources = field(repr=False)
+
+    not_exported: ClassVar[Mapping[str, tuple[str, str]]] = {
+        "onnx": ("a CRF's best path is a search, which ONNX cannot hold", "use --to spacy"),
+        "transformers": ("it is a tagger with a CRF, which transformers has no model for", "use --to spacy"),
+    }
 
     @cached_property
     def tags(self) -> tuple[str, ...]:
         """The tag set; O is number 0."""
         return ("O", *(f"{mark}-{kind}" for kind in self.own for mark in marks(self.scheme)))
 
-    def at(self, name: str, texts: Texts, private: tuple[str, ...]) -> "TaggingTask":
+    def at(self, name: str, texts: Callable[[], Texts], private: tuple[str, ...]) -> "TaggingTask":
         """The task as a site has it: with its own tag set and scheme, if its CRF is its own."""
         if not belongs("crf", private):
             if self.settings.schemes:
                 raise ValueError('schemes differ by site only where each has its own CRF; add "crf" to sites.private')
             return self
-        found = {self.settings.renamed(entity.type) for document in texts.documents for entity in document.entities}
-        own = tuple(kind for kind in self.types if kind in found)
+        here = self.named(texts())
+        own = tuple(kind for kind in self.types if kind in here)
         scheme: Scheme = (self.settings.schemes or {}).get(name, self.scheme)
-        return self.sources.variants.setdefault((own, scheme), replace(self, own=own, scheme=scheme))
+        variant: TaggingTask = self.sources.variants.setdefault((own, scheme), replace(self, own=own, scheme=scheme))
+        return variant
 
     # text → numbers
 
+    def names(self) -> tuple[str, ...]:
+        """The types of entities."""
+        return self.types
+
+    def named(self, texts: Texts) -> Counter[str]:
+        """How many entities of each type there are, by the study's names."""
+        kinds = (self.settings.renamed(entity.type) for document in texts.documents for entity in document.entities)
+        return Counter(kind for kind in kinds if kind)
+
     def sentences(self, texts: Texts, problems: Problems) -> list[Sentence]:
         """The documents' sentences, with types as the study calls them."""
-        found: list[Sentence] = []
+        sentences: list[Sentence] = []
         for document in texts.documents:
             entities = []
             for entity in document.entities:
@@ -248,72 +217,73 @@ class TaggingTask:
                     entities.append(replace(entity, type=kind))
                 else:
                     problems.at("entity of a type that the study leaves out", called(document.id))
-            told = replace(document, entities=tuple(entities))
-            found += tokenised(told, problems, unit=self.settings.tokens, longest=self.settings.longest)
-        return found
+            sentences += self._tokenised(replace(document, entities=tuple(entities)), problems)
+        return sentences
+
+    def _tokenised(self, document: Document, problems: Problems) -> Iterator[Sentence]:
+        yield from tokenised(document, problems, unit=self.settings.tokens, longest=self.settings.longest)
 
     def examples(self, texts: Texts) -> TagExamples:
         """A site's sentences as numbers."""
-        found, places = self.sentences(texts, Problems()), {kind: number for number, kind in enumerate(self.types)}
+        sentences = self.sentences(texts, Problems())
+        places = {kind: number for number, kind in enumerate(self.types)}
         numbers = {tag: number for number, tag in enumerate(self.tags)}
         tags = [
-            [numbers.get(tag, 0) for tag in tagged(one.spans, len(one.words), self.scheme)] for one in found
+            [numbers.get(tag, 0) for tag in tagged(one.spans, len(one.words), self.scheme)] for one in sentences
         ]  # types that only the test texts have cannot be learnt: O, and misses in the figures
-        return TagExamples(found, Ragged(tags), places, self.sources)
+        return TagExamples(sentences, Ragged(tags), places, self.sources)
 
     def survey(self, texts: Texts, problems: Problems) -> dict[str, int]:
         """How many entities of each type there are, for the description of the data; oddities are noted."""
-        counts: dict[str, int] = {}
-        for sentence in self.sentences(texts, problems):
-            for kind, _, _ in sentence.spans:
-                counts[kind] = counts.get(kind, 0) + 1
-        return counts
+        return dict(Counter(kind for one in self.sentences(texts, problems) for kind, _, _ in one.spans))
 
     # numbers → model → score
 
-    def model(self) -> nn.Module:
+    def model(self) -> Tagger:
         """A new tagger."""
-        chosen, table, contextual = self.settings, self.sources.table, self.sources.contextual
+        chosen, words, contextual = self.settings, self.sources.words, self.sources.contextual
         return Tagger(
             chosen.parts(contextual.width if contextual else 0),
-            vocabulary=self.sources.vocabulary.size,
+            vocabulary=words.size,
             tags=len(self.tags),
-            embedding=chosen.embedding if table is None else table.shape[1],
+            embedding=words.width(chosen.embedding),
             character=chosen.character,
             dropout=chosen.dropout,
-            vectors=table,
-            freeze=table is not None and not chosen.train_vectors,
+            vectors=words.vectors,
+            freeze=words.frozen(train=chosen.train_vectors),
         )
 
-    def batches(self, examples: Examples, size: int, rng: torch.Generator | None) -> Iterator[Batch]:
+    def batches(self, examples: TagExamples, size: int, rng: torch.Generator | None) -> Iterator[TagBatch]:
         """One pass over the sentences, similar lengths together; shuffled if there is a generator."""
-        sentences = cast("TagExamples", examples)
-        for rows in grouped(sentences.words.lengths, size, rng):
-            yield sentences.batch(rows)
+        for rows in grouped(examples.words.lengths, size, rng):
+            yield examples.batch(rows)
 
-    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+    def loss(self, model: Tagger, batch: TagBatch) -> Tensor:
         """Mean negative log-likelihood per sentence."""
-        sentences, tagger = cast("TagBatch", batch), cast("Tagger", model)
-        found: Tensor = tagger.crf(tagger(sentences.inputs), sentences.tags, sentences.inputs.lengths)
-        return -found.mean()
+        likelihoods: Tensor = model.crf(model(batch.inputs), batch.tags, batch.inputs.lengths)
+        return -likelihoods.mean()
 
     @torch.no_grad()
-    def count(self, model: nn.Module, examples: Examples) -> Mapping[str, Tensor]:
+    def count(self, model: Tagger, examples: TagExamples) -> Mapping[str, Tensor]:
         """Entities predicted, there, and right, per type of the study; repairs, sentences and the summed loss."""
-        tagger, sentences = cast("Tagger", model), cast("TagExamples", examples)
         places = {kind: number for number, kind in enumerate(self.types)}
         pairs, repaired, loss = [], 0, torch.zeros((), dtype=torch.float64)
         for batch in self.batches(examples, EVALUATED_AT_ONCE, None):
-            told = cast("TagBatch", batch)
-            lengths = told.inputs.lengths
-            emissions = tagger(told.inputs)  # (B, L, tags)
-            loss -= tagger.crf(emissions, told.tags, lengths).double().sum()
-            best = tagger.crf.decode(emissions, lengths).tolist()
-            for row, path, length in zip(told.rows.tolist(), best, lengths.tolist(), strict=True):
-                found, broken = spans([self.tags[number] for number in path[:length]], self.scheme)
+            lengths = batch.inputs.lengths
+            emissions = model(batch.inputs)  # (B, L, tags)
+            loss -= model.crf(emissions, batch.tags, lengths).double().sum()
+            best = model.crf.decode(emissions, lengths)  # (B, L)
+            for row, (mine, broken) in zip(batch.rows.tolist(), self._spans(best, lengths), strict=True):
                 repaired += broken
-                pairs.append((sentences.gold[row], [(places[kind], start, end) for kind, start, end in found]))
+                pairs.append((examples.gold[row], [(places[kind], start, end) for kind, start, end in mine]))
         return entity_counts(pairs, len(self.types), repaired, loss)
+
+    def _spans(self, paths: Tensor, lengths: Tensor) -> list[tuple[list[Span], int]]:
+        """Of each path of tags (B, L), its entities and how many of them had to be repaired."""
+        return [
+            spans([self.tags[number] for number in path[:length]], self.scheme)
+            for path, length in zip(paths.tolist(), lengths.tolist(), strict=True)
+        ]
 
     def counts(self) -> Layout:
         """Names and shapes of what `count` returns."""
@@ -326,3 +296,49 @@ class TaggingTask:
     def sizes(self) -> dict[str, int]:
         """How many entity types there are."""
         return {"types": len(self.types)}
+
+    # the trained model
+
+    def answers(self) -> dict[str, Any]:
+        """The types that it tags, and the scheme."""
+        return {"types": self.own, "scheme": self.scheme}
+
+    def summary(self) -> str:
+        """The types."""
+        return f"Finds {', '.join(self.own)}"
+
+    def limits(self, scope: str) -> tuple[str, ...]:  # noqa: ARG002 -- of relations
+        """A token has one tag."""
+        return ("It finds entities that do not overlap.",)
+
+    def predict(self, model: Tagger, texts: Sequence[Prediction]) -> list[Prediction]:
+        """The entities of each text, in order; long texts sentence by sentence, offsets kept."""
+        sentences: list[Sentence] = []
+        homes: list[int] = []
+        for number, one in enumerate(texts):
+            mine = list(self._tokenised(Document("", one.text), Problems()))
+            sentences += mine
+            homes += [number] * len(mine)
+        entities: list[list[Entity]] = [[] for _ in texts]
+        for first in range(0, len(sentences), IN_MEMORY):
+            part = slice(first, first + IN_MEMORY)
+            for home, here in zip(homes[part], self._entities(model, sentences[part]), strict=True):
+                entities[home] += here
+        return [Prediction(one.text, entities=tuple(mine)) for one, mine in zip(texts, entities, strict=True)]
+
+    def _entities(self, model: Tagger, sentences: Sequence[Sentence]) -> list[list[Entity]]:
+        """The entities of each sentence, in order."""
+        entities: list[list[Entity]] = [[] for _ in sentences]
+        examples = TagExamples(sentences, Ragged([[0] * len(one.words) for one in sentences]), {}, self.sources)
+        for batch in self.batches(examples, EVALUATED_AT_ONCE, None):
+            emissions, lengths = model(batch.inputs), batch.inputs.lengths  # (B, L, tags), (B,)
+            paths = model.crf.decode(emissions, lengths)  # (B, L)
+            kinds = [mine for mine, _ in self._spans(paths, lengths)]
+            places = [(row, start, end) for row, mine in enumerate(kinds) for _, start, end in mine]
+            sure = iter(span_odds(model.crf, emissions, lengths, paths, places).tolist())
+            for row, mine in zip(batch.rows.tolist(), kinds, strict=True):
+                at = sentences[row].places
+                entities[row] = [
+                    Entity("", kind, at[start][0], at[end - 1][1], next(sure)) for kind, start, end in mine
+                ]
+        return entities

@@ -87,13 +87,13 @@ class Trunk:
         alike: defaultdict[int, list[int]] = defaultdict(list)
         for number, row in enumerate(rows):
             alike[len(row)].append(number)
-        found: dict[int, Tensor] = {}
+        states_of: dict[int, Tensor] = {}
         for length, numbers in alike.items():
             for part in torch.split(torch.tensor(numbers), max(AT_ONCE // max(length, 1), 1)):
                 some = part.tolist()
                 states = self.encoder(torch.tensor([rows[number] for number in some]))  # (B, L, width)
-                found |= dict(zip(some, states, strict=True))
-        return [found[number] for number in range(len(rows))]
+                states_of |= dict(zip(some, states, strict=True))
+        return [states_of[number] for number in range(len(rows))]
 
     def _look(self) -> None:
         """Take in the files that this or another process has added since the last look."""
@@ -102,8 +102,8 @@ class Trunk:
                 continue
             self._seen.add(path.name)
             try:
-                found = load_file(path)
-                keys, lengths, states = found["keys"], found["lengths"], found["states"]
+                block = load_file(path)
+                keys, lengths, states = block["keys"], block["lengths"], block["states"]
                 parts = torch.split(states, lengths.tolist())
             except (SafetensorError, OSError, KeyError, RuntimeError):
                 log.warning("%s: damaged, computed anew", path)

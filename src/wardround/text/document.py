@@ -1,12 +1,12 @@
-"""What every text reader yields: a document with what its annotators said of it.
+"""What every text reader yields: a document with what its annotators said of it, or a model (see `prediction`).
 
 Offsets count characters of `text`, from 0, the end excluded. A reader keeps `text` as it stands in the
 file (after decoding), so that offsets stay true; cleaning is a task's business.
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 __all__ = ["Document", "Entity", "Placed", "Relation", "overlap"]
 
@@ -19,6 +19,8 @@ class Entity:
     type: str
     start: int
     end: int
+    confidence: float | None = field(default=None, repr=False)
+    """How sure a model is of it; an annotator does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,8 @@ class Relation:
     type: str
     head: str
     tail: str
+    confidence: float | None = field(default=None, repr=False)
+    """Likewise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,10 @@ class Document:
     """Where it comes from, if known: a dialogue, an article, a hospital. Sites can be cut along it."""
     language: str = ""
     """`en` or `zh`, or empty where the format does not say."""
+
+    def plain(self) -> dict[str, Any]:
+        """All of it as plain values; what nobody knows, such as an annotator's confidence, is left out."""
+        return asdict(self, dict_factory=lambda items: {key: value for key, value in items if value is not None})
 
 
 class Placed(NamedTuple):

@@ -91,7 +91,7 @@ def _why_none(path: Path) -> tuple[str, str]:
         if path.is_file():
             return "it is a file, not a model's folder", "models come first, and one file or folder of texts last"
         return "there is no such folder", "name the model/ folder of a run"
-    runs = sorted(str(found.parent) for found in path.glob("*/metrics.json"))
+    runs = sorted(str(file.parent) for file in path.glob("*/metrics.json"))
     more = f" and {len(runs) - MOST} more" if len(runs) > MOST else ""
     together = f"put one together: wardround model assemble {path} SITE --out FOLDER"
     marks = (
@@ -108,10 +108,10 @@ def _why_none(path: Path) -> tuple[str, str]:
 def read_about(folder: Path) -> About:
     """The checked `model.json` of a model's folder."""
     try:
-        told = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
-        if isinstance(told, dict) and isinstance(form := told.get("form"), int) and form > FORM:
+        values = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+        if isinstance(values, dict) and isinstance(form := values.get("form"), int) and form > FORM:
             raise ModelError(folder / ABOUT, f"form {form}, this wardround reads up to {FORM}", "upgrade wardround")
-        return About.model_validate(told)
+        return About.model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
         what = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
@@ -135,11 +135,11 @@ def verify(folder: Path) -> None:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
         raise ModelError(path, "cannot be read", "copy the model's folder again") from None
-    told = {name: expected for line in lines for expected, mark, name in [line.partition("  ")] if mark}
+    sums = {name: expected for line in lines for expected, mark, name in [line.partition("  ")] if mark}
     for name in (ABOUT, WEIGHTS):
-        if name not in told:
+        if name not in sums:
             raise ModelError(path, f"it does not list {name}", "copy the model's folder again")
-    for name, expected in told.items():
+    for name, expected in sums.items():
         file = folder / name
         if ".." in Path(name).parts or Path(name).is_absolute():
             raise ModelError(path, f"it lists {name!r}, outside of the folder", "do not use this model")

@@ -56,10 +56,10 @@ def shared_weights(built: Built, path: Path) -> Weights:
     """The weights that all sites share, from a model's folder of this study."""
     folder = model_folder(path)
     verify(folder)
-    found = load_file(folder / WEIGHTS)
-    if read_about(folder).study != built.study.name or set(found) != set(built.weights):
+    tensors = load_file(folder / WEIGHTS)
+    if read_about(folder).study != built.study.name or set(tensors) != set(built.weights):
         raise ModelError(folder, f"it is no model of the study {built.study.name!r}", "name the one of this run")
-    weights = Weights({name: found[name] for name in built.weights})
+    weights = Weights({name: tensors[name] for name in built.weights})
     if weights.layout != built.weights.layout:
         raise ModelError(folder, built.weights.layout.differs(weights.layout), "name the model of this run")
     return weights
@@ -86,7 +86,7 @@ def assembled(
     model = Bench.at(site, weights).model.eval()
     whole: dict[str, Tensor] = {n: p.detach().clone() for n, p in model.named_parameters() if p.requires_grad}
     figures = built.task.metrics(built.study.method.tried(weights, "test", site).numbers)
-    own = {"types": getattr(site.task, "own", ()), "scheme": getattr(site.task, "scheme", "")}
+    own = built.sites.task(name).answers()
     about = about_of(built, exchange.round).model_copy(update={**own, "missing": (), "site": name})
     save_model(out, about, built.study, whole, card(about, built, figures, wire, up))
     return about

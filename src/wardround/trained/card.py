@@ -1,6 +1,6 @@
 """A model's card: what it is, what it was trained on and how well it did, for the person who gets the folder.
 
-Sizes of sites are told as ranges, and sites are not named: a card travels farther than a consortium. A model that is
+Sizes of sites are given as ranges, and sites are not named: a card travels farther than a consortium. A model that is
 one site's own names it, and is about its data alone.
 """
 
@@ -17,13 +17,6 @@ __all__ = ["CODES", "card", "size_range"]
 
 DECLARED = "Each declared at the start how many examples it has at most, rounded up to a power of two."
 BOUNDS = (0, 10, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 50_000, 100_000, 1_000_000)
-DOES = {
-    "bags": "tells how two entities of a sentence are related; trained by distant supervision",
-    "classification": "sorts texts into classes",
-    "features": "sorts rows of numbers into classes",
-    "relation": "tells how two marked entities of a sentence are related",
-    "tagging": "finds named entities in text",
-}
 CODES = {
     "ar": "Arabic", "de": "German", "el": "Greek", "en": "English", "es": "Spanish", "fr": "French", "he": "Hebrew",
     "hi": "Hindi", "it": "Italian", "ja": "Japanese", "ko": "Korean", "nl": "Dutch", "pt": "Portuguese",
@@ -35,17 +28,16 @@ def card(
     about: About, built: Built, final: Mapping[str, float], wire: Sequence[WireRow] = (), up: int | None = None
 ) -> str:
     """The card in Markdown; `wire` is what crossed it, `up` the bytes that left the sites, where that is known."""
-    parts = (_head(about), _data(about, built, wire), _figures(about, built, final), _wire(about, wire, up))
-    return "\n".join(line for part in (*parts, _limits(about)) for line in part)
+    parts = (_head(about, built), _data(about, built, wire), _figures(about, built, final), _wire(about, wire, up))
+    return "\n".join(line for part in (*parts, _limits(about, built)) for line in part)
 
 
-def _head(about: About) -> Iterator[str]:
-    kind = about.task["name"]
+def _head(about: About, built: Built) -> Iterator[str]:
     yield f"# {about.study}\n"
     yield "**Not for clinical decisions.** A research model, trained with wardround across sites whose notes stayed.\n"
     if about.site:
         yield f"**The model of {about.site} alone.** It has parts that never left there: ask before passing it on.\n"
-    yield f"- Task: `{kind}`; it {DOES.get(kind, 'is of a task of its own')}."
+    yield f"- Task: `{about.task['name']}`; it {built.study.task.does}."
     for name, values in (("Labels", about.labels), ("Entity types", about.types)):
         if values:
             yield f"- {name}: {', '.join(values)}"
@@ -65,8 +57,8 @@ def _data(about: About, built: Built, wire: Sequence[WireRow]) -> Iterator[str]:
     yield "## Training data\n"
     if built.raw is None:
         sent = [row for row in wire if row.direction == "from site" and _tells_size(row.reveals)]
-        told = "".join(f"\n- {row.message}.{row.field}: {row.reveals}" for row in sent)
-        known = f" The coordinator's machine was told of their numbers:\n{told}" if told else ""
+        fields = "".join(f"\n- {row.message}.{row.field}: {row.reveals}" for row in sent)
+        known = f" The coordinator's machine was told of their numbers:\n{fields}" if fields else ""
         yield f"{len(built.sites.names)} sites, each with its own notes. {DECLARED}{known}\n"
         return
     names = [about.site] if about.site else built.raw.names
@@ -122,15 +114,10 @@ def _wire(about: About, wire: Sequence[WireRow], up: int | None) -> Iterator[str
     yield f"\n{NEVER}\n"
 
 
-def _limits(about: About) -> Iterator[str]:
+def _limits(about: About, built: Built) -> Iterator[str]:
     yield "## Limits\n"
     yield "- Figures are of the sites' own test examples; on notes of another hospital it may do worse."
-    if about.task["name"] in ("relation", "bags"):
-        yield f"- It looks at two entities of one {about.scope}; relations across {about.scope}s are not found."
-        if not about.negative and about.task["name"] == "relation":
-            yield "- It was never shown unrelated pairs, so it names a relation for every pair."
-    if about.task["name"] == "tagging":
-        yield "- It finds entities that do not overlap."
+    yield from (f"- {limit}" for limit in built.task.limits(about.scope))
     yield "- A trained model can give away what it was trained on; share it as your agreements allow."
     yield "- Not a medical device; not for clinical decisions."
     yield ""

@@ -19,14 +19,13 @@ from wardround import __version__
 from wardround.core.files import fresh_folder, write
 from wardround.federation.describe import MOST_SITES
 from wardround.federation.sites import Sites
-from wardround.models.pretrained import packaged
 from wardround.runs.build import Built
 from wardround.runs.files import Metrics
 from wardround.runs.wire import WireRow
 from wardround.study.load import Study
 from wardround.text.document import Document
 from wardround.text.language import language
-from wardround.text.reading import digest, found_path
+from wardround.text.reading import digest
 from wardround.text.shown import NOT_SHOWN, code, names_of
 from wardround.text.texts import Texts
 from wardround.trained.about import ABOUT, CARD, SUMS, WEIGHTS, About, seal_folder
@@ -34,7 +33,6 @@ from wardround.trained.card import card
 
 __all__ = ["about_of", "save_model", "write_model"]
 
-PUBLIC = ("vectors", "terms")  # settings of a task that name a file; `encoder` names a folder
 ENCODER = ("config.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt", "merges.txt")
 LOOKED_AT = 200  # texts of a site whose language is guessed
 SHARE = 0.05
@@ -65,23 +63,20 @@ def save_model(folder: Path, about: About, study: Study, weights: Mapping[str, T
 
 def about_of(built: Built, rounds: int) -> About:
     """What is known of a run's model."""
-    study, task = built.study, built.task
+    study, settings = built.study, built.study.resolved["task"]
     seen = Seen(built.raw, {kind for both in getattr(study.corpus, "pairs", ()) for kind in both})
     return About(
         wardround=__version__,
         study=study.name,
-        task=dict(study.resolved["task"]) | dict(_files(study)),
-        labels=getattr(task, "labels", ()),
-        negative=getattr(task, "negative", ""),
-        types=getattr(task, "own", ()),
-        scheme=getattr(task, "scheme", ""),
-        pairs=seen.pairs if study.resolved["task"]["name"] in ("relation", "bags") else None,
+        task=settings | {name: _stored(name, path) for name, path in study.task.files().items()},
+        pairs=seen.pairs if study.task.finds == "relations" else None,
         scope=getattr(study.corpus, "scope", "sentence"),
         both_ways=getattr(study.corpus, "both_ways", True),
         languages=seen.languages or tuple(filter(None, [study.resolved["corpus"].get("language", "")])),
         missing=study.sites.private,
         method=study.resolved["method"]["name"],
         rounds=rounds,
+        **built.task.answers(),
     )
 
 
@@ -115,38 +110,26 @@ def _by_site(raw: Sites | None) -> Iterator[Sequence[Document]]:
             yield train.documents
 
 
-def _files(study: Study) -> Iterator[tuple[str, str]]:
-    """The task's settings that name files, as the model's folder has them."""
-    settings = study.resolved["task"]
-    for name in PUBLIC:
-        if chosen := settings.get(name):
-            yield name, name + "".join(Path(chosen).suffixes[-2:])
-    if _encoder(study):
-        yield "encoder", "encoder"
-
-
-def _encoder(study: Study) -> Path | None:
-    settings = study.resolved["task"]
-    if "encoder" not in settings or (settings["name"] == "tagging" and settings["model"] != "elmoner"):
-        return None
-    chosen = settings["encoder"]
-    return packaged() if chosen == "minilm" else found_path(chosen, study.task.folder)
+def _stored(setting: str, source: Path) -> str:
+    """What a file or folder that a setting names is called in the model's folder."""
+    return setting if source.is_dir() else setting + "".join(source.suffixes[-2:])
 
 
 def _put_files(new: Path, study: Study) -> None:
-    for name, file in _files(study):
-        if name != "encoder":
-            _put(found_path(study.resolved["task"][name], study.task.folder), new / file)
-    if encoder := _encoder(study):
-        (new / "encoder").mkdir()
-        for source in _of_encoder(encoder):
-            _put(source, new / "encoder" / source.name)
+    for setting, source in study.task.files().items():
+        target = new / _stored(setting, source)
+        if not source.is_dir():
+            _put(source, target)
+            continue
+        target.mkdir()
+        for part in _of_encoder(source):
+            _put(part, target / part.name)
 
 
 def _of_encoder(folder: Path) -> Iterable[Path]:
-    found = [folder / name for name in ENCODER]
-    found += sorted(folder.glob("model*.safetensors")) + sorted(folder.glob("model.safetensors.index.json"))
-    return (path for path in found if path.is_file())
+    files = [folder / name for name in ENCODER]
+    files += sorted(folder.glob("model*.safetensors")) + sorted(folder.glob("model.safetensors.index.json"))
+    return (path for path in files if path.is_file())
 
 
 def _put(source: Path, target: Path) -> None:

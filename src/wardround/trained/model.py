@@ -3,7 +3,7 @@
     model = load("runs/x/model")
     model("Aspirin gave her a rash").entities
     both = load("runs/tagger/model", "runs/relations/model")      # a tagger's entities, related
-    for told in both.predict(texts): ...
+    for prediction in both.predict(texts): ...
 
 Several models answer together: taggers first, then those that relate entities, then those that sort texts. A text may
 come as a `Document` with entities of its own, which are then taken as they are. Nothing of a text is kept, in memory
@@ -13,8 +13,8 @@ or on disk.
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, cast
 
 import torch
 from safetensors import SafetensorError
@@ -22,38 +22,17 @@ from safetensors.torch import load_file
 from torch import nn
 
 from wardround.study.settings import StudyError, settings_of
-from wardround.tasks import TASKS
-from wardround.tasks.bags import BagsTask
-from wardround.tasks.classification import ClassificationTask
-from wardround.tasks.relation import RelationTask
-from wardround.tasks.tagging import TaggingTask
-from wardround.text.document import Document
-from wardround.text.texts import Texts
+from wardround.tasks.task import BoundTask, Finds, TaskSettings
+from wardround.text.document import Document, Entity
+from wardround.text.prediction import Prediction, numbered, sure
 from wardround.trained.about import WEIGHTS, About, ModelError, model_folder, read_about, verify
 from wardround.trained.blocks import AT_ONCE, blocks
 from wardround.trained.chain import refuse_misfit
-from wardround.trained.entities import found_entities
-from wardround.trained.labels import found_labels
-from wardround.trained.predicted import Found, Prediction
-from wardround.trained.relations import found_relations
 
 __all__ = ["Model", "Part", "load", "load_part"]
 
-ORDER: tuple[type, ...] = (TaggingTask, RelationTask, BagsTask, ClassificationTask)
+ORDER = ("entities", "relations", "labels")
 HALF = re.compile("[\ud800-\udfff]")  # of a pair: no encoding can write it, and as one character it keeps offsets
-
-
-@dataclass(frozen=True)
-class Known:
-    """What a task asks of a corpus, as the model's folder tells it."""
-
-    labels: tuple[str, ...]
-    negative: str
-    types: tuple[str, ...]
-
-    def pool(self) -> tuple[Texts, Texts]:
-        """No text."""
-        return Texts(()), Texts(())
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,15 +41,21 @@ class Part:
 
     folder: Path
     about: About
-    task: Any
+    settings: TaskSettings
+    task: BoundTask
     network: nn.Module
+
+    @property
+    def finds(self) -> Finds:
+        """What it adds to a text."""
+        return self.settings.finds
 
 
 class Model:
     """One or several trained models that answer together."""
 
     def __init__(self, parts: Sequence[Part], rename: Mapping[str, str] | None = None) -> None:
-        self.parts = tuple(sorted(parts, key=lambda part: ORDER.index(_kind(part))))
+        self.parts = tuple(sorted(parts, key=lambda part: ORDER.index(part.finds)))
         self.rename = dict(rename or {})
         """From a type that a tagger finds to the one that the next model calls it."""
 
@@ -82,8 +67,8 @@ class Model:
     @property
     def finds_entities(self) -> bool:
         """Whether plain text is enough for whatever relates entities."""
-        kinds = [_kind(part) for part in self.parts]
-        return TaggingTask in kinds or not {RelationTask, BagsTask} & set(kinds)
+        kinds = {part.finds for part in self.parts}
+        return "entities" in kinds or "relations" not in kinds
 
     def __call__(self, text: str | Document) -> Prediction:
         """What is found in a text."""
@@ -104,48 +89,47 @@ class Model:
         if not self.finds_entities and not any(document.entities for document in documents):
             texts = f"the first {len(documents)} texts come" if len(documents) > 1 else "the first text comes"
             raise ModelError(
-                next(part.folder for part in self.parts if _kind(part) in (RelationTask, BagsTask)),
+                next(part.folder for part in self.parts if part.finds == "relations"),
                 f"it relates entities and finds none by itself, and {texts} without any",
                 "name a tagging model before it, or give documents with entities (JSONL, BRAT), one of these first",
             )
 
     def together(self, documents: Sequence[Document]) -> list[Prediction]:
         """What is found in these texts, which go through the model at once."""
-        told = [
+        predictions = [
             Prediction(
                 HALF.sub("\ufffd", document.text),
-                entities=tuple(Found(entity.type, entity.start, entity.end, 1.0) for entity in document.entities),
+                entities=numbered(replace(entity, confidence=sure(entity.confidence)) for entity in document.entities),
                 id=document.id,
             )
             for document in documents
         ]
         for part in self.parts:
-            told = self._answered(part, told)
-        return told
+            predictions = self._with(part, predictions)
+        return predictions
 
-    def _answered(self, part: Part, told: Sequence[Prediction]) -> list[Prediction]:
+    def _with(self, part: Part, before: Sequence[Prediction]) -> list[Prediction]:
         """The predictions with what this part adds."""
-        task, texts = part.task, [one.text for one in told]
-        model = cast("Any", part.network)
-        if isinstance(task, TaggingTask):
-            found = found_entities(task, model, texts)
-            return [replace(one, entities=_together(one.entities, mine)) for one, mine in zip(told, found, strict=True)]
-        if isinstance(task, ClassificationTask):
-            labels, cut = found_labels(task, model, texts)
-            return [
-                replace(one, labels=(*one.labels, *mine), cut=max(one.cut, n))
-                for one, mine, n in zip(told, labels, cut, strict=True)
-            ]
-        notes = [(one.text, [self._called(entity) for entity in one.entities]) for one in told]
-        links = found_relations(task, model, notes, part.about)
-        return [replace(one, relations=(*one.relations, *mine)) for one, mine in zip(told, links, strict=True)]
+        asked = list(before)
+        if part.finds == "relations" and self.rename:
+            asked = [replace(one, entities=tuple(map(self._called, one.entities))) for one in before]
+        with torch.no_grad():
+            fresh = part.task.predict(part.network, asked)
+        return [_joined(one, more, part.finds) for one, more in zip(before, fresh, strict=True)]
 
-    def _called(self, entity: Found) -> Found:
+    def _called(self, entity: Entity) -> Entity:
         return replace(entity, type=self.rename.get(entity.type, entity.type))
 
 
-def _kind(part: Part) -> type:
-    return next(kind for kind in ORDER if isinstance(part.task, kind))
+def _joined(one: Prediction, more: Prediction, finds: Finds) -> Prediction:
+    """What is known of a text and what a model adds; entities are numbered anew before any of them is related."""
+    return replace(
+        one,
+        labels=(*one.labels, *more.labels),
+        entities=_together(one.entities, more.entities) if finds == "entities" else one.entities,
+        relations=(*one.relations, *more.relations),
+        cut=max(one.cut, more.cut),
+    )
 
 
 def _within(document: Document) -> Document:
@@ -157,11 +141,11 @@ def _within(document: Document) -> Document:
     return document
 
 
-def _together(given: Sequence[Found], found: Sequence[Found]) -> tuple[Found, ...]:
+def _together(given: Sequence[Entity], more: Sequence[Entity]) -> tuple[Entity, ...]:
     """Entities of two sources in the order of the text; where both have the same one, the first."""
     seen = {(entity.type, entity.start, entity.end) for entity in given}
-    fresh = [entity for entity in found if (entity.type, entity.start, entity.end) not in seen]
-    return tuple(sorted((*given, *fresh), key=lambda entity: (entity.start, entity.end)))
+    fresh = [entity for entity in more if (entity.type, entity.start, entity.end) not in seen]
+    return numbered(sorted((*given, *fresh), key=lambda entity: (entity.start, entity.end)))
 
 
 def load(*folders: str | Path, rename: Mapping[str, str] | None = None) -> Model:
@@ -181,20 +165,31 @@ def load_part(path: Path) -> Part:
     if about.missing:
         parts = ", ".join(about.missing)
         raise ModelError(folder, f"each site keeps its own {parts}", "put them together with wardround model assemble")
-    if about.task.get("name") not in TASKS or about.task["name"] == "features":
-        raise ModelError(
-            folder, f"its task {about.task.get('name')!r} does not take text", "use a model of a text task"
-        )
-    table = about.task | ({"remember": False} if "remember" in about.task else {})
-    if about.types:  # as it calls them itself
-        table = {key: value for key, value in table.items() if key not in ("rename", "schemes")}
-        table |= {"types": about.types, "scheme": about.scheme}
+    name = str(about.task.get("name"))
+    _refuse_code(name, folder)
     try:
-        task = settings_of("task", table, folder).bind(Known(about.labels, about.negative, about.types))
+        settings: TaskSettings = settings_of("task", about.task, folder)
+        if settings.finds not in ORDER:
+            what = f"its task {name!r} does not take text"
+            raise ModelError(folder, what, "use a model of a text task")  # noqa: TRY301 -- told with the others
+        task = settings.restore(about)
         network = task.model()
+    except ModelError:
+        raise
     except (StudyError, ValueError) as error:
-        raise ModelError(folder, str(error), "copy the model's folder again, or upgrade wardround") from None
-    return Part(folder, about, task, _filled(folder, network))
+        remedy = (
+            "put its module on PYTHONPATH" if ":" in name else "copy the model's folder again, or upgrade wardround"
+        )
+        raise ModelError(folder, str(error), remedy) from None
+    return Part(folder, about, settings, task, _filled(folder, network))
+
+
+def _refuse_code(name: str, folder: Path) -> None:
+    """Raise an error if a task of somebody's own would be taken from the model's folder: no code comes with a model."""
+    module, own, _ = name.partition(":")
+    place = find_spec(module.partition(".")[0]) if own else None
+    if place and place.origin and Path(place.origin).resolve().is_relative_to(folder.resolve()):
+        raise ModelError(folder, f"the module {module!r} of its task lies inside", "do not use this model")
 
 
 def _filled(folder: Path, network: nn.Module) -> nn.Module:
@@ -207,8 +202,8 @@ def _filled(folder: Path, network: nn.Module) -> nn.Module:
     wanted = {name: p for name, p in network.named_parameters() if p.requires_grad}
     for name, parameter in wanted.items():
         if name not in weights or weights[name].shape != parameter.shape:
-            said = f"has shape {list(weights[name].shape)}" if name in weights else "is missing"
-            raise ModelError(path, f"{name} {said}, wanted: {list(parameter.shape)}", "copy the model's folder again")
+            state = f"has shape {list(weights[name].shape)}" if name in weights else "is missing"
+            raise ModelError(path, f"{name} {state}, wanted: {list(parameter.shape)}", "copy the model's folder again")
         if not torch.isfinite(weights[name]).all():
             raise ModelError(path, f"{name} has values that are not finite", "train it again")
         parameter.data.copy_(weights[name])

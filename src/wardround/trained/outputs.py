@@ -1,10 +1,10 @@
 """What was found, written: JSONL, CSV, BRAT, or OMOP's NOTE_NLP (docs/predict.md has the columns and keys).
 
-    with written("jsonl", Path("found.jsonl"), system="wardround 0.1.0", losses=Problems()) as sink:
+    with written("jsonl", Path("predictions.jsonl"), system="wardround 0.1.0", losses=Problems()) as sink:
         sink(placed, prediction)
 
 A file takes its name only when it is complete. What a format has no place for is noted in `losses`. No cell of CSV or
-OMOP begins a formula: an apostrophe stands before it (`corpora/spreadsheet.py` takes it away again).
+OMOP begins a formula: an apostrophe stands before it (`formats/spreadsheet.py` takes it away again).
 """
 
 import csv
@@ -21,9 +21,9 @@ from wardround.formats.brat import write_brat
 from wardround.formats.options import Options
 from wardround.formats.spreadsheet import guarded
 from wardround.formats.writing import lost, text_file
-from wardround.text.document import Document, Entity, Placed, Relation
+from wardround.text.document import Document, Placed
+from wardround.text.prediction import Prediction, rounded
 from wardround.text.reading import DataError, Problems
-from wardround.trained.predicted import DIGITS, Prediction
 
 __all__ = ["OUTPUTS", "Sink", "written"]
 
@@ -50,17 +50,17 @@ def written(to: str, path: Path | None, *, system: str, losses: Problems) -> Ite
         if path is None:
             raise DataError("--to brat", None, "makes a folder", "name it with --out")
         with write_brat(path, losses, Options()) as brat:
-            yield lambda placed, told: brat(placed._replace(document=_document(placed, told, losses)))
+            yield lambda placed, prediction: brat(placed._replace(document=_document(placed, prediction, losses)))
         return
     head, lines = {"jsonl": ("", _json), "csv": (_row(CSV), _findings), "omop": (_row(NOTE_NLP), _notes(system))}[to]
 
     def sinking(write: Callable[[str], object]) -> Sink:
         write(head)
 
-        def sink(placed: Placed, told: Prediction) -> None:
+        def sink(placed: Placed, prediction: Prediction) -> None:
             if to == "omop":
-                lost(placed, losses, "labels", len(told.labels))
-            for line in lines(placed, told):
+                lost(placed, losses, "labels", len(prediction.labels))
+            for line in lines(placed, prediction):
                 write(line)
 
         return sink
@@ -74,74 +74,71 @@ def written(to: str, path: Path | None, *, system: str, losses: Problems) -> Ite
             yield sinking(write)
 
 
-def _json(placed: Placed, told: Prediction) -> Iterator[str]:
+def _json(placed: Placed, prediction: Prediction) -> Iterator[str]:
     """Our own form, which can be read again; each finding has its confidence."""
-    row: dict[str, Any] = {"id": told.id, "text": told.text, "labels": [label.name for label in told.labels]}
-    row["confidence"] = [round(label.confidence, DIGITS) for label in told.labels]
+    row: dict[str, Any] = {
+        "id": prediction.id,
+        "text": prediction.text,
+        "labels": [label.name for label in prediction.labels],
+    }
+    row["confidence"] = [rounded(label.confidence) for label in prediction.labels]
     row["entities"] = [
-        {"id": f"T{number}", "type": one.type, "start": one.start, "end": one.end, "confidence": _sure(one.confidence)}
-        for number, one in enumerate(told.entities, 1)
+        {"id": one.id, "type": one.type, "start": one.start, "end": one.end, "confidence": rounded(one.confidence)}
+        for one in prediction.entities
     ]
     row["relations"] = [
-        {"type": one.type, "head": f"T{one.head + 1}", "tail": f"T{one.tail + 1}", "confidence": _sure(one.confidence)}
-        for one in told.relations
+        {"type": one.type, "head": one.head, "tail": one.tail, "confidence": rounded(one.confidence)}
+        for one in prediction.relations
     ]
     row |= {"source": placed.document.source, "language": placed.document.language}
     kept = {key: value for key, value in row.items() if value or key in ("id", "text")}
     yield json.dumps(kept, ensure_ascii=False) + "\n"
 
 
-def _findings(_placed: Placed, told: Prediction) -> Iterator[str]:
+def _findings(_placed: Placed, prediction: Prediction) -> Iterator[str]:
     """A row per finding; of a relation the head comes first."""
-    for label in told.labels:
-        yield _row((told.id, "label", label.name, str(_sure(label.confidence)), "", "", "", "", "", ""))
-    for number, one in enumerate(told.entities):
-        yield _row((told.id, "entity", one.type, str(_sure(one.confidence)), *_at(told, number), "", "", ""))
-    for link in told.relations:
-        ends = (*_at(told, link.head), *_at(told, link.tail))
-        yield _row((told.id, "relation", link.type, str(_sure(link.confidence)), *ends))
+    for label in prediction.labels:
+        yield _row((prediction.id, "label", label.name, str(rounded(label.confidence)), "", "", "", "", "", ""))
+    for one in prediction.entities:
+        yield _row(
+            (prediction.id, "entity", one.type, str(rounded(one.confidence)), *_at(prediction, one.id), "", "", "")
+        )
+    for link in prediction.relations:
+        ends = (*_at(prediction, link.head), *_at(prediction, link.tail))
+        yield _row((prediction.id, "relation", link.type, str(rounded(link.confidence)), *ends))
 
 
 def _notes(system: str) -> Lines:
     today = datetime.now(UTC).date().isoformat()
 
-    def rows(_placed: Placed, told: Prediction) -> Iterator[str]:
-        for number, one in enumerate(told.entities):
-            around = told.text[max(one.start - AROUND, 0) : one.end + AROUND]
-            modifiers = [f"type={one.type}", f"confidence={_sure(one.confidence)}"]
+    def rows(_placed: Placed, prediction: Prediction) -> Iterator[str]:
+        for one in prediction.entities:
+            around = prediction.text[max(one.start - AROUND, 0) : one.end + AROUND]
+            modifiers = [f"type={one.type}", f"confidence={rounded(one.confidence)}"]
             modifiers += [
-                f"{link.type}={told.entities[link.tail].start}-{told.entities[link.tail].end}"
-                for link in told.relations
-                if link.head == number
+                f"{link.type}={'-'.join(_at(prediction, link.tail)[:2])}"
+                for link in prediction.relations
+                if link.head == one.id
             ]
             yield _row((
-                told.id, NO_CONCEPT, around, str(one.start), told.words(number), NO_CONCEPT,
+                prediction.id, NO_CONCEPT, around, str(one.start), prediction.words(one.id), NO_CONCEPT,
                 system, today, "", "", "; ".join(modifiers),
             ), narrow=(2, 4, 6))  # fmt: skip
 
     return rows
 
 
-def _document(placed: Placed, told: Prediction, losses: Problems) -> Document:
+def _document(placed: Placed, prediction: Prediction, losses: Problems) -> Document:
     """What was found as annotations."""
-    count = len(told.labels) + len(told.entities) + len(told.relations)
+    count = len(prediction.labels) + len(prediction.entities) + len(prediction.relations)
     lost(placed, losses, "confidence", count)
-    return Document(
-        told.id,
-        told.text,
-        tuple(label.name for label in told.labels),
-        tuple(Entity(f"T{number}", one.type, one.start, one.end) for number, one in enumerate(told.entities, 1)),
-        tuple(Relation(one.type, f"T{one.head + 1}", f"T{one.tail + 1}") for one in told.relations),
-    )
+    labels = tuple(label.name for label in prediction.labels)
+    return Document(prediction.id, prediction.text, labels, prediction.entities, prediction.relations)
 
 
-def _at(told: Prediction, number: int) -> tuple[str, str, str]:
-    entity = told.entities[number]
-    return str(entity.start), str(entity.end), told.words(number)
-
-
-def _sure(confidence: float) -> float:
-    return round(confidence, DIGITS)
+def _at(prediction: Prediction, name: str) -> tuple[str, str, str]:
+    entity = prediction.entities[prediction.places[name]]
+    return str(entity.start), str(entity.end), prediction.words(name)
 
 
 def _row(cells: tuple[str, ...], narrow: tuple[int, ...] = ()) -> str:

@@ -1,6 +1,6 @@
 """Predictions on a stream of texts, in order, by this process or by several that each have the model.
 
-    for placed, told in predicted(model, texts, workers=2): ...
+    for placed, prediction in predictions(model, texts, workers=2): ...
 
 Blocks of texts go to `python -m wardround.trained.worker` and come back as predictions, each a line of JSON over a
 pipe: nothing is written down, and nothing is run that came over it. A few blocks are under way at a time, so the
@@ -14,16 +14,16 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from queue import SimpleQueue
 from typing import IO, Any, Self, cast
 
-from wardround.text.document import Document, Entity, Placed
+from wardround.text.document import Document, Entity, Placed, Relation
+from wardround.text.prediction import Label, Prediction
 from wardround.trained.blocks import blocks
 from wardround.trained.model import HALF, Model
-from wardround.trained.predicted import Found, Label, Link, Prediction
 
-__all__ = ["WorkerError", "answer", "predicted"]
+__all__ = ["WorkerError", "answer", "predictions"]
 
 UNDER_WAY = 2  # blocks per worker
 PATIENCE = 5.0
@@ -33,7 +33,7 @@ class WorkerError(RuntimeError):
     """A worker process failed or ended; the message says what to do, and quotes no text."""
 
 
-def predicted(model: Model, texts: Iterable[Placed], workers: int = 1) -> Iterator[tuple[Placed, Prediction]]:
+def predictions(model: Model, texts: Iterable[Placed], workers: int = 1) -> Iterator[tuple[Placed, Prediction]]:
     """Each text with what was found in it."""
     some = _checked(model, texts)
     if workers == 1:
@@ -58,11 +58,11 @@ def predicted(model: Model, texts: Iterable[Placed], workers: int = 1) -> Iterat
             for block in some:
                 waiting.append((block, threads.submit(ask, block)))
                 if len(waiting) >= UNDER_WAY * workers:
-                    done, told = waiting.popleft()
-                    yield from zip(done, told.result(), strict=True)
+                    done, reply = waiting.popleft()
+                    yield from zip(done, reply.result(), strict=True)
             while waiting:
-                done, told = waiting.popleft()
-                yield from zip(done, told.result(), strict=True)
+                done, reply = waiting.popleft()
+                yield from zip(done, reply.result(), strict=True)
         finally:
             for _, left in waiting:
                 left.cancel()
@@ -86,15 +86,16 @@ class Worker:
 
     def ask(self, documents: Sequence[Document]) -> list[Prediction]:
         """The predictions on a block."""
-        self._send([asdict(document) for document in documents])
+        self._send([document.plain() for document in documents])
         line = self.out.readline()
         if not line:
             code = self.process.wait(PATIENCE)
             raise WorkerError(f"a worker ended (code {code}), for want of memory perhaps; try fewer --workers")
-        told = json.loads(line)
-        if "failed" in told:
-            raise WorkerError(f"a worker failed: {told['failed']}; try --workers 1")
-        return [_prediction(document.text, row) for document, row in zip(documents, told["told"], strict=True)]
+        reply = json.loads(line)
+        if "failed" in reply:
+            raise WorkerError(f"a worker failed: {reply['failed']}; try --workers 1")
+        rows = zip(documents, reply["predictions"], strict=True)
+        return [_prediction(document.text, row) for document, row in rows]
 
     def _send(self, what: Any) -> None:
         with suppress(BrokenPipeError):  # it has ended, which shows when it is to answer
@@ -121,18 +122,16 @@ def answer(model: Model, line: bytes) -> dict[str, Any]:
         Document(**{**row, "entities": tuple(Entity(**entity) for entity in row["entities"]), "relations": ()})
         for row in json.loads(line)
     ]
-    told = [asdict(one) for one in model.together(documents)]
-    for row in told:
-        row["text"] = ""  # which the asking side has
-    return {"told": told}
+    rows = [asdict(replace(one, text="")) for one in model.together(documents)]  # which the asking side has
+    return {"predictions": rows}
 
 
 def _prediction(text: str, row: dict[str, Any]) -> Prediction:
     return Prediction(
         HALF.sub("\ufffd", text),
         tuple(Label(**one) for one in row["labels"]),
-        tuple(Found(**one) for one in row["entities"]),
-        tuple(Link(**one) for one in row["relations"]),
+        tuple(Entity(**one) for one in row["entities"]),
+        tuple(Relation(**one) for one in row["relations"]),
         row["id"],
         row["cut"],
     )

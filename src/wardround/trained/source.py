@@ -33,8 +33,8 @@ def read_texts(path: Path, problems: Problems, options: Options, form: str = "")
     elif path.is_dir() and form in ("", "text", "brat"):
         yield from _folder(path, problems, options, form)
     else:
-        for file, found in recognised(path, form, options.encoding, problems):
-            yield from found.read(file, problems, options)
+        for file, format_ in recognised(path, form, options.encoding, problems):
+            yield from format_.read(file, problems, options)
 
 
 def count_files(path: Path, form: str = "") -> int | None:
@@ -53,10 +53,10 @@ def _piped(path: Path, problems: Problems, options: Options, form: str) -> Itera
 def _folder(path: Path, problems: Problems, options: Options, form: str) -> Iterator[Placed]:
     texts = _texts(path)
     if form == "brat" or (not form and files_under(path, ".ann")):
-        found = Problems()
-        yield from FORMATS["brat"].read(path, found, options)
-        found.counts.pop(BARE, None)  # they come now
-        problems.include(found)
+        noted = Problems()
+        yield from FORMATS["brat"].read(path, noted, options)
+        noted.counts.pop(BARE, None)  # they come now
+        problems.include(noted)
         texts = [text for text in texts if not text.with_suffix(".ann").exists()]
     elif not texts and not form:
         for file, known in recognised(path, "", options.encoding, problems):

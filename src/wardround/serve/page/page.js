@@ -19,7 +19,7 @@ const counted = (number, one, many) => `${number} ${number === 1 ? one : many}`;
 
 const known = await (await fetch("/model")).json();
 const types = [...new Set(known.models.flatMap((model) => [...model.types, ...(model.pairs ?? []).flat()]))];
-let found = null; // what is shown: the answer, entities and relations with places in the text, the note
+let view = null; // what is shown: the answer, entities and relations with places in the text, the note
 let asking = null; // the request under way
 
 const say = (words, kind = "") => {
@@ -51,10 +51,7 @@ document.title = `${at("name").textContent}: wardround`;
 at("place").textContent = location.host;
 const tongues = new Set(known.models.flatMap((model) => model.languages));
 at("does").textContent = [
-  ...known.models.map((model) =>
-    model.task === "tagging" ? `Finds ${model.types.join(", ")}`
-      : model.task === "classification" ? `Sorts texts: ${model.labels.join(", ")}`
-        : `Relates entities: ${model.labels.join(", ")}`),
+  ...known.models.map((model) => model.summary),
   ...(tongues.size ? [`Trained on ${[...tongues].map(language).join(", ")}`] : []),
 ].join(". ") + ".";
 at("marks").hidden = known.finds_entities;
@@ -90,9 +87,9 @@ async function ask() {
   try {
     const headers = { "Content-Type": "application/json" };
     const answer = await fetch("/predict", { method: "POST", headers, body, signal: asking.signal });
-    const told = await answer.json();
-    if (!answer.ok) throw new Error(told.error.message);
-    show(text, told);
+    const prediction = await answer.json();
+    if (!answer.ok) throw new Error(prediction.error.message);
+    show(text, prediction);
   } catch (error) {
     if (error.name === "AbortError") say("Stopped.");
     else if (error instanceof TypeError) say("The server does not answer. Is wardround serve still running?", "wrong");
@@ -138,49 +135,49 @@ at("clear").addEventListener("click", () => {
 // Showing
 
 function forget() {
-  found?.note.close();
-  found = null;
+  view?.note.close();
+  view = null;
   at("found").hidden = at("tip").hidden = true;
   at("note").style.lineHeight = "";
 }
 
-function show(text, told) {
+function show(text, prediction) {
   forget();
   const unit = unitsOf(text);
-  const entities = told.entities.map((one, number) => ({
+  const entities = prediction.entities.map((one, number) => ({
     ...one, number, start: unit(one.start), end: unit(one.end), links: [],
   }));
-  const relations = told.relations.map((one, number) => ({
+  const relations = prediction.relations.map((one, number) => ({
     ...one, number, from: entities[one.head], to: entities[one.tail],
   }));
   for (const one of relations) for (const end of new Set([one.from, one.to])) end.links.push(one);
-  found = { told, entities, relations, hidden: new Set(), least: 0, lit: [] };
+  view = { prediction, entities, relations, hidden: new Set(), least: 0, lit: [] };
   at("least").value = 0;
   at("found").hidden = false;
-  at("labels-part").hidden = !told.labels.length;
+  at("labels-part").hidden = !prediction.labels.length;
   at("relations-part").hidden = !relations.length;
   at("entities-part").hidden = at("slider").hidden = !entities.length;
   at("paper").hidden = !entities.length;
-  at("cut").hidden = !told.cut;
-  at("cut").textContent = `The last ${told.cut} tokens are beyond what the model reads for labels.`;
-  at("labels").replaceChildren(...told.labels.map(({ name, confidence }) => {
+  at("cut").hidden = !prediction.cut;
+  at("cut").textContent = `The last ${prediction.cut} tokens are beyond what the model reads for labels.`;
+  at("labels").replaceChildren(...prediction.labels.map(({ name, confidence }) => {
     const item = make("li", `${name} `);
     item.append(make("small", percent(confidence)));
     return item;
   }));
   const parts = [
     counted(entities.length, "entity", "entities"),
-    ...(told.labels.length ? [counted(told.labels.length, "label", "labels")] : []),
+    ...(prediction.labels.length ? [counted(prediction.labels.length, "label", "labels")] : []),
     ...(relations.length ? [counted(relations.length, "relation", "relations")] : []),
   ];
-  say(entities.length || told.labels.length ? `Found: ${parts.join(", ")}.` : "Nothing was found in this note.");
+  say(entities.length || prediction.labels.length ? `Found: ${parts.join(", ")}.` : "Nothing was found in this note.");
   if (!entities.length) {
-    found.note = { close() {}, refresh() {} };
+    view.note = { close() {}, refresh() {} };
     return;
   }
-  found.note = new Note(at("note"), text, entities, { styles, shown: isShown, drawn: arrows });
-  found.svg = element("svg", { id: "arcs", "aria-hidden": "true" });
-  at("note").append(found.svg);
+  view.note = new Note(at("note"), text, entities, { styles, shown: isShown, drawn: arrows });
+  view.svg = element("svg", { id: "arcs", "aria-hidden": "true" });
+  at("note").append(view.svg);
   changed();
 }
 
@@ -190,19 +187,19 @@ function styles({ type }) {
   return `c${number % COLOURS} turn${Math.floor(number / COLOURS) % 3}`;
 }
 
-const isShown = (entity) => entity.confidence >= found.least && !found.hidden.has(entity.type);
-const isLinked = (one) => one.confidence >= found.least && isShown(one.from) && isShown(one.to);
+const isShown = (entity) => entity.confidence >= view.least && !view.hidden.has(entity.type);
+const isLinked = (one) => one.confidence >= view.least && isShown(one.from) && isShown(one.to);
 
 // After the slider or the legend: everything that depends on what is shown.
 function changed() {
-  at("least-shown").textContent = percent(found.least);
+  at("least-shown").textContent = percent(view.least);
   legend();
-  found.linked = found.relations.filter(isLinked);
+  view.linked = view.relations.filter(isLinked);
   const words = (entity) => {
-    const told = entity.words.replace(/\s+/g, " ");
-    return make("b", told.length > 40 ? `${told.slice(0, 39)}…` : told, `c${styles(entity)[1]}`);
+    const line = entity.words.replace(/\s+/g, " ");
+    return make("b", line.length > 40 ? `${line.slice(0, 39)}…` : line, `c${styles(entity)[1]}`);
   };
-  at("relations").replaceChildren(...found.linked.slice(0, LISTED).map((one) => {
+  at("relations").replaceChildren(...view.linked.slice(0, LISTED).map((one) => {
     const button = make("button", "", "plain");
     button.type = "button";
     button.dataset.relation = one.number;
@@ -211,20 +208,20 @@ function changed() {
     item.append(button);
     return item;
   }));
-  found.note.refresh();
+  view.note.refresh();
 }
 
 function legend() {
   const counts = new Map();
-  for (const entity of found.entities) {
+  for (const entity of view.entities) {
     const [shown, all] = counts.get(entity.type) ?? [0, 0];
-    counts.set(entity.type, [shown + (entity.confidence >= found.least), all + 1]);
+    counts.set(entity.type, [shown + (entity.confidence >= view.least), all + 1]);
   }
   at("legend").replaceChildren(...[...counts].map(([type, [shown, all]]) => {
     const button = make("button", "", `key ${styles({ type })}`);
     button.type = "button";
     button.dataset.type = type;
-    button.setAttribute("aria-pressed", !found.hidden.has(type));
+    button.setAttribute("aria-pressed", !view.hidden.has(type));
     button.append(make("span", type, "entity lane0"), make("small", shown === all ? `${all}` : `${shown} of ${all}`));
     const item = make("li", "");
     item.append(button);
@@ -233,19 +230,19 @@ function legend() {
 }
 
 at("least").addEventListener("input", () => {
-  found.least = at("least").value / 100;
+  view.least = at("least").value / 100;
   changed();
 });
 at("legend").addEventListener("click", (event) => {
   const type = event.target.closest("button")?.dataset.type;
   if (type === undefined) return;
-  if (!found.hidden.delete(type)) found.hidden.add(type);
+  if (!view.hidden.delete(type)) view.hidden.add(type);
   changed();
   at("legend").querySelector(`[data-type="${CSS.escape(type)}"]`).focus();
 });
 at("download").addEventListener("click", () => {
   const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([JSON.stringify(found.told, null, 1)], { type: "application/json" }));
+  link.href = URL.createObjectURL(new Blob([JSON.stringify(view.prediction, null, 1)], { type: "application/json" }));
   link.download = "prediction.json";
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
@@ -254,27 +251,27 @@ at("download").addEventListener("click", () => {
 // Arrows, and what is pointed at
 
 function arrows(pointed = []) {
-  if (!found?.relations.length || !found.linked) return;
-  const here = (one) => found.note.has(one.from) && found.note.has(one.to);
-  const many = found.linked.length > ARCS;
-  const all = many ? [] : found.linked.filter(here);
+  if (!view?.relations.length || !view.linked) return;
+  const here = (one) => view.note.has(one.from) && view.note.has(one.to);
+  const many = view.linked.length > ARCS;
+  const all = many ? [] : view.linked.filter(here);
   const levels = paint(all);
   const crowded = many || levels > LEVELS;
   const room = crowded ? FEW : levels;
-  if (room !== found.room) { // the lines go apart, or together again
-    found.room = room;
+  if (room !== view.room) { // the lines go apart, or together again
+    view.room = room;
     at("note").style.lineHeight = `${room ? 1.7 + room * 0.85 : 2.1}`;
     if (!crowded) paint(all);
   }
   if (crowded) paint(pointed.filter(here));
   hint(crowded);
   for (const { number } of pointed) {
-    for (const part of found.svg.querySelectorAll(`[data-relation="${number}"]`)) part.classList.add("lit");
+    for (const part of view.svg.querySelectorAll(`[data-relation="${number}"]`)) part.classList.add("lit");
   }
 }
 
 function hint(crowded) {
-  const most = found.linked.length;
+  const most = view.linked.length;
   at("hint").textContent = [
     crowded ? "Too many to draw at once: point at one, or at an entity." : "",
     most > LISTED ? `The first ${LISTED} of ${most}; the JSON has all.` : "",
@@ -283,35 +280,35 @@ function hint(crowded) {
 }
 
 function paint(relations) {
-  const first = (entity) => found.note.pieces(entity)[0];
+  const first = (entity) => view.note.pieces(entity)[0];
   const placed = relations.map((one) => ({ ...one, head: first(one.from), tail: first(one.to) }));
-  return draw(found.svg, at("note"), placed.filter((one) => one.head && one.tail));
+  return draw(view.svg, at("note"), placed.filter((one) => one.head && one.tail));
 }
 
 function point(relations, entities = []) {
-  for (const piece of found?.lit ?? []) piece.classList.remove("lit");
-  if (!found) return;
+  for (const piece of view?.lit ?? []) piece.classList.remove("lit");
+  if (!view) return;
   const ends = new Set([...entities, ...relations.flatMap((one) => [one.from, one.to])]);
-  found.lit = [...ends].flatMap((entity) => found.note.pieces(entity));
-  for (const piece of found.lit) piece.classList.add("lit");
+  view.lit = [...ends].flatMap((entity) => view.note.pieces(entity));
+  for (const piece of view.lit) piece.classList.add("lit");
   arrows(relations);
 }
 
 function pointed(event) {
   const button = event.target.closest?.("#relations button");
   if (button) {
-    point([found.relations[button.dataset.relation]]);
+    point([view.relations[button.dataset.relation]]);
     return;
   }
   const piece = event.target.closest?.("#note .entity");
   at("tip").hidden = !piece;
   if (!piece) {
-    if (found?.lit?.length) point([]);
+    if (view?.lit?.length) point([]);
     return;
   }
   const here = [];
   for (let one = piece; one; one = one.parentElement.closest("#note .entity")) {
-    here.push(found.entities[one.dataset.number]);
+    here.push(view.entities[one.dataset.number]);
   }
   at("tip").replaceChildren(...here.map((one) => make("div", `${one.type}, ${percent(one.confidence)}`, styles(one))));
   const box = piece.getClientRects()[0];
@@ -325,6 +322,6 @@ for (const kind of ["pointerover", "focusin"]) document.addEventListener(kind, p
 at("relations").addEventListener("click", (event) => {
   const number = event.target.closest("button")?.dataset.relation;
   if (number === undefined) return;
-  found.note.pieces(found.relations[number].from)[0]?.scrollIntoView({ block: "center", behavior: "smooth" });
+  view.note.pieces(view.relations[number].from)[0]?.scrollIntoView({ block: "center", behavior: "smooth" });
 });
 addEventListener("resize", () => arrows());

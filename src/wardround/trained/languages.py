@@ -5,37 +5,37 @@ from collections.abc import Iterator
 
 from wardround.text.document import Document
 from wardround.text.language import language
+from wardround.text.prediction import Prediction
 from wardround.text.shown import code
 from wardround.trained.about import About
 from wardround.trained.card import CODES
-from wardround.trained.predicted import Prediction
 
-__all__ = ["Heard"]
+__all__ = ["Languages"]
 
 SHARE = 0.05  # of texts in another language from which on it is told
 ENOUGH = 40  # characters: of fewer in Latin letters the language is a guess
 
 
-class Heard:
+class Languages:
     """Counts texts by language, and what was cut off them."""
 
     def __init__(self) -> None:
         self.texts, self.cut, self.tokens = 0, 0, 0
-        self.languages = Counter[str]()
+        self.counts = Counter[str]()
 
-    def take(self, document: Document, told: Prediction) -> None:
+    def take(self, document: Document, prediction: Prediction) -> None:
         """One more text."""
         self.texts += 1
-        self.cut += told.cut > 0
-        self.tokens += told.cut
+        self.cut += prediction.cut > 0
+        self.tokens += prediction.cut
         sample = document.text[:ENOUGH]
         if document.language or len(sample) == ENOUGH or not sample.isascii():
-            self.languages[code(document.language or language(document.text))] += 1
+            self.counts[code(document.language or language(document.text))] += 1
 
     def warnings(self, abouts: tuple[About, ...], what: str) -> Iterator[str]:
         """What whoever reads the predictions should know; `what` the texts are in: this file, this folder."""
         for known in dict.fromkeys(about.languages for about in abouts if about.languages):
-            other = {name: n for name, n in self.languages.most_common() if name and name not in known}
+            other = {name: n for name, n in self.counts.most_common() if name and name not in known}
             shares = [(CODES.get(name, name), n / self.texts) for name, n in other.items() if n >= SHARE * self.texts]
             if shares:
                 looks = ", ".join(f"{share:.0%} of {what} looks {name}".replace("%", " %") for name, share in shares)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from wardround.serve.asked import Refused, asked
+from wardround.serve.request import Refused, request
 from wardround.text.document import Document, Entity
 
 WORDS = "Zanzibar fever"
@@ -16,7 +16,7 @@ WORDS = "Zanzibar fever"
 
 def test_a_text_with_entities_becomes_a_document() -> None:
     body = {"text": "😀 Aspirin", "entities": [{"type": "drug", "start": 2, "end": 9}]}
-    assert Document("", "😀 Aspirin", entities=(Entity("0", "drug", 2, 9),)) == asked(json.dumps(body).encode())
+    assert Document("", "😀 Aspirin", entities=(Entity("0", "drug", 2, 9),)) == request(json.dumps(body).encode())
 
 
 @pytest.mark.parametrize(
@@ -47,19 +47,19 @@ def test_a_text_with_entities_becomes_a_document() -> None:
 )
 def test_what_is_wrong_is_named_by_its_key_and_never_quoted(body: Any, code: str, key: str) -> None:
     with pytest.raises(Refused) as refused:
-        asked((body if isinstance(body, str) else json.dumps(body)).encode())
+        request((body if isinstance(body, str) else json.dumps(body)).encode())
     assert (422, code, key) == (refused.value.status, refused.value.code, refused.value.key)
     assert WORDS not in json.dumps(refused.value.plain())
 
 
 def test_what_is_not_utf8_is_refused() -> None:
     with pytest.raises(Refused, match="not UTF-8 at byte 10"):
-        asked(b'{"text": "\xff"}')
+        request(b'{"text": "\xff"}')
 
 
 def test_a_key_that_is_misspelt_gets_its_nearest_name() -> None:
     with pytest.raises(Refused, match=r"the body has an unknown key of 4 characters; did you mean text\?"):
-        asked(b'{"Text": ""}')
+        request(b'{"Text": ""}')
 
 
 scalars = some.one_of(some.none(), some.booleans(), some.integers(-5, 50), some.floats(), some.text(max_size=5))
@@ -70,5 +70,5 @@ anything = some.recursive(scalars, lambda inner: some.one_of(some.lists(inner), 
 @given(anything)
 def test_whatever_comes_is_a_document_or_refused(body: Any) -> None:
     with suppress(Refused):
-        document = asked(json.dumps(body).encode())
+        document = request(json.dumps(body).encode())
         assert all(entity.start < entity.end <= len(document.text) for entity in document.entities)

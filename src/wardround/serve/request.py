@@ -1,6 +1,6 @@
 """What a request asks, checked key by key.
 
-    asked(b'{"text": "Aspirin gave her a rash"}')       # a Document, or Refused
+    request(b'{"text": "Aspirin gave her a rash"}')       # a Document, or Refused
 
 Rule of this file: a refusal names the key and what was wanted, and never quotes what was sent.
 """
@@ -12,7 +12,7 @@ from typing import Any
 from wardround.text.document import Document, Entity
 from wardround.text.reading import nearest
 
-__all__ = ["Refused", "asked"]
+__all__ = ["Refused", "request"]
 
 KEYS, ENTITY_KEYS = ("text", "entities"), ("type", "start", "end")
 LONE = re.compile(r"[\ud800-\udfff]")
@@ -27,14 +27,14 @@ class Refused(Exception):
 
     def plain(self) -> dict[str, Any]:
         """The answer's body."""
-        told = {"code": self.code, "message": str(self)}
-        return {"error": {**told, "key": self.key} if self.key else told}
+        error = {"code": self.code, "message": str(self)}
+        return {"error": {**error, "key": self.key} if self.key else error}
 
 
-def asked(body: bytes) -> Document:
+def request(body: bytes) -> Document:
     """The text of a request's body, with the entities that it brings."""
     try:
-        told = json.loads(body.decode("utf-8"))
+        sent = json.loads(body.decode("utf-8"))
     except UnicodeDecodeError as error:
         raise Refused(422, "not_utf8", f"the body is not UTF-8 at byte {error.start}") from None
     except json.JSONDecodeError as error:
@@ -42,19 +42,19 @@ def asked(body: bytes) -> Document:
         raise Refused(422, "not_json", f"the body is not JSON: {error.msg} at {where}") from None
     except (ValueError, RecursionError):
         raise Refused(422, "not_json", "the body is JSON with numbers too long or lists too deep") from None
-    _keys(told, KEYS, "")
-    text = _typed(told, "text", str, "")
+    _keys(sent, KEYS, "")
+    text = _typed(sent, "text", str, "")
     if lone := LONE.search(text):
         raise _wrong("text", f"has half of a surrogate pair at character {lone.start()}; send valid Unicode")
-    listed = _typed(told, "entities", list, "") if "entities" in told else []
+    listed = _typed(sent, "entities", list, "") if "entities" in sent else []
     return Document("", text, entities=tuple(_entity(one, at, text) for at, one in enumerate(listed)))
 
 
-def _entity(told: Any, at: int, text: str) -> Entity:
+def _entity(sent: Any, at: int, text: str) -> Entity:
     where = f"entities[{at}]"
-    _keys(told, ENTITY_KEYS, where)
-    kind = _typed(told, "type", str, where)
-    start, end = (_typed(told, key, int, where) for key in ("start", "end"))
+    _keys(sent, ENTITY_KEYS, where)
+    kind = _typed(sent, "type", str, where)
+    start, end = (_typed(sent, key, int, where) for key in ("start", "end"))
     if not kind or LONE.search(kind):
         raise _wrong(f"{where}.type", "must name a type")
     if not 0 <= start < end <= len(text):
@@ -62,10 +62,10 @@ def _entity(told: Any, at: int, text: str) -> Entity:
     return Entity(str(at), kind, start, end)
 
 
-def _keys(told: Any, known: tuple[str, ...], where: str) -> None:
-    if not isinstance(told, dict):
+def _keys(sent: Any, known: tuple[str, ...], where: str) -> None:
+    if not isinstance(sent, dict):
         raise _wrong(where, f"must be an object with the keys {', '.join(known)}")
-    for key in told.keys() - set(known):
+    for key in sent.keys() - set(known):
         close = nearest(key, known)  # a key itself may be a note's: of what is sent, nothing is sent back
         remedy = f"did you mean {close}?" if close else f"use {', '.join(known)}"
         raise Refused(
@@ -73,14 +73,14 @@ def _keys(told: Any, known: tuple[str, ...], where: str) -> None:
         )
 
 
-def _typed(told: dict[str, Any], key: str, kind: type, where: str) -> Any:
+def _typed(sent: dict[str, Any], key: str, kind: type, where: str) -> Any:
     full = f"{where}.{key}" if where else key
-    if key not in told:
+    if key not in sent:
         raise Refused(422, "missing_key", f"{full} is missing", full)
-    if not isinstance(told[key], kind) or isinstance(told[key], bool):
+    if not isinstance(sent[key], kind) or isinstance(sent[key], bool):
         words = {str: "a string", int: "an integer", list: "a list"}
         raise _wrong(full, f"must be {words[kind]}")
-    return told[key]
+    return sent[key]
 
 
 def _wrong(key: str, what: str) -> Refused:

@@ -1,0 +1,86 @@
+"""Which pairs of entities of a text a trained model looks at, and what it says of them.
+
+Every two entities of a sentence (line, note: as it was trained), in both directions, whose types the model was trained
+to relate, are looked at once; those it calls unrelated are left out. Not looked at: entities that overlap or are longer
+than what the model reads, and those more than `FAR` characters apart, as in a text without sentences.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from torch import Tensor
+
+from wardround.text.document import Document, Entity, Relation, overlap
+from wardround.text.pairs import candidates, pair
+from wardround.text.prediction import Prediction
+from wardround.text.sentences import Scope
+
+__all__ = ["Candidates", "Pair", "related", "within_limit"]
+
+IN_MEMORY = 512  # pairs: a note of many entities has more of them than fit
+FAR, AROUND = 1000, 4000
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two entities of one text: its number, their ids, and the sentence with them in it."""
+
+    text: int
+    head: str
+    tail: str
+    document: Document
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Which pairs a model was trained on."""
+
+    pairs: tuple[tuple[str, str], ...] | None = None
+    """The types of head and tail; any, if not known."""
+    scope: Scope = "sentence"
+    both_ways: bool = True
+
+    @classmethod
+    def of(cls, about: Any) -> "Candidates":
+        """As a model's folder tells them."""
+        return cls(about.pairs, about.scope, about.both_ways)
+
+    def within(self, number: int, note: Prediction) -> Iterator[Pair]:
+        """Those of one text."""
+        text, entities = note.text, note.entities
+        for (start, end), one, other in candidates(text, entities, self.scope, near=FAR):
+            head, tail = entities[one], entities[other]
+            if head.type == tail.type and head.start > tail.start and not self.both_ways:
+                continue
+            if (self.pairs is None or (head.type, tail.type) in self.pairs) and not overlap(head, tail):
+                # Of an endless sentence a model reads a window only, which is cut here before it is tokenised.
+                left = max(start, min(head.start, tail.start) - AROUND)
+                right = min(end, max(head.end, tail.end) + AROUND)
+                ends = [Entity("", entity.type, entity.start - left, entity.end - left) for entity in (head, tail)]
+                yield Pair(number, head.id, tail.id, pair("", text[left:right], ends[0], ends[1], ""))
+
+
+def related(
+    looked_at: Candidates,
+    texts: Sequence[Prediction],
+    labels: Sequence[str],
+    negative: str,
+    scores: Callable[[Sequence[Pair]], tuple[Sequence[Pair], Tensor]],
+) -> list[Prediction]:
+    """The relations of each text; `scores` gives the pairs that fit into the model, and theirs (pairs, relations)."""
+    pairs = (one for number, note in enumerate(texts) for one in looked_at.within(number, note))
+    relations: list[list[Relation]] = [[] for _ in texts]
+    while some := list(islice(pairs, IN_MEMORY)):
+        read, values = scores(some)
+        odds, best = values.softmax(1).max(1)
+        for one, sure, label in zip(read, odds.tolist(), best.tolist(), strict=True):
+            if labels[label] != negative:
+                relations[one.text].append(Relation(labels[label], one.head, one.tail, sure))
+    return [Prediction(one.text, relations=tuple(mine)) for one, mine in zip(texts, relations, strict=True)]
+
+
+def within_limit(scope: str) -> str:
+    """For the card of a model: which relations it cannot see."""
+    return f"It looks at two entities of one {scope}; relations across {scope}s are not found."

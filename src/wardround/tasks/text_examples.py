@@ -1,0 +1,100 @@
+"""Texts as the classifiers take them: token numbers, or the mean of their words' vectors."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from wardround.tasks.batching import Ragged, grouped
+from wardround.tasks.tokenising import Tokens
+from wardround.tasks.words import WordTable
+from wardround.text.segment import Cache, Characters, Grams, Jieba, Segmenter, Words
+
+__all__ = ["TextBatch", "TextExamples", "TextNumbers"]
+
+AT_ONCE = 256
+
+
+@dataclass(frozen=True, eq=False)
+class TextBatch:
+    """Token numbers padded with 0 (B, L), or mean vectors (B, D), and labels (B,) or (B, labels)."""
+
+    inputs: Tensor
+    labels: Tensor
+    rows: Tensor
+    """Where the texts stand among the examples (B,)."""
+    weights: Tensor | None = None
+    """How much each class counts in training (labels,)."""
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+@dataclass(frozen=True, eq=False)
+class TextExamples:
+    """A site's texts as numbers."""
+
+    tokens: Ragged
+    labels: Tensor
+    means: Tensor | None
+    shortened: int
+    weights: Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def batch(self, rows: Tensor) -> TextBatch:
+        """These rows as the model takes them."""
+        inputs = self.tokens.padded(rows) if self.means is None else self.means[rows]
+        return TextBatch(inputs, self.labels[rows], rows, self.weights)
+
+
+@dataclass(frozen=True, eq=False)
+class TextNumbers:
+    """From texts to the numbers of their tokens, and of runs of up to `ngrams` tokens; segmented once."""
+
+    tokens: Tokens
+    terms: Path | None
+    ngrams: int
+    words: WordTable
+    longest: int
+    remember: bool
+
+    @cached_property
+    def _segmenter(self) -> Segmenter:
+        if self.tokens == "jieba" or self.terms:
+            return Jieba(terms=self.terms)
+        return Characters() if self.tokens == "characters" else Words()
+
+    @cached_property
+    def _most(self) -> int:
+        """Numbers read of a text, which are more than its tokens where runs count too."""
+        return Grams(self._segmenter, self.ngrams).count(self.longest)
+
+    @cached_property
+    def _cache(self) -> Cache:
+        segmenter = Grams(self._segmenter, self.ngrams) if self.ngrams > 1 else self._segmenter
+        return Cache(segmenter, self.words.vocabulary, remember=self.remember)
+
+    def whole(self, texts: Iterable[str]) -> list[list[int]]:
+        """All numbers of each text."""
+        return list(self._cache.encode(texts))
+
+    def read(self, texts: Iterable[str]) -> tuple[Ragged, list[int]]:
+        """As many as the model reads, and how many of each text are beyond that."""
+        rows = self.whole(texts)
+        return Ragged([row[: self._most] for row in rows]), [max(len(row) - self._most, 0) for row in rows]
+
+    def means(self, tokens: Ragged) -> Tensor:
+        """The mean vector of each text's known words (texts, D)."""
+        vectors = self.words.vectors
+        assert vectors is not None  # noqa: S101 -- asked for with a file of vectors only
+        whole = torch.zeros(len(tokens), vectors.shape[1])
+        for rows in grouped(tokens.lengths, AT_ONCE, None):
+            ids = tokens.padded(rows)  # (B, L)
+            known = (ids > 1).sum(1, keepdim=True).clamp(min=1)  # (B, 1)
+            whole[rows] = vectors[ids].sum(1) / known  # (B, D)
+        return whole
