@@ -330,5 +330,5 @@ def test_a_key_to_which_nothing_can_be_sealed_is_not_admitted(tmp_path: Path, se
     path.write_text(json.dumps({**row, "seal": "09" + "00" * 31}))
     assert "a" == read_request(path).name
     path.write_text(json.dumps({**row, "seal": seal}))
-    with pytest.raises(RunError, match="its sealing key, version or certificate request is none"):
+    with pytest.raises(RunError, match="has a wrong seal: letters cannot be sealed to it"):
         read_request(path)

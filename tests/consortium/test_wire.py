@@ -3,7 +3,6 @@
 One federation serves the module. Each test leaves it whole, or waits until it is; the site that is revoked comes last.
 """
 
-import json
 import os
 import resource
 import shutil
@@ -14,7 +13,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from real_sites import Federation, wait_until
 from study_files import cli
 from threat_table import threat
 from wardround.consortium.admission import revoke
+from wardround.consortium.forms import read_charter
 from wardround.consortium.kit_check import reach
 from wardround.consortium.presence import Presence
 from wardround.consortium.roster import changed
@@ -56,8 +56,8 @@ class Scene:
 
     @property
     def address(self) -> tuple[str, int]:
-        row = json.loads((self.centre / "consortium.json").read_text())
-        return row["host"], row["port"]
+        charter = read_charter(self.centre)
+        return charter.host, charter.port
 
     def said(self, name: str) -> str:
         return (self.federation.folder / f"{name}.said").read_text()
@@ -349,13 +349,13 @@ def test_a_certificate_that_ends_while_sites_are_connected_is_told_on_both_sides
     ends = datetime.now(UTC) + timedelta(seconds=40)
     with changed(scene.centre) as members:
         before = members["site-1"]
-        members["site-1"] = replace(before, expires=ends)
+        members["site-1"] = before.model_copy(update={"expires": ends})
     path.write_bytes(pem_of(signed(scene.centre, read_certificate(good), ends)))
     wait_until(lambda: "there is a new certificate; connecting with it" in scene.said("site-1"))
-    wait_until(lambda: "site-1: its certificate ends in 0 days" in scene.said("coordinator"))
-    wait_until(lambda: "this site's certificate ends in 0 days" in scene.said("site-1"))
+    wait_until(lambda: "site-1: its certificate ends in less than a day" in scene.said("coordinator"))
+    wait_until(lambda: "this site's certificate ends in less than a day" in scene.said("site-1"))
     scene.federation.ready(scene.study)
-    since = f"expired since {ends:%Y-%m-%d}"
+    since = f"expired less than a day ago ({ends:%Y-%m-%d})"
     wait_until(lambda: f"this site's certificate {since}; ask the coordinator for a new one" in scene.said("site-1"))
     wait_until(lambda: "cut off: its certificate has expired" in scene.said("coordinator"))
     remedy = f"give it a new one: wardround consortium renew '{scene.centre}' site-1"
@@ -386,7 +386,8 @@ def test_certificates_that_end_soon_are_told_once_a_day(
     said: list[str] = []
     presence = Presence(scene.centre, said.append)
     presence.read()
-    presence.sites["site-0"].expires = ends
+    site = presence.sites["site-0"]
+    site.member = site.member.model_copy(update={"expires": ends})
     found = [text for _ in range(3) for text in presence.warnings({"coordinator": ends})]
     order = f"ends in 12 days ({ends:%Y-%m-%d}); give it a new one: wardround consortium renew '{scene.centre}'"
     assert [f"{name}: its certificate {order} {name}" for name in ("site-0", "coordinator")] == found

@@ -7,12 +7,13 @@ Most methods ask once or twice a round. FedNER asks after every batch of all sit
 knows: the estimate takes the others to be as large as this one.
 """
 
-import json
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from wardround.consortium.forms import read_membership
+from wardround.runs.errors import RunError
 from wardround.study.load import Study
 
 __all__ = ["Expected", "evaluations", "expected_exchanges", "sites_of"]
@@ -59,6 +60,6 @@ def expected_exchanges(study: Study, examples: int, sites: int) -> Expected:
 
 def sites_of(folder: Path) -> int:
     """How many sites the consortium has, as this site's kit says; 1 without a kit."""
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        return max(len(json.loads((folder / "kit" / "site.json").read_text(encoding="utf-8"))["sites"]), 1)
+    with suppress(RunError):
+        return max(len(read_membership(folder / "kit").sites), 1)
     return 1

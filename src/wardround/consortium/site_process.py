@@ -36,6 +36,7 @@ from wardround.consortium.approving import data_fingerprint
 from wardround.consortium.budget import Overspent, Question
 from wardround.consortium.deployed import study_hash
 from wardround.consortium.expected import sites_of
+from wardround.consortium.forms import read_membership
 from wardround.consortium.house_ledger import Answer, HouseLedger
 from wardround.consortium.places import Places
 from wardround.consortium.reach import Reach
@@ -114,8 +115,8 @@ class SiteProcess:
         self.folder = folder
         self.settings: SiteSettings = read_site(folder)
         self.name = self.settings.name
-        kit = json.loads((folder / "kit" / "site.json").read_text(encoding="utf-8"))
-        self.seal = Answerer(self.name, str(kit["ask_key"]), read_sealing_key(folder / "keys" / "seal.key"))
+        ask_key = read_membership(folder / "kit").ask_key
+        self.seal = Answerer(self.name, ask_key, read_sealing_key(folder / "keys" / "seal.key"))
         self.ledger = HouseLedger(folder / "ledger" / "site.jsonl", self.name)
         self.runs: dict[tuple[str, str, int], _Run] = {}
         self.stamp: tuple[tuple[str, int, int], ...] = ()

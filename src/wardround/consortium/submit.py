@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from wardround.consortium.deployed import study_hash
+from wardround.consortium.forms import read_charter
 from wardround.consortium.roster import read_roster
 from wardround.core.cohort import BelowQuorum
 from wardround.core.exchange import Fault
@@ -32,7 +33,7 @@ from wardround.runs.folder import Result
 from wardround.runs.loop import Progress, run
 from wardround.study.load import Study
 
-__all__ = ["Consortium", "asked", "consortium_at", "gone", "quorate", "submit"]
+__all__ = ["Consortium", "asked", "gone", "quorate", "submit"]
 
 Say = Callable[[str], None]
 TRIES = 3  # of one round
@@ -52,7 +53,7 @@ class Consortium:
     """What each site has at most, by split, as it said at the start."""
 
     def __post_init__(self) -> None:
-        self.names = tuple(sorted(consortium_at(self.folder)["sites"]))
+        self.names = tuple(sorted(read_charter(self.folder).sites))
 
     def build(self, study: Study, out: Path) -> Built:
         """What the coordinator has of the study: no data."""
@@ -88,15 +89,6 @@ class Consortium:
         desk = Asker(signing, {name: member.seal for name, member in read_roster(self.folder).items()})
         options = {"deadline": self.deadline, "patience": self.patience, "title": study.name, **options}
         return Remote(door, desk, study_hash(study), run_id, **options)
-
-
-def consortium_at(folder: Path) -> dict[str, Any]:
-    """What a consortium's folder says of it."""
-    path = folder / "consortium.json"
-    if not path.exists():
-        raise RunError(f"{folder} holds no consortium; make one with: wardround consortium new")
-    told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return told
 
 
 def submit(

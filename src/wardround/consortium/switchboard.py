@@ -11,7 +11,6 @@ No torch here: the process is small, and back within a second when it is started
 
 import contextlib
 import errno
-import json
 import os
 import select
 import signal
@@ -24,6 +23,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from wardround.consortium.forms import read_charter
 from wardround.consortium.presence import Presence
 from wardround.core.lock import InUse, sole
 from wardround.engines.certificates import CertificateError, dates, read_certificate
@@ -31,6 +31,7 @@ from wardround.engines.flare_kits import ADMIN, Desk, place_server, place_stores
 from wardround.engines.frames import DOOR, GATE, Line, calls, door_of, shut
 from wardround.engines.processes import WITH_PARENT, Programs, end_with_parent
 from wardround.engines.relay import Relay, addresses, listening, raise_file_limit
+from wardround.runs.errors import RunError
 
 __all__ = ["Certificates", "ListenError", "Switchboard", "main", "servers_at"]
 
@@ -44,13 +45,12 @@ class Switchboard:
     """Pipes by site, and the jobs behind them."""
 
     def __init__(self, folder: Path, listen_on: str = "") -> None:
-        row = json.loads((folder / "consortium.json").read_text(encoding="utf-8"))
-        self.folder, self.name = folder, str(row["name"])
-        self.address = f"{row['host']}:{row['port']}"
+        charter = read_charter(folder)
+        self.folder, self.name = folder, charter.name
         self.port = 0
         """Of NVFlare's server, which only this machine reaches."""
         self.relay = Relay(
-            servers_at(str(row["host"]), int(row["port"]), listen_on),
+            servers_at(charter.host, charter.port, listen_on),
             lambda: self.port,
             lambda: EACH + PER_SITE * len(self.presence.sites),
         )
@@ -90,7 +90,7 @@ class Switchboard:
             Programs({"server": [*command, *settings]}, environment, kit / "printed.txt", self._died) as programs,
         ):
             programs.look()
-            members = [name for name, site in self.presence.sites.items() if not site.revoked]
+            members = [name for name, site in self.presence.sites.items() if not site.member.revoked]
             waited = ", ".join(members) or "hospitals to be admitted"
             say(f"consortium {self.name}: listening on {self.relay}, waiting for {waited}")
             own = Certificates({"coordinator": kit / "startup" / "server.crt", "root": kit / "startup" / "rootCA.pem"})
@@ -132,7 +132,7 @@ class Switchboard:
 
     def _mind(self, own: "Certificates") -> None:
         """The roster may have changed, certificates run out, and too many may knock."""
-        with contextlib.suppress(OSError, ValueError, LookupError):  # half written by hand, say: the next look is soon
+        with contextlib.suppress(OSError, RunError):  # half written by hand, say: the next look is soon
             if self.presence.read():
                 for line in list(self.gates):
                     with contextlib.suppress(OSError):
@@ -349,7 +349,7 @@ def main() -> None:
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, lambda *_: board.stop.set())
             board.run()
-    except (InUse, ListenError) as error:
+    except (InUse, ListenError, RunError) as error:
         sys.stderr.write(f"{error}\n")
         sys.exit(2)
 
