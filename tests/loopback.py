@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
-from wardround.consortium.approving import approve
+from wardround.consortium.approval import approve
 from wardround.consortium.forms import Charter, Membership
 from wardround.consortium.roster import Member, write_roster
 from wardround.consortium.site_process import SiteProcess

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from loopback import Twisted
-from wardround.consortium.approving import approve
+from wardround.consortium.approval import approve
 from wardround.consortium.kits import init_site, new_consortium
 from wardround.consortium.submit import Consortium, submit
 from wardround.consortium.trust import modules_table

@@ -20,7 +20,8 @@ from loopback import Exchange, desk_of, put, site_folder
 from wardround import __version__
 from wardround.consortium.deployed import study_hash
 from wardround.consortium.kit_files import read_request
-from wardround.consortium.site_process import RUNS, SiteProcess
+from wardround.consortium.site_process import SiteProcess
+from wardround.consortium.studies import RUNS
 from wardround.consortium.submit import submit
 from wardround.core.codec import decode
 from wardround.core.exchange import EVALUATION
@@ -269,7 +270,7 @@ def test_what_is_signed_is_kept_and_has_to_be_short(tmp_path: Path) -> None:
     assert "unsigned" == ask.site.answer(letter.head, letter.data)[0]["fault"]
     for number in range(40):  # as many runs as it likes to name
         ask(Global(ask.first), f"{number:016x}")
-    assert RUNS == len(ask.site.runs)
+    assert RUNS == len(ask.site.studies.runs)
     marks = [line["mark"] for line in lines(ask.site.folder / "ledger" / "site.jsonl") if "mark" in line]
     assert ["new", *["again"] * 39] == marks
 

@@ -12,9 +12,8 @@ import torch
 
 from fault_table import fault
 from loopback import Exchange, put, site_folder
-from wardround import __version__
-from wardround.consortium import site_process
-from wardround.consortium.approving import approve
+from wardround import __version__, consortium
+from wardround.consortium.approval import approve
 from wardround.consortium.deployed import study_hash
 from wardround.consortium.house_ledger import compared, summed
 from wardround.consortium.site_process import SiteProcess
@@ -183,15 +182,16 @@ def test_a_full_disk_and_an_error_become_codes(tmp_path: Path, monkeypatch: pyte
     assert ({"fault": "disk"}, b"") == put(site, *ask(study, model))
     monkeypatch.undo()
     assert "ledger" in put(site, *ask(study, model))[0]  # with room again
-    monkeypatch.setattr(Host, "serve", full)
+    monkeypatch.setattr(Host, "answer", full)
     assert ({"fault": "disk"}, b"") == put(site, *ask(study, model, round=2))
     assert "Miller" not in (tmp_path / "site-0" / "log.txt").read_text()
     assert 0 < verify(tmp_path / "site-0" / "ledger" / "site.jsonl")
 
 
 def test_every_code_of_a_site_has_words() -> None:
-    source = Path(site_process.__file__).read_text()
-    used = {part.split('"')[1] for part in source.split("Refused(")[1:] if part.startswith('"')}
+    source = "".join(path.read_text() for path in Path(consortium.__file__).parent.glob("*.py"))
+    used = {part.split('"')[1] for part in source.split("Refusal(")[1:] if part.startswith('"')}
+    assert {"restart", "rounds", "weights", "changed"} < used
     assert used | {"disk"} <= set(CODES)
 
 

@@ -122,7 +122,7 @@ def test_each_block_of_the_template_trains(task: str, title: str, lines: list[st
     with Exchange(tmp_path / "x", study, SITES, lines) as exchange:
         result = submit(study, tmp_path / "run", exchange.over, wait=1.0)
         assert 2 == result.rounds, title
-        train, _ = exchange.sites[SITES[0]].settings.examples(study)
+        train, _ = exchange.sites[SITES[0]].studies.settings.examples(study)
     assert 12 == len(train), "one example per note, in each of these formats"
     if task == "tagging":  # whole notes with all entities, not pairs of them
         assert {"a drug causes b 1", "a drug stops b 0"} <= {d.text for d in train.documents}  # type: ignore[attr-defined]
@@ -175,7 +175,7 @@ def test_a_site_process_with_the_wrong_reader_takes_no_part(tmp_path: Path) -> N
         for name in SITES:
             path = tmp_path / "x" / name / "site.toml"
             path.write_text(path.read_text().replace("brat-notes", "brat"), encoding="utf-8")
-            exchange.sites[name].settings = read_site(path.parent)
+            exchange.sites[name].studies.settings = read_site(path.parent)
         with pytest.raises(RunError, match="data"):
             submit(study, tmp_path / "run", exchange.over, wait=0.5)
 

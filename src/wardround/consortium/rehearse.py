@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any, Self
 
-from wardround.consortium.approving import approve
+from wardround.consortium.approval import approve
 from wardround.consortium.kits import init_site, new_consortium
 from wardround.consortium.site_start import commands
 from wardround.consortium.submit import Consortium

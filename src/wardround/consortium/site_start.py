@@ -15,8 +15,8 @@ import threading
 import time
 from pathlib import Path
 
+from wardround.consortium.console import Certificates, say
 from wardround.consortium.roster import DAY, lasts
-from wardround.consortium.switchboard import Certificates, say
 from wardround.core.lock import InUse, sole
 from wardround.engines.frames import DOOR, MARK, REFUSED, door_of, shut, silence
 from wardround.engines.processes import WITH_PARENT, Programs, end_with_parent

@@ -4,7 +4,6 @@ over = Consortium(folder)
 result = submit(study, out, over, wait=600.0, say=print)
 """
 
-import json
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from wardround.cli.options import console
 from wardround.consortium.admission import fingerprint_of
-from wardround.consortium.kits import needs_flare
 from wardround.consortium.forms import read_charter
+from wardround.consortium.kits import needs_flare
 
 __all__ = ["show_fingerprint", "show_ready_made", "standing"]
 

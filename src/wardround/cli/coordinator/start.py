@@ -8,9 +8,9 @@ import typer
 
 from wardround.cli.options import Consortium, errors
 from wardround.consortium.admission import soon_over
+from wardround.consortium.forms import read_charter
 from wardround.consortium.kit_check import certificate_problems, key_problems
 from wardround.consortium.kits import needs_flare
-from wardround.consortium.forms import read_charter
 from wardround.consortium.switchboard import ListenError, servers_at
 from wardround.runs.errors import RunError
 

@@ -8,8 +8,8 @@ import typer
 
 from wardround.cli.options import Site, console
 from wardround.cli.site.leaving import show_leaving, study_at
-from wardround.consortium.approval import Approval, approved_name, read_approval
-from wardround.consortium.approving import RESTARTS, approve, spent
+from wardround.consortium.approval import RESTARTS, Approval, approve, approved_name, read_approval
+from wardround.consortium.budget import spent
 from wardround.consortium.check import checked
 from wardround.consortium.deployed import study_hash
 from wardround.runs.errors import RunError
