@@ -160,9 +160,9 @@ def test_a_reader_that_does_not_fit_the_task_is_refused_with_the_right_one(
     (tmp_path / "site.toml").write_text(f'name = "a"\n[data]\n{lines}', encoding="utf-8")
     with pytest.raises(StudyError, match=rf"data\.{key} = '{reader}' reads .*{re.escape(RIGHT[task, reader])}"):
         read_site(tmp_path).examples(study)
-    said = [finding.said for finding in checked(tmp_path, study, online=False) if finding.what == "data"]
-    assert 1 == len(said)
-    assert RIGHT[task, reader] in said[0]
+    details = [finding.detail for finding in checked(tmp_path, study, online=False) if finding.what == "data"]
+    assert 1 == len(details)
+    assert RIGHT[task, reader] in details[0]
 
 
 def test_a_site_process_with_the_wrong_reader_takes_no_part(tmp_path: Path) -> None:

@@ -102,14 +102,14 @@ class SiteSettings:
         kind = CORPORA.get(str(self.data.get("name", "")))
         if kind is None or not issubclass(kind, AlignedFiles):
             return {}
-        told = study.resolved["corpus"]
+        corpus = study.resolved["corpus"]
 
         def words(name: str) -> list[str]:
             own = [word for word, meant in self.labels.items() if meant == name]
             return own if name in self.labels else [name, *own]
 
-        relations = [word for name in told.get("relations", ()) for word in words(name)]
-        pairs = [list(both) for head, tail in told.get("pairs", ()) for both in product(words(head), words(tail))]
+        relations = [word for name in corpus.get("relations", ()) for word in words(name)]
+        pairs = [list(both) for head, tail in corpus.get("pairs", ()) for both in product(words(head), words(tail))]
         return {key: value for key, value in (("relations", relations), ("pairs", pairs)) if value}
 
     def _public(self, study: Study) -> None:

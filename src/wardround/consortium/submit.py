@@ -165,30 +165,30 @@ def wait_for_sites(study: Study, out: Path, over: Consortium, wait: float, say: 
     last = ""
     try:
         while True:
-            found = remote.ready(over.names, study.rounds)
+            states = remote.ready(over.names, study.rounds)
             over.declared |= remote.declared
             if not over.trust_sizes:
-                there = {name: over.declared[name] for name, why in found.items() if not why and name in over.declared}
-                found |= {name: Fault("refused", why) for name, why in oversized(there).items()}
-            missing = {name: why for name, why in found.items() if why is not None}
-            ready = len(found) - len(missing)
+                there = {name: over.declared[name] for name, why in states.items() if not why and name in over.declared}
+                states |= {name: Fault("refused", why) for name, why in oversized(there).items()}
+            missing = {name: why for name, why in states.items() if why is not None}
+            ready = len(states) - len(missing)
             if not missing:
                 say(f"all {ready} sites are ready")
-                _introduce(found, over, say)
+                _introduce(states, over, say)
                 return
             reasons = "; ".join(f"{name}: {why}" for name, why in missing.items())
             refused = [name for name, why in missing.items() if why and why.code == "refused"]
-            if (said := f"{ready} of {len(found)} sites ready, waiting until {until} ({reasons})") != last:
-                say(said)
-                last = said
+            if (news := f"{ready} of {len(states)} sites ready, waiting until {until} ({reasons})") != last:
+                say(news)
+                last = news
             # Who refuses will not change his mind by being waited for, unless he is needed.
             if ready >= study.sites.quorum and (time.monotonic() >= end or len(refused) == len(missing)):
-                say(f"going on with {ready} of {len(found)} sites, the quorum is {study.sites.quorum}")
-                _introduce(found, over, say)
+                say(f"going on with {ready} of {len(states)} sites, the quorum is {study.sites.quorum}")
+                _introduce(states, over, say)
                 return
             if time.monotonic() >= end:
                 raise RunError(
-                    f"{ready} of {len(found)} sites are ready, the quorum is {study.sites.quorum}: {reasons}; "
+                    f"{ready} of {len(states)} sites are ready, the quorum is {study.sites.quorum}: {reasons}; "
                     f"nothing was started, or nothing is lost: try again later with --resume"
                 )
             time.sleep(0.5)
@@ -196,12 +196,12 @@ def wait_for_sites(study: Study, out: Path, over: Consortium, wait: float, say: 
         remote.close()
 
 
-def _introduce(found: Mapping[str, Fault | None], over: Consortium, say: Say) -> None:
+def _introduce(states: Mapping[str, Fault | None], over: Consortium, say: Say) -> None:
     """Say of each site how much it has at most, and how it is."""
-    for name, why in found.items():
+    for name, why in states.items():
         sizes = [f"{most:,} {split}" for split, most in over.declared.get(name, {}).items()]
         say(f"{name}: {why or 'ready'}" + (f", at most {' and '.join(sizes)} examples" if sizes else ""))
-    ready = sum(why is None for why in found.values())
+    ready = sum(why is None for why in states.values())
     if ready < ENOUGH:
         say(_exposed(ready))
 
@@ -211,14 +211,14 @@ def asked(folder: Path, what: str) -> dict[str, Any]:
     try:
         with dial(door_of(folder), timeout=10.0) as line:
             line.send({what: True})
-            said = line.receive()
+            reply = line.receive()
     except OSError:
-        said = None
-    if said is None:
+        reply = None
+    if reply is None:
         raise RunError(
             f"the coordinator of {folder} is not running; start it with: wardround coordinator start {folder}"
         )
-    return said[0]
+    return reply[0]
 
 
 def gone(folder: Path, seconds: float) -> bool:

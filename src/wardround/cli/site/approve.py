@@ -35,11 +35,11 @@ def command(
     """Take part in a study: this one, with exactly these settings, on the data as they are, for one budget."""
     chosen = study_at(folder, study)
     findings = list(checked(folder, chosen, online=False))
-    problems = [f"{one.what}: {one.said}" for one in findings if not one.good]
+    problems = [f"{one.what}: {one.detail}" for one in findings if not one.good]
     if problems:
         raise RunError("\n".join(["not approved:", *problems]))
     show_leaving(folder, chosen)
-    _ask([f"{one.mark} {one.what}: {one.said}" for one in findings if one.asks], yes=yes)
+    _ask([f"{one.mark} {one.what}: {one.detail}" for one in findings if one.asks], yes=yes)
     before = read_approval(folder, study_hash(chosen))
     if before and not again and (exchanges is not None or restarts is not None):
         raise RunError(f"{chosen.name} was approved before; to add to what it may spend, say --again")
