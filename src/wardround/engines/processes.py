@@ -33,7 +33,7 @@ SENTENCE = 1000  # bytes of what a program may say at once
 NO_FOLDER = "PYTHONSAFEPATH"
 """Keeps the folder that a program works in, and those that it starts, off Python's path."""
 PATIENCE = 8.0  # what NVFlare needs to end in good order
-PAUSES = (0.2, 1.0, 5.0, 15.0, 30.0)  # before a program that keeps dying is started again
+PAUSES: Sequence[float] = (0.2, 1.0, 5.0, 15.0, 30.0)  # before a program that keeps dying is started again
 LOOK_SECONDS = 0.3
 STEADY = 60.0  # seconds after which a program counts as one that does not
 
