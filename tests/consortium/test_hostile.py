@@ -26,13 +26,13 @@ from wardround.core.record import Message
 from wardround.core.weights import Weights
 from wardround.engines.frames import AccessError, Line, dial, listen
 from wardround.engines.host import Host
+from wardround.engines.remote import CODES
 from wardround.layers.ledger import LedgerError, verify
 from wardround.methods.fedavg import Update
 from wardround.runs.build import build_apart
 from wardround.runs.files import Round
 from wardround.runs.loop import run
 from wardround.study.load import Study, cells
-from wardround.trained.card import CODES
 
 SITES = ("site-0", "site-1", "site-2")
 
@@ -205,7 +205,7 @@ def test_every_code_of_a_site_has_words() -> None:
     ("count", "fit: invalid: Update.weight"),
     ("garbage", "fit: invalid: the bytes are cut off or are no safetensors file"),
     ("huge", "fit: invalid: Update of"),
-    ("code", "fit: invalid: it said something that is no code"),
+    ("code", "fit: invalid: it answered with something that is no code"),
     ("silent", "fit: lost: the connection to it broke"),
 ])  # fmt: skip
 def test_the_coordinator_leaves_out_who_answers_nonsense(tmp_path: Path, twist: str, why: str) -> None:
