@@ -26,6 +26,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from real_sites import Answer, Federation
 from wardround import __version__
 from wardround.consortium.deployed import study_hash
+from wardround.consortium.forms import read_charter
 from wardround.consortium.roster import read_roster
 from wardround.core.record import Message
 from wardround.core.weights import Weights
@@ -109,8 +110,8 @@ def neighbour(federation: Federation, name: str, victim: str, *, inside: bool) -
 
 def root_of(federation: Federation) -> str:
     """The coordinator's address, as every kit has it."""
-    told = json.loads((federation.centre / "consortium.json").read_text(encoding="utf-8"))
-    return f"grpc://{told['host']}:{told['port']}"
+    charter = read_charter(federation.centre)
+    return f"grpc://{charter.host}:{charter.port}"
 
 
 def kit_of(federation: Federation, name: str) -> str:

@@ -7,15 +7,17 @@ What lies between can be told to misbehave: `exchange.twist` sees each answer th
 `exchange.garble` what is carried. `put` asks one site as its coordinator would, without any of this.
 """
 
-import json
 import socket
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
-from wardround.consortium.approving import approve
+from wardround.consortium.approval import approve
+from wardround.consortium.forms import Charter, Membership
+from wardround.consortium.roster import Member, write_roster
 from wardround.consortium.site_process import SiteProcess
 from wardround.consortium.submit import Consortium
 from wardround.consortium.trust import modules_table
@@ -45,8 +47,7 @@ def site_folder(
     if not (place / "keys").exists():
         make_sealing_key(place / "keys" / "seal.key")
         (place / "kit").mkdir()
-        told = {"site": name, "sites": ["site-0", "site-1", "site-2"], "ask_key": _ask_key(folder)}
-        (place / "kit" / "site.json").write_text(json.dumps(told), encoding="utf-8")
+        (place / "kit" / "site.json").write_bytes(Membership(**charter(folder), site=name).encode())
     lines = [f'name = "{name}"', "[data]", *data, *(more or OPEN)]
     for module in modules:
         (place / module.name).write_bytes(module.read_bytes())
@@ -55,11 +56,15 @@ def site_folder(
     return place
 
 
-def _ask_key(folder: Path) -> str:
+def charter(folder: Path, sites: Sequence[str] = ("site-0", "site-1", "site-2")) -> dict[str, Any]:
+    """What the consortium and its sites' kits say of it."""
     path = folder / "keys" / "ask.key"
     if not path.exists():
         make_signing_key(path)
-    return read_signing_key(path).public_key().public_bytes_raw().hex()
+    ask_key = read_signing_key(path).public_key().public_bytes_raw().hex()
+    return {
+        "name": "loop", "host": "127.0.0.1", "port": 1, "version": "0", "sites": tuple(sites), "ask_key": ask_key,
+    }  # fmt: skip
 
 
 def _seal_key(place: Path) -> str:
@@ -117,17 +122,9 @@ class Exchange:
         centre = folder / "consortium"
         (centre / "keys").mkdir(parents=True)
         (centre / "keys" / "ask.key").write_bytes((folder / "keys" / "ask.key").read_bytes())
-        (centre / "consortium.json").write_text(json.dumps({"sites": list(names)}), encoding="utf-8")
-        members = {
-            name: {
-                "seal": _seal_key(folder / name),
-                "serial": "1",
-                "expires": "2999-01-01T00:00:00+00:00",
-                "revoked": None,
-            }
-            for name in names
-        }
-        (centre / "roster.json").write_text(json.dumps(members), encoding="utf-8")
+        (centre / "consortium.json").write_bytes(Charter(**charter(folder)).encode())
+        ends = datetime(2999, 1, 1, tzinfo=UTC)
+        write_roster(centre, {name: Member(seal=_seal_key(folder / name), serial="1", expires=ends) for name in names})
         self.over = Consortium(centre, deadline=20.0, patience=0.5)
         self.door = door_of(centre)
         self.garble: Twist = lambda _name, _head, answer: answer

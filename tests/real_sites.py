@@ -21,8 +21,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
+import psutil
+
 from loopback import Twisted
-from wardround.consortium.approving import approve
+from wardround.consortium.approval import approve
 from wardround.consortium.kits import init_site, new_consortium
 from wardround.consortium.submit import Consortium, submit
 from wardround.consortium.trust import modules_table
@@ -36,35 +38,37 @@ __all__ = ["Answer", "Between", "Federation", "free_port", "running", "wait_unti
 Answer = tuple[dict[str, Any], bytes]
 
 PATIENCE = 120.0  # far more than anything here takes
+HASTY = Path(__file__).with_name("hasty.py")
 
 
 def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+    with socket.socket() as trial:
+        trial.bind(("127.0.0.1", 0))
+        return int(trial.getsockname()[1])
 
 
 def wait_until(reached: Callable[[], Any], seconds: float = PATIENCE) -> Any:
     """What the function returns once that is true."""
     end = time.monotonic() + seconds
-    while not (found := reached()):
+    while not (value := reached()):
         assert time.monotonic() < end, "that did not come about in time"
         time.sleep(0.05)
-    return found
+    return value
 
 
 def running(pid: int) -> bool:
-    stat = Path(f"/proc/{pid}/stat")
+    """Whether a process is there and has not ended."""
     try:
-        return stat.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[0] != "Z"
-    except OSError:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
         return False
 
 
 def command(pid: int) -> str:
+    """What a process was started with, as far as it is still there."""
     try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
-    except OSError:
+        return " ".join(psutil.Process(pid).cmdline())
+    except psutil.Error:
         return ""
 
 
@@ -78,9 +82,8 @@ class Federation:
         kits = new_consortium(relative, "tests", self.names, "127.0.0.1", free_port())
         for name, kit in zip(self.names, kits, strict=True):
             init_site(kit, self.site(name))
-            told = f'name = "{name}"\n[data]\nshare = true\n[consent]\nsmallest_count = 0\nleast_examples = 0\n'
-            told += modules_table(modules)
-            (self.site(name) / "site.toml").write_text(told, encoding="utf-8")
+            text = f'name = "{name}"\n[data]\nshare = true\n[consent]\nsmallest_count = 0\nleast_examples = 0\n'
+            (self.site(name) / "site.toml").write_text(text + modules_table(modules), encoding="utf-8")
             for module in modules:
                 shutil.copy(module, self.site(name))
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -94,11 +97,11 @@ class Federation:
         module, place = (
             ("switchboard", [self.centre]) if name == "coordinator" else ("site_start", [self.site(name), name])
         )
-        with (self.folder / f"{name}.said").open("ab") as said:
+        with (self.folder / f"{name}.said").open("ab") as printed:
             self.processes[name] = subprocess.Popen(
-                [sys.executable, "-m", f"wardround.consortium.{module}", *map(str, place)],
-                stdout=said,
-                stderr=said,
+                [sys.executable, str(HASTY), f"wardround.consortium.{module}", *map(str, place)],
+                stdout=printed,
+                stderr=printed,
                 env={**os.environ, WITH_PARENT: "1"},
             )
 
@@ -117,10 +120,10 @@ class Federation:
     def pid(self, name: str, what: str) -> int:
         """The process of a site or the coordinator whose command has this in it."""
 
-        def found() -> int | None:
+        def pid() -> int | None:
             return next((p for p in descendants(self.processes[name].pid) if what in command(p)), None)
 
-        return int(wait_until(found))
+        return int(wait_until(pid))
 
     def kill_part(self, name: str, what: str) -> None:
         os.kill(self.pid(name, what), signal.SIGKILL)

@@ -55,7 +55,7 @@ HOMES = {
     "grpc": ["engines/gate.py"],  # what NVFlare connects with
     "nvflare": ["engines/flare.py"],
     "psutil": ["engines/processes.py", "consortium/check.py"],
-    "pydantic": ["trained/about.py", "study/*.py", "runs/files.py"],
+    "pydantic": ["consortium/*.py", "runs/files.py", "study/*.py", "trained/about.py"],
     "rich": ["cli/*.py"],
     "rjieba": ["text/segment.py"],
     "scipy": ["reports/*.py"],

@@ -34,8 +34,7 @@ from attackers import (
 from real_sites import Answer, Between, Federation, wait_until
 from study_files import cli
 from threat_table import threat
-from wardround.consortium.approval import read_approval
-from wardround.consortium.approving import RESTARTS, approve
+from wardround.consortium.approval import RESTARTS, approve, read_approval
 from wardround.consortium.deployed import study_hash
 from wardround.consortium.kits import init_site, new_consortium
 from wardround.core.codec import decode

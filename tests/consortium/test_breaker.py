@@ -20,7 +20,8 @@ from loopback import Exchange, desk_of, put, site_folder
 from wardround import __version__
 from wardround.consortium.deployed import study_hash
 from wardround.consortium.kit_files import read_request
-from wardround.consortium.site_process import RUNS, SiteProcess
+from wardround.consortium.site_process import SiteProcess
+from wardround.consortium.studies import RUNS
 from wardround.consortium.submit import submit
 from wardround.core.codec import decode
 from wardround.core.exchange import EVALUATION
@@ -269,7 +270,7 @@ def test_what_is_signed_is_kept_and_has_to_be_short(tmp_path: Path) -> None:
     assert "unsigned" == ask.site.answer(letter.head, letter.data)[0]["fault"]
     for number in range(40):  # as many runs as it likes to name
         ask(Global(ask.first), f"{number:016x}")
-    assert RUNS == len(ask.site.runs)
+    assert RUNS == len(ask.site.studies.runs)
     marks = [line["mark"] for line in lines(ask.site.folder / "ledger" / "site.jsonl") if "mark" in line]
     assert ["new", *["again"] * 39] == marks
 
@@ -330,5 +331,5 @@ def test_a_key_to_which_nothing_can_be_sealed_is_not_admitted(tmp_path: Path, se
     path.write_text(json.dumps({**row, "seal": "09" + "00" * 31}))
     assert "a" == read_request(path).name
     path.write_text(json.dumps({**row, "seal": seal}))
-    with pytest.raises(RunError, match="its sealing key, version or certificate request is none"):
+    with pytest.raises(RunError, match="has a wrong seal: letters cannot be sealed to it"):
         read_request(path)

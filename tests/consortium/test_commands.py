@@ -230,10 +230,10 @@ def test_kits_that_are_none_and_folders_that_are_taken(
 
 @pytest.mark.parametrize(("text", "said"), [
     ("nam = 'a'\n[data]\nformat='csv'", "nam is unknown; did you mean 'name'?"),
-    ("name = 'a'", "[data] is missing"),
-    ("name = 'a'\nworkers = 0\n[data]\nshare=true", "workers = 0: should be 1 or more"),
+    ("name = 'a'", "data is missing: say under [data] where the notes are"),
+    ("name = 'a'\nworkers = 0\n[data]\nshare=true", "workers = 0: should be greater than or equal to 1"),
     ("name = 'a'\n[data]\nshare=true\n[consent]\nstep = 'any'", "consent.step is unknown; did you mean 'steps'?"),
-    ("name = 'a'\n[data]\nshare=true\n[consent]\nsteps = 'some'", 'should be "any" or a list of names'),
+    ("name = 'a'\n[data]\nshare=true\n[consent]\nsteps = 'some'", "consent.steps = 'some': should be a valid array"),
     ("name = [", "cannot be read"),
 ])  # fmt: skip
 def test_mistakes_in_a_sites_settings_are_named(

@@ -12,7 +12,7 @@ import torch
 
 from loopback import Exchange, desk_of, put, site_folder
 from wardround import __version__
-from wardround.consortium.approving import approve
+from wardround.consortium.approval import approve
 from wardround.consortium.deployed import study_hash
 from wardround.consortium.house_ledger import proven
 from wardround.consortium.site_process import SiteProcess
@@ -130,7 +130,9 @@ def test_what_the_coordinator_signed_stays_in_the_ledger(tmp_path: Path) -> None
     assert 1 == proven(path, site.seal.ask_key)
     with pytest.raises(LedgerError, match="the coordinator did not sign this message"):
         proven(path, "00" * 32)
-    assert [site.runs[next(iter(site.runs))].ready.data] == [line["data"] for line in lines(path) if "data" in line]
+    assert [next(iter(site.studies.runs.values())).ready.data] == [
+        line["data"] for line in lines(path) if "data" in line
+    ]
 
 
 # for what

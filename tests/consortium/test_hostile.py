@@ -12,9 +12,8 @@ import torch
 
 from fault_table import fault
 from loopback import Exchange, put, site_folder
-from wardround import __version__
-from wardround.consortium import site_process
-from wardround.consortium.approving import approve
+from wardround import __version__, consortium
+from wardround.consortium.approval import approve
 from wardround.consortium.deployed import study_hash
 from wardround.consortium.house_ledger import compared, summed
 from wardround.consortium.site_process import SiteProcess
@@ -27,13 +26,13 @@ from wardround.core.record import Message
 from wardround.core.weights import Weights
 from wardround.engines.frames import AccessError, Line, dial, listen
 from wardround.engines.host import Host
+from wardround.engines.remote import CODES
 from wardround.layers.ledger import LedgerError, verify
 from wardround.methods.fedavg import Update
 from wardround.runs.build import build_apart
 from wardround.runs.files import Round
 from wardround.runs.loop import run
 from wardround.study.load import Study, cells
-from wardround.trained.card import CODES
 
 SITES = ("site-0", "site-1", "site-2")
 
@@ -190,8 +189,9 @@ def test_a_full_disk_and_an_error_become_codes(tmp_path: Path, monkeypatch: pyte
 
 
 def test_every_code_of_a_site_has_words() -> None:
-    source = Path(site_process.__file__).read_text()
-    used = {part.split('"')[1] for part in source.split("Refused(")[1:] if part.startswith('"')}
+    source = "".join(path.read_text() for path in Path(consortium.__file__).parent.glob("*.py"))
+    used = {part.split('"')[1] for part in source.split("Refusal(")[1:] if part.startswith('"')}
+    assert {"restart", "rounds", "weights", "changed"} < used
     assert used | {"disk"} <= set(CODES)
 
 
@@ -205,7 +205,7 @@ def test_every_code_of_a_site_has_words() -> None:
     ("count", "fit: invalid: Update.weight"),
     ("garbage", "fit: invalid: the bytes are cut off or are no safetensors file"),
     ("huge", "fit: invalid: Update of"),
-    ("code", "fit: invalid: it said something that is no code"),
+    ("code", "fit: invalid: it answered with something that is no code"),
     ("silent", "fit: lost: the connection to it broke"),
 ])  # fmt: skip
 def test_the_coordinator_leaves_out_who_answers_nonsense(tmp_path: Path, twist: str, why: str) -> None:

@@ -202,13 +202,14 @@ def test_requests_that_are_none_are_refused_with_one_message(
     flipped = row["csr"].splitlines()
     flipped[-2] = ("A" if flipped[-2][5] != "A" else "B").join((flipped[-2][:5], flipped[-2][6:]))
     cases: dict[str, list[bytes | str]] = {
-        "it should be JSON": [b"", b"[]", b"\xff", b"{" * 100_000],
-        "with name, csr, seal and version": [json.dumps({**row, "x": "y"}), json.dumps({**row, "seal": 1})],
+        "it should be JSON with name, csr, seal, version": [b"", b"[]", b"\xff", b"{" * 100_000],
+        "it has 'x', which is unknown": [json.dumps({**row, "x": "y"})],
         "larger than": [b" " * (LIMIT + 1)],
         "is for good, not for other": [json.dumps({**row, "name": "other"})],
         "is taken by the coordinator": [json.dumps({**row, "name": "Server"})],
         "cannot be a name": [json.dumps({**row, "name": "../x"})],
-        "its sealing key": [json.dumps({**row, "seal": "x" * 64}), json.dumps({**row, "seal": row["seal"][1:]})],
+        "it has no seal": [json.dumps({**row, "seal": seal}) for seal in (1, "x" * 64, row["seal"][1:])],
+        "it has a wrong seal: letters cannot be sealed to it": [json.dumps({**row, "seal": "0" * 64})],
         "not signed with the key": [json.dumps({**row, "csr": "\n".join(flipped)})],
         "cannot be read": [json.dumps({**row, "csr": row["csr"][:200]})],
     }  # fmt: skip
@@ -288,18 +289,18 @@ MALFORMED: dict[str, tuple[Callable[[Path], bytes], str]] = {
     "symlink": (symlink, "no plain file"),
     "without root": (lambda kit: kit_bytes(kit, lambda parts: parts.pop("rootCA.pem")), "rootCA.pem is missing"),
     "one key": (lambda kit: kit_bytes(kit, lambda parts: parts.pop("seal.key")), "seal.key is missing"),
-    "no JSON": (lambda kit: kit_bytes(kit, lambda parts: parts.update({"site.json": b"{"})), "not the JSON"),
-    "deep JSON": (lambda kit: kit_bytes(kit, lambda parts: parts.update({"site.json": b"[" * 99_999})), "not the JSON"),
-    "a list": (lambda kit: kit_bytes(kit, lambda parts: parts.update({"site.json": b"[]"})), "not the JSON"),
+    "no JSON": (lambda kit: kit_bytes(kit, lambda parts: parts.update({"site.json": b"{"})), "be JSON"),
+    "deep JSON": (lambda kit: kit_bytes(kit, lambda parts: parts.update({"site.json": b"[" * 99_999})), "be JSON"),
+    "a list": (lambda kit: kit_bytes(kit, lambda parts: parts.update({"site.json": b"[]"})), "be JSON"),
     "no ask key": (lambda kit: with_site(kit, ask_key=None), "no ask_key"),
-    "a wrong ask key": (lambda kit: with_site(kit, ask_key="ab"), "ask_key is no public key"),
+    "a wrong ask key": (lambda kit: with_site(kit, ask_key="ab"), "no ask_key, or not one of the right kind"),
     "more": (lambda kit: with_site(kit, custom="x"), "'custom', which is unknown"),
     "a host that is none": (lambda kit: with_site(kit, host="h; rm -rf /"), "is no host's name"),
-    "a port that is none": (lambda kit: with_site(kit, port=70000), "port 70000 is none"),
+    "a port that is none": (lambda kit: with_site(kit, port=70000), "70000 is not a port"),
     "a true port": (lambda kit: with_site(kit, port=True), "no port"),
     "a path for a name": (lambda kit: with_site(kit, site="../x"), "cannot be a name"),
     "a path for a consortium": (lambda kit: with_site(kit, name="a/b"), "cannot be a name"),
-    "sites that are none": (lambda kit: with_site(kit, sites=[{"a": 1}]), "is no site's name"),
+    "sites that are none": (lambda kit: with_site(kit, sites=[{"a": 1}]), "no sites, or not"),
     "another's name": (lambda kit: with_site(kit, site="another"), "its certificate is for 'ready', not for another"),
     "no certificate": (
         lambda kit: kit_bytes(kit, lambda parts: parts.update({"client.crt": b"x"})), "is no certificate",
@@ -573,7 +574,7 @@ def test_a_certificate_is_spoken_of_thirty_days_ahead(days: float, words: str) -
 def test_a_roster_is_read_whole_while_it_changes_and_damage_is_named(north: Path, tmp_path: Path) -> None:
     centre = copied(north, tmp_path)
     with suppress(InterruptedError), changed(centre) as members:
-        members["x"] = Member("x", "", "", datetime.now(UTC))
+        members["x"] = Member(seal="", serial="", expires=datetime.now(UTC))
         raise InterruptedError
     assert ["ready"] == list(read_roster(centre))
     revoke(centre, "ready")

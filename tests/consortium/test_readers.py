@@ -122,7 +122,7 @@ def test_each_block_of_the_template_trains(task: str, title: str, lines: list[st
     with Exchange(tmp_path / "x", study, SITES, lines) as exchange:
         result = submit(study, tmp_path / "run", exchange.over, wait=1.0)
         assert 2 == result.rounds, title
-        train, _ = exchange.sites[SITES[0]].settings.examples(study)
+        train, _ = exchange.sites[SITES[0]].studies.settings.examples(study)
     assert 12 == len(train), "one example per note, in each of these formats"
     if task == "tagging":  # whole notes with all entities, not pairs of them
         assert {"a drug causes b 1", "a drug stops b 0"} <= {d.text for d in train.documents}  # type: ignore[attr-defined]
@@ -160,9 +160,9 @@ def test_a_reader_that_does_not_fit_the_task_is_refused_with_the_right_one(
     (tmp_path / "site.toml").write_text(f'name = "a"\n[data]\n{lines}', encoding="utf-8")
     with pytest.raises(StudyError, match=rf"data\.{key} = '{reader}' reads .*{re.escape(RIGHT[task, reader])}"):
         read_site(tmp_path).examples(study)
-    said = [finding.said for finding in checked(tmp_path, study, online=False) if finding.what == "data"]
-    assert 1 == len(said)
-    assert RIGHT[task, reader] in said[0]
+    details = [finding.detail for finding in checked(tmp_path, study, online=False) if finding.what == "data"]
+    assert 1 == len(details)
+    assert RIGHT[task, reader] in details[0]
 
 
 def test_a_site_process_with_the_wrong_reader_takes_no_part(tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_a_site_process_with_the_wrong_reader_takes_no_part(tmp_path: Path) -> N
         for name in SITES:
             path = tmp_path / "x" / name / "site.toml"
             path.write_text(path.read_text().replace("brat-notes", "brat"), encoding="utf-8")
-            exchange.sites[name].settings = read_site(path.parent)
+            exchange.sites[name].studies.settings = read_site(path.parent)
         with pytest.raises(RunError, match="data"):
             submit(study, tmp_path / "run", exchange.over, wait=0.5)
 

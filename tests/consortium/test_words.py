@@ -11,10 +11,17 @@ import pytest
 from loopback import Exchange
 from real_sites import free_port
 from wardround.cli.app import main
-from wardround.consortium.approval import Approval, add_approval, read_approval, write_approval
-from wardround.consortium.approving import approve, data_fingerprint, spent
+from wardround.consortium.approval import (
+    Approval,
+    add_approval,
+    approve,
+    data_fingerprint,
+    read_approval,
+    write_approval,
+)
+from wardround.consortium.budget import spent
 from wardround.consortium.deployed import study_hash
-from wardround.consortium.expected import expected_exchanges
+from wardround.consortium.exchanges import expected_exchanges
 from wardround.consortium.labels import SYNONYMS, meaning, odd, proposed
 from wardround.consortium.settings import read_site, site_study
 from wardround.consortium.submit import submit
@@ -266,18 +273,18 @@ def test_too_few_examples_are_told_before_the_run(site: Path, capsys: pytest.Cap
 def test_an_approval_is_read_as_it_was_written(tmp_path: Path) -> None:
     mark = "a" * 64
     assert None is read_approval(tmp_path, mark)
-    given = write_approval(tmp_path, mark, Approval("f", 3, 7))
+    given = write_approval(tmp_path, mark, Approval(data="f", rounds=3, exchanges=7))
     assert None is read_approval(tmp_path, mark), "without the study there is no approval"
     (tmp_path / "approved" / f"{mark}.toml").touch()
     assert given == read_approval(tmp_path, mark)
     assert {"data", "rounds", "exchanges", "restarts", "time"} == json.loads(
         (tmp_path / "approved" / f"{mark}.json").read_text()
     ).keys()
-    more = add_approval(tmp_path, mark, Approval("g", 1, 2, 1))
+    more = add_approval(tmp_path, mark, Approval(data="g", rounds=1, exchanges=2, restarts=1))
     assert ("g", 3, 9, 1) == (more.data, more.rounds, more.exchanges, more.restarts)
     for broken in ("[]", "{", '{"rounds": 1}', '{"data":"","rounds":-1,"exchanges":1,"restarts":0,"time":""}'):
         (tmp_path / "approved" / f"{mark}.json").write_text(broken)
-        with pytest.raises(ValueError, match="is no approval; delete it"):
+        with pytest.raises(ValueError, match="; delete it, and approve the study again"):
             read_approval(tmp_path, mark)
 
 

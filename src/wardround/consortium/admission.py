@@ -9,15 +9,14 @@ Each changes the roster in one step; a coordinator that runs reads it again. Of 
 certificate (`certificates/`) and the public half of its sealing key (the roster), and no private key.
 """
 
-import json
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from wardround import __version__
-from wardround.consortium.kit_files import About, Kit, Request, coordinator_fingerprint, name_problems, write_kit
+from wardround.consortium.forms import Membership, name_problems, read_charter
+from wardround.consortium.kit_files import Kit, Request, coordinator_fingerprint, write_kit
 from wardround.consortium.roster import Member, changed, lasts, read_roster
 from wardround.core.files import write
 from wardround.engines.certificates import (
@@ -27,7 +26,6 @@ from wardround.engines.certificates import (
     new_key,
     pem_of,
     public_half,
-    public_key_of,
     read_certificate,
 )
 from wardround.engines.flare_kits import renew_coordinator
@@ -45,7 +43,7 @@ def admit(folder: Path, request: Request, days: int = 360) -> Path:
     name = request.name
     with changed(folder) as members:
         _refuse_taken(folder, members, [name])
-        certificate = _authority(folder).signed(public_key_of(request.csr, name), name, days)
+        certificate = _authority(folder).signed(request.key, name, days)
         members[name] = _enrolled(folder, name, request.seal, certificate)
     return _packed(folder, name)
 
@@ -85,14 +83,14 @@ def revoke(folder: Path, name: str) -> None:
         member = _member(folder, members, name)
         if member.revoked is not None:
             raise RunError(f"{name} was revoked already, on {member.revoked:%Y-%m-%d}")
-        members[name] = replace(member, revoked=datetime.now(UTC))
+        members[name] = member.model_copy(update={"revoked": datetime.now(UTC)})
     (folder / "kits" / f"{name}.zip").unlink(missing_ok=True)
 
 
 def soon_over(folder: Path) -> list[str]:
     """Whose certificate has ended or ends soon, the coordinator's own first, with the remedy."""
     own = dates(read_certificate(folder / "server" / "startup" / "server.crt"))[1]
-    ends = [(COORDINATOR, own), *((one.name, one.expires) for one in read_roster(folder).values() if not one.revoked)]
+    ends = [(COORDINATOR, own), *((name, one.expires) for name, one in read_roster(folder).items() if not one.revoked)]
     return [
         f"the certificate of {name} {words}; renew it: wardround consortium renew {folder} {name}"
         for name, end in ends
@@ -102,7 +100,7 @@ def soon_over(folder: Path) -> list[str]:
 
 def fingerprint_of(folder: Path) -> str:
     """What hospitals compare when they join."""
-    return coordinator_fingerprint((folder / "root" / "root.crt").read_bytes(), str(_about(folder)["ask_key"]))
+    return coordinator_fingerprint((folder / "root" / "root.crt").read_bytes(), read_charter(folder).ask_key)
 
 
 _ANOTHER = "let the hospital make new keys under another name: wardround site init NAME"
@@ -117,16 +115,15 @@ def _authority(folder: Path) -> Authority:
 
 def _refuse_taken(folder: Path, members: Mapping[str, Member], names: Sequence[str]) -> None:
     problems = [problem for name in names for problem in name_problems(name)]
-    lower = {known.lower(): member for known, member in members.items()}
-    for name in names:
-        member = lower.get(name.lower())
-        if member is not None and member.revoked is not None:
+    lower = {known.lower(): known for known in members}
+    for known in (lower[name.lower()] for name in names if name.lower() in lower):
+        if members[known].revoked is not None:
             # whoever holds the old key still has a certificate with this name
-            problems.append(f"{member.name} was revoked, and its name with it; {_ANOTHER}")
-        elif member is not None:
+            problems.append(f"{known} was revoked, and its name with it; {_ANOTHER}")
+        else:
             problems.append(
-                f"{member.name} is a member already; for a new certificate: wardround consortium renew {folder} "
-                f"{member.name}; for new keys: revoke it, and {_ANOTHER}"
+                f"{known} is a member already; for a new certificate: wardround consortium renew {folder} "
+                f"{known}; for new keys: revoke it, and {_ANOTHER}"
             )
     if problems:
         raise RunError("\n".join(problems))
@@ -141,7 +138,7 @@ def _member(folder: Path, members: Mapping[str, Member], name: str) -> Member:
 
 def _enrolled(folder: Path, name: str, seal: str, certificate: Certificate) -> Member:
     write(_certificate(folder, name), pem_of(certificate))
-    return Member(name, seal, f"{certificate.serial_number:x}", dates(certificate)[1])
+    return Member(seal=seal, serial=f"{certificate.serial_number:x}", expires=dates(certificate)[1])
 
 
 def _certificate(folder: Path, name: str) -> Path:
@@ -149,16 +146,7 @@ def _certificate(folder: Path, name: str) -> Path:
 
 
 def _packed(folder: Path, name: str, key: bytes | None = None, seal: bytes | None = None) -> Path:
-    row = _about(folder)
-    about = About(
-        str(row["name"]), name, str(row["host"]), int(str(row["port"])), __version__,
-        tuple(one.name for one in read_roster(folder).values() if one.revoked is None), str(row["ask_key"]),
-    )  # fmt: skip
+    membership = Membership(**{**read_charter(folder).model_dump(), "version": __version__, "site": name})
     root = (folder / "root" / "root.crt").read_bytes()
-    kit = Kit(about, _certificate(folder, name).read_bytes(), root, key, seal)
+    kit = Kit(membership, _certificate(folder, name).read_bytes(), root, key, seal)
     return write_kit(folder / "kits" / f"{name}.zip", kit)
-
-
-def _about(folder: Path) -> dict[str, object]:
-    row: dict[str, object] = json.loads((folder / "consortium.json").read_text(encoding="utf-8"))
-    return row

@@ -1,5 +1,8 @@
 """What a hospital has agreed to: a study, on these data, for so many rounds and exchanges in all.
 
+    mark = approve(folder, study)           # on the data as they are, for one budget; another one only with `again`
+    agreed = read_approval(folder, mark)
+
     approved/<hash>.toml    the study, as it was approved
     approved/<hash>.json    {"data": …, "rounds": 6, "exchanges": 13, "restarts": 0, "time": "2026-11-16T12:00:00Z"}
 
@@ -7,28 +10,41 @@ The numbers are a budget over all runs and attempts, not per run; another one is
 `data` is the fingerprint of the examples and the label map that were approved: others need another yes.
 """
 
+import hashlib
 import json
 import tomllib
-from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Annotated
 
+from pydantic import Field
+
+from wardround.consortium.deployed import study_hash
+from wardround.consortium.exchanges import expected_exchanges, sites_of
+from wardround.consortium.forms import Form, FormError, parsed
+from wardround.consortium.settings import SiteSettings, read_site
 from wardround.core.files import write
+from wardround.federation.sites import Raw
+from wardround.study.load import Study
 
-__all__ = ["Approval", "add_approval", "approval_file", "approved_name", "read_approval", "write_approval"]
+__all__ = [
+    "RESTARTS", "Approval", "add_approval", "approval_file", "approve", "approved_name", "budget", "data_fingerprint",
+    "read_approval", "write_approval",
+]  # fmt: skip
+
+RESTARTS = 1  # a coordinator that crashes while sites come and go asks its last round again, of other sites
 
 
-@dataclass(frozen=True)
-class Approval:
+class Approval(Form):
     """One study's budget at one site, and the data that it is for."""
 
     data: str
     """The fingerprint of the examples and the label map; see `data_fingerprint`."""
-    rounds: int
+    rounds: Annotated[int, Field(ge=0)]
     """The last round that may be asked for, in whatever run."""
-    exchanges: int
+    exchanges: Annotated[int, Field(ge=0)]
     """How many replies may leave in all, the first questions and evaluations included."""
-    restarts: int = 0
+    restarts: Annotated[int, Field(ge=0)] = 0
     """How often a round that was answered may be asked for again with another state."""
     time: str = ""
     """When it was given, in UTC; the newest, if it was given more than once."""
@@ -36,7 +52,7 @@ class Approval:
     def __add__(self, more: "Approval") -> "Approval":
         """Both budgets, for the newer data."""
         budget = {key: getattr(self, key) + getattr(more, key) for key in ("exchanges", "restarts")}
-        return replace(more, **budget, rounds=max(self.rounds, more.rounds))
+        return more.model_copy(update={**budget, "rounds": max(self.rounds, more.rounds)})
 
 
 def approval_file(folder: Path, study: str) -> Path:
@@ -50,18 +66,11 @@ def read_approval(folder: Path, study: str) -> Approval | None:
     if not path.with_suffix(".toml").exists():  # deleting either takes it back
         return None
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        return parsed(Approval, path.read_bytes())
     except FileNotFoundError:
         return None
-    except ValueError:
-        values = None
-    kinds = {"data": str, "rounds": int, "exchanges": int, "restarts": int, "time": str}
-    good = isinstance(values, dict) and values.keys() == kinds.keys()
-    if not good or any(
-        type(values[key]) is not kind or (kind is int and values[key] < 0) for key, kind in kinds.items()
-    ):
-        raise ValueError(f"{path} is no approval; delete it, and approve the study again: wardround site approve")
-    return Approval(**values)
+    except FormError as error:
+        raise ValueError(f"{path} {error}; delete it, and approve the study again: wardround site approve") from None
 
 
 def approved_name(folder: Path, study: str) -> str:
@@ -71,8 +80,8 @@ def approved_name(folder: Path, study: str) -> str:
 
 def write_approval(folder: Path, study: str, approval: Approval) -> Approval:
     """Put an approval in its place, with the time of now."""
-    timed = replace(approval, time=datetime.now(UTC).isoformat(timespec="seconds"))
-    write(approval_file(folder, study), (json.dumps(asdict(timed), indent=1) + "\n").encode())
+    timed = approval.model_copy(update={"time": datetime.now(UTC).isoformat(timespec="seconds")})
+    write(approval_file(folder, study), timed.encode())
     return timed
 
 
@@ -80,3 +89,45 @@ def add_approval(folder: Path, study: str, more: Approval) -> Approval:
     """Add a budget to what was agreed to before, if anything was."""
     before = read_approval(folder, study)
     return write_approval(folder, study, more if before is None else before + more)
+
+
+# saying yes
+
+
+def data_fingerprint(settings: SiteSettings, parts: tuple[Raw, Raw]) -> str:
+    """A hash of the site's examples, as a study reads them, and of its label map: equal if nothing changed."""
+    whole = hashlib.sha256(json.dumps(dict(settings.labels), sort_keys=True).encode())
+    for part in parts:
+        whole.update(part.digest())
+    return whole.hexdigest()
+
+
+def budget(folder: Path, settings: SiteSettings, study: Study, exchanges: int | None = None) -> Approval:
+    """What one run of the study takes, on this site's data as they are.
+
+    One round more, for one that is asked again when sites come and go; twice that where the number is an estimate.
+    """
+    parts = settings.examples(study)
+    if exchanges is None:
+        expected = expected_exchanges(study, len(parts[0]), sites_of(folder))
+        exchanges = expected.total(study) * (2 if expected.estimated else 1) + expected.per_round + expected.evaluation
+    return Approval(data=data_fingerprint(settings, parts), rounds=study.rounds, exchanges=exchanges)
+
+
+def approve(
+    folder: Path, study: Study, *, again: bool = False, restarts: int = RESTARTS, exchanges: int | None = None
+) -> str:
+    """Take part in a study, or in more of it (`again`).
+
+    A study approved before is approved for the data of now, and for as many rounds as it has now.
+    """
+    mark, settings = study_hash(study), read_site(folder)
+    more = budget(folder, settings, study, exchanges).model_copy(update={"restarts": restarts})
+    before = read_approval(folder, mark)
+    if before is None or again:
+        write(approval_file(folder, mark).with_suffix(".toml"), study.toml().encode())
+        add_approval(folder, mark, more)
+    elif before.data != more.data or before.rounds < more.rounds:  # a study that goes on for more rounds than before
+        most = {key: max(getattr(before, key), getattr(more, key)) for key in ("rounds", "exchanges")}
+        write_approval(folder, mark, before.model_copy(update={**most, "data": more.data}))
+    return mark

@@ -38,7 +38,7 @@ class Finding:
     """One thing that was looked at: what, how it is, and whether that is in order or a question for a person."""
 
     what: str
-    said: str
+    detail: str
     good: bool = True
     asks: bool = False
 
@@ -63,8 +63,8 @@ def checked(folder: Path, study: Study | None, *, online: bool = True) -> Iterat
         yield Finding("kit", f"key and certificates are in order, as is the clock by them, {lasting(startup)}")
         if online:
             host, port = kit_address(folder / "kit")
-            said = reach(startup, host, port)
-            yield Finding("address", said or f"{host}:{port} answers and knows this kit", good=said is None)
+            detail = reach(startup, host, port)
+            yield Finding("address", detail or f"{host}:{port} answers and knows this kit", good=detail is None)
     if study is not None:
         yield from _of_study(folder, settings, study)
 
@@ -86,8 +86,8 @@ def _of_study(folder: Path, settings: SiteSettings, study: Study) -> Iterator[Fi
     least = settings.consent.least_examples
     for part, name in ((train, "training"), (test, "test")):
         if 0 < len(part) < least:
-            said = f"{len(part)} {name} examples, and consent.least_examples = {least}: no answer would leave"
-            yield Finding("data", f"{said}; add notes, or lower it in site.toml", good=False)
+            few = f"{len(part)} {name} examples, and consent.least_examples = {least}: no answer would leave"
+            yield Finding("data", f"{few}; add notes, or lower it in site.toml", good=False)
     unknown = list(_unknown_labels(task.names(), labels_of(task, train, test)))
     yield from (Finding("labels", problem, good=False) for problem in unknown)
     if unknown:
@@ -105,8 +105,8 @@ def _of_study(folder: Path, settings: SiteSettings, study: Study) -> Iterator[Fi
     size = built.weights.flat.nbytes
     free, memory = shutil.disk_usage(folder).free, psutil.virtual_memory().available
     for what, have, need in (("disk", free, 10 * size + ROOM), ("memory", memory, 10 * size + ROOM)):
-        said = f"{have / 1e9:.1f} GB free, {need / 1e9:.1f} GB needed"
-        yield Finding(what, said if have >= need else f"{said}; make room", good=have >= need)
+        room = f"{have / 1e9:.1f} GB free, {need / 1e9:.1f} GB needed"
+        yield Finding(what, room if have >= need else f"{room}; make room", good=have >= need)
 
 
 def _unknown_labels(known: Sequence[str], counts: Counter[str]) -> Iterator[str]:

@@ -160,7 +160,7 @@ class Sent:
 
 def summed(path: Path) -> dict[tuple[str, str, str], Sent]:
     """What left, by day, study and kind of message; refusals are kinds too."""
-    found: dict[tuple[str, str, str], Sent] = {}
+    rows: dict[tuple[str, str, str], Sent] = {}
     words: dict[tuple[str, str], dict[str, str]] = {}
     names: dict[str, str] = {}
     for line in lines(path):
@@ -171,17 +171,17 @@ def summed(path: Path) -> dict[tuple[str, str, str], Sent]:
             words[study, line["kind"]] = line["reveals"]
             names[study] = f"{line['name']} ({study[:8]})"
         elif "refused" in line:
-            row = found.setdefault((line["time"][:10], study[:8], f"refused: {line['refused']}"), Sent())
+            row = rows.setdefault((line["time"][:10], study[:8], f"refused: {line['refused']}"), Sent())
             row.times += int(line.get("times", 1))
         else:
-            said = line.get("sent") or line.get("message")
-            if "to" in line or said is None:  # the coordinator's, to sites
+            message = line.get("sent") or line.get("message")
+            if "to" in line or message is None:  # the coordinator's, to sites
                 continue
-            row = found.setdefault((line["time"][:10], names.get(study, study[:8]), said["kind"]), Sent())
+            row = rows.setdefault((line["time"][:10], names.get(study, study[:8]), message["kind"]), Sent())
             row.times += 1
-            row.bytes += said["bytes"]
-            row.reveals = words.get((study, said["kind"]), {})
-    return found
+            row.bytes += message["bytes"]
+            row.reveals = words.get((study, message["kind"]), {})
+    return rows
 
 
 def proven(path: Path, ask_key: str) -> int:

@@ -22,7 +22,7 @@ def kept_run(folder: Path, study: Study, rounds: int | None = None, run: str = "
         known = ", ".join(sorted(path.name for path in place.glob("*/"))) if run else ""
         remedy = f"; there are: {known}" if known else "; is this the study file that was approved here?"
         raise RunError(f"{place}: the site has kept nothing of {run or 'any run of this study'}{remedy}")
-    told = json.loads(runs[-1].read_text(encoding="utf-8"))
+    newest = json.loads(runs[-1].read_text(encoding="utf-8"))
     built = build_at_site(study, runs[-1].parent, [settings.name], settings.examples(study))
-    last = told["last"][1] if rounds is None else rounds
-    return built, Exchange("evaluate", last, EVALUATION, 0, study.seed, tuple(told.get("resumed", ())))
+    last = newest["last"][1] if rounds is None else rounds
+    return built, Exchange("evaluate", last, EVALUATION, 0, study.seed, tuple(newest.get("resumed", ())))

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from wardround.consortium.kit_files import read_about
+from wardround.consortium.forms import read_membership
 from wardround.consortium.roster import lasts
 from wardround.core.files import write
 from wardround.engines.certificates import CertificateError, belongs, common_name, dates, issued_by, read_certificate
@@ -43,8 +43,8 @@ AGAIN = "take the kit up again: wardround site join {} KIT.zip"
 
 def kit_address(kit: Path) -> tuple[str, int]:
     """Where the coordinator is, as a kit says."""
-    about = read_about(kit)
-    return about.host, about.port
+    membership = read_membership(kit)
+    return membership.host, membership.port
 
 
 # files
@@ -81,7 +81,7 @@ def kit_problems(folder: Path) -> Iterator[str]:
 
 def _name_problems(folder: Path) -> Iterator[str]:
     with contextlib.suppress(OSError, CertificateError, RunError):
-        site, certificate = read_about(folder / "kit").site, folder / "kit" / "startup" / "client.crt"
+        site, certificate = read_membership(folder / "kit").site, folder / "kit" / "startup" / "client.crt"
         if common_name(read_certificate(certificate)) != site:
             yield f"{certificate} is not {site}'s; {AGAIN.format(folder)}"
         if (name := site_name(folder)) != site:

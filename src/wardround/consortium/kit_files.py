@@ -11,18 +11,19 @@ Rules of this file:
 """
 
 import io
-import json
-import re
 import stat
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
+from pydantic import AfterValidator, Field
+
+from wardround.consortium.forms import Form, FormError, HexKey, Membership, SiteName, Version, parsed
 from wardround.engines.certificates import (
     CertificateError,
+    PublicKey,
     belongs,
     common_name,
     fingerprint,
@@ -33,43 +34,18 @@ from wardround.engines.certificates import (
 from wardround.engines.seal import usable
 from wardround.runs.errors import RunError
 
-__all__ = [
-    "About", "Kit", "Request", "address_problems", "name_problems", "read_about", "read_kit", "read_request",
-    "write_kit",
-]  # fmt: skip
+__all__ = ["Kit", "Request", "coordinator_fingerprint", "read_kit", "read_request", "write_kit"]
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,49}")
-HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,250}[A-Za-z0-9])?")
-HEX_KEY = re.compile(r"[0-9a-f]{64}")
-VERSION = re.compile(r"[0-9A-Za-z.+!-]{1,50}")
-TAKEN = ("coordinator", "server", "admin")
 NAMES = ("site.json", "client.crt", "rootCA.pem")
 PRIVATE = ("client.key", "seal.key")
 LIMIT = 1 << 20  # bytes of a kit, packed and unpacked
 
 
 @dataclass(frozen=True)
-class About:
-    """`site.json`: which consortium, which site, where its coordinator is, and the key that signs its asks (hex)."""
-
-    name: str
-    site: str
-    host: str
-    port: int
-    version: str
-    sites: tuple[str, ...]
-    ask_key: str
-
-    def json(self) -> bytes:
-        """As files have it."""
-        return (json.dumps(asdict(self), indent=1) + "\n").encode()
-
-
-@dataclass(frozen=True)
 class Kit:
     """What a coordinator sends to one site; the keys are there only if they were made with it, for a rehearsal."""
 
-    about: About
+    about: Membership
     certificate: bytes
     root: bytes
     key: bytes | None = None
@@ -81,49 +57,36 @@ class Kit:
         return coordinator_fingerprint(self.root, self.about.ask_key)
 
 
-@dataclass(frozen=True)
-class Request:
+def _usable(key: str) -> str:
+    if not usable(key):
+        raise ValueError("letters cannot be sealed to it")
+    return key
+
+
+class Request(Form):
     """A hospital's wish to be a member: its name, and the public halves of the keys that it made."""
 
-    name: str
-    csr: bytes
-    seal: str
-    version: str
+    name: SiteName
+    csr: Annotated[str, Field(pattern=r"^[\x00-\x7f]*$")]
+    """A certificate request (PEM)."""
+    seal: Annotated[HexKey, AfterValidator(_usable)]
+    version: Version
+
+    @property
+    def key(self) -> PublicKey:
+        """What the hospital wants signed, once the request's own signature is right."""
+        return public_key_of(self.csr.encode("ascii"), self.name)
 
     @property
     def fingerprint(self) -> str:
         """What a coordinator and the hospital compare."""
-        key = public_key_of(self.csr, self.name).public_numbers()
+        key = self.key.public_numbers()
         return fingerprint(self.name.encode(), f"{key.n:x},{key.e:x}".encode(), self.seal.encode())
-
-    def json(self) -> bytes:
-        """As files have it."""
-        row = {"name": self.name, "csr": self.csr.decode("ascii"), "seal": self.seal, "version": self.version}
-        return (json.dumps(row, indent=1) + "\n").encode()
 
 
 def coordinator_fingerprint(root: bytes, ask_key: str) -> str:
     """A coordinator's: its root, and the key that signs its asks."""
     return fingerprint(read_certificate(root).tbs_certificate_bytes, ask_key.encode())
-
-
-# names and addresses
-
-
-def name_problems(name: str, *, taken: bool = True) -> Iterator[str]:
-    """Why a consortium, or with `taken` a site, cannot have this name."""
-    if not NAME.fullmatch(name):
-        yield f"{name!r} cannot be a name; use up to 50 letters, digits, - and _"
-    elif taken and name.lower() in TAKEN:
-        yield f"{name!r} is taken by the coordinator; choose another name"
-
-
-def address_problems(host: str, port: int) -> Iterator[str]:
-    """Why a coordinator cannot be there."""
-    if not HOST.fullmatch(host) or ".." in host:
-        yield f"{host!r} is no host's name or IPv4 address; write, say, fl.example.org or 10.0.0.5:8002"
-    if not 1 <= port <= 65535:
-        yield f"port {port} is none; choose one between 1024 and 65535"
 
 
 # kits
@@ -135,7 +98,7 @@ class _Malformed(ValueError):
 
 def write_kit(path: Path, kit: Kit) -> Path:
     """Pack a kit where only its owner can read it."""
-    parts = {"site.json": kit.about.json(), "client.crt": kit.certificate, "rootCA.pem": kit.root}
+    parts = {"site.json": kit.about.encode(), "client.crt": kit.certificate, "rootCA.pem": kit.root}
     if kit.key is not None and kit.seal is not None:
         parts |= {"client.key": kit.key, "seal.key": kit.seal}
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -151,13 +114,15 @@ def read_kit(path: Path) -> Kit:
     """The kit in this file; a `RunError` with one message if it is none."""
     try:
         parts = _unpacked(path)
-        about = _about(parts["site.json"])
+        about = parsed(Membership, parts["site.json"])
         kit = Kit(about, parts["client.crt"], parts["rootCA.pem"], parts.get("client.key"), parts.get("seal.key"))
         _check_certificates(kit)
     except FileNotFoundError:
         raise RunError(f"{path}: there is no such file; the coordinator sends you one") from None
     except _Malformed as error:
         why = str(error)
+    except FormError as error:
+        why = f"site.json in it {error}"
     except OSError as error:
         why = error.strerror or "it cannot be read"
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError):
@@ -211,55 +176,18 @@ def _check_certificates(kit: Kit) -> None:
         raise _Malformed("its client.key does not belong to its client.crt")
 
 
-def _about(raw: bytes) -> About:
-    row = _object(raw)
-    if row is None:
-        raise _Malformed("site.json in it is not the JSON that it should be")
-    fields = {"name": str, "site": str, "host": str, "port": int, "version": str, "sites": list, "ask_key": str}
-    for key, kind in fields.items():
-        if type(row.get(key)) is not kind:
-            raise _Malformed(f"site.json in it has no {key}, or not of the right kind")
-    if unknown := sorted(row.keys() - fields.keys()):
-        raise _Malformed(f"site.json in it has {unknown[0][:80]!r}, which is unknown")
-    sites: Sequence[Any] = row["sites"]
-    problems = [
-        *name_problems(row["name"], taken=False), *name_problems(row["site"]),
-        *address_problems(row["host"], row["port"]),
-        *(f"{name!r:.80} is no site's name" for name in sites if not isinstance(name, str) or not NAME.fullmatch(name)),
-        *(["its ask_key is no public key"] if not HEX_KEY.fullmatch(row["ask_key"]) else ()),
-        *(["its version is none"] if not VERSION.fullmatch(row["version"]) else ()),
-    ]  # fmt: skip
-    if problems:
-        raise _Malformed(f"site.json in it: {problems[0]}")
-    return About(**{**row, "sites": tuple(sites)})
-
-
-def _object(raw: bytes) -> dict[str, Any] | None:
-    try:
-        row = json.loads(raw)
-    except (ValueError, RecursionError):
-        return None
-    return row if isinstance(row, dict) else None
-
-
-def read_about(kit: Path) -> About:
-    """What an unpacked kit says of itself."""
-    try:
-        return _about((kit / "site.json").read_bytes())
-    except (OSError, _Malformed):
-        raise RunError(f"{kit / 'site.json'} is missing or damaged; join again with the kit: wardround site join "
-                       f"{kit.parent} KIT.zip") from None  # fmt: skip
-
-
 # requests
 
 
 def read_request(path: Path) -> Request:
     """The request in this file, its own signature checked; a `RunError` with one message if it is none."""
     try:
-        request = _request(_object(_read(path)))
+        request = parsed(Request, _read(path))
+        _ = request.key
     except FileNotFoundError:
         raise RunError(f"{path}: there is no such file; a hospital makes it with: wardround site init NAME") from None
+    except FormError as error:
+        why = f"it {error}"
     except (_Malformed, CertificateError) as error:
         why = str(error)
     except OSError as error:
@@ -267,15 +195,3 @@ def read_request(path: Path) -> Request:
     else:
         return request
     raise RunError(f"{path} is no request to join: {why}; ask the hospital to send it again")
-
-
-def _request(row: dict[str, Any] | None) -> Request:
-    if row is None or {"name", "csr", "seal", "version"} != row.keys() or {str} != {type(one) for one in row.values()}:
-        raise _Malformed("it should be JSON with name, csr, seal and version")
-    if problem := next(name_problems(row["name"]), ""):
-        raise _Malformed(problem)
-    sealing = HEX_KEY.fullmatch(row["seal"]) and usable(row["seal"])
-    if not sealing or not VERSION.fullmatch(row["version"]) or not row["csr"].isascii():
-        raise _Malformed("its sealing key, version or certificate request is none")
-    public_key_of(row["csr"].encode("ascii"), row["name"])
-    return Request(row["name"], row["csr"].encode("ascii"), row["seal"], row["version"])

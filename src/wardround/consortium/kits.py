@@ -12,7 +12,6 @@ A site's folder has its settings (`site.toml`), its keys (`keys/`, `kit/startup/
 reads (`kit/`, written by our own code), and the hashes of that (`kit.sha256`).
 """
 
-import json
 import shutil
 from collections.abc import Sequence
 from importlib import import_module
@@ -20,6 +19,7 @@ from pathlib import Path
 
 from wardround import __version__
 from wardround.consortium.admission import add
+from wardround.consortium.forms import Charter, address_problems, name_problems, read_membership
 from wardround.consortium.kit_check import (
     record_hashes,
     site_name,
@@ -27,13 +27,11 @@ from wardround.consortium.kit_check import (
 from wardround.consortium.kit_files import (
     Kit,
     Request,
-    address_problems,
     coordinator_fingerprint,
-    name_problems,
-    read_about,
     read_kit,
     read_request,
 )
+from wardround.consortium.roster import write_roster
 from wardround.consortium.template import SITE_TOML
 from wardround.core.files import write
 from wardround.engines.certificates import (
@@ -71,12 +69,10 @@ def new_consortium(folder: Path, name: str, sites: Sequence[str], host: str, por
     if problems:
         raise RunError("\n".join(problems))
     make_kits(folder, name, host, port, days)
-    about = {
-        "name": name, "sites": [], "host": host, "port": port, "version": __version__,
-        "ask_key": make_signing_key(folder / "keys" / "ask.key"),
-    }  # fmt: skip
-    write(folder / "roster.json", b"{}\n")
-    write(folder / "consortium.json", (json.dumps(about, indent=1) + "\n").encode())
+    ask_key = make_signing_key(folder / "keys" / "ask.key")
+    charter = Charter(name=name, host=host, port=port, version=__version__, sites=(), ask_key=ask_key)
+    write(folder / "consortium.json", charter.encode())
+    write_roster(folder, {})
     return add(folder, sites, days)
 
 
@@ -96,9 +92,10 @@ def new_site(folder: Path) -> tuple[Request, Path]:
     key = folder / "kit" / "startup" / "client.key"
     _private_folder(folder)
     make_key(key)
-    request = Request(name, request_for(key, name), make_sealing_key(folder / "keys" / "seal.key"), __version__)
+    seal, csr = make_sealing_key(folder / "keys" / "seal.key"), request_for(key, name).decode("ascii")
+    request = Request(name=name, csr=csr, seal=seal, version=__version__)
     write(folder / "site.toml", SITE_TOML.format(name=name).encode())
-    write(folder / f"{name}.request", request.json())
+    write(folder / f"{name}.request", request.encode())
     return request, folder / f"{name}.request"
 
 
@@ -124,7 +121,9 @@ def join(folder: Path, path: Path, fingerprint: str = "") -> Kit:
         why = "that is this site's own, give the one that the coordinator reads out" if own else "ask whoever told you"
         problems.append(f"{path} is of the coordinator {kit.fingerprint}, not {fingerprint}; {why}")
     if (folder / "kit" / "site.json").exists():
-        known = coordinator_fingerprint((key.parent / "rootCA.pem").read_bytes(), read_about(folder / "kit").ask_key)
+        known = coordinator_fingerprint(
+            (key.parent / "rootCA.pem").read_bytes(), read_membership(folder / "kit").ask_key
+        )
         if known != kit.fingerprint:
             problems.append(
                 f"{path} is of another coordinator ({kit.fingerprint}) than this folder has joined ({known}); if that "
@@ -174,5 +173,5 @@ def _place(folder: Path, kit: Kit) -> None:
     write_site(place, about.name, about.site, about.host, about.port)
     write(place / "startup" / "client.crt", kit.certificate)
     write(place / "startup" / "rootCA.pem", kit.root)
-    write(place / "site.json", about.json())
+    write(place / "site.json", about.encode())
     record_hashes(folder)

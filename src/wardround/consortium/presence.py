@@ -3,7 +3,7 @@
     presence = Presence(folder)
     presence.read()                          # the roster, if it changed
     presence.hear(report)                    # of the gate, twice a second
-    presence.words("a", line="idle")         # "ready", "silent for 40 s", "certificate expired since 2026-03-01"
+    presence.words("a", line="idle")         # "ready", "silent for 40 s", "certificate expired 3 days ago (2026-03-01)"
 
 Rules of this file:
 1. Whatever is said of a site is said once, when it becomes so; a certificate that ends soon, once a day.
@@ -11,19 +11,18 @@ Rules of this file:
 3. No torch here.
 """
 
-import json
 import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-__all__ = ["DAY", "SOON", "Presence", "ending"]
+from wardround.consortium.roster import DAY, Member, lasts, read_roster
 
-SOON = 30  # days before a certificate's end when it is time to say so
-DAY = 86400.0
+__all__ = ["Presence"]
+
 RECENT = 600.0  # seconds for which something is not worth repeating
 SILENT = 15.0  # seconds without a sign of life that are worth a word: a client sends one every few
 RENEW = "give it a new one: wardround consortium renew"
@@ -36,21 +35,11 @@ WORDS = {
 CUT_OFF = {"expired": "cut off: its certificate has expired", "revoked": "cut off: it is revoked"}
 
 
-def ending(ends: datetime, now: datetime | None = None) -> str:
-    """How it is with a certificate that ends then, if that is worth a word."""
-    left = (ends - (now or datetime.now(UTC))).total_seconds()
-    if left <= 0:
-        return f"expired since {ends:%Y-%m-%d}"
-    days = int(left // DAY)
-    return "" if days >= SOON else f"ends in {days} day{'s' * (days != 1)} ({ends:%Y-%m-%d})"
-
-
 @dataclass
 class _Site:
     """What is known of one site."""
 
-    expires: datetime | None = None
-    revoked: datetime | None = None
+    member: Member
     quiet: float | None = None
     """Seconds since it was last heard of; None while it has no connection."""
     reported: float = 0.0
@@ -68,35 +57,32 @@ class Presence:
     say: Callable[[str], None]
     remote: Callable[[int], str] = lambda _port: ""
     sites: dict[str, _Site] = field(default_factory=dict)
-    _read: tuple[int, ...] = ()
+    _read: int | None = None
     _uttered: dict[str, float] = field(default_factory=dict)
 
     def read(self) -> bool:
         """Read the roster anew if it changed; whether it did."""
-        paths = [self.folder / name for name in ("consortium.json", "roster.json")]
-        state = tuple(path.stat().st_mtime_ns if path.exists() else 0 for path in paths)
-        if state == self._read:
+        changed = (self.folder / "roster.json").stat().st_mtime_ns
+        if changed == self._read:
             return False
-        names = json.loads(paths[0].read_text(encoding="utf-8"))["sites"]
-        rows = json.loads(paths[1].read_text(encoding="utf-8")) if state[1] else {}
-        first, self._read = not self._read, state
-        for name in dict.fromkeys((*names, *rows)):
-            row, known = rows.get(name, {}), name in self.sites
-            site = self.sites.setdefault(name, _Site())
-            site.expires = _time(row.get("expires"))
-            revoked, site.revoked = site.revoked, _time(row.get("revoked"))
-            if not first and not known:
+        members = read_roster(self.folder)
+        first, self._read = self._read is None, changed
+        for name, member in members.items():
+            before = self.sites.get(name)
+            self.sites.setdefault(name, _Site(member)).member = member
+            if not first and before is None:
                 self.say(f"{name} was admitted")
-            if not first and site.revoked and not revoked:
+            if not first and member.revoked and not (before and before.member.revoked):
                 self.say(f"{name} was revoked; it is cut off")
-        for name in self.sites.keys() - {*names, *rows}:
+        for name in self.sites.keys() - members.keys():
             del self.sites[name]
             self.say(f"{name} is no member any more")
         return True
 
     def members(self) -> dict[str, Any]:
         """What the gate has to know."""
-        return {"sites": list(self.sites), "revoked": [name for name, site in self.sites.items() if site.revoked]}
+        revoked = [name for name, site in self.sites.items() if site.member.revoked]
+        return {"sites": list(self.sites), "revoked": revoked}
 
     def hear(self, report: Mapping[str, Any]) -> None:
         """Take in who is there, and what happened at the gate."""
@@ -137,11 +123,7 @@ class Presence:
     def barred(self, name: str) -> str:
         """Why a site may not take part ("revoked", "expired", "unknown"), or nothing."""
         site = self.sites.get(name)
-        if site is None:
-            return "unknown"
-        if site.revoked:
-            return "revoked"
-        return "expired" if site.expires and site.expires <= datetime.now(UTC) else ""
+        return "unknown" if site is None else site.member.barred
 
     def there(self, name: str) -> bool:
         """Whether a site has a connection."""
@@ -150,9 +132,9 @@ class Presence:
     def words(self, name: str, line: str) -> str:
         """How it is with a site, whose line is "idle", "lent…" or not there."""
         site = self.sites[name]
-        if site.revoked:
-            return f"revoked since {site.revoked:%Y-%m-%d}"
-        ends = ending(site.expires) if site.expires else ""
+        if site.member.revoked:
+            return f"revoked since {site.member.revoked:%Y-%m-%d}"
+        ends = lasts(site.member.expires)
         if ends.startswith("expired"):
             return f"certificate {ends}; {self._renew(name)}"
         quiet = None if site.quiet is None else site.quiet + time.monotonic() - site.reported
@@ -168,15 +150,8 @@ class Presence:
 
     def warnings(self, own: Mapping[str, datetime]) -> Iterator[str]:
         """Certificates that have run out, or will soon: each of them once a day."""
-        dated = {name: site.expires for name, site in self.sites.items() if site.expires and not site.revoked}
+        dated = {name: site.member.expires for name, site in self.sites.items() if not site.member.revoked}
         for name, ends in {**dated, **own}.items():
-            text = ending(ends)
+            text = lasts(ends)
             if text and not self._often(f"{name} {text.split()[0]}", DAY):
                 yield f"{name}: its certificate {text}; {self._renew(name)}"
-
-
-def _time(text: str | None) -> datetime | None:
-    if text is None:
-        return None
-    found = datetime.fromisoformat(text)
-    return found if found.tzinfo else found.replace(tzinfo=UTC)

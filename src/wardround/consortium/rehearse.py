@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any, Self
 
-from wardround.consortium.approving import approve
+from wardround.consortium.approval import approve
 from wardround.consortium.kits import init_site, new_consortium
 from wardround.consortium.site_start import commands
 from wardround.consortium.submit import Consortium
@@ -43,9 +43,9 @@ class Rehearsal:
 
     def __init__(self, folder: Path, study: Study, beside: Path) -> None:
         names = build(study, folder / "names").sites.names
-        with socket.socket() as found:
-            found.bind(("127.0.0.1", 0))
-            port = found.getsockname()[1]
+        with socket.socket() as trial:
+            trial.bind(("127.0.0.1", 0))
+            port = trial.getsockname()[1]
         centre = folder / "consortium"
         kits = new_consortium(centre, "rehearsal", names, "127.0.0.1", port)
         self.over = Consortium(centre)
@@ -56,9 +56,9 @@ class Rehearsal:
             place = folder / "sites" / name
             init_site(kit, place)
             # Generated notes have no patients whose counts would have to stay small.
-            told = f'name = "{name}"\n[data]\nshare = true\n[consent]\nsmallest_count = 0\nleast_examples = 0\n'
+            settings = f'name = "{name}"\n[data]\nshare = true\n[consent]\nsmallest_count = 0\nleast_examples = 0\n'
             modules = sorted(beside.glob("*.py")) if _own(study) else []
-            (place / "site.toml").write_text(told + modules_table(modules), encoding="utf-8")
+            (place / "site.toml").write_text(settings + modules_table(modules), encoding="utf-8")
             for module in modules:
                 (place / module.name).write_bytes(module.read_bytes())
             approve(place, study)

@@ -2,50 +2,51 @@
 
     members = read_roster(folder)                          # by name
     with changed(folder) as members:                       # one writer at a time, seen whole or not at all
-        members["charite"] = Member("charite", seal, serial, expires)
+        members["charite"] = Member(seal=seal, serial=serial, expires=expires)
 
-`consortium.json` names the members that are not revoked, in step with this file.
+`consortium.json` names the members that are not revoked, in step with this file. No torch here.
 """
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
+from pydantic import AwareDatetime, RootModel, ValidationError
+
+from wardround.consortium.forms import Form, read_charter
 from wardround.core.files import write
 from wardround.core.lock import sole
 from wardround.runs.errors import RunError
 
-__all__ = ["SOON", "Member", "changed", "lasts", "read_roster"]
+__all__ = ["DAY", "Member", "changed", "lasts", "read_roster", "write_roster"]
 
+DAY = 86400.0
 SOON = 30  # days before a certificate's end when it is time to say so
 
 
-@dataclass(frozen=True)
-class Member:
+class Member(Form):
     """One site: the public half of its sealing key (hex), and its certificate."""
 
-    name: str
     seal: str
     serial: str
-    expires: datetime
-    revoked: datetime | None = None
+    expires: AwareDatetime
+    revoked: AwareDatetime | None = None
 
     @property
-    def barred(self) -> str | None:
-        """Why this site may not take part, in words, or None."""
+    def barred(self) -> str:
+        """Why this site may not take part ("revoked", "expired"), or nothing."""
         if self.revoked is not None:
-            return f"its certificate was revoked on {self.revoked:%Y-%m-%d}"
-        ends = lasts(self.expires)
-        return f"its certificate {ends}" if ends.startswith("expired") else None
+            return "revoked"
+        return "expired" if self.expires <= datetime.now(UTC) else ""
+
+
+Roster = RootModel[dict[str, Member]]
 
 
 def lasts(ends: datetime, now: datetime | None = None) -> str:
     """How it is with a certificate that ends then: `expired 3 days ago …`, `ends in 12 days …` or nothing to say."""
-    days = (ends - (now or datetime.now(UTC))).total_seconds() / 86400
+    days = (ends - (now or datetime.now(UTC))).total_seconds() / DAY
     if days < 0:
         return f"expired {_days(int(-days))} ago ({ends:%Y-%m-%d})"
     return f"ends in {_days(int(days))} ({ends:%Y-%m-%d})" if days < SOON else ""
@@ -56,25 +57,15 @@ def _days(days: int) -> str:
 
 
 def read_roster(folder: Path) -> dict[str, Member]:
-    """The members of the consortium in this folder, by name."""
+    """The members of the consortium in this folder, by name, the revoked ones included."""
     path = folder / "roster.json"
     try:
-        rows = json.loads(path.read_text(encoding="utf-8"))
-        return {name: _member(name, row) for name, row in rows.items()}
+        return Roster.model_validate_json(path.read_bytes()).root
     except FileNotFoundError:
-        if not (folder / "consortium.json").exists():
-            raise RunError(f"{folder} holds no consortium; make one with: wardround consortium new") from None
+        read_charter(folder)
         raise RunError(f"{path} is missing; was this consortium made by an older wardround? make a new one") from None
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except ValidationError:
         raise RunError(f"{path} is damaged; put back a copy of it, or make a new consortium") from None
-
-
-def _member(name: str, row: dict[str, Any]) -> Member:
-    revoked = row["revoked"]
-    return Member(
-        name, str(row["seal"]), str(row["serial"]), datetime.fromisoformat(row["expires"]),
-        None if revoked is None else datetime.fromisoformat(revoked),
-    )  # fmt: skip
 
 
 @contextmanager
@@ -83,18 +74,11 @@ def changed(folder: Path) -> Iterator[dict[str, Member]]:
     with sole(folder / ".roster", seconds=-1):
         members = read_roster(folder)
         yield members
-        _write(folder, members)
+        write_roster(folder, members)
 
 
-def _write(folder: Path, members: dict[str, Member]) -> None:
-    rows = {
-        one.name: {
-            "seal": one.seal, "serial": one.serial, "expires": one.expires.isoformat(),
-            "revoked": None if one.revoked is None else one.revoked.isoformat(),
-        }
-        for one in members.values()
-    }  # fmt: skip
-    write(folder / "roster.json", (json.dumps(rows, indent=1) + "\n").encode())
-    about = json.loads((folder / "consortium.json").read_text(encoding="utf-8"))
-    about["sites"] = [one.name for one in members.values() if one.revoked is None]
-    write(folder / "consortium.json", (json.dumps(about, indent=1) + "\n").encode())
+def write_roster(folder: Path, members: dict[str, Member]) -> None:
+    """Put the members in their place, and the names of those who are not revoked into the consortium's charter."""
+    write(folder / "roster.json", (Roster(members).model_dump_json(indent=1) + "\n").encode())
+    names = tuple(name for name, member in members.items() if member.revoked is None)
+    write(folder / "consortium.json", read_charter(folder).model_copy(update={"sites": names}).encode())

@@ -25,47 +25,59 @@ In a rehearsal `[data]` may say `share = true`: the site takes its part of the s
 """
 
 import dataclasses
-import difflib
-import math
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 from wardround.corpora.bag_files import AlignedFiles
 from wardround.corpora.register import CORPORA
 from wardround.federation.sites import Raw, Sites, federate, opened, pooled
 from wardround.study.load import Study, cells
-from wardround.study.settings import StudyError
+from wardround.study.settings import StudyError, Table, checked
 from wardround.study.trusted import Trusted, module_problems
 from wardround.text.document import Document
 from wardround.text.reading import Problems, found_path
 
 __all__ = ["Consent", "SiteSettings", "read_site", "site_study"]
 
-KNOWN = {"name", "workers", "data", "labels", "consent", "modules"}
-CONSENT = {"steps", "messages", "smallest_count", "least_examples", "largest_change"}
+REMEDIES = {
+    "name is missing": ": the site's name in the consortium",
+    "data is missing": ': say under [data] where the notes are, e.g. format = "csv", train = "…", test = "…"',
+}
 
 
-@dataclass(frozen=True)
-class Consent:
+class Consent(Table):
     """What a site takes part in, and what may leave it, whatever has been approved."""
 
     steps: tuple[str, ...] | Literal["any"] = "any"
     messages: tuple[str, ...] | Literal["any"] = "any"
-    smallest_count: int = 10
+    smallest_count: Annotated[int, Field(ge=0)] = 10
     """Labels with fewer examples are left out of what evaluation tells."""
-    least_examples: int = 5
+    least_examples: Annotated[int, Field(ge=0)] = 5
     """No reply leaves that stands on fewer examples, and on more than none."""
-    largest_change: float = 10.0
+    largest_change: Annotated[float, Field(gt=0)] = 10.0
     """How many times farther than one's own training weights may have come, per round, and still be this study's."""
 
     def allows(self, step: str, reply: str) -> bool:
         """Whether this step may be taken and this kind of message may leave."""
         return (self.steps == "any" or step in self.steps) and (self.messages == "any" or reply in self.messages)
+
+
+class _Outline(Table):
+    """The file's own keys; `[data]` is checked by what it names, with the study that is to be read from it."""
+
+    name: str
+    workers: Annotated[int, Field(ge=1)] = 1
+    data: Annotated[dict[str, Any], Field(min_length=1)]
+    labels: dict[str, str] = Field(default_factory=dict)
+    consent: dict[str, Any] = Field(default_factory=dict)
+    modules: dict[str, Any] = Field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -77,7 +89,7 @@ class SiteSettings:
     workers: int = 1
     data: Mapping[str, Any] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
-    consent: Consent = Consent()
+    consent: Consent = field(default_factory=Consent)
     modules: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -90,14 +102,14 @@ class SiteSettings:
         kind = CORPORA.get(str(self.data.get("name", "")))
         if kind is None or not issubclass(kind, AlignedFiles):
             return {}
-        told = study.resolved["corpus"]
+        corpus = study.resolved["corpus"]
 
         def words(name: str) -> list[str]:
             own = [word for word, meant in self.labels.items() if meant == name]
             return own if name in self.labels else [name, *own]
 
-        relations = [word for name in told.get("relations", ()) for word in words(name)]
-        pairs = [list(both) for head, tail in told.get("pairs", ()) for both in product(words(head), words(tail))]
+        relations = [word for name in corpus.get("relations", ()) for word in words(name)]
+        pairs = [list(both) for head, tail in corpus.get("pairs", ()) for both in product(words(head), words(tail))]
         return {key: value for key, value in (("relations", relations), ("pairs", pairs)) if value}
 
     def _public(self, study: Study) -> None:
@@ -183,62 +195,19 @@ def read_site(folder: Path) -> SiteSettings:
     """The settings in this folder, or all that is wrong with them."""
     path = folder / "site.toml"
     try:
-        told = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        tables = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise StudyError(str(path), ["there is no such file; make it with: wardround site init KIT"]) from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise StudyError(str(path), [f"cannot be read: {error}"]) from None
-    problems = [*_unknown("", told, KNOWN), *_unknown("consent.", _table(told, "consent"), CONSENT)]
-    problems += [
-        f"{key} should be a table"
-        for key in ("data", "labels", "consent", "modules")
-        if not isinstance(told.get(key, {}), dict)
-    ]
-    name, workers = told.get("name"), told.get("workers", 1)
-    labels, consent, modules = (_table(told, key) for key in ("labels", "consent", "modules"))
-    if not isinstance(name, str):
-        problems.append("name is missing: the site's name in the consortium")
-    if type(workers) is not int or workers < 1:
-        problems.append(f"workers = {workers!r}: should be 1 or more")
-    if not _table(told, "data"):
-        problems.append('[data] is missing: say where the notes are, e.g. format = "csv", train = "…", test = "…"')
-    problems += [
-        f"labels.{key} = {value!r}: should be the study's label"
-        for key, value in labels.items()
-        if not isinstance(value, str)
-    ]
+    problems: list[str] = []
+    outline = checked(_Outline, tables, "", problems)
+    consent, modules = (table if isinstance(table := tables.get(key), dict) else {} for key in ("consent", "modules"))
+    allowed = checked(Consent, consent, "consent", problems)
     problems += module_problems(modules)
-    problems += _consent_problems(consent)
     if problems:
-        raise StudyError(str(path), problems)
-    chosen: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in consent.items()}
-    return SiteSettings(folder, str(name), workers, told["data"], labels, Consent(**chosen), modules)
-
-
-def _consent_problems(consent: Mapping[str, Any]) -> Iterator[str]:
-    for key in ("smallest_count", "least_examples"):
-        if type(value := consent.get(key, 0)) is not int or value < 0:
-            yield f"consent.{key} = {value!r}: should be a whole number"
-    change = consent.get("largest_change", 1.0)
-    if type(change) not in (int, float) or not 0 < change < math.inf:
-        yield f"consent.largest_change = {change!r}: should be a number above 0"
-    for key in ("steps", "messages"):
-        value = consent.get(key, "any")
-        if value != "any" and not (isinstance(value, list) and all(isinstance(item, str) for item in value)):
-            yield f'consent.{key} = {value!r}: should be "any" or a list of names'
-
-
-def _table(told: Mapping[str, Any], key: str) -> dict[str, Any]:
-    found = told.get(key)
-    return found if isinstance(found, dict) else {}
-
-
-def _unknown(prefix: str, told: Mapping[str, Any], known: set[str]) -> Iterator[str]:
-    for key in told:
-        if key not in known:
-            near = difflib.get_close_matches(key, known, 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(sorted(known))}"
-            yield f"{prefix}{key} is unknown; {hint}"
+        raise StudyError(str(path), [f"{problem}{REMEDIES.get(problem, '')}" for problem in problems])
+    return SiteSettings(folder, outline.name, outline.workers, tables["data"], outline.labels, allowed, modules)
 
 
 def site_study(folder: Path, text: str, where: str) -> Study:

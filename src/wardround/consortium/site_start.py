@@ -15,8 +15,8 @@ import threading
 import time
 from pathlib import Path
 
-from wardround.consortium.presence import DAY, ending
-from wardround.consortium.switchboard import Certificates, say
+from wardround.consortium.console import Certificates, say
+from wardround.consortium.roster import DAY, lasts
 from wardround.core.lock import InUse, sole
 from wardround.engines.frames import DOOR, MARK, REFUSED, door_of, shut, silence
 from wardround.engines.processes import WITH_PARENT, Programs, end_with_parent
@@ -59,7 +59,7 @@ class Console:
         startup = folder / "kit" / "startup"
         self.certificates = Certificates({"certificate": startup / "client.crt", "root": startup / "rootCA.pem"})
         self.began, self.last = time.monotonic(), JOINING
-        self.warned = ("", 0.0)
+        self.warned = -DAY
         self.refusal = ("", 0.0)
         self.lines: dict[str, float] = {}
 
@@ -82,18 +82,18 @@ class Console:
         if (now := self._state(quiet)) != self.last:
             self.last = now
             say(now)
-        text = ending(min(self.certificates.ends.values())) if self.certificates.ends else ""
-        if text and not self._over() and time.monotonic() - self.warned[1] >= (DAY if self.warned[0] else 0.0):
-            self.warned = (text, time.monotonic())
+        text = self._ends()
+        if text.startswith("ends") and time.monotonic() - self.warned >= DAY:
+            self.warned = time.monotonic()
             say(f"this site's certificate {text}; {RENEW}")
 
-    def _over(self) -> bool:
-        return bool(self.certificates.ends) and ending(min(self.certificates.ends.values())).startswith("expired")
+    def _ends(self) -> str:
+        return lasts(min(self.certificates.ends.values())) if self.certificates.ends else ""
 
     def _state(self, quiet: float | None) -> str:
         """What there is to say of the coordinator, which is heard of every few seconds unless a line is full."""
-        if self._over():
-            return f"this site's certificate {ending(min(self.certificates.ends.values()))}; {RENEW}"
+        if (text := self._ends()).startswith("expired"):
+            return f"this site's certificate {text}; {RENEW}"
         word, when = self.refusal
         if word in REFUSALS and (quiet is None or when > time.time() - quiet):
             return REFUSALS[word]

@@ -4,7 +4,6 @@ over = Consortium(folder)
 result = submit(study, out, over, wait=600.0, say=print)
 """
 
-import json
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from wardround.consortium.deployed import study_hash
+from wardround.consortium.forms import read_charter
 from wardround.consortium.roster import read_roster
 from wardround.core.cohort import BelowQuorum
 from wardround.core.exchange import Fault
@@ -33,7 +33,7 @@ from wardround.runs.folder import Result
 from wardround.runs.loop import Progress, run
 from wardround.study.load import Study
 
-__all__ = ["Consortium", "asked", "consortium_at", "gone", "quorate", "submit"]
+__all__ = ["Consortium", "asked", "gone", "quorate", "submit"]
 
 Say = Callable[[str], None]
 TRIES = 3  # of one round
@@ -53,7 +53,7 @@ class Consortium:
     """What each site has at most, by split, as it said at the start."""
 
     def __post_init__(self) -> None:
-        self.names = tuple(sorted(consortium_at(self.folder)["sites"]))
+        self.names = tuple(sorted(read_charter(self.folder).sites))
 
     def build(self, study: Study, out: Path) -> Built:
         """What the coordinator has of the study: no data."""
@@ -90,15 +90,6 @@ class Consortium:
         desk = Asker(signing, {name: member.seal for name, member in read_roster(self.folder).items()})
         options = {"deadline": self.deadline, "patience": self.patience, "title": study.name, **options}
         return Remote(door, desk, study_hash(study), run_id, **options)
-
-
-def consortium_at(folder: Path) -> dict[str, Any]:
-    """What a consortium's folder says of it."""
-    path = folder / "consortium.json"
-    if not path.exists():
-        raise RunError(f"{folder} holds no consortium; make one with: wardround consortium new")
-    told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return told
 
 
 def submit(
@@ -176,30 +167,30 @@ def wait_for_sites(study: Study, out: Path, over: Consortium, wait: float, say: 
     last = ""
     try:
         while True:
-            found = remote.ready(over.names, study.rounds)
+            states = remote.ready(over.names, study.rounds)
             over.declared |= remote.declared
             if not over.trust_sizes:
-                there = {name: over.declared[name] for name, why in found.items() if not why and name in over.declared}
-                found |= {name: Fault("refused", why) for name, why in oversized(there).items()}
-            missing = {name: why for name, why in found.items() if why is not None}
-            ready = len(found) - len(missing)
+                there = {name: over.declared[name] for name, why in states.items() if not why and name in over.declared}
+                states |= {name: Fault("refused", why) for name, why in oversized(there).items()}
+            missing = {name: why for name, why in states.items() if why is not None}
+            ready = len(states) - len(missing)
             if not missing:
                 say(f"all {ready} sites are ready")
-                _introduce(found, over, say)
+                _introduce(states, over, say)
                 return
             reasons = "; ".join(f"{name}: {why}" for name, why in missing.items())
             refused = [name for name, why in missing.items() if why and why.code == "refused"]
-            if (said := f"{ready} of {len(found)} sites ready, waiting until {until} ({reasons})") != last:
-                say(said)
-                last = said
+            if (news := f"{ready} of {len(states)} sites ready, waiting until {until} ({reasons})") != last:
+                say(news)
+                last = news
             # Who refuses will not change his mind by being waited for, unless he is needed.
             if ready >= study.sites.quorum and (time.monotonic() >= end or len(refused) == len(missing)):
-                say(f"going on with {ready} of {len(found)} sites, the quorum is {study.sites.quorum}")
-                _introduce(found, over, say)
+                say(f"going on with {ready} of {len(states)} sites, the quorum is {study.sites.quorum}")
+                _introduce(states, over, say)
                 return
             if time.monotonic() >= end:
                 raise RunError(
-                    f"{ready} of {len(found)} sites are ready, the quorum is {study.sites.quorum}: {reasons}; "
+                    f"{ready} of {len(states)} sites are ready, the quorum is {study.sites.quorum}: {reasons}; "
                     f"nothing was started, or nothing is lost: try again later with --resume"
                 )
             time.sleep(0.5)
@@ -207,12 +198,12 @@ def wait_for_sites(study: Study, out: Path, over: Consortium, wait: float, say: 
         remote.close()
 
 
-def _introduce(found: Mapping[str, Fault | None], over: Consortium, say: Say) -> None:
+def _introduce(states: Mapping[str, Fault | None], over: Consortium, say: Say) -> None:
     """Say of each site how much it has at most, and how it is."""
-    for name, why in found.items():
+    for name, why in states.items():
         sizes = [f"{most:,} {split}" for split, most in over.declared.get(name, {}).items()]
         say(f"{name}: {why or 'ready'}" + (f", at most {' and '.join(sizes)} examples" if sizes else ""))
-    ready = sum(why is None for why in found.values())
+    ready = sum(why is None for why in states.values())
     if ready < ENOUGH:
         say(_exposed(ready))
 
@@ -222,14 +213,14 @@ def asked(folder: Path, what: str) -> dict[str, Any]:
     try:
         with dial(door_of(folder), timeout=10.0) as line:
             line.send({what: True})
-            said = line.receive()
+            reply = line.receive()
     except OSError:
-        said = None
-    if said is None:
+        reply = None
+    if reply is None:
         raise RunError(
             f"the coordinator of {folder} is not running; start it with: wardround coordinator start {folder}"
         )
-    return said[0]
+    return reply[0]
 
 
 def gone(folder: Path, seconds: float) -> bool:

@@ -26,11 +26,12 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from wardround.engines.seal import write_private
 
 __all__ = [
-    "ROOT_DAYS", "Authority", "Certificate", "CertificateError", "belongs", "common_name", "dates", "fingerprint",
-    "issued_by", "make_key", "new_key", "pem_of", "public_half", "public_key_of", "read_certificate", "request_for",
-    "same_fingerprint",
+    "ROOT_DAYS", "Authority", "Certificate", "CertificateError", "PublicKey", "belongs", "common_name", "dates",
+    "fingerprint", "issued_by", "make_key", "new_key", "pem_of", "public_half", "public_key_of", "read_certificate",
+    "request_for", "same_fingerprint",
 ]  # fmt: skip
 
+PublicKey = rsa.RSAPublicKey
 BITS = 3072
 SMALLEST, LARGEST = 2048, 8192  # bits of a key that is signed: below is weak, above takes a server's time
 ROOT_DAYS = 3650
@@ -50,7 +51,7 @@ def new_key() -> bytes:
     )
 
 
-def public_half(key: bytes) -> rsa.RSAPublicKey:
+def public_half(key: bytes) -> PublicKey:
     """What belongs to a private key (PEM)."""
     return _private(key).public_key()
 
@@ -71,7 +72,7 @@ def request_for(key: Path, name: str) -> bytes:
     )
 
 
-def public_key_of(request: bytes, name: str) -> rsa.RSAPublicKey:
+def public_key_of(request: bytes, name: str) -> PublicKey:
     """The key that a request is for, once its own signature and name are right."""
     try:
         read = x509.load_pem_x509_csr(request)
@@ -82,7 +83,7 @@ def public_key_of(request: bytes, name: str) -> rsa.RSAPublicKey:
         raise CertificateError("its certificate request is not signed with the key that it asks for")
     if names != [name]:
         raise CertificateError(f"its certificate request is for {', '.join(names) or 'nobody'}, not for {name}")
-    if not isinstance(key, rsa.RSAPublicKey) or not SMALLEST <= key.key_size <= LARGEST:
+    if not isinstance(key, PublicKey) or not SMALLEST <= key.key_size <= LARGEST:
         raise CertificateError(f"its key is not RSA of {SMALLEST} to {LARGEST} bits")
     return key
 
@@ -94,7 +95,7 @@ class Authority:
         self.certificate = read_certificate(folder / "root.crt")
         self.key, self.now = _private((folder / "root.key").read_bytes()), now
 
-    def signed(self, key: rsa.RSAPublicKey, name: str, days: int) -> Certificate:
+    def signed(self, key: PublicKey, name: str, days: int) -> Certificate:
         """A site's certificate."""
         subject = [
             x509.NameAttribute(NameOID.COMMON_NAME, name),
@@ -116,7 +117,7 @@ class Authority:
     def renewed(self, old: Certificate, days: int) -> Certificate:
         """The same certificate for the same key, from now on."""
         key = old.public_key()
-        if not isinstance(key, rsa.RSAPublicKey):
+        if not isinstance(key, PublicKey):
             raise CertificateError("its key is not RSA")
         begun = self._begun(old.subject, key, days)
         ours = (x509.SubjectKeyIdentifier.oid, x509.AuthorityKeyIdentifier.oid)
@@ -125,7 +126,7 @@ class Authority:
                 begun = begun.add_extension(extension.value, extension.critical)
         return begun.sign(self.key, hashes.SHA256())
 
-    def _begun(self, subject: x509.Name, key: rsa.RSAPublicKey, days: int) -> x509.CertificateBuilder:
+    def _begun(self, subject: x509.Name, key: PublicKey, days: int) -> x509.CertificateBuilder:
         now = self.now or datetime.now(UTC)
         ends = min(now + timedelta(days=days), self.certificate.not_valid_after_utc)
         return (

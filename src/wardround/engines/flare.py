@@ -151,10 +151,10 @@ class _Pulse:
 
     def _beat(self) -> None:
         while not self.over.wait(PING_SECONDS if self.missed == 0 else 0.4):
-            said = self.ping()
-            if said is None:
+            fault = self.ping()
+            if fault is None:
                 self.missed, self.seen = 0, time.monotonic()
-            elif said == "lost":
+            elif fault == "lost":
                 self.missed += 1
 
     def __enter__(self) -> Self:
@@ -213,11 +213,11 @@ class Launcher(ProcessJobLauncher):  # type: ignore[misc]  # NVFlare has no type
 
     def get_command(self, job_meta: Mapping[str, Any], fl_ctx: FLContext) -> str:  # noqa: ARG002
         """The command of a job process; credentials are no part of it, but of its environment."""
-        told = fl_ctx.get_prop(FLContextKey.JOB_PROCESS_ARGS)
+        arguments = fl_ctx.get_prop(FLContextKey.JOB_PROCESS_ARGS)
         names = dict.fromkeys((*get_client_job_args(False, False), *get_server_job_args(False, False)))
-        words = [sys.executable, "-m", "wardround.engines.flare", told[JobProcessArgs.EXE_MODULE][1]]
-        words += [str(word) for name in names if name in told for word in told[name]]
-        option, settings = told[JobProcessArgs.OPTIONS]
+        words = [sys.executable, "-m", "wardround.engines.flare", arguments[JobProcessArgs.EXE_MODULE][1]]
+        words += [str(word) for name in names if name in arguments for word in arguments[name]]
+        option, settings = arguments[JobProcessArgs.OPTIONS]
         return shlex.join([*words, option, *settings.split()])
 
 

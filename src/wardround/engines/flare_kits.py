@@ -106,17 +106,17 @@ def renew_coordinator(folder: Path, days: int) -> None:
 
 def _harden_server(kit: Path) -> None:
     local = kit / "local"
-    told = json.loads((local / f"resources.json{DEFAULT}").read_text(encoding="utf-8"))
-    told["class_allow_list"] = ALLOWED
-    told["servers"][0] |= {"heart_beat_timeout": 30, "download_job_url": ""}
+    resources = json.loads((local / f"resources.json{DEFAULT}").read_text(encoding="utf-8"))
+    resources["class_allow_list"] = ALLOWED
+    resources["servers"][0] |= {"heart_beat_timeout": 30, "download_job_url": ""}
     kept = []
-    for component in told["components"]:
+    for component in resources["components"]:
         if component["id"] == "job_scheduler":
             component["args"] = {"max_jobs": 1000, "min_schedule_interval": 1.0, "max_schedule_interval": 5.0}
         if component["id"] not in ("log_receiver", LAUNCHER["id"]):
             kept.append(component)
-    told["components"] = [*kept, LAUNCHER]
-    _write(local / "resources.json", told)
+    resources["components"] = [*kept, LAUNCHER]
+    _write(local / "resources.json", resources)
     place_stores(kit)
     _write(local / "authorization.json", RIGHTS)
     _write(local / "log_config.json", LOGS)
@@ -125,11 +125,11 @@ def _harden_server(kit: Path) -> None:
 def place_stores(kit: Path) -> None:
     """Tell NVFlare's server where its stores are, which must be a whole path: below its kit, wherever that is now."""
     path, store = kit / "local" / "resources.json", kit.resolve() / "store"
-    told = json.loads(path.read_text(encoding="utf-8"))
-    told["snapshot_persistor"]["args"]["storage"]["args"]["root_dir"] = str(store / "snapshots")
-    manager = next(component for component in told["components"] if component["id"] == "job_manager")
+    resources = json.loads(path.read_text(encoding="utf-8"))
+    resources["snapshot_persistor"]["args"]["storage"]["args"]["root_dir"] = str(store / "snapshots")
+    manager = next(component for component in resources["components"] if component["id"] == "job_manager")
     manager["args"]["uri_root"] = str(store / "jobs")
-    _write(path, told)
+    _write(path, resources)
 
 
 # at a site
@@ -174,12 +174,12 @@ def _resources() -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _write(path: Path, told: Any) -> None:
-    path.write_bytes(_json(told))
+def _write(path: Path, value: Any) -> None:
+    path.write_bytes(_json(value))
 
 
-def _json(told: Any) -> bytes:
-    return (json.dumps(told, indent=1) + "\n").encode()
+def _json(value: Any) -> bytes:
+    return (json.dumps(value, indent=1) + "\n").encode()
 
 
 class Desk:

@@ -127,7 +127,7 @@ class Gate(grpc.ServerInterceptor):  # type: ignore[misc]  # gRPC has no types
 
     # what the switchboard says and hears
 
-    def told(self, members: dict[str, Any]) -> None:
+    def admit(self, members: dict[str, Any]) -> None:
         """Who is a member from now on."""
         self.members = members
 
@@ -175,7 +175,7 @@ def _attend(gate: Gate, door: Path) -> None:
 
 def _hear(gate: Gate, line: Line) -> None:
     while frame := line.receive():
-        gate.told(frame[0])
+        gate.admit(frame[0])
 
 
 # at a site

@@ -25,7 +25,7 @@ import psutil
 __all__ = ["WITH_PARENT", "Programs", "descendants", "end_soon_after_parent", "end_with_parent", "tell"]
 
 WITH_PARENT = "WARDROUND_WITH_PARENT"
-"""Set in the environment by who wants a coordinator or a site to end when he does: a rehearsal, a test."""
+"""Set in the environment of a coordinator or a site that is to end with whoever started it: a rehearsal, a test."""
 PARENT = "WARDROUND_PARENT"
 VOICE = "WARDROUND_VOICE"
 _VOICE = os.environ.pop(VOICE, "")  # taken out, for it means nothing to the programs that this one starts
@@ -33,7 +33,7 @@ SENTENCE = 1000  # bytes of what a program may say at once
 NO_FOLDER = "PYTHONSAFEPATH"
 """Keeps the folder that a program works in, and those that it starts, off Python's path."""
 PATIENCE = 8.0  # what NVFlare needs to end in good order
-PAUSES = (0.2, 1.0, 5.0, 15.0, 30.0)  # before a program that keeps dying is started again
+PAUSES: Sequence[float] = (0.2, 1.0, 5.0, 15.0, 30.0)  # before a program that keeps dying is started again
 LOOK_SECONDS = 0.3
 STEADY = 60.0  # seconds after which a program counts as one that does not
 
@@ -97,10 +97,10 @@ class Programs:
         commands: Mapping[str, Sequence[str]],
         environment: Mapping[str, str],
         log: Path,
-        told: Callable[[str, int], None] = lambda _name, _code: None,
+        died: Callable[[str, int], None] = lambda _name, _code: None,
         line: Callable[[str, str], None] = lambda _name, _text: None,
     ) -> None:
-        self.commands, self.environment, self.log, self.told, self.line = commands, environment, log, told, line
+        self.commands, self.environment, self.log, self.died, self.line = commands, environment, log, died, line
         self.running: dict[str, subprocess.Popen[bytes]] = {}
         self.began: dict[str, float] = {}
         self.deaths: dict[str, int] = dict.fromkeys(commands, 0)
@@ -116,7 +116,7 @@ class Programs:
                 steady = now - self.began[name] > STEADY
                 self.deaths[name] = 0 if steady else self.deaths[name] + 1
                 self.due[name] = now + PAUSES[min(self.deaths[name], len(PAUSES) - 1)]
-                self.told(name, code)
+                self.died(name, code)
             if name not in self.running and now >= self.due[name]:
                 self.began[name] = now
                 self.running[name] = self._start(name)
@@ -124,13 +124,13 @@ class Programs:
     def _start(self, name: str) -> "subprocess.Popen[bytes]":
         ours, theirs = os.pipe()
         os.set_blocking(theirs, False)
-        with self._said() as said, os.fdopen(theirs, "wb", 0):
+        with self._printed() as printed, os.fdopen(theirs, "wb", 0):
             process = subprocess.Popen(
                 self.commands[name],
                 env={**os.environ, **self.environment, PARENT: str(os.getpid()), NO_FOLDER: "1", VOICE: str(theirs)},
                 stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=said,
+                stdout=printed,
+                stderr=printed,
                 start_new_session=True,
                 pass_fds=(theirs,),
             )
@@ -148,7 +148,7 @@ class Programs:
             self._end([process])
             self.due[name] = 0.0
 
-    def _said(self) -> IO[bytes]:
+    def _printed(self) -> IO[bytes]:
         """Where NVFlare and Python may print what our users need not read."""
         self.log.parent.mkdir(parents=True, exist_ok=True)
         return self.log.open("ab")

@@ -38,8 +38,8 @@ Address = tuple[Any, ...]
 
 def addresses(host: str, port: int) -> list[tuple[socket.AddressFamily, Address]]:
     """The addresses of a host's name; an `OSError` if it has none."""
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    return list(dict.fromkeys((family, address) for family, _, _, _, address in found))
+    places = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    return list(dict.fromkeys((family, address) for family, _, _, _, address in places))
 
 
 def listening(places: Sequence[tuple[socket.AddressFamily, Address]]) -> list[socket.socket]:

@@ -133,16 +133,16 @@ class Remote:
         for name, message in messages.items():
             threading.Thread(target=one, args=(name, parcels[id(message)]), daemon=True).start()
         for _ in messages:
-            name, said, data = replies.get()
-            if said.get("fault") == "late":
+            name, outcome, data = replies.get()
+            if outcome.get("fault") == "late":
                 self.hung.add(name)
-            elif said.get("fault") != "hung":
+            elif outcome.get("fault") != "hung":
                 self.hung.discard(name)
-            if said.get("fault") in UNCERTAIN:
+            if outcome.get("fault") in UNCERTAIN:
                 self._note({**self.void, name: [*self.void.get(name, []), exchange]})
-            elif "fault" not in said and name in self.void:  # it has heard
+            elif "fault" not in outcome and name in self.void:  # it has heard
                 self._note({site: lost for site, lost in self.void.items() if site != name})
-            yield name, self._reply(step, name, said, data)
+            yield name, self._reply(step, name, outcome, data)
 
     def _tell(self, doing: str, names: Iterable[str]) -> None:
         """Let whoever asks for the consortium's status know what these sites are busy with, once a round."""
@@ -153,17 +153,17 @@ class Remote:
 
     def _hangs(self, name: str) -> bool:
         """Whether a site that missed a deadline does not even answer a greeting: one more deadline would be lost."""
-        said, _ = self._ask(name, {"hello": True, "rounds": 0}, b"", PROBE, patience=0.0)
-        return said.get("fault") == "late"
+        head, _ = self._ask(name, {"hello": True, "rounds": 0}, b"", PROBE, patience=0.0)
+        return head.get("fault") == "late"
 
     def _note(self, void: Void) -> None:
         self.void = void
         self.keep(void)
 
-    def _reply(self, step: Step[Any, R], name: str, said: Mapping[str, Any], data: bytes) -> R | Fault:
-        if "fault" in said:
-            return fault(said)
-        self.heads[name] = str(said.get("ledger", ""))[:100]
+    def _reply(self, step: Step[Any, R], name: str, head: Mapping[str, Any], data: bytes) -> R | Fault:
+        if "fault" in head:
+            return fault(head)
+        self.heads[name] = str(head.get("ledger", ""))[:100]
         try:
             return decode(step.reply, data, limit=step.limit)
         except DecodeError as error:
@@ -171,12 +171,12 @@ class Remote:
 
     def ready(self, names: Iterable[str], rounds: int, seconds: float = 20.0) -> dict[str, Fault | None]:
         """Whether each site would take part in so many rounds, from now on: None, or why not."""
-        found: dict[str, Fault | None] = {}
+        states: dict[str, Fault | None] = {}
 
         def one(name: str) -> None:
-            said, _ = self._ask(name, {"hello": True, "rounds": rounds}, b"", seconds, patience=0.0)
-            found[name] = fault(said) if "fault" in said else None
-            most = said.get("most")
+            head, _ = self._ask(name, {"hello": True, "rounds": rounds}, b"", seconds, patience=0.0)
+            states[name] = fault(head) if "fault" in head else None
+            most = head.get("most")
             if isinstance(most, dict):
                 sizes = {split: most.get(split) for split in SPLITS}
                 self.declared[name] = {k: min(v, COUNT_LIMIT) for k, v in sizes.items() if type(v) is int and v >= 0}
@@ -186,7 +186,7 @@ class Remote:
             thread.start()
         for thread in threads:
             thread.join()
-        return dict(sorted(found.items()))
+        return dict(sorted(states.items()))
 
     def _ask(
         self,
@@ -275,11 +275,11 @@ def opened(letter: Letter, head: Mapping[str, Any], data: bytes) -> tuple[dict[s
         return {"fault": "forged"}, b""
 
 
-def fault(said: Mapping[str, Any]) -> Fault:
+def fault(head: Mapping[str, Any]) -> Fault:
     """A code in our own words; what is no code of ours is not repeated."""
-    code, words = CODES.get(str(said["fault"]), ("invalid", "it said something that is no code"))
-    version = str(said.get("version", ""))
-    if said["fault"] == "version" and version.replace(".", "").isalnum() and len(version) < 40:
+    code, words = CODES.get(str(head["fault"]), ("invalid", "it answered with something that is no code"))
+    version = str(head.get("version", ""))
+    if head["fault"] == "version" and version.replace(".", "").isalnum() and len(version) < 40:
         words = f"it runs wardround {version}, the coordinator {__version__}; install the same"
     return Fault(code, words)
 
@@ -288,9 +288,9 @@ def borrowed(door: Path, name: str, title: str = "") -> Line | str:
     """The pipe to a site, for what is called so, if the switchboard has it at hand; if not, why, if that is known."""
     with dial(door, timeout=5.0) as desk:
         desk.send({"want": name, "for": title})
-        said = desk.receive()
-        if said is None or not said[0].get("lent"):
-            head = said[0] if said else {}
+        frame = desk.receive()
+        if frame is None or not frame[0].get("lent"):
+            head = frame[0] if frame else {}
             return "busy" if head.get("busy") else str(head.get("barred", ""))
         _, handles, _, _ = socket.recv_fds(desk.socket, 1, 1)
     return Line(socket.socket(fileno=handles[0])) if handles else ""

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from wardround.cli.options import console
 from wardround.consortium.admission import fingerprint_of
+from wardround.consortium.forms import read_charter
 from wardround.consortium.kits import needs_flare
-from wardround.consortium.submit import consortium_at
 
 __all__ = ["show_fingerprint", "show_ready_made", "standing"]
 
@@ -13,7 +13,7 @@ __all__ = ["show_fingerprint", "show_ready_made", "standing"]
 def standing(folder: Path) -> None:
     """Refuse where NVFlare is not installed, or no consortium is."""
     needs_flare()
-    consortium_at(folder)
+    read_charter(folder)
 
 
 def show_fingerprint(folder: Path) -> None:

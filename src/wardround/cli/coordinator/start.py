@@ -8,9 +8,9 @@ import typer
 
 from wardround.cli.options import Consortium, errors
 from wardround.consortium.admission import soon_over
+from wardround.consortium.forms import read_charter
 from wardround.consortium.kit_check import certificate_problems, key_problems
 from wardround.consortium.kits import needs_flare
-from wardround.consortium.submit import consortium_at
 from wardround.consortium.switchboard import ListenError, servers_at
 from wardround.runs.errors import RunError
 
@@ -27,11 +27,11 @@ def command(
 ) -> None:  # fmt: skip
     """Let sites join, and stay."""
     needs_flare()
-    about = consortium_at(folder)
+    charter = read_charter(folder)
     startup = folder / "server" / "startup"
     problems = [*key_problems(startup / "server.key"), *certificate_problems(startup, "server")]
     try:
-        for server in servers_at(str(about["host"]), int(about["port"]), listen):
+        for server in servers_at(charter.host, charter.port, listen):
             server.close()
     except ListenError as error:
         problems.append(str(error))

@@ -1,6 +1,5 @@
 """`wardround ledger verify SITE|FILE --against OTHER`: that nobody changed it."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -8,6 +7,7 @@ import typer
 
 from wardround.cli.ledger.place import Ledger, ledger_at
 from wardround.cli.options import console
+from wardround.consortium.forms import read_membership
 from wardround.consortium.house_ledger import compared, proven
 from wardround.layers.ledger import LedgerError, verify
 from wardround.runs.errors import RunError
@@ -23,9 +23,8 @@ def command(
     file = ledger_at(path)
     try:
         console.print(f"{file}: {verify(file):,} lines, the chain is intact")
-        kit = path / "kit" / "site.json"
-        if kit.is_file():
-            count = proven(file, str(json.loads(kit.read_text(encoding="utf-8"))["ask_key"]))
+        if (path / "kit" / "site.json").is_file():
+            count = proven(file, read_membership(path / "kit").ask_key)
             console.print(f"the coordinator has signed each of the {count:,} messages that were answered")
         if against is not None:
             other = ledger_at(against)

@@ -8,8 +8,8 @@ import typer
 
 from wardround.cli.options import Site, console
 from wardround.cli.site.leaving import show_leaving, study_at
-from wardround.consortium.approval import Approval, approved_name, read_approval
-from wardround.consortium.approving import RESTARTS, approve, spent
+from wardround.consortium.approval import RESTARTS, Approval, approve, approved_name, read_approval
+from wardround.consortium.budget import spent
 from wardround.consortium.check import checked
 from wardround.consortium.deployed import study_hash
 from wardround.runs.errors import RunError
@@ -35,11 +35,11 @@ def command(
     """Take part in a study: this one, with exactly these settings, on the data as they are, for one budget."""
     chosen = study_at(folder, study)
     findings = list(checked(folder, chosen, online=False))
-    problems = [f"{one.what}: {one.said}" for one in findings if not one.good]
+    problems = [f"{one.what}: {one.detail}" for one in findings if not one.good]
     if problems:
         raise RunError("\n".join(["not approved:", *problems]))
     show_leaving(folder, chosen)
-    _ask([f"{one.mark} {one.what}: {one.said}" for one in findings if one.asks], yes=yes)
+    _ask([f"{one.mark} {one.what}: {one.detail}" for one in findings if one.asks], yes=yes)
     before = read_approval(folder, study_hash(chosen))
     if before and not again and (exchanges is not None or restarts is not None):
         raise RunError(f"{chosen.name} was approved before; to add to what it may spend, say --again")

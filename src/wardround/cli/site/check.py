@@ -22,7 +22,7 @@ def command(
     chosen = study_at(folder, study) if study else None
     bad = 0
     for finding in checked(folder, chosen, online=not offline):
-        console.print(f"{finding.mark} {finding.what}: {finding.said}")
+        console.print(f"{finding.mark} {finding.what}: {finding.detail}")
         bad += not finding.good
     if bad:
         raise RunError(f"{bad} thing{'s' * (bad > 1)} to put right")

@@ -7,7 +7,7 @@ from rich.table import Table
 
 from wardround.cli.options import console
 from wardround.consortium.check import leaving
-from wardround.consortium.expected import evaluations, expected_exchanges, sites_of
+from wardround.consortium.exchanges import evaluations, expected_exchanges, sites_of
 from wardround.consortium.settings import read_site
 from wardround.runs.exchanges import rows
 from wardround.runs.wire import HEADER, SUMMED

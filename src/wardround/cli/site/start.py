@@ -18,7 +18,7 @@ def command(folder: Site = Path()) -> None:
     """Join the consortium, and stay."""
     needs_flare()
     name = read_site(folder).name
-    problems = [f"{one.what}: {one.said}" for one in checked(folder, None) if not one.good]
+    problems = [f"{one.what}: {one.detail}" for one in checked(folder, None) if not one.good]
     if problems:
         raise RunError("\n".join(problems))
     if warning := ends_soon(folder / "kit" / "startup"):

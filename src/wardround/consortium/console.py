@@ -1,0 +1,36 @@
+"""What the terminals of a coordinator and of a site share: a line with the time, and certificates that are watched."""
+
+import contextlib
+import time
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+
+from wardround.engines.certificates import CertificateError, dates, read_certificate
+
+__all__ = ["Certificates", "say"]
+
+
+def say(text: str) -> None:
+    """A line for whoever looks at the terminal."""
+    print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)  # noqa: T201 -- its one way to speak
+
+
+class Certificates:
+    """Some certificates on disk: until when they are good, and whether they are new."""
+
+    def __init__(self, paths: Mapping[str, Path]) -> None:
+        self.paths, self.ends, self._raw = dict(paths), dict[str, datetime](), dict[str, bytes]()
+        self.changed()
+
+    def changed(self) -> bool:
+        """Read them again; whether one is another than before."""
+        new = False
+        for name, path in self.paths.items():
+            with contextlib.suppress(OSError, CertificateError):
+                raw = path.read_bytes()
+                if raw != self._raw.get(name):
+                    self.ends[name] = dates(read_certificate(raw))[1]
+                    new |= name in self._raw
+                    self._raw[name] = raw
+        return new
