@@ -34,7 +34,7 @@ OF_THE_CORPUS = ("negative", "rename", "schemes", "types")  # settings of a task
 
 def generated(study: Study, folder: Path) -> Study:
     """The study on generated notes; its own corpus is kept if that is generated already."""
-    if study.resolved["corpus"]["name"] in MADE:
+    if study.resolved["corpus"].get("name") in MADE:
         return study
     task = {key: value for key, value in study.resolved["task"].items() if key not in OF_THE_CORPUS}
     tables: dict[str, Any] = {**study.resolved, "task": task, "corpus": CORPORA.get(task["name"], CLINIC)}
@@ -45,7 +45,7 @@ def generated(study: Study, folder: Path) -> Study:
 def _own(study: Study) -> bool:
     """Whether the study names a class of somebody's own, which each site then has to trust."""
     tables = [study.resolved[section] for section in ("method", "task", "corpus")]
-    return any(":" in str(table["name"]) for table in (*tables, *study.resolved.get("layers", ())))
+    return any(":" in str(table.get("name")) for table in (*tables, *study.resolved.get("layers", ())))
 
 
 class Rehearsal:

@@ -10,14 +10,14 @@ leaves out is *lost*, what it repairs or only finds odd is not.
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from wardround.formats.conll import TOKEN
 from wardround.formats.doccano import NO_ENTITY, NO_RELATION
 from wardround.formats.kinds import KINDS, Kinds
-from wardround.formats.options import Options
+from wardround.formats.options import VIEWS, Options, View
 from wardround.formats.recognise import recognised
 from wardround.text.document import Document, Placed
 from wardround.text.language import language
@@ -30,8 +30,9 @@ from wardround.text.tokens import tokenised
 __all__ = ["TASKS", "Finding", "Findings", "Survey", "check"]
 
 Task = Literal["bags", "classification", "relation", "tagging"]
-TASKS: tuple[Task, ...] = ("bags", "classification", "relation", "tagging")
 
+TAKES: dict[Task, View] = {"bags": "bags", "classification": "labels", "relation": "pairs", "tagging": "entities"}
+TASKS: tuple[Task, ...] = tuple(TAKES)
 NUMBER = re.compile(r"\b[TRA]?\d[\d,]*\b")
 MOST = 10_000  # findings of which the places are kept
 LOSES = re.compile(r"left out|skipped|dropped|ignored|taken from first to last|replaced by|entity longer")
@@ -161,11 +162,15 @@ def named(counts: Counter[str]) -> dict[str, int]:
 def check(path: Path, options: Options, *, task: Task | None = None, form: str = "") -> Survey:
     """Read everything under a path and count it."""
     survey, seen = Survey(), dict[bytes, bytes]()
-    findings = survey.findings
+    findings, view = survey.findings, TAKES[task] if task else None
+    options = replace(options, needs=("entities",) if task in ("tagging", "relation") else ())
     try:
         files = recognised(path, form, options.encoding, findings)
         for file, format_ in files:
             survey.formats[format_.name] += 1
+            if view is not None and view not in format_.holds:
+                what = f"{format_.name} has no place for {VIEWS[view]}, which the task takes"
+                findings.refuse(DataError(file, None, what, "convert it to jsonl and add them"))
             for placed in format_.read(file, findings, options):
                 _count(survey, placed, seen)
                 _suits(placed, task, findings)
@@ -195,16 +200,9 @@ def _count(survey: Survey, placed: Placed, seen: dict[bytes, bytes]) -> None:
     if text in seen:
         survey.duplicates += 1
         kind = "repeated text" if seen[text] == said else "same text with other annotations"
-        if not _just_noted(survey.findings, kind, placed):
-            survey.findings.note(kind, placed.path, placed.line or 1)
+        survey.findings.note(kind, placed.path, placed.line or 1)
     else:
         seen[text] = said
-
-
-def _just_noted(findings: Findings, kind: str, placed: Placed) -> bool:
-    """Whether the reader itself has told of this repetition."""
-    last = findings.listed[-2:]
-    return any((one.what, one.file, one.line) == (kind, str(placed.path), placed.line) for one in last)
 
 
 def _annotations(document: Document) -> object:

@@ -23,7 +23,6 @@ from wardround.core.site import HUB
 from wardround.core.task import ClassTask, Task
 from wardround.core.training import belongs
 from wardround.core.weights import Weights
-from wardround.corpora.bag_files import AlignedFiles
 from wardround.engines.host import Host
 from wardround.federation.readers import AsCorpus, Elsewhere
 from wardround.federation.sites import Prepared, Raw, Sites, federate, opened, pooled, prepared, thinned
@@ -161,8 +160,12 @@ def bound(study: Study) -> Task:
         if hasattr(study.task, "types"):
             known, table, key = study.task.types or corpus.types, "task", "types"
         shape = '["…", "…"]'
-        if isinstance(corpus.reader, AlignedFiles) and known:
-            known, key, shape = corpus.reader.pairs, "pairs", '[["…", "…"]], the types of head and tail,'
+        if getattr(corpus.reader, "aligned", False) and known:
+            known, key, shape = (
+                getattr(corpus.reader, "pairs", ()),
+                "pairs",
+                '[["…", "…"]], the types of head and tail,',
+            )
         if not known:
             remedy = f"add {key} = {shape} to [{table}]"
             raise StudyError(
