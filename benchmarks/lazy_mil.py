@@ -29,8 +29,8 @@ from bare import StateDict
 from overhead import Timed, agree, clocked, through
 from wardround.clinic.bags import ClinicBags
 from wardround.core.exchange import seeded
-from wardround.corpora.bag_files import write_bags
 from wardround.engines.inline import Serial
+from wardround.formats.bags import write_bags
 from wardround.methods.lazy_mil import LazyMIL
 from wardround.models.pcnn import PCNN
 from wardround.runs.build import Built, build
@@ -44,7 +44,7 @@ AIM = 1.1
 STUDY: dict[str, Any] = {
     "name": "lazy-mil",
     "rounds": 1,  # of a second one, sentences that two sites share would tie or not by the last bit of the first
-    "corpus": {"name": "bags", "train": "bags.jsonl", "test": "bags.jsonl"},
+    "corpus": {"format": "bags", "train": "bags.jsonl", "test": "bags.jsonl"},
     "task": {"name": "bags"},
     "method": {"name": "lazy-mil", "batch": 32, "epochs": 3, "lr": 0.1},
 }

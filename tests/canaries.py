@@ -20,7 +20,7 @@ from itertools import count
 from pathlib import Path
 
 from wardround.formats.options import Options
-from wardround.formats.recognise import TARGETS
+from wardround.formats.register import TARGETS
 from wardround.text.document import Document, Entity, Placed, Relation
 from wardround.text.reading import Problems
 

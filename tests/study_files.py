@@ -54,7 +54,7 @@ def small_study(folder: Path, file: str = "study.toml", **changes: Any) -> Path:
     for key, value in changes.items():
         if value is None:
             tables.pop(key, None)
-        elif isinstance(value, Mapping) and key in tables and "name" not in value:
+        elif isinstance(value, Mapping) and key in tables and not value.keys() & {"name", "format"}:
             tables[key] = {**tables[key], **value}
         else:
             tables[key] = value

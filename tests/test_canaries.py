@@ -23,6 +23,7 @@ from wardround.cli.app import app
 from wardround.core.cohort import BelowQuorum
 from wardround.engines.inline import SiteFailed
 from wardround.federation.describe import describe
+from wardround.formats.register import FORMATS
 from wardround.runs.build import build
 from wardround.runs.checkpoint import CheckpointError
 from wardround.runs.errors import RunError
@@ -38,24 +39,13 @@ FEW = {"buckets": 50, "embedding": 4, "character": 4, "filters": 4, "hidden": 4}
 TOLD = (StudyError, RunError, CheckpointError, ModelError, BelowQuorum, SiteFailed)
 """What the command line shows by its text alone."""
 TEXT_TASKS = [name for name, kind in TASKS.items() if kind.finds]
-CORPORA = {
-    "files-csv": ("csv", "classification"),
-    "files-tsv": ("tsv", "classification"),
-    "files-jsonl": ("jsonl", "classification"),
-    "conll": ("conll", "tagging"),
-    "entities-jsonl": ("jsonl", "tagging"),
-    "brat-notes": ("brat", "tagging"),
-    "i2b2-notes": ("i2b2", "tagging"),
-    "brat": ("brat", "relation"),
-    "i2b2": ("i2b2", "relation"),
-    "pairs-jsonl": ("jsonl", "relation"),
-    "opennre": ("opennre", "relation"),
-    "bags": ("bags", "bags"),
-    "opennre-bags": ("opennre", "bags"),
-    "notes-bags": ("jsonl", "bags"),
-    "pubtator-bags": ("pubtator", "bags"),
-}
-"""By corpus, the format of its files and a task for it."""
+CORPORA = [
+    (form, task)
+    for task in TEXT_TASKS
+    for form, known in FORMATS.items()
+    if TASKS[task].takes in known.holds and form not in ("mirgene", "omop")
+]
+"""Each format that a study can have, with a task for it."""
 TASK: dict[str, dict[str, Any]] = {
     "classification": {"name": "classification", "model": "logistic"},
     "tagging": {"name": "tagging", "model": "cnn-crf", **FEW},
@@ -130,22 +120,19 @@ def test_files_are_checked_and_rewritten_without_a_word(form: str, tmp_path: Pat
     assert {} == {name: leaked for name, leaked in found.items() if leaked}
 
 
-def study(folder: Path, corpus: str, *, declared: bool) -> Path:
+def study(folder: Path, corpus: tuple[str, str], *, declared: bool) -> Path:
     """A study of the files in a folder."""
-    form, kind = CORPORA[corpus]
-    name = "files" if corpus.startswith("files") else corpus
+    form, kind = corpus
     paths = {split: next(folder.glob(f"{split}*")).name for split in ("train", "test")}
-    tables: dict[str, dict[str, Any]] = {"corpus": {"name": name, **paths}, "task": dict(TASK[kind])}
-    if name == "files":
-        tables["corpus"] |= {"format": form, **({"label": "labels"} if form == "jsonl" else {})}
-    if corpus == "notes-bags":
+    tables: dict[str, dict[str, Any]] = {"corpus": {"format": form, **paths}, "task": dict(TASK[kind])}
+    if corpus == ("jsonl", "bags"):
         tables["corpus"] |= {"kb": "facts.tsv"}
         (folder / "facts.tsv").write_text("T1\tcauses\tT2\nT1\tcures\tT3\n", encoding="utf-8")
-    if declared and corpus != "i2b2":
+    if declared and corpus != ("i2b2", "relation"):
         table, key, names = DECLARED[kind]
         tables[table][key] = names
         tables["task"] |= {"tokens": "words"} if kind == "classification" else {}
-    if corpus in ("notes-bags", "pubtator-bags"):
+    if kind == "bags" and form in ("jsonl", "pubtator"):
         tables["corpus"]["pairs"] = [["drug", "effect"]]
     whole = {"name": "canaries", "rounds": 1, "method": {"name": "fedavg"}, **tables}
     (folder / "study.toml").write_text(tomli_w.dumps(whole), encoding="utf-8")
@@ -157,9 +144,9 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_encoder(tmp_path_factory.mktemp("tiny") / "encoder")
 
 
-def spoilt_study(place: Path, corpus: str, encoder: Path, number: int, *, declared: bool) -> Path:
+def spoilt_study(place: Path, corpus: tuple[str, str], encoder: Path, number: int, *, declared: bool) -> Path:
     """A study whose files have gone wrong in the way of this number, no word alike in train and test."""
-    form, name = CORPORA[corpus][0], [*SPOILT][number]
+    form, name = corpus[0], [*SPOILT][number]
     spoil, short = BY_ROW.get(name, SPOILT[name]), 5 if name in BY_ROW else 3
     for split, size in (("train", 12), ("test", 4)):
         notes = documents(size, len(split), words=8 if number % 2 else short)
@@ -168,8 +155,8 @@ def spoilt_study(place: Path, corpus: str, encoder: Path, number: int, *, declar
     return study(place, corpus, declared=declared)
 
 
-@pytest.mark.parametrize("corpus", CORPORA)
-def test_what_a_run_knows_of_its_data_has_no_word(corpus: str, encoder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("corpus", CORPORA, ids=str)
+def test_what_a_run_knows_of_its_data_has_no_word(corpus: tuple[str, str], encoder: Path, tmp_path: Path) -> None:
     found = {}
     for number, name in enumerate(SPOILT):
         place = tmp_path / str(number)
@@ -189,28 +176,33 @@ def test_what_a_run_knows_of_its_data_has_no_word(corpus: str, encoder: Path, tm
 
 
 @pytest.mark.parametrize(("corpus", "spoil"), [
-    ("files-csv", "as it is"), ("files-csv", "one mislabelled"), ("files-csv", "text and language"),
-    ("entities-jsonl", "ids are words"), ("pairs-jsonl", "one mislabelled"), ("bags", "ids are words"),
+    (("csv", "classification"), "as it is"), (("csv", "classification"), "one mislabelled"),
+    (("csv", "classification"), "text and language"), (("jsonl", "tagging"), "ids are words"),
+    (("jsonl", "relation"), "one mislabelled"), (("bags", "bags"), "ids are words"),
 ])  # fmt: skip
-def test_a_run_and_its_report_have_no_word(corpus: str, spoil: str, encoder: Path, tmp_path: Path, say: Say) -> None:
+def test_a_run_and_its_report_have_no_word(
+    corpus: tuple[str, str], spoil: str, encoder: Path, tmp_path: Path, say: Say
+) -> None:
     toml = spoilt_study(tmp_path, corpus, encoder, [*SPOILT].index(spoil), declared=False)
     output = say("run", toml, "--out", tmp_path / "run", "--workers", 1)
     assert [] == leaks(output, tmp_path / "run")
     assert spoil != "as it is" or (tmp_path / "run" / "report.html").exists()
 
 
-@pytest.mark.parametrize("corpus", ["files-csv", "conll", "pairs-jsonl", "bags"])
-def test_a_site_is_checked_without_a_word(corpus: str, encoder: Path, tmp_path: Path, say: Say) -> None:
+@pytest.mark.parametrize(
+    "corpus", [("csv", "classification"), ("conll", "tagging"), ("jsonl", "relation"), ("bags", "bags")], ids=str
+)
+def test_a_site_is_checked_without_a_word(corpus: tuple[str, str], encoder: Path, tmp_path: Path, say: Say) -> None:
     """The site of a study is set up while its files are in order; then they go wrong."""
     (tmp_path / "north").mkdir()
     toml = spoilt_study(tmp_path / "north", corpus, encoder, 0, declared=True)
     told = load_study(toml)[0].study
     data = [f"{key} = {json.dumps(value)}" for key, value in told.resolved["corpus"].items()
-            if key in ("name", "format", "train", "test", "kb", "label")]  # fmt: skip
+            if key in ("format", "train", "test", "kb", "label")]  # fmt: skip
     site = site_folder(tmp_path, "north", told, data=data)
     found = {}
     for number, name in enumerate(SPOILT):
-        if number and number % 2 == (corpus in ("conll", "bags")):
+        if number and number % 2 == (corpus[0] in ("conll", "bags")):
             continue  # half of the ways for each
         place = tmp_path / str(number)
         spoilt_study(place, corpus, encoder, number, declared=True)

@@ -8,15 +8,15 @@ import pytest
 from wardround.clinic import Clinic
 from wardround.clinic.pairs import ClinicPairs
 from wardround.clinic.write import write
+from wardround.corpora.views import RelatedPairs
 from wardround.federation.readers import AsCorpus
-from wardround.formats.i2b2 import I2B2
 
 
 def test_they_are_the_pairs_of_the_files_that_the_same_clinic_writes(tmp_path: Path) -> None:
     """Labels, types and order of each pair; only blanks differ, which the files have between all tokens."""
     write(Clinic(hospitals=1, documents=12, test_documents=5, seed=4), tmp_path / "out", ["i2b2"])
     folder = tmp_path / "out" / "hospital-0"
-    files = I2B2(train=str(folder / "train" / "i2b2"), test=str(folder / "test" / "i2b2"))
+    files = RelatedPairs(format="i2b2", train=str(folder / "train" / "i2b2"), test=str(folder / "test" / "i2b2"))
     ours = ClinicPairs(hospitals=1, notes=12, test_notes=5, seed=4)
     assert (files.labels, files.negative) == (ours.labels, ours.negative)
     for split in ("train", "test"):

@@ -69,7 +69,7 @@ TAGGED = {
     "task": {
         "name": "tagging", "model": "cnn-crf", "types": ["DRUG"], "buckets": BUCKETS, "embedding": 4, "filters": 4,
     },
-    "corpus": {"name": "entities-jsonl", "train": "train.jsonl", "test": "test.jsonl"},
+    "corpus": {"format": "jsonl", "train": "train.jsonl", "test": "test.jsonl"},
 }  # fmt: skip
 
 
@@ -95,7 +95,7 @@ def sentences() -> list[dict[str, Any]]:
 def furnish(site: Path, name: str) -> None:
     """Give a site data of its own."""
     if name == "site-2":
-        told = ['name = "entities-jsonl"', 'train = "train.jsonl"', 'test = "test.jsonl"']
+        told = ['format = "jsonl"', 'train = "train.jsonl"', 'test = "test.jsonl"']
         for split in ("train", "test"):
             lines = "".join(json.dumps(one) + "\n" for one in sentences())
             (site / f"{split}.jsonl").write_text(lines, encoding="utf-8")

@@ -21,20 +21,20 @@ FILES = {"train": "train.jsonl", "test": "test.jsonl"}
 SMALL = {"buckets": 50, "embedding": 4, "character": 4, "filters": 4, "hidden": 4}
 CASES: dict[str, dict[str, Any]] = {
     "task.types": {
-        "corpus": {"name": "entities-jsonl", **FILES},
+        "corpus": {"format": "jsonl", **FILES},
         "task": {"name": "tagging", "types": ["DRUG", "DISEASE"], **SMALL},
     },
     "corpus.labels": {
-        "corpus": {"name": "pairs-jsonl", **FILES, "labels": ["none", "causes"]},
+        "corpus": {"format": "jsonl", **FILES, "labels": ["none", "causes"]},
         "task": {"name": "relation", "freeze": 1},
     },
     "corpus.relations": {
-        "corpus": {"name": "bags", **FILES, "relations": ["causes", "stops"]},
+        "corpus": {"format": "bags", **FILES, "relations": ["causes", "stops"]},
         "task": {"name": "bags", "buckets": 50, "embedding": 4, "filters": 4},
     },
     "corpus.pairs": {
         "corpus": {
-            "name": "notes-bags",
+            "format": "jsonl",
             **FILES,
             "kb": "facts.tsv",
             "relations": ["causes"],
@@ -92,11 +92,11 @@ def with_files(places: Path, declared: str) -> dict[str, dict[str, str]]:
 def test_the_coordinator_needs_no_file_of_the_sites(places: Path, declared: str) -> None:
     files = with_files(places, declared)
     study = study_of(declared, places / "centre")
-    data = [f'{key} = "{value}"' for key, value in study.resolved["corpus"].items() if key in ("name", "kb", *FILES)]
+    data = [f'{key} = "{value}"' for key, value in study.resolved["corpus"].items() if key in ("format", "kb", *FILES)]
     with Exchange(places / "x", study, SITES, data) as exchange:
         assert 2 == submit(study, places / "run", exchange.over, wait=1.0).rounds
     if declared == "task.types":  # whose reader takes one file per site, too
-        together = study_of(declared, places / "centre", corpus={"name": "entities-jsonl", **files})
+        together = study_of(declared, places / "centre", corpus={"format": "jsonl", **files})
         run(together, places / "inline")
         model = "model/weights.safetensors"
         assert (places / "inline" / model).read_bytes() == (places / "run" / model).read_bytes()
@@ -119,8 +119,6 @@ def test_a_rehearsal_has_generated_texts_for_every_task(places: Path, declared: 
 
 
 def test_a_site_with_words_of_its_own_aligns_by_them(places: Path) -> None:
-    told = SiteSettings(
-        places, "site-0", data={"name": "notes-bags"}, labels={"Medication": "DRUG", "triggers": "causes"}
-    )
+    told = SiteSettings(places, "site-0", data={"format": "jsonl"}, labels={"Medication": "DRUG", "triggers": "causes"})
     wanted = {"relations": ["causes", "triggers"], "pairs": [["DRUG", "DISEASE"], ["Medication", "DISEASE"]]}
     assert wanted == told._as_in(study_of("corpus.pairs", places))

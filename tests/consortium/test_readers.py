@@ -1,4 +1,4 @@
-"""Every task in every format that can hold it: the block of the template trains, and every other reader is refused."""
+"""Every block of the template trains with each of its tasks; what a format or a task has no use for is refused."""
 
 import json
 import re
@@ -15,11 +15,13 @@ from wardround.consortium.settings import read_site
 from wardround.consortium.submit import submit
 from wardround.consortium.template import SITE_TOML
 from wardround.corpora.register import CORPORA
-from wardround.corpora.views import READERS
+from wardround.formats.options import Options
+from wardround.formats.register import FORMATS
 from wardround.runs.errors import RunError
 from wardround.study.load import Study, cells
 from wardround.study.settings import StudyError
 from wardround.tasks import TASKS
+from wardround.text.reading import Problems
 
 SITES = ("site-0", "site-1")
 SMALL = {"buckets": 50, "embedding": 4, "character": 4, "filters": 4, "hidden": 4}
@@ -29,15 +31,15 @@ STUDIES: dict[str, dict[str, Any]] = {
         "task": {"name": "classification", "tokens": "words", "buckets": 50},
     },
     "tagging": {
-        "corpus": {"name": "conll", "train": "x", "test": "x"},
+        "corpus": {"format": "conll", "train": "x", "test": "x"},
         "task": {"name": "tagging", "types": ["DRUG", "DISEASE"], **SMALL},
     },
     "relation": {
-        "corpus": {"name": "pairs-jsonl", "train": "x", "test": "x", "labels": ["none", "causes", "stops"]},
+        "corpus": {"format": "jsonl", "train": "x", "test": "x", "labels": ["none", "causes", "stops"]},
         "task": {"name": "relation", "freeze": 1},
     },
     "bags": {
-        "corpus": {"name": "bags", "train": "x", "test": "x", "relations": ["causes", "stops"]},
+        "corpus": {"format": "bags", "train": "x", "test": "x", "relations": ["causes", "stops"]},
         "task": {"name": "bags", "buckets": 50, "embedding": 4, "filters": 4},
     },
 }
@@ -45,10 +47,11 @@ STUDIES: dict[str, dict[str, Any]] = {
 
 
 def blocks() -> Iterator[tuple[str, str, list[str]]]:
-    """Task, format and lines of each [data] block of the template."""
-    for title, body in re.findall(r"^#? ?\[data\] +# task (.*)\n((?:#? ?\w+ = .*\n)+)", SITE_TOML, re.MULTILINE):
+    """Task, title and lines of each [data] block of the template, once for each of its tasks."""
+    for title, body in re.findall(r"^#? ?\[data\] +# (.*)\n((?:#? ?\w+ = .*\n)+)", SITE_TOML, re.MULTILINE):
         lines = [line.removeprefix("# ").partition("#")[0].strip() for line in body.splitlines()]
-        yield title.split()[0].rstrip(","), title, lines
+        _, _, tasks = title.rpartition(", for ")
+        yield from ((task, title, lines) for task in re.findall("|".join(STUDIES), tasks))
 
 
 BLOCKS = list(blocks())
@@ -69,8 +72,8 @@ def note(number: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def write_notes(folder: Path, split: str, reader: str) -> None:
-    """The same notes in whatever form a reader wants, under the template's names."""
+def write_notes(folder: Path, split: str, form: str) -> None:
+    """The same notes in whatever form, under the template's names."""
     folder.mkdir(parents=True, exist_ok=True)
     notes = [note(number) for number in range(12)]
     csv = "".join(f"{n['text']},{n['labels'][0]}\n" for n in notes)
@@ -78,10 +81,17 @@ def write_notes(folder: Path, split: str, reader: str) -> None:
     tags = ("O", "B-DRUG", "O", "B-DISEASE", "O")
     conll = "\n".join("".join(f"{w}\t{t}\n" for w, t in zip(n["text"].split(), tags, strict=True)) for n in notes)
     (folder / f"{split}.conll").write_text(conll, encoding="utf-8")
-    rows = notes if reader != "bags" else [bag(n) for n in notes]
+    rows = notes if form != "bags" else [bag(n) for n in notes]
     (folder / f"{split}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
     facts = "".join(f"{n['entities'][0]['id']}\t{n['labels'][0]}\tT2\n" for n in notes)
     (folder / "facts.tsv").write_text(facts, encoding="utf-8")
+    if form == "label-studio":
+        written = FORMATS["label-studio"].write
+        assert written is not None
+        read = FORMATS["jsonl"].read(folder / f"{split}.jsonl", Problems(), Options())
+        with written(folder / f"{split}.json", Problems(), Options()) as sink:
+            for placed in read:
+                sink(placed)
     (folder / split).mkdir(exist_ok=True)
     for n in notes:
         first, second = n["entities"]
@@ -109,15 +119,15 @@ def study_of(task: str, folder: Path) -> Study:
 
 def test_the_template_has_every_task_that_takes_texts() -> None:
     assert {"bags", "classification", "relation", "tagging"} == {task for task, _, _ in BLOCKS}
-    assert 9 == len(BLOCKS)
+    assert 12 == len(BLOCKS)
 
 
-@pytest.mark.parametrize(("task", "title", "lines"), BLOCKS, ids=[title for _, title, _ in BLOCKS])
+@pytest.mark.parametrize(("task", "title", "lines"), BLOCKS, ids=[f"{task}: {title}" for task, title, _ in BLOCKS])
 def test_each_block_of_the_template_trains(task: str, title: str, lines: list[str], tmp_path: Path) -> None:
-    reader = re.findall(r'(?:name|format) = "(.*?)"', lines[0])[0]
+    form = re.findall(r'format = "(.*?)"', lines[0])[0]
     for name in SITES:
         for split in ("train", "test"):
-            write_notes(tmp_path / "x" / name, split, reader)
+            write_notes(tmp_path / "x" / name, split, form)
     study = study_of(task, tmp_path)
     with Exchange(tmp_path / "x", study, SITES, lines) as exchange:
         result = submit(study, tmp_path / "run", exchange.over, wait=1.0)
@@ -129,59 +139,85 @@ def test_each_block_of_the_template_trains(task: str, title: str, lines: list[st
         assert {2} == {len(d.entities) for d in train.documents}  # type: ignore[attr-defined]
 
 
-RIGHT = {
-    ("tagging", "brat"): 'name = "brat-notes"',
-    ("tagging", "pairs-jsonl"): 'name = "entities-jsonl"',
-    ("tagging", "jsonl"): 'name = "entities-jsonl"',
-    ("tagging", "csv"): "CSV has no place",
-    ("relation", "brat-notes"): 'name = "brat"',
-    ("relation", "entities-jsonl"): 'name = "pairs-jsonl"',
-    ("relation", "conll"): 'convert the files to JSONL, add them, and write name = "pairs-jsonl"',
-    ("relation", "csv"): "CSV has no place",
-    ("classification", "brat"): 'BRAT has no place: convert the files to JSONL, add them, and write format = "jsonl"',
-    ("classification", "brat-notes"): "BRAT has no place",
-    ("classification", "entities-jsonl"): 'format = "jsonl"',
-    ("classification", "conll"): "CoNLL has no place",
-    ("bags", "entities-jsonl"): 'name = "notes-bags"',
-    ("bags", "brat"): 'name = "notes-bags"',
-}
+MISFITS = [
+    (task, name)
+    for task, kind in TASKS.items()
+    for name, form in FORMATS.items()
+    if task in STUDIES and kind.takes not in form.holds
+]
 
 
-@pytest.mark.parametrize(("task", "reader"), RIGHT)
-def test_a_reader_that_does_not_fit_the_task_is_refused_with_the_right_one(
-    task: str, reader: str, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize(("task", "form"), MISFITS)
+def test_a_format_without_a_place_for_what_the_task_takes_is_refused(task: str, form: str, tmp_path: Path) -> None:
     study = study_of(task, tmp_path)
-    key = "format" if reader in ("csv", "jsonl") else "name"
-    table = {key: reader, "train": "train", "test": "test"}
-    with pytest.raises(StudyError, match=rf"corpus\.{key} = '{reader}' reads .*{re.escape(RIGHT[task, reader])}"):
+    table = {"format": form, "train": "train", "test": "test"}
+    said = rf"format = '{form}' has no place for .*, which the task takes; (convert the files to jsonl|it holds no)"
+    with pytest.raises(StudyError, match=f"corpus: {said}"):
         cells({**study.resolved, "corpus": table}, folder=tmp_path)
     lines = "".join(f'{name} = "{value}"\n' for name, value in table.items())
     (tmp_path / "site.toml").write_text(f'name = "a"\n[data]\n{lines}', encoding="utf-8")
-    with pytest.raises(StudyError, match=rf"data\.{key} = '{reader}' reads .*{re.escape(RIGHT[task, reader])}"):
+    with pytest.raises(StudyError, match=f"data: {said}"):
         read_site(tmp_path).examples(study)
-    details = [finding.detail for finding in checked(tmp_path, study, online=False) if finding.what == "data"]
-    assert 1 == len(details)
-    assert RIGHT[task, reader] in details[0]
+    (finding,) = [finding for finding in checked(tmp_path, study, online=False) if finding.what == "data"]
+    assert re.search(said, finding.detail)
 
 
-def test_a_site_process_with_the_wrong_reader_takes_no_part(tmp_path: Path) -> None:
+MOVED = {
+    ("classification", "files"): "csv", ("tagging", "entities-jsonl"): "jsonl", ("relation", "pairs-jsonl"): "jsonl",
+    ("bags", "notes-bags"): "jsonl", ("tagging", "brat-notes"): "brat", ("relation", "brat"): "brat",
+    ("tagging", "i2b2-notes"): "i2b2", ("relation", "opennre"): "opennre", ("bags", "opennre-bags"): "opennre",
+    ("bags", "pubtator-bags"): "pubtator", ("bags", "mirgene-bags"): "mirgene", ("bags", "bags"): "bags",
+    ("tagging", "conll"): "conll",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("task", "name"), MOVED)
+def test_a_name_that_is_a_format_now_is_refused_with_todays_spelling(task: str, name: str, tmp_path: Path) -> None:
+    table = {"name": name, "train": "x", "test": "x", **({"format": "csv"} if name == "files" else {})}
+    said = rf"corpus\.name = '{name}' is now format = \"{MOVED[task, name]}\", without a name; the task chooses"
+    with pytest.raises(StudyError, match=said) as refused:
+        cells({**study_of(task, tmp_path).resolved, "corpus": table}, folder=tmp_path)
+    assert 1 == len(refused.value.problems)
+
+
+@pytest.mark.parametrize(("task", "key", "said"), [
+    ("classification", "kb", "is for bags of sentences, and the task takes labelled texts"),
+    ("classification", "types", "is for texts with entities, and the task takes labelled texts"),
+    ("tagging", "none", "is for pairs of entities, and the task takes texts with entities"),
+    ("bags", "labels", "is for labelled texts, and the task takes bags of sentences"),
+])  # fmt: skip
+def test_a_setting_of_another_view_is_refused_with_the_reason(task: str, key: str, said: str, tmp_path: Path) -> None:
+    tables = study_of(task, tmp_path).resolved
+    with pytest.raises(StudyError, match=rf"corpus\.{key} {said}; take it out"):
+        cells({**tables, "corpus": {**tables["corpus"], key: "x"}}, folder=tmp_path)
+
+
+@pytest.mark.parametrize(("form", "more", "said"), [
+    ("csv", {"token": 2}, "token says nothing where format = 'csv'; take it out"),
+    ("jsonl", {"header": True}, "header says nothing where format = 'jsonl'"),
+    ("jsnl", {}, "format = 'jsnl' is unknown; did you mean 'jsonl'?"),
+])  # fmt: skip
+def test_a_setting_of_another_format_is_refused(form: str, more: dict[str, Any], said: str, tmp_path: Path) -> None:
+    tables = study_of("classification", tmp_path).resolved
+    with pytest.raises(StudyError, match=re.escape(f"corpus: {said}")):
+        cells({**tables, "corpus": {"format": form, "train": "x", "test": "x", **more}}, folder=tmp_path)
+
+
+def test_a_site_process_whose_format_does_not_fit_takes_no_part(tmp_path: Path) -> None:
     for name in SITES:
         for split in ("train", "test"):
-            write_notes(tmp_path / "x" / name, split, "brat-notes")
+            write_notes(tmp_path / "x" / name, split, "brat")
     study = study_of("tagging", tmp_path)
-    right = ['name = "brat-notes"', 'train = "train"', 'test = "test"']
+    right = ['format = "brat"', 'train = "train"', 'test = "test"']
     with Exchange(tmp_path / "x", study, SITES, right) as exchange:
         for name in SITES:
             path = tmp_path / "x" / name / "site.toml"
-            path.write_text(path.read_text().replace("brat-notes", "brat"), encoding="utf-8")
+            path.write_text(path.read_text().replace('"brat"', '"csv"'), encoding="utf-8")
             exchange.sites[name].studies.settings = read_site(path.parent)
         with pytest.raises(RunError, match="data"):
             submit(study, tmp_path / "run", exchange.over, wait=0.5)
 
 
 @pytest.mark.parametrize("name", CORPORA)
-def test_every_reader_says_what_it_gives(name: str) -> None:
+def test_every_corpus_says_what_it_gives(name: str) -> None:
     assert set(CORPORA[name].views) <= {task.takes for task in TASKS.values()}
-    if name in READERS and name not in ("bags", "files"):
-        assert f'name = "{name}"' in READERS[name][1].values()

@@ -13,14 +13,14 @@ from data import needs_data
 from wardround.cli.app import main
 from wardround.clinic.bags import ClinicBags
 from wardround.corpora.align import align, related_types
-from wardround.corpora.bag_files import BagsJSONL, NotesBags, PubTatorBags, notes_jsonl, write_bags
-from wardround.corpora.mirgene_bags import MIRGENEBags
-from wardround.corpora.opennre_bags import OpenNREBags
 from wardround.corpora.register import CORPORA
+from wardround.corpora.views import Bags
 from wardround.federation.describe import describe
 from wardround.federation.sites import BySource, Evenly, federate, opened
+from wardround.formats.bags import write_bags
 from wardround.formats.jsonl import read_jsonl
-from wardround.formats.pubtator import pubtator
+from wardround.formats.options import Options
+from wardround.formats.pubtator import read_pubtator
 from wardround.text.document import Document, Entity, Placed
 from wardround.text.facts import UNRELATED, Fact, Facts, Sentence, number, read_facts
 from wardround.text.reading import DataError, Problems
@@ -131,8 +131,13 @@ def test_facts_of_other_relations_alone_are_an_error_that_names_them(tmp_path: P
 def test_what_is_odd_in_facts_is_told_once_for_both_splits(tmp_path: Path) -> None:
     (tmp_path / "facts.tsv").write_text("D1\tcauses\tD9\nD1\tcauses\tD9\n")
     (tmp_path / "n.jsonl").write_text('{"text": "x", "entities": []}\n')
-    reader = NotesBags(
-        train="n.jsonl", test="n.jsonl", kb="facts.tsv", pairs=(("drug", "problem"),), folder=str(tmp_path)
+    reader = Bags(
+        format="jsonl",
+        train="n.jsonl",
+        test="n.jsonl",
+        kb="facts.tsv",
+        pairs=(("drug", "problem"),),
+        folder=str(tmp_path),
     )
     problems = Problems()
     assert [] == [row for split in ("train", "test") for row in reader.documents(split, problems)]
@@ -171,7 +176,7 @@ PUBTATOR = """\
 def test_pubtator_files_are_their_own_facts_and_name_concepts(tmp_path: Path) -> None:
     for split in ("train", "test"):
         (tmp_path / f"{split}.txt").write_text(PUBTATOR)
-    reader = PubTatorBags(train="train.txt", test="test.txt", folder=str(tmp_path))
+    reader = Bags(format="pubtator", train="train.txt", test="test.txt", folder=str(tmp_path))
     problems = Problems()
     rows: list[Any] = list(reader.documents("train", problems))
     assert [("D1", "CID", "D9", "Aspirin"), ("D1", UNRELATED, "D8", "Aspirin")] == told(rows)
@@ -181,7 +186,9 @@ def test_pubtator_files_are_their_own_facts_and_name_concepts(tmp_path: Path) ->
         _ = reader.labels
     with showing_text():
         assert ((UNRELATED, "CID"), "7") == (reader.labels, rows[0].source)
-    unseen = PubTatorBags(train="train.txt", test="test.txt", folder=str(tmp_path), unseen=True, relations=("CID",))
+    unseen = Bags(
+        format="pubtator", train="train.txt", test="test.txt", folder=str(tmp_path), unseen=True, relations=("CID",)
+    )
     assert [] == list(unseen.documents("test", problems))
     assert 2 == problems.counts["test sentence whose pair training has too, left out"]
 
@@ -197,13 +204,13 @@ def test_pubtator_files_are_their_own_facts_and_name_concepts(tmp_path: Path) ->
 def test_a_broken_pubtator_line_is_an_error_with_its_place(tmp_path: Path, row: str, said: str) -> None:
     (tmp_path / "x.txt").write_text(f"7|t|Aspirin rash.\n7|a|\n{row}\n")
     with pytest.raises(DataError, match=rf"x\.txt:3: .*{said}"):
-        list(pubtator(tmp_path / "x.txt"))
+        list(read_pubtator(tmp_path / "x.txt", Problems(), Options(concepts=True)))
 
 
 def test_mentions_that_stand_elsewhere_are_moved_and_counted(tmp_path: Path) -> None:
     (tmp_path / "x.txt").write_text("7|t|The aspirin rash.\n7|a|\n7\t3\t10\taspirin\tChemical\tD1\n")
     problems = Problems()
-    (placed,) = pubtator(tmp_path / "x.txt", None, problems)
+    (placed,) = read_pubtator(tmp_path / "x.txt", problems, Options(concepts=True))
     assert (4, 11) == (placed.document.entities[0].start, placed.document.entities[0].end)
     assert {"mention whose words stand elsewhere, moved": 1} == dict(problems.counts)
 
@@ -211,7 +218,7 @@ def test_mentions_that_stand_elsewhere_are_moved_and_counted(tmp_path: Path) -> 
 def test_bags_come_back_as_they_were_written(tmp_path: Path) -> None:
     rows = list(align([note(ASPIRIN, RASH, IBUPROFEN, ("D8", "problem", 52, 57))], CAUSES, PAIRS))
     (tmp_path / "bags.jsonl").write_text("".join(f"{line}\n" for line in write_bags(rows)))
-    reader = BagsJSONL(train="bags.jsonl", test="bags.jsonl", folder=str(tmp_path))
+    reader = Bags(format="bags", train="bags.jsonl", test="bags.jsonl", folder=str(tmp_path))
     assert rows == list(reader.documents("train"))
 
 
@@ -220,7 +227,7 @@ def test_a_sentence_whose_mention_lies_outside_is_left_out_of_its_bag(tmp_path: 
     line = json.dumps({"head": "D1", "relation": "causes", "tail": "D9", "sentences": told})
     (tmp_path / "bags.jsonl").write_text(line)
     problems = Problems()
-    reader = BagsJSONL(train="bags.jsonl", test="bags.jsonl", folder=str(tmp_path))
+    reader = Bags(format="bags", train="bags.jsonl", test="bags.jsonl", folder=str(tmp_path))
     assert 1 == len(list(reader.documents("train", problems)))
     assert {"mention outside the text, sentence left out": 1} == dict(problems.counts)
 
@@ -234,21 +241,21 @@ def bag(relation: str = "causes", *spans: tuple[list[int], list[int]]) -> str:
 def test_bags_are_not_taken_for_notes(tmp_path: Path) -> None:
     (tmp_path / "x.jsonl").write_text(bag("causes", ([0, 1], [1, 2])))
     with pytest.raises(
-        DataError, match=r'x\.jsonl:1: a bag of sentences, no note — in a study: \[corpus\] name = "bags"'
+        DataError, match=r'x\.jsonl:1: a bag of sentences, no note — in a study: \[corpus\] format = "bags"'
     ):
-        list(read_jsonl(tmp_path / "x.jsonl", Problems()))
+        list(read_jsonl(tmp_path / "x.jsonl", Problems(), Options()))
 
 
 def test_what_is_odd_in_bags_is_counted(tmp_path: Path) -> None:
     (tmp_path / "x").write_text(bag() + bag("causes", ([0, 2], [1, 2])) + bag("causes", ([0, 1], [1, 2])))
     problems = Problems()
-    assert 1 == len(list(BagsJSONL(train="x", test="x", folder=str(tmp_path)).documents("train", problems)))
+    assert 1 == len(list(Bags(format="bags", train="x", test="x", folder=str(tmp_path)).documents("train", problems)))
     assert {"bag without a sentence": 1, "entities overlap, sentence left out": 1} == dict(problems.counts)
 
 
 def test_sentences_of_relations_that_are_not_in_the_study_are_left_out_and_counted(tmp_path: Path) -> None:
     (tmp_path / "x").write_text("".join(bag(name, ([0, 1], [1, 2])) for name in ("causes", "cures", "NA")))
-    reader = BagsJSONL(train="x", test="x", relations=("causes",), folder=str(tmp_path))
+    reader = Bags(format="bags", train="x", test="x", relations=("causes",), folder=str(tmp_path))
     for split in reader.splits:
         problems = Problems()
         assert ["causes", "NA"] == [row.labels[0] for row in reader.documents(split, problems)]
@@ -261,14 +268,14 @@ def test_sentences_of_relations_that_are_not_in_the_study_are_left_out_and_count
 )
 def test_declared_relations_are_named_once_and_na_is_none_of_them(relations: tuple[str, ...], said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        BagsJSONL(train="x", test="x", relations=relations)
+        Bags(format="bags", train="x", test="x", relations=relations)
 
 
 def test_a_test_split_without_a_fact_says_so(tmp_path: Path) -> None:
     (tmp_path / "train").write_text(bag("causes", ([0, 1], [1, 2])))
     (tmp_path / "test").write_text(bag("NA", ([0, 1], [1, 2])))
     problems = Problems()
-    reader = BagsJSONL(train="train", test="test", folder=str(tmp_path), relations=("causes",))
+    reader = Bags(format="bags", train="train", test="test", folder=str(tmp_path), relations=("causes",))
     assert 1 == len(list(reader.documents("test", problems)))
     assert ["no fact to find, so no precision and recall"] == list(problems.counts)
 
@@ -281,7 +288,7 @@ def test_an_entitys_id_may_be_a_number_and_a_concept_may_be_empty(tmp_path: Path
     ]
     (tmp_path / "n.jsonl").write_text(json.dumps({"text": "ab", "entities": entities}))
     problems = Problems()
-    (found,) = notes_jsonl(tmp_path / "n.jsonl", None, problems)
+    (found,) = read_jsonl(tmp_path / "n.jsonl", problems, Options(concepts=True))
     assert ["672", "D9"] == [entity.id for entity in found.document.entities]
     assert 1 == sum(problems.counts.values())
 
@@ -303,7 +310,9 @@ def test_opennre_sentences_whose_mention_lies_outside_are_counted(tmp_path: Path
         for pos in ends
     ))  # fmt: skip
     problems = Problems()
-    assert 1 == len(list(OpenNREBags(train="x", test="x", folder=str(tmp_path)).documents("train", problems)))
+    assert 1 == len(
+        list(Bags(format="opennre", train="x", test="x", folder=str(tmp_path)).documents("train", problems))
+    )
     assert "mention outside the text, sentence left out: 3 (x:2, x:3, x:4)" == str(problems)
 
 
@@ -317,7 +326,7 @@ def test_opennre_files_keep_the_ids_of_the_knowledge_base(tmp_path: Path) -> Non
     text = "\n".join(json.dumps({**line, "relation": label}) for line, label in zip(lines, labels, strict=True))
     (tmp_path / "x.txt").write_text(text)
     problems = Problems()
-    reader = OpenNREBags(train="x.txt", test="x.txt", folder=str(tmp_path), unrelated="none")
+    reader = Bags(format="opennre", train="x.txt", test="x.txt", folder=str(tmp_path), unrelated="none")
     rows: list[Any] = list(reader.documents("train", problems))
     facts = [("/m/1", "causes", "/m/9"), ("a|r", UNRELATED, "a|r"), ("aspirin", "causes", "rash")]
     assert facts == [(row.fact.head, row.fact.relation, row.fact.tail) for row in rows]
@@ -330,12 +339,16 @@ def test_mirgene_lines_give_a_sentence_per_relation_and_none_is_na(tmp_path: Pat
              "NONE 7 1 miR-1|TP53 dep:a\tNo <e2>TP53</e2> with <e1>miR-1</e1> at p <0.05> ."]  # fmt: skip
     for split in ("train", "test"):
         (tmp_path / split).write_text("\n".join(lines))
-    rows: list[Any] = list(MIRGENEBags(train="train", test="test", folder=str(tmp_path)).documents("train"))
+    rows: list[Any] = list(Bags(format="mirgene", train="train", test="test", folder=str(tmp_path)).documents("train"))
     expected = [("miR-223|FOXO1", "R_MIRTAR", "miR-223|FOXO1", "miR-223"), ("miR-1|TP53", "NA", "miR-1|TP53", "miR-1")]
     assert expected == told(rows)
     assert ["miR-223 regulates FOXO1 .", "No TP53 with miR-1 at p <0.05> ."] == [row.text for row in rows]
     with pytest.raises(DataError, match='nothing is marked "MIR" — it has 2 other marks; set tags'):
-        list(MIRGENEBags(train="train", test="test", folder=str(tmp_path), tags=("MIR", "GENE")).documents("train"))
+        list(
+            Bags(format="mirgene", train="train", test="test", folder=str(tmp_path), tags=("MIR", "GENE")).documents(
+                "train"
+            )
+        )
 
 
 def test_align_writes_bags_of_the_clinics_own_files_and_tells_what_is_odd(
@@ -351,11 +364,11 @@ def test_align_writes_bags_of_the_clinics_own_files_and_tells_what_is_odd(
             main(command)
         assert 0 == (end.value.code or 0)
     assert "40 sentences in" in capsys.readouterr().out
-    again = NotesBags(
+    again = Bags(format="jsonl",
         train="c/hospital-0/train/documents.jsonl", test="c/hospital-0/test/documents.jsonl",
         kb="c/facts.tsv", folder=str(tmp_path),
     )  # fmt: skip
-    aligned = BagsJSONL(train="bags.jsonl", test="bags.jsonl", folder=str(tmp_path))
+    aligned = Bags(format="bags", train="bags.jsonl", test="bags.jsonl", folder=str(tmp_path))
     facts = [Counter(row.fact for row in reader.documents("train")) for reader in (again, aligned)]  # type: ignore[attr-defined]
     truth = Counter(row.fact for row in ClinicBags(hospitals=1, sentences=40)._rows("train", Problems()))
     assert [truth, truth] == facts
@@ -398,7 +411,7 @@ def test_pubtators_own_facts_of_other_relations_are_left_out_and_their_pairs_are
              "1\tcures\tD1\tD9", ""]  # fmt: skip
     (tmp_path / "x.pubtator").write_text("\n".join(lines))
     problems = Problems()
-    reader = PubTatorBags(
+    reader = Bags(format="pubtator",
         train="x.pubtator", test="x.pubtator", relations=("causes",), pairs=(("Chemical", "Disease"),),
         folder=str(tmp_path),
     )  # fmt: skip

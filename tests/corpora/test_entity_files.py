@@ -10,13 +10,11 @@ import pytest
 from data import DATA, needs_data
 from wardround.corpora.ade import ADE
 from wardround.corpora.cadec import CADEC
-from wardround.corpora.entities_jsonl import EntitiesJSONL
-from wardround.corpora.entity_files import EntityCorpus
-from wardround.corpora.notes import BRATNotes
+from wardround.corpora.halved import EntityCorpus
 from wardround.corpora.smm4h import SMM4H
 from wardround.corpora.tagged_corpora import BC2GM, BC5CDR, NCBIDisease, PsyTAR
+from wardround.corpora.views import MarkedTexts
 from wardround.federation.readers import AsCorpus
-from wardround.formats.conll import CoNLL
 from wardround.text.document import Document
 from wardround.text.reading import DataError, Problems
 
@@ -31,7 +29,9 @@ def conll(folder: Path, text: str | bytes, **settings: Any) -> tuple[list[Docume
     path = folder / "a.conll"
     path.write_bytes(text.encode() if isinstance(text, str) else text)
     problems = Problems()
-    return list(CoNLL(train=str(path), test=str(path), **settings).documents("train", problems)), problems
+    return list(
+        MarkedTexts(format="conll", train=str(path), test=str(path), **settings).documents("train", problems)
+    ), problems
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_each_hospital_can_have_a_file_of_its_own(tmp_path: Path) -> None:
     for name, kind in (("north", "drug"), ("south", "effect")):
         (tmp_path / f"{name}.conll").write_text(f"it\tB-{kind}\n", encoding="utf-8")
     files = {name: f"{name}.conll" for name in ("north", "south")}
-    corpus = AsCorpus(CoNLL(train=files, test=files, folder=str(tmp_path)))
+    corpus = AsCorpus(MarkedTexts(format="conll", train=files, test=files, folder=str(tmp_path)))
     assert (["north", "south"], ("drug", "effect")) == (corpus.names(), corpus.types)
     assert [[("effect", "it")]] == told(list(corpus.open("south")[0].documents))
 
@@ -112,7 +112,9 @@ def jsonl(folder: Path, *rows: object, **settings: Any) -> tuple[list[Document],
     path = folder / "a.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     problems = Problems()
-    return list(EntitiesJSONL(train=str(path), test=str(path), **settings).documents("train", problems)), problems
+    return list(
+        MarkedTexts(format="jsonl", train=str(path), test=str(path), **settings).documents("train", problems)
+    ), problems
 
 
 def test_jsonl_takes_spans_or_tags(tmp_path: Path) -> None:
@@ -187,7 +189,7 @@ def test_smm4h_as_published(tmp_path: Path) -> None:
 def test_brat_notes_come_whole(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("Aspirin. A rash.", encoding="utf-8")
     (tmp_path / "a.ann").write_text("T1\tdrug 0 7\tAspirin\nT2\teffect 11 15\trash\n", encoding="utf-8")
-    documents = list(BRATNotes(train=str(tmp_path), test=str(tmp_path)).documents("train"))
+    documents = list(MarkedTexts(format="brat", train=str(tmp_path), test=str(tmp_path)).documents("train"))
     assert [[("drug", "Aspirin"), ("effect", "rash")]] == told(documents)
 
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wardround.corpora.pairs import dedupe, resplit
-from wardround.corpora.pairs_jsonl import PairsJSONL
+from wardround.corpora.views import RelatedPairs
 from wardround.formats.offsets import nearest_place
 from wardround.text.document import Document, Entity, Placed, Relation
 from wardround.text.pairs import pair, pairs
@@ -265,13 +265,13 @@ def line(**changes: Any) -> str:
     return json.dumps({key: value for key, value in {**row, **changes}.items() if value is not ...})
 
 
-def corpus(tmp_path: Path, train: str | bytes, test: str = "", **settings: Any) -> PairsJSONL:
+def corpus(tmp_path: Path, train: str | bytes, test: str = "", **settings: Any) -> RelatedPairs:
     (tmp_path / "train.jsonl").write_bytes(train if isinstance(train, bytes) else train.encode())
     (tmp_path / "test.jsonl").write_text(test)
-    return PairsJSONL(train="train.jsonl", test="test.jsonl", folder=str(tmp_path), **settings)
+    return RelatedPairs(format="jsonl", train="train.jsonl", test="test.jsonl", folder=str(tmp_path), **settings)
 
 
-def refused(reader: PairsJSONL, split: str = "train") -> str:
+def refused(reader: RelatedPairs, split: str = "train") -> str:
     with pytest.raises(DataError) as caught:
         list(reader.documents(split))
     message = str(caught.value)
@@ -287,7 +287,7 @@ def test_jsonl(tmp_path: Path, mark: bytes, end: str) -> None:
     assert told(documents) == [("causes", "Aspirin", "rash"), ("none", "Ibuprofen", "fever")] * 2
     assert [(d.id, d.source, d.language) for d in documents[1:3]] == [("7:T3-T4", "7", ""), ("8:T1-T2", "ward b", "en")]
     assert reader.splits == ("train", "test")
-    assert [d.entities for d in reader.notes("train")] == [DRUGS, DRUGS]
+    assert [row.document.entities for row in reader.placed("train", Problems())] == [DRUGS, DRUGS]
 
 
 def test_jsonl_of_pair_documents_comes_back(tmp_path: Path) -> None:

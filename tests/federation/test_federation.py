@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from wardround.corpora.files import Files
+from wardround.corpora.views import LabelledTexts
 from wardround.federation.describe import describe
 from wardround.federation.readers import AsCorpus
 from wardround.federation.sites import (
@@ -109,7 +109,9 @@ def test_test_texts_that_are_in_training_are_counted_with_both_places(tmp_path: 
     rows = [f"rash {n},{('flu', 'cold')[n % 2]}\n" for n in range(6)]
     (tmp_path / "train.csv").write_text("text,label\n" + "".join(rows[:5]), encoding="utf-8")
     (tmp_path / "test.csv").write_text("text,label\n" + "".join(rows[4:]), encoding="utf-8")
-    corpus = AsCorpus(Files(format="csv", train="train.csv", test="test.csv", folder=str(tmp_path), dedupe=dedupe))
+    corpus = AsCorpus(
+        LabelledTexts(format="csv", train="train.csv", test="test.csv", folder=str(tmp_path), dedupe=dedupe)
+    )
     told = describe(federate(corpus, None, 0))
     if dedupe:
         assert (0, ["text also in test, dropped: 1 (train.csv:6)"]) == (told["leaked"], told["problems"])

@@ -134,7 +134,7 @@ def test_the_count_is_told_after_a_run_and_kept_with_it(tmp_path: Path) -> None:
     files = {"format": "csv", "train": "train.csv"}
     path = small_study(
         tmp_path,
-        corpus={"name": "files", **files, "test": "train.csv"},
+        corpus={**files, "test": "train.csv"},
         partition={"name": "iid", "sites": 2},
         task={"name": "classification"},
         public={"corpus": {**files, "train": "public.csv"}},
@@ -203,7 +203,6 @@ def test_real_sites_need_a_public_file_that_every_party_has(tmp_path: Path) -> N
         method={"name": "feded"},
         task={"name": "classification", "model": "lstm", "tokens": "words"},
         corpus={
-            "name": "files",
             "format": "csv",
             "train": "at-the-sites.csv",
             "test": "at-the-sites.csv",

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wardround.formats.brat import BRAT
+from wardround.corpora.views import MarkedTexts, RelatedPairs
 from wardround.text.document import Document, Entity, Relation
 from wardround.text.reading import DataError, Problems
 from wardround.text.shown import showing_text
@@ -29,8 +29,8 @@ def folder(tmp_path: Path, text: str | bytes = TEXT, ann: str | bytes = ANN) -> 
     return tmp_path
 
 
-def corpus(place: Path, **settings: Any) -> BRAT:
-    return BRAT(train="train", test="test", folder=str(place), **settings)
+def corpus(place: Path, **settings: Any) -> RelatedPairs:
+    return RelatedPairs(format="brat", train="train", test="test", folder=str(place), **settings)
 
 
 def read(place: Path, **settings: Any) -> tuple[list[Document], str]:
@@ -69,7 +69,7 @@ def test_a_folder(tmp_path: Path) -> None:
 
 
 def test_whole_notes(tmp_path: Path) -> None:
-    [note] = corpus(folder(tmp_path)).notes("train")
+    [note] = MarkedTexts(format="brat", train="train", test="test", folder=str(folder(tmp_path))).documents("train")
     assert (note.id, note.text, len(note.entities), len(note.relations)) == ("17", TEXT, 4, 2)
 
 
@@ -202,6 +202,8 @@ def test_missing_files(tmp_path: Path) -> None:
     assert read(place)[1] == "note without .ann, skipped: 1 (18.txt:1)"
     (place / "train/19.ann").write_text("")
     assert refused(place) == "train/19.ann: its note is missing — copy 19.txt beside it"
+    assert "train: not a folder — name the folder that holds the .txt and .ann files" in refused(tmp_path / "nowhere")
+    (tmp_path / "nowhere" / "train").mkdir(parents=True)
     assert "no .txt file in this folder" in refused(tmp_path / "nowhere")
 
 

@@ -156,7 +156,8 @@ def test_notes_without_annotations_and_the_other_way_round(tmp_path: Path) -> No
     ("task", "row", "what"),
     [
         ("classification", {}, ["document without a label, left out", "0 labels, where a classifier needs two"]),
-        ("tagging", {}, ["no entity in any document"]),
+        ("tagging", {}, ['no "entities"', "no document"]),
+        ("tagging", {"entities": []}, ["no entity in any document"]),
         ("bags", {}, ["no entity in any document"]),
         ("relation", {"entities": ENTITIES}, ["no relation in any document"]),
         (

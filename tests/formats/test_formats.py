@@ -15,8 +15,9 @@ from data import DATA, needs_data
 from wardround.formats.check import Findings
 from wardround.formats.json_values import json_items
 from wardround.formats.options import Options
-from wardround.formats.pubtator import pubtator
-from wardround.formats.recognise import FORMATS, recognised
+from wardround.formats.pubtator import read_pubtator
+from wardround.formats.recognise import recognised
+from wardround.formats.register import FORMATS
 from wardround.text.document import Document, Entity, Relation
 from wardround.text.reading import BLOCK, DataError, Problems
 
@@ -386,7 +387,8 @@ def test_pubtators_errors_are_told_by_line(row: str, said: str, tmp_path: Path) 
 def test_pubtator_with_concepts_as_ids_moves_mentions(tmp_path: Path) -> None:
     """For alignment with facts, where concepts matter and not which mention is which."""
     problems = Problems()
-    (placed,) = pubtator(written(tmp_path, "7|t|The aspirin.\n7\t3\t10\taspirin\tdrug\tD1\n"), None, problems)
+    path = written(tmp_path, "7|t|The aspirin.\n7\t3\t10\taspirin\tdrug\tD1\n")
+    (placed,) = read_pubtator(path, problems, Options(concepts=True))
     assert (Entity("D1", "drug", 4, 11),) == placed.document.entities
     assert {"mention whose words stand elsewhere, moved": 1} == problems.counts
 
@@ -398,7 +400,7 @@ def test_pubtator_reads_what_the_bioc_package_reads() -> None:
     with gzip.open(path, "rt", encoding="utf-8") as file:
         reference = theirs.load(file)
     assert 500 == len(reference) == len(ours)
-    for one, (document, _, _) in zip(reference, ours, strict=True):
+    for one, document in zip(reference, (placed.document for placed in ours), strict=True):
         assert [(a.start, a.end, a.type) for a in one.annotations] == [
             (e.start, e.end, e.type) for e in document.entities
         ]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from wardround.formats.i2b2 import I2B2
+from wardround.corpora.views import RelatedPairs
 from wardround.text.document import Document
 from wardround.text.reading import DataError, Problems
 
@@ -37,7 +37,7 @@ def folder(tmp_path: Path, text: str = TEXT, con: str = CON, rel: str = REL, *, 
 
 def read(place: Path, **settings: Any) -> tuple[list[Document], str]:
     problems = Problems()
-    reader = I2B2(train="train", test="test", folder=str(place), **settings)
+    reader = RelatedPairs(format="i2b2", train="train", test="test", folder=str(place), **settings)
     return list(reader.documents("train", problems)), str(problems)
 
 
@@ -67,7 +67,9 @@ def test_pairs_of_a_line(tmp_path: Path, flat: bool, end: str) -> None:
         ("test", "problem"),
     ]
     assert all([e.id for e in d.entities] == ["e1", "e2"] for d in documents)
-    assert {label for d in documents for label in d.labels} <= set(I2B2(train="", test="").labels)
+    assert {label for d in documents for label in d.labels} <= set(
+        RelatedPairs(format="i2b2", train="", test="").labels
+    )
 
 
 def test_problems_are_paired_in_the_order_of_the_line(tmp_path: Path) -> None:
@@ -160,5 +162,9 @@ def test_two_files_for_one_note_are_refused(tmp_path: Path) -> None:
 
 
 def test_an_empty_folder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"not a folder — name the folder that holds the \.txt and \.con files"):
+        read(tmp_path)
+    for split in ("train", "test"):
+        (tmp_path / split).mkdir()
     with pytest.raises(DataError, match=r"no \.txt file in this folder"):
         read(tmp_path)

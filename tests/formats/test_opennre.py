@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wardround.formats.opennre import OpenNRE
+from wardround.corpora.views import RelatedPairs
 from wardround.text.document import Document, Entity, Relation
 from wardround.text.reading import DataError, Problems
 
@@ -27,10 +27,10 @@ IN_TOKENS: dict[str, Any] = {
 }
 
 
-def corpus(tmp_path: Path, *rows: Any, **settings: Any) -> OpenNRE:
+def corpus(tmp_path: Path, *rows: Any, **settings: Any) -> RelatedPairs:
     (tmp_path / "train.txt").write_text("\n".join(json.dumps(row) for row in rows))
     (tmp_path / "test.txt").write_text("")
-    return OpenNRE(train="train.txt", test="test.txt", folder=str(tmp_path), **settings)
+    return RelatedPairs(format="opennre", train="train.txt", test="test.txt", folder=str(tmp_path), **settings)
 
 
 def read(tmp_path: Path, *rows: Any, **settings: Any) -> tuple[list[Document], str]:

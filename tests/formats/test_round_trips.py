@@ -16,7 +16,8 @@ from wardround.formats.check import check
 from wardround.formats.convert import convert
 from wardround.formats.doccano import NO_ENTITY, NO_RELATION
 from wardround.formats.options import Options
-from wardround.formats.recognise import FORMATS, TARGETS, recognised
+from wardround.formats.recognise import recognised
+from wardround.formats.register import FORMATS, TARGETS
 from wardround.text.document import Document, Entity, Placed, Relation
 from wardround.text.reading import Problems
 

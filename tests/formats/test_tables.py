@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wardround.corpora.views import LabelledTexts
 from wardround.formats.tables import Table
 from wardround.text.document import Document
 from wardround.text.reading import DataError, Problems
@@ -23,14 +24,22 @@ def table(tmp_path: Path, content: str | bytes, **settings: Any) -> Table:
     return Table(files={"train": path}, **{"format": "csv", **settings})
 
 
-def read(tmp_path: Path, content: str | bytes, **settings: Any) -> list[Document]:
-    return list(table(tmp_path, content, **settings).documents("train"))
+def read(tmp_path: Path, content: str | bytes, problems: Problems | None = None, **settings: Any) -> list[Document]:
+    if settings.get("format") != "jsonl":
+        return list(table(tmp_path, content, **settings).documents("train", problems))
+    return studied(tmp_path, content, problems, **settings)
+
+
+def studied(tmp_path: Path, content: str | bytes, problems: Problems | None = None, **settings: Any) -> list[Document]:
+    """The same through the settings of a study."""
+    (tmp_path / "notes.txt").write_bytes(content if isinstance(content, bytes) else content.encode())
+    files = LabelledTexts(train="notes.txt", test="", folder=str(tmp_path), **{"format": "csv", **settings})
+    return list(files.documents("train", problems))
 
 
 def found(tmp_path: Path, content: str | bytes, **settings: Any) -> tuple[int, str]:
     problems = Problems()
-    documents = list(table(tmp_path, content, **settings).documents("train", problems))
-    return len(documents), str(problems)
+    return len(read(tmp_path, content, problems, **settings)), str(problems)
 
 
 def refused(tmp_path: Path, content: str | bytes, **settings: Any) -> str:
@@ -137,7 +146,7 @@ def test_missing_column_offers_the_nearest(tmp_path: Path) -> None:
     content = f'NOTE_TEXT,label\n"{NOTE}",GI\n'
     assert refused(tmp_path, content, text="note_text") == '1: no column "note_text" — did you mean "NOTE_TEXT"?'
     content = json.dumps({"text": "ok", "label": "A"}) + "\n" + json.dumps({"txt": NOTE, "label": "A"})
-    assert refused(tmp_path, content, format="jsonl") == '2: no column "text" — did you mean "txt"?'
+    assert refused(tmp_path, content, format="jsonl") == '2: no "text" — did you mean "txt"?'
 
 
 def test_a_forgotten_header_does_not_show_the_first_note(tmp_path: Path) -> None:
@@ -175,10 +184,18 @@ def test_empty_texts_are_counted_and_skipped(tmp_path: Path) -> None:
 
 
 def test_repeats_are_counted_and_kept(tmp_path: Path) -> None:
-    assert found(tmp_path, "id,text,label\n1,fever,A\n1,cough,A\n2,fever,A\n") == (
-        3,
-        "repeated id: 1 (notes.txt:3)\nrepeated text: 1 (notes.txt:4)",
-    )
+    problems = Problems()
+    assert 3 == len(studied(tmp_path, "id,text,label\n1,fever,A\n1,cough,A\n2,fever,A\n", problems))
+    assert "repeated id: 1 (notes.txt:3)\nrepeated text: 1 (notes.txt:4)" == str(problems)
+
+
+def test_a_study_finds_columns_by_their_usual_names_and_maps_labels(tmp_path: Path) -> None:
+    assert ("A",) == studied(tmp_path, "Note,Class\nfever,A\n")[0].labels
+    assert ("B",) == studied(tmp_path, "text,label\nfever,A\n", labels=("B",), rename={"A": "B"})[0].labels
+    with pytest.raises(DataError, match='no column "label"'):
+        studied(tmp_path, "text,ward\nfever,A\n")
+    with pytest.raises(DataError, match=r'label "A" is not in the study — map it: rename = \{ "A" = "…" \}'):
+        studied(tmp_path, "text,label\nfever,A\ncold,A\n", labels=("B",))
 
 
 def test_nul_and_cut_emoji_are_counted(tmp_path: Path) -> None:

@@ -330,7 +330,7 @@ def test_public_labels_must_be_the_studys(tmp_path: Path, monkeypatch: pytest.Mo
     files = {"format": "csv", "train": "train.csv", "test": "train.csv"}
     path = small_study(
         tmp_path,
-        corpus={"name": "files", **files},
+        corpus=files,
         partition={"name": "iid", "sites": 2},
         task={"name": "classification", "model": "lstm"},
         method={"name": "feded"},

@@ -239,7 +239,7 @@ def study(folder: Path, **tables: Any) -> Study:
     base = {
         "name": "pairs",
         "rounds": 2,
-        "corpus": {"name": "pairs-jsonl", "train": "train.jsonl", "test": "test.jsonl", "labels": list(LABELS)},
+        "corpus": {"format": "jsonl", "train": "train.jsonl", "test": "test.jsonl", "labels": list(LABELS)},
         "task": {"name": "relation", "encoder": "encoder", "freeze": 1},
         "partition": {"name": "iid", "sites": 2},
         "method": {"name": "fedavg", "optimizer": "adam", "lr": 0.01, "batch": 8},
@@ -268,7 +268,7 @@ METHODS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_learns_it(method: str, tmp_path: Path) -> None:
     settings = {"name": method, "batch": 4, "epochs": 6, **METHODS[method]}
-    public = {"public": {"corpus": {"name": "pairs-jsonl", "train": "train.jsonl"}}} if method == "feded" else {}
+    public = {"public": {"corpus": {"format": "jsonl", "train": "train.jsonl"}}} if method == "feded" else {}
     made = study(tmp_path, method=settings, rounds=3, evaluation={"splits": ["test", "train"]}, **public)
     result = run(made, tmp_path / "run")
     assert result.metrics["train_accuracy"] > 0.6  # 0.4 by always saying the same

@@ -41,6 +41,8 @@ NAMED = {
     "clinic/notes.py": "a hospital's taste in relations",
     "trained/outputs.py": "a relation is a kind of row in CSV",
     "cli/data/check.py": "the help of --task",
+    "cli/align.py": "bags are a view of documents",
+    "consortium/settings.py": "likewise",
 }
 FORMS = ("clinic/", "corpora/", "formats/", "text/")
 """Readers and writers: a relation, bags and features are keys of files and views of documents there."""
@@ -107,7 +109,9 @@ def test_it_is_exported_or_says_why_not(walked: tuple[str, Path], to: str, tmp_p
 
 @pytest.mark.parametrize("name", sorted(TASKS))
 def test_it_says_what_documents_lack_for_it(name: str, tmp_path: Path) -> None:
-    (tmp_path / "notes.jsonl").write_text('{"id": "1", "text": "Nothing is marked here."}\n', encoding="utf-8")
+    (tmp_path / "notes.jsonl").write_text(
+        '{"id": "1", "text": "Nothing is marked here.", "entities": []}\n', encoding="utf-8"
+    )
     survey = check(tmp_path / "notes.jsonl", Options(), task=TASKS[name]())
     assert bool(TASKS[name].finds) == bool(survey.findings.lost)
     ended = cli("data", "check", "notes.jsonl", "--task", name, cwd=tmp_path)

@@ -200,7 +200,7 @@ def test_oddities_of_the_task_are_in_the_data_report(tmp_path: Path) -> None:
     for name in ("train", "test"):
         row = {"id": f"{name}-1", "text": "antidepressants", "entities": [{"type": "drug", "start": 0, "end": 4}]}
         (tmp_path / f"{name}.jsonl").write_text(json.dumps(row) + "\n")
-    corpus = {"name": "entities-jsonl", "train": str(tmp_path / "train.jsonl"), "test": str(tmp_path / "test.jsonl")}
+    corpus = {"format": "jsonl", "train": str(tmp_path / "train.jsonl"), "test": str(tmp_path / "test.jsonl")}
     run(study_of(corpus=corpus), tmp_path / "run")
     assert [
         "span cuts a token, widened to it: 2 (train-1, test-1)",

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from wardround.corpora.files import Files
+from wardround.corpora.views import LabelledTexts
 from wardround.federation.readers import AsCorpus
 from wardround.formats.kinds import Kinds
 from wardround.text.shown import called, code, named_sources, names_of, occurring, showing_text, shown, unlike_names
@@ -95,7 +95,9 @@ def test_the_line_and_the_column_are_given(tmp_path: Path) -> None:
     rows = [f"a{n},text {n},{label}" for n, label in enumerate((*USUAL, "She has a rash again"))]
     (tmp_path / "train.csv").write_text("\n".join(["id,note,ward", *rows]), encoding="utf-8")
     (tmp_path / "test.csv").write_text("\n".join(["id,note,ward", *rows[:4]]), encoding="utf-8")
-    files = Files(format="csv", train="train.csv", test="test.csv", text="note", label="ward", folder=str(tmp_path))
+    files = LabelledTexts(
+        format="csv", train="train.csv", test="test.csv", text="note", label="ward", folder=str(tmp_path)
+    )
     with pytest.raises(ValueError, match=r'20 characters and stands in train.csv:14, column "ward"; mend it'):
         _ = AsCorpus(files).labels
 

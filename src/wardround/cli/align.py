@@ -9,8 +9,9 @@ import typer
 from wardround.cli.options import console
 from wardround.core.files import write
 from wardround.corpora.align import align, related_types
-from wardround.corpora.bag_files import notes_jsonl, write_bags
-from wardround.formats.pubtator import pubtator
+from wardround.formats.bags import write_bags
+from wardround.formats.options import Options
+from wardround.formats.register import FORMATS
 from wardround.study.settings import StudyError
 from wardround.text.document import Placed
 from wardround.text.facts import UNRELATED, Sentence, read_facts
@@ -20,7 +21,7 @@ from wardround.text.shown import names_of
 
 __all__ = ["command"]
 
-READERS = {"jsonl": notes_jsonl, "pubtator": pubtator}
+NOTES = [name for name, form in FORMATS.items() if "bags" in form.holds and not form.ready]
 
 
 def command(
@@ -62,9 +63,9 @@ def command(
 
 def _notes(path: Path, format: str, encoding: str | None, problems: Problems) -> list[Placed]:  # noqa: A002
     chosen = format or ("pubtator" if "pubtator" in path.name.casefold() else "jsonl")
-    if chosen not in READERS:
-        raise ValueError(f"--format {format}: use {' or '.join(READERS)}")
-    notes = list(READERS[chosen](path, encoding, problems))
+    if chosen not in NOTES:
+        raise ValueError(f"--format {format}: use {' or '.join(NOTES)}")
+    notes = list(FORMATS[chosen].read(path, problems, Options(encoding=encoding, concepts=True)))
     if not notes:
         raise DataError(path, None, "no note", "name the file that holds the notes")
     return notes

@@ -15,7 +15,7 @@ import typer
 
 from wardround.cli.options import one_of
 from wardround.formats.options import Options
-from wardround.formats.recognise import FORMATS
+from wardround.formats.register import FORMATS
 from wardround.text.shown import showing_text
 
 __all__ = ["reading"]

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 from wardround.clinic import Clinic
 from wardround.clinic.settings import Distant, shared
-from wardround.corpora.bag_files import BagReader
+from wardround.corpora.bags import BagReader
 from wardround.text.facts import UNRELATED, Facts, Sentence, sentence
 from wardround.text.reading import Problems
 

@@ -24,7 +24,7 @@ __all__ = ["Rehearsal", "generated"]
 
 def generated(study: Study, folder: Path) -> Study:
     """The study on generated notes; its own corpus is kept if that is generated already."""
-    if study.resolved["corpus"]["name"] == study.task.generated["name"]:
+    if study.resolved["corpus"].get("name") == study.task.generated["name"]:
         return study
     task = {key: value for key, value in study.resolved["task"].items() if key not in study.task.of_corpus}
     tables: dict[str, Any] = {**study.resolved, "task": task, "corpus": dict(study.task.generated)}
@@ -35,7 +35,7 @@ def generated(study: Study, folder: Path) -> Study:
 def _own(study: Study) -> bool:
     """Whether the study names a class of somebody's own, which each site then has to trust."""
     tables = [study.resolved[section] for section in ("method", "task", "corpus")]
-    return any(":" in str(table["name"]) for table in (*tables, *study.resolved.get("layers", ())))
+    return any(":" in str(table.get("name")) for table in (*tables, *study.resolved.get("layers", ())))
 
 
 class Rehearsal:

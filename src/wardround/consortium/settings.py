@@ -35,9 +35,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from wardround.corpora.bag_files import AlignedFiles
-from wardround.corpora.register import CORPORA
 from wardround.federation.sites import Raw, Sites, federate, opened, pooled
+from wardround.formats.register import FORMATS
 from wardround.study.load import Study, cells
 from wardround.study.settings import StudyError, Table, checked
 from wardround.study.trusted import Trusted, module_problems
@@ -99,8 +98,8 @@ class SiteSettings:
 
     def _as_in(self, study: Study) -> dict[str, Any]:
         """What the study says of facts, in the site's words: relations and types, if the site aligns its own notes."""
-        kind = CORPORA.get(str(self.data.get("name", "")))
-        if kind is None or not issubclass(kind, AlignedFiles):
+        form = FORMATS.get(str(self.data.get("format", "")))
+        if form is None or form.ready or study.task.takes != "bags":
             return {}
         corpus = study.resolved["corpus"]
 

@@ -1,4 +1,4 @@
-"""The `site.toml` that a new site begins with: for every task and format, how the notes are named.
+"""The `site.toml` that a new site begins with: for the usual formats, how the notes are named.
 
 SITE_TOML.format(name="a")
 """
@@ -9,62 +9,49 @@ SITE_TOML = """# This site's own settings; see `wardround site check` for what i
 name = "{name}"
 workers = 1                      # threads for training
 
-# Where the notes are: ONE of the blocks below, by the study's task and by the format of the files.
+# Where the notes are: ONE of the blocks below, by the format of the files; the study's task chooses what is read.
 # Paths start at this file. What else can be said, such as encoding: docs/data.md.
 
-[data]                           # task classification, CSV (or "tsv")
+[data]                           # CSV (or "tsv"), for classification
 format = "csv"
 train = "train.csv"
 test = "test.csv"
 text = "text"                    # the names of the columns
 label = "label"
 
-# [data]                         # task classification, JSONL
+# [data]                         # our JSONL, for classification, tagging (entities) and relation (pairs of entities)
 # format = "jsonl"
 # train = "train.jsonl"
 # test = "test.jsonl"
-# label = "labels"
 
-# [data]                         # task tagging (entities), BRAT: folders of .txt and .ann
-# name = "brat-notes"
-# train = "train"
-# test = "test"
-
-# [data]                         # task tagging (entities), JSONL
-# name = "entities-jsonl"
-# train = "train.jsonl"
-# test = "test.jsonl"
-
-# [data]                         # task tagging (entities), CoNLL
-# name = "conll"
-# train = "train.conll"
-# test = "test.conll"
-
-# [data]                         # task relation (pairs of entities), BRAT
-# name = "brat"
-# train = "train"
-# test = "test"
-# pairs = [["DRUG", "DISEASE"]]  # this site's types that may be related; without it, those that are in training
-
-# [data]                         # task relation (pairs of entities), JSONL
-# name = "pairs-jsonl"
-# train = "train.jsonl"
-# test = "test.jsonl"
-# pairs = [["DRUG", "DISEASE"]]
-
-# [data]                         # task bags (distant supervision), JSONL of notes with entities and a list of facts
-# name = "notes-bags"
+# [data]                         # JSONL and a list of facts, for bags (distant supervision)
+# format = "jsonl"
 # train = "train.jsonl"
 # test = "test.jsonl"
 # kb = "facts.tsv"
 
-# [data]                         # task bags, what `wardround align` has written
-# name = "bags"
+# [data]                         # what `wardround align` has written, for bags
+# format = "bags"
 # train = "train.jsonl"
 # test = "test.jsonl"
 
-# Not there: CSV has no place for entities, CoNLL none for labels or relations, BRAT none for labels.
-# `wardround data convert` makes JSONL of either, to which the rest can be added.
+# [data]                         # BRAT, folders of .txt and .ann, for tagging and relation
+# format = "brat"
+# train = "train"
+# test = "test"
+
+# [data]                         # CoNLL columns, for tagging
+# format = "conll"
+# train = "train.conll"
+# test = "test.conll"
+
+# [data]                         # Label Studio's JSON (or "doccano", "bioc"), for classification, tagging and relation
+# format = "label-studio"
+# train = "train.json"
+# test = "test.json"
+
+# For relation and bags, pairs = [["DRUG", "DISEASE"]] names this site's types that may be related; without it, they
+# are those of the relations in training.
 
 [labels]                         # this site's word = the study's
 # Medication = "DRUG"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from wardround.corpora.entity_files import Halved
+from wardround.corpora.halved import Halved
 from wardround.text.document import Document, Entity
 from wardround.text.reading import DataError, Problems, data_file, open_text
 

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from wardround.corpora.align import align
-from wardround.corpora.bag_files import BagReader, told_facts
-from wardround.formats.pubtator import pubtator
+from wardround.corpora.bags import BagReader, told_facts
+from wardround.formats.options import Options
+from wardround.formats.pubtator import read_pubtator
 from wardround.text.document import Placed
 from wardround.text.facts import Sentence
 from wardround.text.reading import Problems, data_file
@@ -40,4 +41,5 @@ class BC5CDRBags(BagReader):
 
 def _notes(split: str, problems: Problems) -> Iterator[Placed]:
     for part in FILES[split]:
-        yield from pubtator(data_file(f"bc5cdr_re/CDR_{part}Set.PubTator.txt.gz", ORIGIN), None, problems)
+        path = data_file(f"bc5cdr_re/CDR_{part}Set.PubTator.txt.gz", ORIGIN)
+        yield from read_pubtator(path, problems, Options(concepts=True))

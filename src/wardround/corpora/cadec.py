@@ -8,11 +8,12 @@ become sentences in the tagging task. There is no published split; `by = "source
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from wardround.corpora.entity_files import Halved
-from wardround.formats.brat import BRAT
+from wardround.corpora.halved import Halved
+from wardround.formats.brat import read_note
+from wardround.formats.options import Options
 from wardround.text.document import Document
 from wardround.text.reading import DataError, Problems, files_under, found_path
 
@@ -36,10 +37,11 @@ class CADEC(Halved):
             raise DataError(
                 root / "text", None, "no .txt file in this folder", "name the folder that holds text and original"
             )
-        brat = BRAT(train=str(root), test=str(root), encoding=self.encoding, language="en")
+        options = Options(encoding=self.encoding, language="en")
         for note in notes:
             annotations = root / "original" / f"{note.stem}.ann"
             if not annotations.is_file():
                 problems.note("note without .ann, skipped", note, 1)
                 continue
-            yield brat.note(note, annotations, note.stem, problems)
+            document = read_note(note, annotations, note.stem, problems, options).document
+            yield replace(document, source=note.stem)

@@ -20,7 +20,7 @@ from typing import Annotated, Any, ClassVar
 
 from annotated_types import Ge
 
-from wardround.corpora.bag_files import BagReader
+from wardround.corpora.bags import BagReader
 from wardround.text.document import Entity
 from wardround.text.facts import Sentence, sentence
 from wardround.text.reading import DataError, Problems, data_file, open_text, parse_json

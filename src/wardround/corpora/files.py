@@ -1,35 +1,76 @@
-"""A user's own files."""
+"""A user's own files, whatever their format, as examples of what the task takes.
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, ClassVar, Literal
+    [corpus]
+    format = "brat"                 # jsonl, conll, i2b2, pubtator, bioc, label-studio, doccano, csv, …
+    train = "notes/train"
+    test = "notes/test"
 
-from wardround.formats.tables import Column, Table
-from wardround.text.document import Document
-from wardround.text.reading import Problems, found_path
+The format says how documents are read (`wardround.formats`), and the task which *view* of them it takes: labels of
+texts, entities in texts, pairs of entities, bags of sentences (`wardround.corpora.views`). Each split is a file or a
+folder, or one per hospital:
+
+    train = { north = "north/train.conll", south = "south/train.conll" }
+    test = { north = "north/test.conll", south = "south/test.conll" }
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from wardround.formats.options import VIEWS, Column, Options, View
+from wardround.formats.recognise import recognised
+from wardround.formats.register import FORMATS, Format
+from wardround.text.document import Document, Placed
+from wardround.text.reading import DataError, Problems, found_path, nearest, one_of
+from wardround.text.shown import names_of, shown
+from wardround.text.tags import Scheme
 
 __all__ = ["Files"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Files:
-    """A user's own files: CSV, TSV or JSONL, one per split."""
+    """Files of one's own, and how they are read; each view adds what it makes of the documents."""
 
-    views: ClassVar[tuple[str, ...]] = ("labels",)
+    view: ClassVar[View]
+    wanted: ClassVar[Options] = Options()
+    """What the view asks of every reader."""
 
-    format: Literal["csv", "tsv", "jsonl"]
-    train: str
-    test: str
-    text: Column | tuple[Column, ...] = "text"
-    label: Column | None = "label"
-    flags: tuple[Column, ...] = ()
-    separator: str = ""
+    format: str
+    train: str | dict[str, str]
+    test: str | dict[str, str]
+    valid: str | dict[str, str] | None = None
+    text: Column | tuple[Column, ...] | None = None
+    """The column or key of the text; several, such as a title and a body, are joined by line feeds."""
+    label: Column | None = None
     id: Column | None = None
     source: Column | None = None
-    labels: tuple[str, ...] = ()
-    header: bool = True
+    """The column or key that says where a text comes from; sites can be cut along it."""
+    flags: tuple[Column, ...] | None = None
+    """Columns of 0 and 1 that name the labels; they replace `label`."""
+    separator: str | None = None
+    """What stands between the labels of one cell."""
+    header: bool | None = None
+    """Whether a table's first row has names; it has, unless this is false."""
     quoting: bool | None = None
+    """Whether quotes enclose cells; without it yes in CSV, no in TSV."""
+    token: int | None = None
+    """The column of the token, from 1, or from the end: -1; without it the first."""
+    tag: int | None = None
+    """The column of the tag; without it the last."""
+    scheme: Scheme | None = None
+    """Only to count what breaks it; BIO and BIOES are read without."""
+    bare: str | None = None
+    """The type of tags that name none."""
+    tags: tuple[str, str] | None = None
+    """What marks head and tail in MIRGENE's sentences."""
+    fix_offsets: bool | None = None
+    """Whether entities that are not at their offsets are moved to where their words stand nearby."""
+    show_text: bool | None = None
+    """Whether messages about offsets quote the note."""
     encoding: str | None = None
     language: str = ""
     dedupe: bool = False
@@ -37,28 +78,94 @@ class Files:
     folder: str = ""
     """Where relative paths start; a study fills in its own folder."""
 
+    def __post_init__(self) -> None:
+        if self.format not in FORMATS:
+            near = nearest(self.format, FORMATS)
+            known = f"did you mean {near!r}?" if near else f"known: {', '.join(FORMATS)}"
+            raise ValueError(f"format = {self.format!r} is unknown; {known}")
+        if self.view not in self.form.holds:
+            able = [name for name, form in FORMATS.items() if self.view in form.holds and form.write]
+            remedy = (
+                f"convert the files to {able[0] if 'jsonl' not in able else 'jsonl'} and add them"
+                if able and self.form.holds
+                else "it holds no annotation at all: use another"
+            )
+            raise ValueError(
+                f"format = {self.format!r} has no place for {VIEWS[self.view]}, which the task takes; {remedy}"
+            )
+        for name in {option.name for option in fields(Options)} - {"encoding", "language", *self.form.options}:
+            if getattr(self, name, None) is not None:
+                raise ValueError(f"{name} says nothing where format = {self.format!r}; take it out")
+        if 0 in (self.token, self.tag):
+            raise ValueError("columns count from 1, or from the end: -1; there is no column 0")
+
     @property
-    def splits(self) -> Sequence[str]:
-        """Train and test."""
-        return ("train", "test")
+    def form(self) -> Format:
+        """The format."""
+        return FORMATS[self.format]
 
-    def documents(self, split: str, problems: Problems | None = None) -> Iterator[Document]:
-        """The documents of a split."""
-        return self._table.documents(split, problems)
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """Those for which there are files."""
+        return ("train", "valid", "test") if self.valid else ("train", "test")
 
-    def where(self, meaning: Literal["label", "source"], id_: str) -> str:
-        """File, line and column of what the text of an id has for a label or source."""
-        rows = (row for split in self.splits for row in self._table.placed(split))
-        row = next(row for row in rows if row.document.id == id_)
-        column = getattr(self, meaning) or meaning
-        return f'{row.path.name}:{row.line}, column "{column}"'
+    @property
+    def sources_are_files(self) -> bool:
+        """Whether a note that names no source is its own."""
+        return bool(self.form.folder)
 
-    @cached_property
-    def _table(self) -> Table:
-        files = {split: found_path(getattr(self, split), self.folder) for split in self.splits}
-        options: dict[str, Any] = {
-            name: getattr(self, name)
-            for name in ("format", "text", "label", "flags", "separator", "id", "source", "labels", "header", "quoting",
-                         "encoding", "language")
-        }  # fmt: skip
-        return Table(files=files, **options)
+    def paths(self, split: str) -> dict[str, Path]:
+        """The files or folders of a split, by hospital if they are."""
+        named: str | dict[str, str] = getattr(self, one_of(split, self.splits))
+        each = {"": named} if isinstance(named, str) else named
+        return {source: found_path(path, self.folder) for source, path in each.items()}
+
+    def path(self, split: str) -> Path:
+        """One of them, for a message about all."""
+        return next(iter(self.paths(split).values()))
+
+    def placed(self, split: str, problems: Problems) -> Iterator[Placed]:
+        """The documents of a split as the files have them, each with its place and its source."""
+        chosen = {name: value for name in self.form.options if (value := getattr(self, name)) is not None}
+        if self.header is None and "header" in self.form.options:
+            chosen["header"] = True
+        options = replace(self.wanted, encoding=self.encoding, language=self.language, **chosen)
+        for hospital, path in self.paths(split).items():
+            for file, form in recognised(path, self.format, self.encoding, problems):
+                for row in form.read(file, problems, options):
+                    document = row.document
+                    source = hospital or document.source or (document.id if form.folder else "")
+                    whole = replace(document, source=source, language=document.language or self.language)
+                    yield row._replace(document=whole)
+
+    def renamed(
+        self, word: str, words: Mapping[str, str] | None, known: Sequence[str], what: Literal["label", "type"],
+        place: tuple[Path, int],
+    ) -> str:  # fmt: skip
+        """A file's word for a label or a type as the study's; an error if the study has no such."""
+        name = (words or {}).get(word, word)
+        if not name.strip():
+            raise DataError(*place, f"empty {what}", f"name the {what}, or remove what has it")
+        if known and name not in known:
+            said, close = shown(word, self._names()), nearest(name, known) or "…"
+            remedy = (
+                f'map it: rename = {{ {said} = "{close}" }}'
+                if said.startswith('"')
+                else f'map it with rename, or repair it; the nearest is "{close}"'
+            )
+            raise DataError(*place, f"{what} {said} is not in the study", remedy)
+        return name
+
+    def _names(self) -> frozenset[str]:
+        """Those of the files' words that may be shown; they are read once more, at the end of all reading."""
+        counts = Counter[str]()
+        for split in self.splits:
+            with suppress(DataError):
+                for row in self.placed(split, Problems()):
+                    counts.update(self.words(row.document))
+        return names_of(counts)
+
+    @staticmethod
+    def words(document: Document) -> Iterator[str]:
+        """The words of a document that the study must know."""
+        return iter(document.labels)

@@ -13,12 +13,12 @@ __all__ = ["dedupe", "read_pairs", "resplit", "sample"]
 def dedupe(train: Iterable[Placed], test: Iterable[Placed], problems: Problems, *, drop: bool) -> Iterator[Document]:
     """The training documents; those whose text is also in the test split are counted, and dropped if so wished."""
     held = {digest(row.document.text) for row in test}
-    for document, path, line in train:
-        shared = digest(document.text) in held
+    for row in train:
+        shared = digest(row.document.text) in held
         if shared:
-            problems.note("text also in test, dropped" if drop else "text also in test", path, line)
+            problems.note("text also in test, dropped" if drop else "text also in test", row.path, row.line)
         if not (shared and drop):
-            yield document
+            yield row.document
 
 
 def read_pairs(

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from wardround.corpora.bag_files import BagReader
+from wardround.corpora.bags import BagReader
 from wardround.corpora.pgr import PGR
 from wardround.text.document import Entity
 from wardround.text.facts import UNRELATED, Sentence, sentence
@@ -33,9 +33,10 @@ class PGRBags(BagReader):
         held = (
             {digest(made.document.text) for made, _ in reader.rows("test", Problems())} if split == "train" else set()
         )
-        for (document, path, line), row in reader.rows(split, problems):
+        for made, row in reader.rows(split, problems):
+            document = made.document
             if digest(document.text) in held:
-                problems.note("text also in test, dropped", path, line)
+                problems.note("text also in test, dropped", made.path, made.line)
                 continue
             gene, phenotype = document.entities
             yield sentence(

@@ -24,7 +24,7 @@ from annotated_types import Ge, Gt, Le, Lt
 
 from wardround.corpora.ade import ADE
 from wardround.corpora.cadec import CADEC
-from wardround.corpora.entity_files import EntityCorpus
+from wardround.corpora.halved import EntityCorpus
 from wardround.corpora.smm4h import SMM4H
 from wardround.corpora.tagged_corpora import BC2GM, BC5CDR, NCBIDisease, PsyTAR
 from wardround.federation.partition import held_out

@@ -1,8 +1,8 @@
-"""Corpora by name, and the ways to cut them into sites."""
+"""Corpora by name, and the ways to cut them into sites; a study's own files have a `format` instead (see `views`)."""
 
 from wardround.core.register import Register
 
-__all__ = ["CORPORA", "PARTITIONS"]
+__all__ = ["CORPORA", "FILES", "MOVED", "PARTITIONS"]
 
 CORPORA = Register(
     {
@@ -10,16 +10,6 @@ CORPORA = Register(
         "clinic": "wardround.clinic:Clinic",
         "clinic-pairs": "wardround.clinic.pairs:ClinicPairs",
         "synthetic": "wardround.corpora.synthetic:Synthetic",
-        # a user's own files
-        "brat": "wardround.formats.brat:BRAT",
-        "brat-notes": "wardround.corpora.notes:BRATNotes",
-        "conll": "wardround.formats.conll:CoNLL",
-        "entities-jsonl": "wardround.corpora.entities_jsonl:EntitiesJSONL",
-        "files": "wardround.corpora.files:Files",
-        "i2b2": "wardround.formats.i2b2:I2B2",
-        "i2b2-notes": "wardround.corpora.notes:I2B2Notes",
-        "opennre": "wardround.formats.opennre:OpenNRE",
-        "pairs-jsonl": "wardround.corpora.pairs_jsonl:PairsJSONL",
         # public corpora, found under WARDROUND_DATA
         "ade": "wardround.corpora.ade:ADE",
         "bc2gm": "wardround.corpora.tagged_corpora:BC2GM",
@@ -39,18 +29,30 @@ CORPORA = Register(
         "psytar-labels": "wardround.corpora.psytar_labels:PsyTARLabels",
         "smm4h": "wardround.corpora.smm4h:SMM4H",
         "toyhom": "wardround.corpora.toyhom:Toyhom",
-        # bags for distant supervision: generated, of one's own files, public
+        # bags for distant supervision: generated, public
         "clinic-bags": "wardround.clinic.bags:ClinicBags",
-        "bags": "wardround.corpora.bag_files:BagsJSONL",
-        "mirgene-bags": "wardround.corpora.mirgene_bags:MIRGENEBags",
-        "notes-bags": "wardround.corpora.bag_files:NotesBags",
-        "opennre-bags": "wardround.corpora.opennre_bags:OpenNREBags",
-        "pubtator-bags": "wardround.corpora.bag_files:PubTatorBags",
         "bc5cdr-bags": "wardround.corpora.bc5cdr_bags:BC5CDRBags",
         "dti-bags": "wardround.corpora.dti_bags:DTIBags",
         "pgr-bags": "wardround.corpora.pgr_bags:PGRBags",
     }
 )
+
+FILES = Register(
+    {
+        "labels": "wardround.corpora.views:LabelledTexts",
+        "entities": "wardround.corpora.views:MarkedTexts",
+        "pairs": "wardround.corpora.views:RelatedPairs",
+        "bags": "wardround.corpora.views:Bags",
+    }
+)
+"""By what a task takes, a user's own files as that."""
+
+MOVED = {
+    "bags": "bags", "brat": "brat", "brat-notes": "brat", "conll": "conll", "entities-jsonl": "jsonl", "files": "csv",
+    "i2b2": "i2b2", "i2b2-notes": "i2b2", "mirgene-bags": "mirgene", "notes-bags": "jsonl", "opennre": "opennre",
+    "opennre-bags": "opennre", "pairs-jsonl": "jsonl", "pubtator-bags": "pubtator",
+}  # fmt: skip
+"""The formats of corpora that had a name for each view of each format."""
 
 PARTITIONS = Register(
     {

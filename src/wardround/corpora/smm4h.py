@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from wardround.corpora.entity_files import Halved
+from wardround.corpora.halved import Halved
 from wardround.formats.offsets import nearest_place
 from wardround.text.document import Document, Entity
 from wardround.text.reading import DataError, Problems, found_path, open_text

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from wardround.corpora.entity_files import EntityCorpus
+from wardround.corpora.halved import EntityCorpus
 from wardround.formats.conll import read_columns
 from wardround.text.document import Document
 from wardround.text.reading import Problems, data_file, one_of

@@ -10,14 +10,14 @@ leaves out is *lost*, what it repairs or only finds odd is not.
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from wardround.formats.conll import TOKEN
 from wardround.formats.doccano import NO_ENTITY, NO_RELATION
 from wardround.formats.kinds import KINDS, Kinds
-from wardround.formats.options import Options
+from wardround.formats.options import VIEWS, Options
 from wardround.formats.recognise import recognised
 from wardround.text.document import Document, Placed
 from wardround.text.language import language
@@ -26,7 +26,6 @@ from wardround.text.sentences import sentences
 from wardround.text.shown import NOT_SHOWN, code, names_of
 
 __all__ = ["Checks", "Finding", "Findings", "Survey", "check"]
-
 NUMBER = re.compile(r"\b[TRA]?\d[\d,]*\b")
 MOST = 10_000  # findings of which the places are kept
 LOSES = re.compile(r"left out|skipped|dropped|ignored|taken from first to last|replaced by|entity longer")
@@ -65,6 +64,9 @@ REMEDIES = {
 
 class Checks(Protocol):
     """What the settings of a task say of documents before anything is trained on them."""
+
+    takes: ClassVar[str | None]
+    """Which view of the documents it takes."""
 
     def check(self, placed: Placed, problems: Problems) -> None:
         """Note what the task would leave out of a document."""
@@ -166,11 +168,15 @@ def named(counts: Counter[str]) -> dict[str, int]:
 def check(path: Path, options: Options, *, task: Checks | None = None, form: str = "") -> Survey:
     """Read everything under a path and count it."""
     survey, seen = Survey(), dict[bytes, bytes]()
-    findings = survey.findings
+    findings, view = survey.findings, task.takes if task else None
+    options = replace(options, needs=("entities",) if view in ("entities", "pairs") else ())
     try:
         files = recognised(path, form, options.encoding, findings)
         for file, format_ in files:
             survey.formats[format_.name] += 1
+            if view in VIEWS and view not in format_.holds:
+                what = f"{format_.name} has no place for {VIEWS[view]}, which the task takes"
+                findings.refuse(DataError(file, None, what, "convert it to jsonl and add them"))
             for placed in format_.read(file, findings, options):
                 _count(survey, placed, seen)
                 if task is not None:
@@ -201,16 +207,9 @@ def _count(survey: Survey, placed: Placed, seen: dict[bytes, bytes]) -> None:
     if text in seen:
         survey.duplicates += 1
         kind = "repeated text" if seen[text] == said else "same text with other annotations"
-        if not _just_noted(survey.findings, kind, placed):
-            survey.findings.note(kind, placed.path, placed.line or 1)
+        survey.findings.note(kind, placed.path, placed.line or 1)
     else:
         seen[text] = said
-
-
-def _just_noted(findings: Findings, kind: str, placed: Placed) -> bool:
-    """Whether the reader itself has told of this repetition."""
-    last = findings.listed[-2:]
-    return any((one.what, one.file, one.line) == (kind, str(placed.path), placed.line) for one in last)
 
 
 def _annotations(document: Document) -> object:

@@ -1,45 +1,40 @@
 """CoNLL columns: a token and its tag per line, a blank line between sentences.
 
-    CoNLL(train="train.conll", test="test.conll")
-
     Selegiline<tab>B-Chemical        # tabs, or any number of blanks; any number of columns
     -<tab>O
 
 The token stands in the first column and the tag in the last, unless `token` and `tag` say otherwise (columns from 1;
 from the end: −1). Tags are BIO or BIOES; a bare B, I or O has the type `bare`. A `-DOCSTART-` line begins a document,
-which is a source that sites can be cut along. Blank lines too many are counted; a line with one column, a tag that is
-none, or a type that was not declared are errors with file and line.
+which is a source that sites can be cut along. Blank lines too many are counted; a line with one column and a tag that
+is none are errors with file and line.
 
 What is written has tokens of words and single marks (Chinese characters stand alone), cut at the edges of entities, and
 BIO tags. A text that has one blank between its tokens is one sentence and comes back as it was.
 """
 
 import re
-from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Literal
 
-from wardround.corpora.entity_files import EntityFiles
 from wardround.formats.options import Options
 from wardround.formats.writing import Sink, lost, lost_fields, text_file
 from wardround.text.document import Document, Entity, Placed, overlap
 from wardround.text.reading import DataError, Problems, open_text
 from wardround.text.sentences import sentences
 from wardround.text.shown import shown
-from wardround.text.tags import Scheme, joined, no_tag, split_tag
+from wardround.text.tags import joined, no_tag, split_tag
 
-__all__ = ["CoNLL", "Sentence", "read_columns", "read_conll", "write_conll"]
+__all__ = ["Tagged", "read_columns", "read_conll", "write_conll"]
 
 NEW_DOCUMENT = "-DOCSTART-"
 TOKEN = re.compile(r"[\u3400-\u9fff]|[^\W\u3400-\u9fff]+|[^\w\s]")
 
 
 @dataclass(slots=True)
-class Sentence:
+class Tagged:
     """Tokens and tags, the line of its first token, and which document of the file it is in."""
 
     line: int
@@ -49,23 +44,11 @@ class Sentence:
     lines: list[int] = field(default_factory=list)
 
 
-class Columns(Placed):
-    """A sentence each of whose tokens stands on a line of its own."""
-
-    starts: Sequence[int] = ()
-    lines: Sequence[int] = ()
-
-    def line_at(self, offset: int) -> int:
-        """The line of the token at this character."""
-        return self.lines[min(bisect_right(self.starts, offset), len(self.lines)) - 1]
-
-
-def read_columns(
-    path: Path, problems: Problems, *, encoding: str | None = None, token: int = 1, tag: int = -1
-) -> Iterator[Sentence]:
+def read_columns(path: Path, problems: Problems, options: Options | None = None) -> Iterator[Tagged]:
     """The sentences of a file; every tag is a tag."""
-    sentence, width, blank = Sentence(1, 0), 0, False
-    for number, line in enumerate(open_text(path, encoding, problems=problems), 1):
+    chosen = options or Options()
+    sentence, width, blank = Tagged(1, 0), 0, False
+    for number, line in enumerate(open_text(path, chosen.encoding, problems=problems), 1):
         columns = line.split("\t") if "\t" in line else line.split()
         if not line.strip() or columns[0] == NEW_DOCUMENT:
             if sentence.tokens:
@@ -73,10 +56,10 @@ def read_columns(
             elif blank and not columns:
                 problems.note("empty sentence, left out", path, number)
             blank = not columns
-            sentence = Sentence(number + 1, sentence.document + bool(columns))
+            sentence = Tagged(number + 1, sentence.document + bool(columns))
             continue
         try:
-            word, said = _cells(columns, token, tag, path, number)
+            word, tag = _cells(columns, chosen.token, chosen.tag, path, number)
         except DataError as error:
             problems.refuse(error)
             continue
@@ -87,7 +70,7 @@ def read_columns(
             problems.note("empty token, left out", path, number)
             continue
         sentence.tokens.append(word)
-        sentence.tags.append(said)
+        sentence.tags.append(tag)
         sentence.lines.append(number)
     if sentence.tokens:
         yield sentence
@@ -98,59 +81,29 @@ def _cells(columns: list[str], token: int, tag: int, path: Path, line: int) -> t
     if len(columns) < 2:
         raise DataError(path, line, "one column, so a token without a tag", "write the token, a tab and its tag")
     try:
-        word, said = columns[token - (token > 0)], columns[tag - (tag > 0)].strip()
+        word, cell = columns[token - (token > 0)], columns[tag - (tag > 0)].strip()
     except IndexError:
         what = f"{len(columns)} columns, but token = {token} and tag = {tag}"
         raise DataError(path, line, what, "count columns from 1, or from the end: -1") from None
-    if not split_tag(said)[0]:
+    if not split_tag(cell)[0]:
         column = tag if tag > 0 else len(columns) + tag + 1
-        raise DataError(path, line, f"column {column}: {shown(said)} is no tag", no_tag(said, word))
-    return word, said
-
-
-@dataclass(frozen=True, kw_only=True)
-class CoNLL(EntityFiles):
-    """One file per split, or per split and hospital."""
-
-    token: int = 1
-    tag: int = -1
-    scheme: Literal["BIO", "BIOES"] | None = None
-    """Only to count what breaks it; both are read without."""
-    bare: str = "Entity"
-
-    def __post_init__(self) -> None:
-        if 0 in (self.token, self.tag):
-            raise ValueError("columns count from 1, or from the end: -1; there is no column 0")
-
-    def _read(self, path: Path, problems: Problems) -> Iterator[Document]:
-        scheme: Scheme | None = self.scheme
-        for sentence in read_columns(path, problems, encoding=self.encoding, token=self.token, tag=self.tag):
-            tags = []
-            for tag, line in zip(sentence.tags, sentence.lines, strict=True):
-                mark, kind = split_tag(tag)
-                tags.append(tag if mark == "O" else f"{mark}-{self._type(kind or self.bare, path, line)}")
-            name, place = f"{path.name}:{sentence.line}", (path, sentence.line)
-            document = joined(name, sentence.tokens, tags, problems, place, scheme=scheme, lines=sentence.lines)
-            if sentence.document:
-                document = Document(
-                    name, document.text, entities=document.entities, source=f"{path.stem}-{sentence.document}"
-                )
-            yield document
+        raise DataError(path, line, f"column {column}: {shown(cell)} is no tag", no_tag(cell, word))
+    return word, cell
 
 
 def read_conll(path: Path, problems: Problems, options: Options) -> Iterator[Placed]:
     """The sentences of a file, each a document."""
-    for sentence in read_columns(path, problems, encoding=options.encoding):
-        place = (path, sentence.line)
+    if 0 in (options.token, options.tag):
+        raise ValueError("columns count from 1, or from the end: -1; there is no column 0")
+    for sentence in read_columns(path, problems, options):
         made = joined(
-            f"{path.name}:{sentence.line}", sentence.tokens, sentence.tags, problems, place, lines=sentence.lines
-        )
+            f"{path.name}:{sentence.line}", sentence.tokens, sentence.tags, problems, (path, sentence.line),
+            bare=options.bare, scheme=options.scheme, lines=sentence.lines,
+        )  # fmt: skip
         source = f"{path.stem}-{sentence.document}" if sentence.document else ""
         document = Document(made.id, made.text, (), made.entities, (), source, options.language)
-        placed = Columns(document, *place)
-        placed.starts = [*accumulate((len(token) + 1 for token in sentence.tokens), initial=0)]
-        placed.lines = sentence.lines
-        yield placed
+        starts = accumulate((len(token) + 1 for token in sentence.tokens), initial=0)
+        yield Placed(document, path, sentence.line, [*zip(starts, sentence.lines, strict=False)])
 
 
 @contextmanager

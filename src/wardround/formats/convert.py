@@ -23,7 +23,8 @@ from wardround.formats.check import Finding, Findings
 from wardround.formats.jsonl import write_jsonl
 from wardround.formats.kinds import Kinds
 from wardround.formats.options import Options
-from wardround.formats.recognise import TARGETS, recognised
+from wardround.formats.recognise import recognised
+from wardround.formats.register import TARGETS
 from wardround.text.reading import DataError, Problems
 
 __all__ = ["By", "Converted", "convert", "split"]

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from wardround.formats.json_values import json_lines, string
+from wardround.formats.json_values import json_lines, listed, string
 from wardround.formats.offsets import Offsets, Said
 from wardround.formats.options import Options
 from wardround.formats.writing import Sink, text_file
@@ -60,12 +60,12 @@ def read_doccano(path: Path, problems: Problems, options: Options) -> Iterator[P
 
 
 def _document(row: Mapping[str, object], path: Path, line: int, problems: Problems, options: Options) -> Document:
-    key = options.text or ("text" if "text" in row or "data" not in row else "data")
+    key = str(options.text) or ("text" if "text" in row or "data" not in row else "data")
     text = string(row.get(key), key, path, line, problems)
     said: list[Said] = []
     labels: list[str] = []
     for name in ("entities", "label", "labels"):
-        for item in _list(row, name, path, line):
+        for item in listed(row, name, path, line):
             with problems.refusing():
                 if isinstance(item, str) and name != "entities":
                     labels.append(string(item, name, path, line, problems))
@@ -109,7 +109,7 @@ def _said(item: object, number: int, path: Path, line: int, problems: Problems) 
 def _relations(
     row: Mapping[str, object], named: set[str], kept: set[str], path: Path, line: int, problems: Problems
 ) -> Iterator[Relation]:
-    for item in _list(row, "relations", path, line):
+    for item in listed(row, "relations", path, line):
         with problems.refusing():
             if not isinstance(item, dict):
                 raise DataError(path, line, f'"relations" holds a {type(item).__name__}', f"write {SHAPE}")
@@ -122,13 +122,6 @@ def _relations(
                 yield Relation(kind, *ends)
             else:
                 problems.note("relation of an entity that is left out, left out", path, line)
-
-
-def _list(row: Mapping[str, object], name: str, path: Path, line: int) -> list[object]:
-    value = row.get(name) or []
-    if not isinstance(value, list):
-        raise DataError(path, line, f'"{name}" is a {type(value).__name__}', "it must be a list")
-    return value
 
 
 @contextmanager

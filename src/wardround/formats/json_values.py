@@ -6,12 +6,12 @@ for line, row in json_lines(path, None, problems, SHAPE): ...  # an object per l
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from wardround.text.reading import BLOCK, LONGEST_LINE, DataError, Problems, open_text, parse_json, text_blocks
 
-__all__ = ["json_items", "json_lines", "string"]
+__all__ = ["json_items", "json_lines", "listed", "string"]
 
 BLANK = re.compile(r"[ \t\r\n]*+")
 NEAR = 12  # an error so near to what is read may only mean that the rest is still to come
@@ -117,3 +117,11 @@ def string(value: object, name: str, path: Path, line: int, problems: Problems) 
     if halves:
         problems.note("half a character, replaced by U+FFFD", path, line)
     return whole
+
+
+def listed(row: Mapping[str, object], name: str, path: Path, line: int) -> list[object]:
+    """The list under a name; an empty one if there is none."""
+    value = row.get(name)
+    if value is not None and not isinstance(value, list):
+        raise DataError(path, line, f'"{name}" is a {type(value).__name__}', "it must be a list")
+    return value or []

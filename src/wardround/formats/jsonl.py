@@ -8,21 +8,23 @@
 Only `text` must be there (options may name another key), or `tokens` and `tags`, which become a text with blanks
 between the tokens. Offsets count characters (code points) from 0, the end excluded. Ids of entities differ within a
 document; they may be left out where no relation names them. An entity may repeat its words as `text`, which are then
-checked. A string or list `label` is read like `labels`. Other keys
-are ignored and counted.
+checked. A string or list `label` is read like `labels`. Other keys are ignored and counted. An entity's `concept` is
+the public id of what it names; without one, where public ids are wanted, its `id` is.
 """
 
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
-from wardround.formats.json_values import json_lines, string
+from wardround.formats.json_values import json_lines, listed, string
 from wardround.formats.offsets import Offsets, Said
 from wardround.formats.options import Options
+from wardround.formats.tables import flag
 from wardround.formats.writing import Sink, text_file
 from wardround.text.document import Document, Entity, Placed, Relation
-from wardround.text.reading import DataError, Problems, digest
+from wardround.text.reading import DataError, Problems, digest, nearest
 from wardround.text.shown import quoted, shown
 from wardround.text.tags import joined, no_tag, split_tag
 
@@ -37,16 +39,14 @@ KEYS = frozenset(
 )  # a model's confidence is passed over
 
 
-def read_jsonl(
-    path: Path, problems: Problems, options: Options | None = None, *, needs: tuple[str, ...] = ()
-) -> Iterator[Placed]:
-    """The documents of a file; `needs` names keys without which a line is an error."""
-    wishes = options or Options()
+def read_jsonl(path: Path, problems: Problems, options: Options) -> Iterator[Placed]:
+    """The documents of a file."""
     ids = set[bytes]()
-    for line, row in json_lines(path, wishes.encoding, problems, SHAPE):
+    named = {options.text, options.label, options.id, options.source, *options.flags}
+    for line, row in json_lines(path, options.encoding, problems, SHAPE):
         with problems.refusing():
-            document = _document(row, path, line, problems, wishes, needs)
-            for _ in row.keys() - KEYS - {wishes.text, wishes.label, wishes.id, wishes.source}:
+            document = _document(row, path, line, problems, options)
+            for _ in row.keys() - KEYS - named - {*(options.text if isinstance(options.text, tuple) else ())}:
                 problems.note("key that is not ours, ignored", path, line)
             if (mark := digest(document.id)) in ids:
                 problems.note("repeated id", path, line)
@@ -54,54 +54,80 @@ def read_jsonl(
             yield Placed(document, path, line)
 
 
-def _document(
-    row: Mapping[str, object], path: Path, line: int, problems: Problems, options: Options, needs: tuple[str, ...]
-) -> Document:
+def _document(row: Mapping[str, object], path: Path, line: int, problems: Problems, options: Options) -> Document:
+    entities: Mapping[str, Entity] = {}
     if "tokens" in row:
         made = _tagged(row, path, line, problems)
         text, entities = made.text, {entity.id: entity for entity in made.entities}
     else:
-        key = options.text or "text"
-        if key not in row and "sentences" in row:
-            raise DataError(path, line, "a bag of sentences, no note", 'in a study: [corpus] name = "bags"')
-        text = string(row.get(key), key, path, line, problems)
-        if missing := [name for name in needs if name not in row]:
-            what = f'no "{missing[0]}"'
-            raise DataError(path, line, what, f"write {SHAPE}; an empty list if there are none")
-        offsets = Offsets(text, path, problems, options.fix_offsets, options.show_text)
-        entities = _entities(row, offsets, line)
-    return Document(
+        text = _text(row, path, line, problems, options)
+        if "entities" in options.needs and "entities" not in row:
+            raise DataError(path, line, 'no "entities"', f"write {SHAPE}; an empty list if there are none")
+        if not options.concepts:
+            offsets = Offsets(text, path, problems, options.fix_offsets, options.show_text)
+            entities = _entities(row, offsets, line)
+    document = Document(
         id=_word(row, options.id or "id", path, line, problems) or f"{path.name}:{line}",
         text=text,
-        labels=tuple(_labels(row, options, path, line, problems)) if options.labelled else (),
-        entities=tuple(entities.values()),
-        relations=tuple(_relations(row, entities, path, line, problems)),
         source=_word(row, options.source or "source", path, line, problems),
         language=_word(row, "language", path, line, problems) or options.language,
     )
+    if options.concepts:
+        return replace(document, entities=tuple(_mentions(row, path, line, problems)))
+    return replace(
+        document,
+        labels=tuple(_labels(row, options, path, line, problems)) if options.labelled else (),
+        entities=tuple(entities.values()),
+        relations=tuple(_relations(row, entities, path, line, problems)),
+    )
+
+
+def _text(row: Mapping[str, object], path: Path, line: int, problems: Problems, options: Options) -> str:
+    keys = options.text if isinstance(options.text, tuple) else (options.text or "text",)
+    for key in keys:
+        if str(key) not in row and "sentences" in row:
+            raise DataError(path, line, "a bag of sentences, no note", 'in a study: [corpus] format = "bags"')
+        if str(key) not in row and (close := nearest(str(key), row)):
+            raise DataError(path, line, f'no "{key}"', f'did you mean "{close}"?')
+    return "\n".join(string(row.get(str(key)), str(key), path, line, problems) for key in keys)
+
+
+def _mentions(row: Mapping[str, object], path: Path, line: int, problems: Problems) -> Iterator[Entity]:
+    """The entities under their public ids, `concept` or else `id`; those without are left out, and counted."""
+    if not isinstance(row.get("entities"), list):
+        raise DataError(path, line, 'no list "entities"', f'{{"text": …, "entities": [{ENTITY}]}}')
+    for item in listed(row, "entities", path, line):
+        values: Mapping[str, object] = item if isinstance(item, dict) else {}
+        name = next((values[key] for key in ("concept", "id") if values.get(key) is not None), "")
+        name = str(name) if type(name) is int else name  # NCBI's genes are numbers
+        kind, start, end = (values.get(key) for key in ("type", "start", "end"))
+        if isinstance(name, str) and isinstance(kind, str) and type(start) is int and type(end) is int:
+            yield Entity(name, kind, start, end)
+        else:
+            problems.note("entity without type, start and end, or with an odd id, left out", path, line)
 
 
 def _entities(row: Mapping[str, object], offsets: Offsets, line: int) -> dict[str, Entity]:
-    found: dict[str, Entity] = {}
+    entities: dict[str, Entity] = {}
     path, problems = offsets.path, offsets.problems
-    for number, item in enumerate(_list(row, "entities", path, line), 1):
+    for number, item in enumerate(listed(row, "entities", path, line), 1):
         with problems.refusing():
             entity = _entity(item, number, offsets, line)
-            if entity.id in found:
+            if entity.id in entities:
                 raise DataError(path, line, f"two entities {quoted(entity.id)}", "ids must differ within a document")
-            found[entity.id] = entity
-    return found
+            entities[entity.id] = entity
+    return entities
 
 
 def _relations(
     row: Mapping[str, object], entities: Mapping[str, Entity], path: Path, line: int, problems: Problems
 ) -> Iterator[Relation]:
-    listed = {
+    ids = {
         item["id"]
-        for item in _list(row, "entities", path, line)
+        for item in listed(row, "entities", path, line)
         if isinstance(item, dict) and isinstance(item.get("id"), str)
     }
-    for item in _list(row, "relations", path, line):
+    for item in listed(row, "relations", path, line):
         with problems.refusing():
             if not isinstance(item, dict):
                 raise DataError(path, line, f'"relations" holds a {type(item).__name__}', f"write {RELATION}")
@@ -111,7 +137,7 @@ def _relations(
             ends = head, tail
             if not kind.strip():
                 raise DataError(path, line, "empty label", "label or remove the relation")
-            if unknown := [end for end in ends if end not in entities and end not in listed]:
+            if unknown := [end for end in ends if end not in entities and end not in ids]:
                 raise DataError(path, line, f"a relation names {quoted(unknown[0])}, which is no entity here", RELATION)
             if all(end in entities for end in ends):
                 yield Relation(kind, head, tail)
@@ -149,7 +175,7 @@ def _tagged(row: Mapping[str, object], path: Path, line: int, problems: Problems
         if name not in row:
             raise DataError(path, line, f'no "{name}"', f"it must be a list: write {SHAPE}")
     tokens, tags = (
-        [string(item, name, path, line, problems) for item in _list(row, name, path, line)]
+        [string(item, name, path, line, problems) for item in listed(row, name, path, line)]
         for name in ("tokens", "tags")
     )
     if len(tokens) != len(tags):
@@ -162,22 +188,26 @@ def _tagged(row: Mapping[str, object], path: Path, line: int, problems: Problems
 
 
 def _labels(row: Mapping[str, object], options: Options, path: Path, line: int, problems: Problems) -> Iterator[str]:
-    key = options.label or ("label" if "label" in row else "labels")
-    if isinstance(row.get(key), str | int) and key != "labels":
-        yield str(row[key])
+    key = str(options.label or ("label" if "label" in row else "labels"))
+    if options.flags:
+        yield from (str(name) for name in options.flags if flag(row.get(str(name)), name, path, line))
         return
-    for item in _list(row, key, path, line):
-        yield string(item, key, path, line, problems)
+    if key not in row and (options.label or "labels" in options.needs):
+        close = nearest(key, row)
+        remedy = f'did you mean "{close}"?' if close else 'name its key: label = "…"'
+        raise DataError(path, line, f'no "{options.label or "label"}"', remedy)
+    value = listed(row, key, path, line) if key == "labels" else row.get(key, [])
+    parts = value if isinstance(value, list) else [value]
+    if isinstance(value, str) and options.separator:
+        parts = value.split(options.separator) if value.strip() else []
+    for part in parts:
+        if not isinstance(part, str | int):
+            raise DataError(path, line, f"label is a {type(part).__name__}", "use a string or a list of them")
+        yield string(part, key, path, line, problems) if isinstance(part, str) else str(int(part))
 
 
-def _list(row: Mapping[str, object], name: str, path: Path, line: int) -> list[object]:
-    value = row.get(name, [])
-    if not isinstance(value, list):
-        raise DataError(path, line, f'"{name}" is a {type(value).__name__}', "it must be a list")
-    return value
-
-
-def _word(row: Mapping[str, object], name: str, path: Path, line: int, problems: Problems) -> str:
+def _word(row: Mapping[str, object], key: object, path: Path, line: int, problems: Problems) -> str:
+    name = str(key)
     value = row.get(name)
     if value is None or isinstance(value, int):  # numbers make good ids
         return "" if value is None else str(value)

@@ -36,7 +36,7 @@ class Kinds:
         self.entities.update(entity.type for entity in document.entities)
         self.relations.update(relation.type for relation in document.relations)
 
-    def unlike(self, column: str = "") -> Iterator[tuple[str, str]]:
+    def unlike(self, column: str | int = "") -> Iterator[tuple[str, str]]:
         """What does not look like names, and what to do."""
         for kind, words in KINDS.items():
             if why := unlike_names(getattr(self, kind)):

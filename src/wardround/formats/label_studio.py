@@ -77,7 +77,7 @@ def _document(task: Mapping[str, object], path: Path, line: int, problems: Probl
 
 def _key(data: Mapping[str, object], options: Options, path: Path, line: int) -> str:
     strings = [key for key, value in data.items() if isinstance(value, str)]
-    wanted = options.text or "text"
+    wanted = str(options.text or "text")
     if wanted in strings:
         return wanted
     if len(strings) == 1 and not options.text:

@@ -39,7 +39,7 @@ def read_omop(path: Path, problems: Problems, options: Options) -> Iterator[Plac
         table,
         text=options.text or folded["note_text"],
         id=options.id or folded["note_id"],
-        label=options.label or None,
+        label=(options.label or None) if options.labelled else None,
         separator=options.separator,
         source=options.source or None,
         language=options.language,

@@ -8,21 +8,26 @@ blanks; ends are excluded in both. If both are there `text` counts, as in OpenNR
 is `type` or, where there is none, `ENTITY`. A `name` that stands right beside its `pos` is an error which
 `fix_offsets` repairs; one that is not there at all may be the knowledge base's, and is counted. A pair that overlaps
 is skipped and counted. Each line may also have an `id` and a `source`.
+
+A bag is the sentences of one (h.id, relation, t.id), as in NYT10. Where there is no `id`, an `entity_pair` of the line
+stands for both ends, as in the files that the authors of Lazy MIL made of MIRGENE; where there is neither, the `name`,
+counted; a mention outside its text is then counted, too, and its sentence left out.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
 
-from wardround.corpora.pair_files import PairFiles
 from wardround.formats.json_values import json_lines, string
 from wardround.formats.offsets import nearest_place
-from wardround.text.document import Entity, Placed, overlap
+from wardround.formats.options import Options
+from wardround.text.document import Document, Entity, Placed, overlap
+from wardround.text.facts import sentence
 from wardround.text.pairs import pair
 from wardround.text.reading import DataError, Problems
 
-__all__ = ["OpenNRE"]
+__all__ = ["read_opennre"]
 
 SHAPE = '{"text": …, "h": {"pos": [0, 7]}, "t": {"pos": [9, 12]}, "relation": …}'
 NEAR = 3
@@ -32,68 +37,89 @@ class Outside(DataError):
     """A mention that is not in its text."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class OpenNRE(PairFiles):
-    """One file per split."""
+def read_opennre(path: Path, problems: Problems, options: Options) -> Iterator[Placed]:
+    """The pairs of a file; with `concepts`, the sentences of bags."""
+    for line, row in json_lines(path, options.encoding, problems, SHAPE):
+        with problems.refusing():
+            document = _document(row, path, line, problems, options)
+            if document is not None:
+                yield Placed(document, path, line)
 
-    fix_offsets: bool = False
 
-    def _rows(self, split: str, problems: Problems) -> Iterator[Placed]:
-        return (made for made, _ in self.rows(split, problems))
+def _document(
+    row: Mapping[str, object], path: Path, line: int, problems: Problems, options: Options
+) -> Document | None:
+    if not isinstance(row.get("h"), dict) and not isinstance(row.get("t"), dict):
+        raise DataError(path, line, 'neither "h" nor "t"', SHAPE)
+    place = _Place(*_text(row, path, line, problems), path, line, problems, options.fix_offsets)
+    try:
+        head, tail = (place.entity(row.get(end), end) for end in ("h", "t"))
+    except Outside:
+        if not options.concepts:
+            raise
+        problems.note("mention outside the text, sentence left out", path, line)
+        return None
+    label = string(row.get("relation"), "relation", path, line, problems)
+    if not label.strip():
+        raise DataError(path, line, "empty label", "label or remove the relation")
+    if overlap(head, tail):
+        problems.note("entities overlap, pair skipped", path, line)
+        return None
+    name, source = str(row.get("id") or f"{path.name}:{line}"), str(row.get("source") or "")
+    if not options.concepts:
+        return pair(name, place.text, head, tail, label, source=source, language=options.language)
+    head, tail = (replace(entity, id=place.concept(row, entity, end)) for entity, end in ((head, "h"), (tail, "t")))
+    return sentence(name, place.text, head, tail, label, source=source or name, language=options.language)
 
-    def rows(
-        self, split: str, problems: Problems, *, lenient: bool = False
-    ) -> Iterator[tuple[Placed, Mapping[str, object]]]:
-        """The pairs of one file, each with its object; `lenient` counts mentions outside the text and goes on."""
-        path = self.path(split)
-        for line, row in json_lines(path, self.encoding, problems, SHAPE):
-            if not isinstance(row.get("h"), dict) and not isinstance(row.get("t"), dict):
-                raise DataError(path, line, 'neither "h" nor "t"', SHAPE)
-            text, starts, ends = _text(row, path, line, problems)
-            try:
-                head, tail = (self._span(row, end, text, starts, ends, path, line, problems) for end in ("h", "t"))
-            except Outside:
-                if not lenient:
-                    raise
-                problems.note("mention outside the text, sentence left out", path, line)
-                continue
-            label = self._label(string(row.get("relation"), "relation", path, line, problems), path, line)
-            if overlap(head, tail):
-                problems.note("entities overlap, pair skipped", path, line)
-                continue
-            name = str(row.get("id") or f"{path.name}:{line}")
-            source = str(row.get("source") or "")
-            made = pair(name, text, head, tail, label, source=source, language=self.language)
-            yield Placed(made, path, line), row
 
-    def _span(
-        self, row: Mapping[str, object], end: str, text: str, starts: list[int] | None, ends: list[int] | None,
-        path: Path, line: int, problems: Problems,
-    ) -> Entity:  # fmt: skip
-        entity = row.get(end)
-        if not isinstance(entity, dict):
+@dataclass(frozen=True)
+class _Place:
+    """A line's text, and where its tokens start and end if that is what positions count."""
+
+    text: str
+    starts: list[int] | None
+    ends: list[int] | None
+    path: Path
+    line: int
+    problems: Problems
+    fix: bool
+
+    def entity(self, value: object, end: str) -> Entity:
+        """Head or tail, without an id."""
+        text, path, line, problems = self.text, self.path, self.line, self.problems
+        if not isinstance(value, dict):
             raise DataError(path, line, f'no "{end}"', SHAPE)
-        first, last = _pos(entity.get("pos"), end, path, line)
-        size, unit = (len(text), "characters") if starts is None else (len(starts), "tokens")
+        first, last = _pos(value.get("pos"), end, path, line)
+        size, unit = (len(text), "characters") if self.starts is None else (len(self.starts), "tokens")
         if last > size:
             raise Outside(path, line, f"{end}.pos ends at {last}, but there are {size} {unit}", "ends are excluded")
-        start, stop = (first, last) if starts is None or ends is None else (starts[first], ends[last - 1])
+        by_token = self.starts is not None and self.ends is not None
+        start, stop = (self.starts[first], self.ends[last - 1]) if by_token else (first, last)  # type: ignore[index]
         if not text[start:stop].strip():
             raise Outside(path, line, f"{end}.pos covers blanks only", "0 ≤ start < end; the end is excluded")
-        kind = string(entity.get("type", "ENTITY"), f"{end}.type", path, line, problems) or "ENTITY"
-        name = entity.get("name")
+        kind = string(value.get("type", "ENTITY"), f"{end}.type", path, line, problems) or "ENTITY"
+        name = value.get("name")
         if isinstance(name, str) and name and _bare(name) != _bare(text[start:stop]):
-            place = nearest_place(text.casefold(), name.casefold(), start) if starts is None else None
+            place = None if by_token else nearest_place(text.casefold(), name.casefold(), start)
             # Some letters grow when folded; then places in the folded text mean nothing.
             if place is None or abs(place - start) > NEAR or _bare(text[place : place + len(name)]) != _bare(name):
                 problems.note("name differs from the words at pos", path, line)
-            elif self.fix_offsets:
+            elif self.fix:
                 problems.note("offsets repaired", path, line)
                 start, stop = place, place + len(name)
             else:
                 what = f"{end}.name stands at {place}, not at {end}.pos [{first}, {last}]"
                 raise DataError(path, line, what, "offsets look shifted; try fix_offsets = true")
         return Entity("", kind, start, stop)
+
+    def concept(self, row: Mapping[str, object], entity: Entity, end: str) -> str:
+        """The public id of head or tail."""
+        value = row[end]
+        known = value if isinstance(value, dict) else {}
+        if concept := known.get("id") or row.get("entity_pair"):
+            return str(concept)
+        self.problems.note("entity without an id, its name stands for it", self.path, self.line)
+        return str(known.get("name") or self.text[entity.start : entity.end]).casefold()
 
 
 def _bare(words: str) -> str:

@@ -1,8 +1,22 @@
 """What a file may not say itself, and how its reader should behave; everything may be left out."""
 
 from dataclasses import dataclass
+from typing import Literal
 
-__all__ = ["Options"]
+from wardround.text.tags import Scheme
+
+__all__ = ["VIEWS", "Column", "Options", "View"]
+
+Column = str | int
+"""A name from the header (JSONL: a key), or a number counted from 1."""
+View = Literal["labels", "entities", "pairs", "bags"]
+VIEWS: dict[str, str] = {
+    "labels": "labelled texts",
+    "entities": "texts with entities",
+    "pairs": "pairs of entities",
+    "bags": "bags of sentences",
+}
+"""What tasks take of documents."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -11,14 +25,34 @@ class Options:
 
     encoding: str | None = None
     language: str = ""
-    text: str = ""
-    """The column or key of the text; likewise the next three."""
-    label: str = ""
-    id: str = ""
-    source: str = ""
+    text: Column | tuple[Column, ...] = ""
+    """The column or key of the text; several, such as a title and a body, are joined by line feeds."""
+    label: Column = ""
+    id: Column = ""
+    source: Column = ""
+    flags: tuple[Column, ...] = ()
+    """Columns of 0 and 1 that name the labels; they replace `label`."""
     separator: str = ""
     """What stands between the labels of one cell."""
+    header: bool | None = None
+    """Whether the first row of a table has names; without it yes, unless columns are numbered and it shows none."""
+    quoting: bool | None = None
+    """Whether quotes enclose cells; without it yes in CSV, no in TSV."""
+    token: int = 1
+    """The column of the token, from 1, or from the end: -1; likewise the next."""
+    tag: int = -1
+    scheme: Scheme | None = None
+    """Only to count what breaks it; BIO and BIOES are read without."""
+    bare: str = "Entity"
+    """The type of tags that name none."""
+    tags: tuple[str, str] = ("e1", "e2")
+    """What marks head and tail in a sentence."""
     labelled: bool = True
     """Whether the labels of texts are read; whoever predicts them does not ask what is in their column."""
+    needs: tuple[str, ...] = ()
+    """What each document must have a place for, be it empty: `labels`, `entities`."""
+    concepts: bool = False
+    """Whether an entity's id is the public id of what it names, which several mentions may share; what is odd about a
+    mention is then counted instead of refused."""
     fix_offsets: bool = False
     show_text: bool = False

@@ -24,7 +24,7 @@ from wardround.text.document import Document, Entity, Placed, Relation
 from wardround.text.reading import DataError, Problems, open_text
 from wardround.text.shown import quoted
 
-__all__ = ["pubtator", "read_pubtator", "write_pubtator"]
+__all__ = ["PART", "read_pubtator", "write_pubtator"]
 
 PART = re.compile(r"([^|\t]+)\|([ta])\|(.*)")
 NUMBER = re.compile(r"-?\d{1,12}")
@@ -38,37 +38,27 @@ class _Block:
     line: int
     name: str
     text: str
-    said: list[Said] = field(default_factory=list)
-    told: list[tuple[int, Relation]] = field(default_factory=list)
-
-
-def pubtator(path: Path, encoding: str | None = None, problems: Problems | None = None) -> Iterator[Placed]:
-    """The documents of a file with concepts as the ids of entities, several mentions of one concept included.
-
-    Mentions whose words are not at their place are counted and, if the words stand elsewhere in the text, moved to
-    the nearest place.
-    """
-    found = Problems() if problems is None else problems
-    for block in _blocks(path, encoding, found):
-        entities = tuple(_moved(said, block.text, path, found) for said in block.said)
-        relations = tuple(relation for _, relation in block.told)
-        yield Placed(Document(block.name, block.text, (), entities, relations, block.name, ""), path, block.line)
+    mentions: list[Said] = field(default_factory=list)
+    relations: list[tuple[int, Relation]] = field(default_factory=list)
 
 
 def read_pubtator(path: Path, problems: Problems, options: Options) -> Iterator[Placed]:
-    """The documents of a file with an id of its own for every mention."""
+    """The documents of a file, with an id of its own for every mention unless `concepts` are wanted."""
     for block in _blocks(path, options.encoding, problems):
-        names, concepts, parts, said = Named("#"), dict[str, list[str]](), dict[str, list[str]](), []
-        for number, mention in enumerate(block.said, 1):
+        if options.concepts:
+            yield Placed(_of_concepts(block, path, problems, options), path, block.line)
+            continue
+        names, concepts, parts, mentions = Named("#"), dict[str, list[str]](), dict[str, list[str]](), []
+        for number, mention in enumerate(block.mentions, 1):
             name = names.unique(f"T{number}" if mention.id in NO_CONCEPT else mention.id)
-            said.append(replace(mention, id=name))
+            mentions.append(replace(mention, id=name))
             concepts.setdefault(mention.id, []).append(name)
             for part in mention.id.split("|"):
                 parts.setdefault(part, []).append(name)
         offsets = Offsets(block.text, path, problems, options.fix_offsets, options.show_text)
-        entities = {entity.id: entity for entity in offsets.entities(said)}
+        entities = {entity.id: entity for entity in offsets.entities(mentions)}
         relations = []
-        for line, relation in block.told:
+        for line, relation in block.relations:
             with problems.refusing():
                 if ends := _nearest(relation, parts | concepts, entities, path, line, problems):
                     relations.append(Relation(relation.type, *ends))
@@ -76,6 +66,17 @@ def read_pubtator(path: Path, problems: Problems, options: Options) -> Iterator[
             block.name, block.text, (), tuple(entities.values()), tuple(relations), language=options.language
         )
         yield Placed(made, path, block.line)
+
+
+def _of_concepts(block: _Block, path: Path, problems: Problems, options: Options) -> Document:
+    """A document with concepts as the ids of its entities and the ends of its relations.
+
+    Mentions whose words are not at their place are counted and, if the words stand elsewhere in the text, moved to
+    the nearest place.
+    """
+    entities = tuple(_moved(mention, block.text, path, problems) for mention in block.mentions)
+    relations = tuple(relation for _, relation in block.relations)
+    return Document(block.name, block.text, (), entities, relations, block.name, options.language)
 
 
 def _nearest(
@@ -144,27 +145,27 @@ def _add(block: _Block, cells: list[str], path: Path, line: int, problems: Probl
     if len(cells) == 4 or (len(cells) == 5 and not NUMBER.fullmatch(cells[1])):
         if len(cells) == 5:
             problems.note("fifth column of a relation, ignored", path, line)
-        block.told.append((line, Relation(cells[1], cells[2], cells[3])))
+        block.relations.append((line, Relation(cells[1], cells[2], cells[3])))
     elif len(cells) >= 5:
         if not (NUMBER.fullmatch(cells[1]) and NUMBER.fullmatch(cells[2])):
             what = "start or end of a mention is no whole number"
             raise DataError(path, line, what, "id, start, end, words, type, id")
         part, concept = (int(cells[1]), int(cells[2])), cells[5].strip() if len(cells) > 5 else ""
-        block.said.append(Said(concept, cells[4], (part,), cells[3] or None, line))
+        block.mentions.append(Said(concept, cells[4], (part,), cells[3] or None, line))
     else:
         raise DataError(path, line, f"{len(cells)} cells", "a mention has six, a relation four, between tabs")
 
 
-def _moved(said: Said, text: str, path: Path, problems: Problems) -> Entity:
-    ((start, end),) = said.parts
+def _moved(mention: Said, text: str, path: Path, problems: Problems) -> Entity:
+    ((start, end),) = mention.parts
     inside = 0 <= start < end <= len(text)
-    if inside and said.words and text[start:end] != said.words:
-        place = nearest_place(text, said.words, start)
+    if inside and mention.words and text[start:end] != mention.words:
+        place = nearest_place(text, mention.words, start)
         kind = "mention whose words stand elsewhere" + (", moved" if place is not None else "")
-        problems.note(kind, path, said.line)
+        problems.note(kind, path, mention.line)
         if place is not None:
-            start, end = place, place + len(said.words)
-    return Entity(said.id, said.type, start, end)
+            start, end = place, place + len(mention.words)
+    return Entity(mention.id, mention.type, start, end)
 
 
 @contextmanager

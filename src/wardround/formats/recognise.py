@@ -1,70 +1,36 @@
-"""The formats of annotated texts that users have, and how a file's format is recognised.
+"""How the format of a file or folder is recognised.
 
     for path, form in recognised(Path("export/")): ...
     for placed in form.read(path, problems, Options()): ...
 
-The content decides, the name where the content could be several things. A folder with `.ann` files is BRAT's; of any
-other folder each file is looked at by itself. What is no annotated text is refused with what it seems to be.
+The content decides, the name where the content could be several things. A folder with `.ann` files is BRAT's, one with
+`.con` files i2b2's; of any other folder each file is looked at by itself. What is no annotated text is refused with
+what it seems to be.
 """
 
 import csv
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
-from wardround.formats.bioc import read_bioc, write_bioc
-from wardround.formats.brat import read_brat, write_brat
-from wardround.formats.conll import read_conll, write_conll
-from wardround.formats.doccano import is_doccano, read_doccano, write_doccano
+from wardround.formats.doccano import is_doccano
 from wardround.formats.json_values import json_items
-from wardround.formats.jsonl import read_jsonl, write_jsonl
-from wardround.formats.label_studio import is_min, read_label_studio, write_label_studio
-from wardround.formats.omop import is_note_table, read_omop
-from wardround.formats.options import Options
-from wardround.formats.plain import read_plain, refuse_binary
-from wardround.formats.pubtator import PART, read_pubtator, write_pubtator
-from wardround.formats.tables import USUAL, read_csv, read_tsv, write_csv, write_tsv
-from wardround.formats.writing import Sink
-from wardround.text.document import Placed
+from wardround.formats.label_studio import is_min
+from wardround.formats.omop import is_note_table
+from wardround.formats.plain import refuse_binary
+from wardround.formats.pubtator import PART
+from wardround.formats.register import FORMATS, Format
+from wardround.formats.tables import USUAL
 from wardround.text.reading import DataError, Problems, files_under, text_blocks
 from wardround.text.tags import split_tag
 
-__all__ = ["FORMATS", "TARGETS", "Format", "recognised"]
+__all__ = ["recognised"]
 
 HEAD = 2**16
 LINES = 200
 
-
-@dataclass(frozen=True, slots=True)
-class Format:
-    """A format, what reads it and, if it can hold documents, what writes it."""
-
-    name: str
-    about: str
-    read: Callable[[Path, Problems, Options], Iterator[Placed]]
-    write: Callable[[Path, Problems, Options], AbstractContextManager[Sink]] | None
-
-
-FORMATS = {
-    form.name: form
-    for form in (
-        Format("bioc", "BioC XML", read_bioc, write_bioc),
-        Format("brat", "BRAT standoff, a folder of .txt and .ann", read_brat, write_brat),
-        Format("conll", "CoNLL columns with BIO tags", read_conll, write_conll),
-        Format("csv", "CSV with a header", read_csv, write_csv),
-        Format("doccano", "doccano JSONL", read_doccano, write_doccano),
-        Format("jsonl", "our JSONL, which holds everything", read_jsonl, write_jsonl),
-        Format("label-studio", "Label Studio JSON", read_label_studio, write_label_studio),
-        Format("omop", "OMOP NOTE table as CSV", read_omop, None),
-        Format("pubtator", "PubTator", read_pubtator, write_pubtator),
-        Format("text", "plain text, a note per file", read_plain, None),
-        Format("tsv", "TSV with a header", read_tsv, write_tsv),
-    )
-}
-TARGETS = {name: form for name, form in FORMATS.items() if form.write}
 
 ENDINGS = {
     ".bio": "conll",
@@ -88,19 +54,21 @@ def recognised(
 
     Files of a folder that are in no format are refused, which with collected problems means that they are passed by.
     """
-    found = Problems() if problems is None else problems
+    collected = Problems() if problems is None else problems
+    ending = FORMATS[wanted].folder if wanted else ""
     if not path.is_dir():
-        if wanted == "brat":
-            raise DataError(path, None, "not a folder", "name the folder that holds the .txt and .ann files")
+        if ending:
+            raise DataError(path, None, "not a folder", f"name the folder that holds the .txt and {ending} files")
         return [(path, FORMATS[wanted or _format(path, encoding)])]
-    if wanted == "brat" or (not wanted and files_under(path, ".ann")):
-        return [(path, FORMATS["brat"])]
+    for form in FORMATS.values():
+        if form.folder and (wanted == form.name or (not wanted and files_under(path, form.folder))):
+            return [(path, form)]
     files = [file for file in files_under(path, "") if file.is_file()]
     if not files:
         raise DataError(path, None, "an empty folder", "name the folder or file that holds the notes")
     known = []
     for file in files:
-        with found.refusing():
+        with collected.refusing():
             known.append((file, FORMATS[wanted or _format(file, encoding)]))
     return known
 
@@ -144,6 +112,9 @@ def _objects(path: Path, lines: Sequence[str], by_name: str) -> str:
         with suppress(ValueError, RecursionError):
             rows.append(json.loads(line))
     objects = [row for row in rows if isinstance(row, dict)]
+    for form, keys in (("bags", {"head", "relation", "sentences"}), ("opennre", {"h", "t", "relation"})):
+        if objects and keys <= objects[0].keys():
+            return form
     if any(map(is_doccano, objects)):
         # Empty lists alone are also ours: what follows may show it.
         ours = any(isinstance(item, dict) and "start" in item for row in objects for item in _items(row))
@@ -156,8 +127,8 @@ def _objects(path: Path, lines: Sequence[str], by_name: str) -> str:
 
 
 def _items(row: dict[str, object]) -> list[object]:
-    found = row.get("entities")
-    return found if isinstance(found, list) else []
+    items = row.get("entities")
+    return items if isinstance(items, list) else []
 
 
 def _columns(path: Path, lines: Sequence[str], by_name: str) -> str:

@@ -1,17 +1,16 @@
-"""Labelled texts from CSV, TSV and JSONL files.
+"""Labelled texts from CSV and TSV files.
 
     table = Table(files={"train": Path("train.csv")}, format="csv", text="note", label="department")
     for document in table.documents("train"): ...
 
-A column is a name from the header (JSONL: a key), or a number counted from 1. Several labels per text come
-as a list (JSONL), as one cell with a `separator`, or as `flags`: columns of 0 and 1 that name the label.
-Rows without text are skipped and counted; repeated texts and ids are counted and kept.
+A column is a name from the header, or a number counted from 1. Several labels per text come as one cell with a
+`separator`, or as `flags`: columns of 0 and 1 that name the label. Rows without text are skipped and counted; repeated
+ids are counted and kept.
 A column `source` or `language` is used if there is one.
 """
 
 import csv
 import io
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -20,7 +19,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Literal
 
-from wardround.formats.options import Options
+from wardround.formats.options import Column, Options
 from wardround.formats.spreadsheet import guarded, plain
 from wardround.formats.writing import Sink, flat, lost, lost_fields, text_file
 from wardround.text.document import Document, Placed
@@ -33,14 +32,12 @@ from wardround.text.reading import (
     nearest,
     one_of,
     open_text,
-    parse_json,
 )
 from wardround.text.shown import names_of, shown
 
-__all__ = ["Column", "Table", "read_csv", "read_tsv", "write_csv", "write_tsv"]
+__all__ = ["Table", "flag", "read_csv", "read_tsv", "write_csv", "write_tsv"]
 
-Column = str | int
-Row = Mapping[str, object]
+Row = Mapping[str, str]
 DELIMITERS = {"csv": ",", "tsv": "\t"}
 FLAGS: dict[object, bool] = {"0": False, "1": True, 0: False, 1: True}
 HEADER = ("id", "text", "label", "source", "language")
@@ -56,9 +53,8 @@ class Table:
     """One file per split, and which of its columns mean what."""
 
     files: Mapping[str, Path]
-    format: Literal["csv", "tsv", "jsonl"]
+    format: Literal["csv", "tsv"]
     text: Column | tuple[Column, ...] = "text"
-    """Several columns, such as a title and a body, are joined by line feeds."""
     label: Column | None = "label"
     flags: tuple[Column, ...] = ()
     """Columns of 0 and 1; they replace `label`."""
@@ -87,25 +83,24 @@ class Table:
         """The same texts with the lines where they stand."""
         found = Problems() if problems is None else problems
         path = self.files[one_of(split, self.splits)]
-        texts, ids = set[bytes](), set[bytes]()
+        ids = set[bytes]()
         for line, row in self._rows(path, found):
             try:
-                document = self._document(row, path, line, found)
+                document = self._document(row, path, line)
             except DataError as error:
                 found.refuse(error)
                 continue
-            text = document.text
-            if not text.strip():
+            if not document.text.strip():
                 found.note("row without text, skipped", path, line)
                 continue
-            for kind, value, known in (("repeated text", text, texts), ("repeated id", document.id, ids)):
-                if (mark := digest(value)) in known:
-                    found.note(kind, path, line)
-                known.add(mark)
+            if (mark := digest(document.id)) in ids:
+                found.note("repeated id", path, line)
+            ids.add(mark)
             yield Placed(document, path, line)
 
-    def _document(self, row: Row, path: Path, line: int, problems: Problems) -> Document:
-        text = self._text(row, path, line, problems)
+    def _document(self, row: Row, path: Path, line: int) -> Document:
+        columns = self.text if isinstance(self.text, tuple) else (self.text,)
+        text = "\n".join(self._cell(row, column, path, line) for column in columns)
         return Document(
             id=self._optional(row, self.id, "id", path, line) or f"{path.name}:{line}",
             text=text,
@@ -120,9 +115,6 @@ class Table:
         return [name.strip() for name in next(self._cells(path, Problems()), (1, []))[1]]
 
     def _rows(self, path: Path, problems: Problems) -> Iterator[tuple[int, Row]]:
-        if self.format == "jsonl":
-            yield from self._objects(path, problems)
-            return
         cells = self._cells(path, problems)
         first = next(cells, None)
         if first is None:
@@ -135,7 +127,7 @@ class Table:
             raise DataError(path, start, f'column "{twice[0]}" stands twice', "rename one of them")
         numbered = {str(n): n - 1 for n in wanted if isinstance(n, int) and 0 < n <= len(names)}
         for column in wanted:
-            self._cell(dict.fromkeys([*names, *numbered]), column, path, start)
+            self._cell(dict.fromkeys([*names, *numbered], ""), column, path, start)
         for line, row in cells if self.header else chain([first], cells):
             if len(row) != len(names):
                 what = f"{len(row)} cells where the first row has {len(names)}"
@@ -172,55 +164,25 @@ class Table:
             if row:
                 yield line, row
 
-    def _objects(self, path: Path, problems: Problems) -> Iterator[tuple[int, Row]]:
-        for line, text in enumerate(open_text(path, self.encoding, problems=problems), 1):
-            if not text.strip():
-                continue
-            value = parse_json(text, path, line)
-            if not isinstance(value, dict):
-                raise DataError(path, line, f"a JSON {type(value).__name__}", 'write {"text": …, "label": …}')
-            yield line, value
-
-    def _cell(self, row: Row, column: Column, path: Path, line: int) -> object:
+    def _cell(self, row: Row, column: Column, path: Path, line: int) -> str:
         if (name := str(column)) in row:
             return row[name]
         close = nearest(name, row)
         remedy = f'did you mean "{close}"?' if close else "name the column in [corpus], or set header = false"
         raise DataError(path, line, f'no column "{name}"', remedy)
 
-    def _text(self, row: Row, path: Path, line: int, problems: Problems) -> str:
-        columns = self.text if isinstance(self.text, tuple) else (self.text,)
-        parts = []
-        for column in columns:
-            part = self._cell(row, column, path, line)
-            if not isinstance(part, str):
-                raise DataError(path, line, f'"{column}" is a {type(part).__name__}', "it must be a string")
-            parts.append(part)
-        # JSON can spell half a character pair (a cut emoji), which no encoding can write.
-        text, halves = re.subn("[\ud800-\udfff]", "\ufffd", "\n".join(parts))
-        if halves:
-            problems.note("half a character, replaced by U+FFFD", path, line)
-        return text
-
     def _optional(self, row: Row, column: Column | None, usual: str, path: Path, line: int) -> str:
-        if column is None and usual not in row:
-            return ""
-        value = self._cell(row, usual if column is None else column, path, line)
-        return "" if value is None else str(value)
+        return "" if column is None and usual not in row else self._cell(row, column or usual, path, line)
 
     def _labels(self, row: Row, path: Path, line: int) -> tuple[str, ...]:
         if self.flags:
-            return tuple(str(column) for column in self.flags if self._flag(row, column, path, line))
+            return tuple(str(name) for name in self.flags if flag(self._cell(row, name, path, line), name, path, line))
         if self.label is None:
             return ()
-        value = self._cell(row, self.label, path, line)
-        if isinstance(value, str):
-            parts: list[object] = [*value.split(self.separator)] if self.separator else [value]
-            if self.separator and not value.strip():
-                return ()
-        else:
-            parts = value if isinstance(value, list) else [value]
-        return tuple(self._label(part, path, line) for part in parts)
+        cell = self._cell(row, self.label, path, line)
+        if not self.separator:
+            return (self._label(cell, path, line),)
+        return tuple(self._label(part, path, line) for part in cell.split(self.separator) if cell.strip())
 
     def _names(self, path: Path) -> frozenset[str]:
         """Those of a file's labels that may be shown; it is read once more, at the end of all reading."""
@@ -230,16 +192,8 @@ class Table:
                 counts.update(document.labels)
         return names_of(counts)
 
-    def _flag(self, row: Row, column: Column, path: Path, line: int) -> bool:
-        value = self._cell(row, column, path, line)
-        if not isinstance(value, str | int) or value not in FLAGS:
-            raise DataError(path, line, f'flag "{column}" is neither 0 nor 1', "is it a flag column?")
-        return FLAGS[value]
-
-    def _label(self, value: object, path: Path, line: int) -> str:
-        if not isinstance(value, str | int):
-            raise DataError(path, line, f"label is a {type(value).__name__}", "use a string or a list of them")
-        label = str(int(value) if isinstance(value, bool) else value).strip()
+    def _label(self, cell: str, path: Path, line: int) -> str:
+        label = cell.strip()
         if not label:
             raise DataError(path, line, "empty label", "label or remove the row")
         if self.labels and label not in self.labels:
@@ -247,6 +201,13 @@ class Table:
             remedy = f'did you mean "{close}"?' if close else f"known are {len(self.labels)} others; add or map it"
             raise DataError(path, line, f"unknown label {shown(label, self._names(path))}", remedy)
         return label
+
+
+def flag(value: object, name: Column, path: Path, line: int) -> bool:
+    """Whether a column of 0 and 1, which names a label, says that the text has it."""
+    if not isinstance(value, str | int) or value not in FLAGS:
+        raise DataError(path, line, f'flag "{name}" is neither 0 nor 1', "is it a flag column?")
+    return FLAGS[value]
 
 
 def read_csv(path: Path, problems: Problems, options: Options) -> Iterator[Placed]:
@@ -260,48 +221,39 @@ def read_tsv(path: Path, problems: Problems, options: Options) -> Iterator[Place
 
 
 def _read(path: Path, problems: Problems, options: Options, form: Literal["csv", "tsv"]) -> Iterator[Placed]:
-    names = Table(files={"all": path}, format=form, encoding=options.encoding).columns("all")
-    wishes = (options.text, options.label, options.id, options.source)
-    if any(name.isdecimal() and name not in names for name in wishes):
-        return _numbered(path, problems, options, form, names)
+    bare = Table(files={"all": path}, format=form, quoting=options.quoting, encoding=options.encoding)
+    names = bare.columns("all")
     folded = {name.casefold(): name for name in reversed(names)}
-    text, label = (
-        getattr(options, column) or next((folded[usual] for usual in USUAL[column] if usual in folded), "")
-        for column in ("text", "label")
-    )
-    table = Table(
-        files={"all": path},
-        format=form,
-        text=text or "text",
-        label=(label or None) if options.labelled else None,
+
+    def column(name: Column) -> Column | None:
+        """A column as it was named, or by its number."""
+        number = isinstance(name, str) and name.isdecimal() and name not in names
+        return int(name) if number else name or None
+
+    def usual(meaning: str) -> Column | None:
+        return next((folded[name] for name in USUAL[meaning] if name in folded), None)
+
+    texts = options.text if isinstance(options.text, tuple) else (options.text,)
+    chosen = tuple(name for name in map(column, texts) if name is not None)
+    label, id_, source = map(column, (options.label, options.id, options.source))
+    wishes = {*chosen, *options.flags, label, id_, source}
+    header = options.header
+    if header is None:
+        header = not any(isinstance(name, int) for name in wishes) or not wishes.isdisjoint(names) or _usual(names)
+    if header:
+        chosen, label = chosen or tuple(filter(None, [usual("text")])), label or usual("label")
+        id_, source = id_ or folded.get("id"), source or folded.get("source")
+    if "labels" in options.needs:
+        label = label or "label"
+    table = replace(
+        bare,
+        text=chosen or "text",
+        label=label if options.labelled else None,
+        flags=options.flags if options.labelled else (),
         separator=options.separator,
-        id=options.id or folded.get("id"),
-        source=options.source or folded.get("source"),
-        encoding=options.encoding,
-        language=options.language,
-    )
-    return table.placed("all", problems)
-
-
-def _numbered(
-    path: Path, problems: Problems, options: Options, form: Literal["csv", "tsv"], names: list[str]
-) -> Iterator[Placed]:
-    """The rows of a table whose columns are named by number; without a header, unless a name says that it has one."""
-
-    def column(name: str) -> Column | None:
-        return int(name) if name.isdecimal() and name not in names else name or None
-
-    wishes = (options.text, options.label, options.id, options.source)
-    table = Table(
-        files={"all": path},
-        format=form,
-        text=column(options.text) or "text",
-        label=column(options.label) if options.labelled else None,
-        id=column(options.id),
-        source=column(options.source),
-        separator=options.separator,
-        header=any(name in names for name in wishes) or _usual(names),
-        encoding=options.encoding,
+        id=id_,
+        source=source,
+        header=header,
         language=options.language,
     )
     return table.placed("all", problems)

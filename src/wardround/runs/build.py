@@ -23,7 +23,6 @@ from wardround.core.site import HUB
 from wardround.core.task import ClassTask
 from wardround.core.training import belongs
 from wardround.core.weights import Weights
-from wardround.corpora.bag_files import AlignedFiles
 from wardround.engines.host import Host
 from wardround.federation.readers import AsCorpus, Elsewhere
 from wardround.federation.sites import Prepared, Raw, Sites, federate, opened, pooled, prepared, thinned
@@ -160,8 +159,12 @@ def bound(study: Study) -> BoundTask:
         if study.task.types is not None:
             known, table, key = study.task.types or corpus.types, "task", "types"
         shape = '["…", "…"]'
-        if isinstance(corpus.reader, AlignedFiles) and known:
-            known, key, shape = corpus.reader.pairs, "pairs", '[["…", "…"]], the types of head and tail,'
+        if getattr(corpus.reader, "aligned", False) and known:
+            known, key, shape = (
+                getattr(corpus.reader, "pairs", ()),
+                "pairs",
+                '[["…", "…"]], the types of head and tail,',
+            )
         if not known:
             remedy = f"add {key} = {shape} to [{table}]"
             raise StudyError(

@@ -38,8 +38,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tomli_w
 from pydantic import AfterValidator, Field
 
-from wardround.corpora.views import misfit
+from wardround.formats.options import VIEWS
 from wardround.study.defaults import left_open
+from wardround.study.files import files, is_files, misspelt_files
 from wardround.study.grid import combinations, label_of, parsed, put
 from wardround.study.settings import OWN, SECTIONS, StudyError, Table, checked, imported, layered, misspelt, named
 from wardround.study.trusted import Trusted
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 __all__ = ["Cell", "Study", "StudyError", "load_study"]
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+WORDS: dict[str, str] = {"rows": "rows of numbers", **VIEWS}
 BESIDES = frozenset(
     {"name", "description", "rounds", "expected", "references"}
 )  # what decides nothing of how a round goes
@@ -249,7 +251,9 @@ def _outlined(tables: Mapping[str, Any], problems: list[str]) -> _Outline | None
         problems.append(f"name = {name!r} becomes a folder's name; use up to 100 letters, digits, - _ and single dots")
     for section in SECTIONS:
         settings = _table(tables, section)
-        if settings is not None and not _own(section, settings):
+        if settings is not None and is_files(section, settings):
+            misspelt_files(section, settings, problems)
+        elif settings is not None and not _own(section, settings):
             misspelt(section, settings, problems)
     if outline and outline.public and len(outline.public.model_fields_set) != 1:
         problems.append("public should have either fraction or [public.corpus]")
@@ -273,6 +277,9 @@ def _study(
     for section, registry in SECTIONS.items():
         settings = _table(tables, section)
         if settings is None:
+            continue
+        if is_files(section, settings):
+            built[section], plain[section] = files(section, settings, built.get("task"), problems, given)
             continue
         own = imported(section, str(settings["name"]), folder, problems, trusted) if _own(section, settings) else {}
         if own is not None:
@@ -300,23 +307,23 @@ def _study(
 
 
 def _misfits(built: Mapping[str, Any], plain: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Corpora whose examples the task does not take."""
+    """Corpora whose examples the task does not take; a class of somebody's own need not say what it gives."""
     for section in ("corpus", "public.corpus"):
-        if built.get("task") is not None and built.get(section) is not None:
-            table = plain[section]
-            key = "format" if table["name"] == "files" else "name"
-            reader = str(table[key])
-            if said := misfit(plain["task"]["name"], built["task"], reader, built[section]):
-                yield f"{section}.{key} = {reader!r} {said}"
+        takes, views = getattr(built.get("task"), "takes", None), getattr(built.get(section), "views", None)
+        if takes is not None and views is not None and takes not in views:
+            given = " or ".join(WORDS[view] for view in views)
+            yield (
+                f"{section}.name = {plain[section]['name']!r} has {given}, and the task {plain['task']['name']!r} "
+                f"takes {WORDS[takes]}; choose another corpus or task"
+            )
 
 
 def _table(tables: Mapping[str, Any], section: str) -> dict[str, Any] | None:
-    """The table of a section, with what a corpus of files need not say."""
+    """The table of a section, with what a public corpus need not say."""
     found: Any = tables
     for part in section.split("."):
         found = found.get(part) if isinstance(found, dict) else None
     if not isinstance(found, dict):
         return None  # what else it is the outline has named already
-    files = {"name": "files"} if section.endswith("corpus") and "name" not in found and "format" in found else {}
     unread = {"test": found["train"]} if section == "public.corpus" and "train" in found else {}
-    return {**files, **unread, **found}
+    return {**unread, **found}

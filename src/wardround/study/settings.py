@@ -42,6 +42,7 @@ __all__ = [
     "misspelt",
     "named",
     "settings_of",
+    "unknown_key",
 ]
 
 CORPUS: tuple[str, Callable[[type], bool]] = (
@@ -269,9 +270,14 @@ def _problem(kind: type[BaseModel], section: str, found: Mapping[str, Any]) -> t
         parent = kind
         for part in found["loc"][:-1]:
             parent = _submodel(parent, str(part))
-        return f"{key} is unknown; {_nearest(str(found['loc'][-1]), parent.model_fields)}", ""
+        return unknown_key(key.rpartition(".")[0], str(found["loc"][-1]), parent.model_fields), ""
     said = found["msg"].removeprefix("Input ").removeprefix("Value error, ").replace("an object", "a table")
     return f"{key} = {shown(found['input'])}: ", said
+
+
+def unknown_key(section: str, key: str, known: Iterable[str]) -> str:
+    """That a table has no such key, and which it has."""
+    return f"{section}{'.' if section else ''}{key} is unknown; {_nearest(key, known)}"
 
 
 def _submodel(kind: type[BaseModel], part: str) -> type[BaseModel]:

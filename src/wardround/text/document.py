@@ -4,7 +4,10 @@ Offsets count characters of `text`, from 0, the end excluded. A reader keeps `te
 file (after decoding), so that offsets stay true; cleaning is a task's business.
 """
 
+from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -59,9 +62,15 @@ class Placed(NamedTuple):
     document: Document
     path: Path
     line: int
+    lines: Sequence[tuple[int, int]] = ()
+    """Where a document goes over several lines: with which character each begins, and its number."""
+    related: Sequence[tuple[Path, int]] = ()
+    """Where each relation is written down, if that is another file."""
 
     def line_at(self, offset: int) -> int:
         """The line of the file where this character of the document stands."""
+        if self.lines:
+            return self.lines[bisect_right(self.lines, offset, key=itemgetter(0)) - 1][1]
         return self.line or 1 + max(self.document.text.count(end, 0, offset) for end in "\r\n")
 
 

@@ -12,7 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from wardround.formats.options import Options
-from wardround.formats.recognise import FORMATS, recognised
+from wardround.formats.recognise import recognised
+from wardround.formats.register import FORMATS
 from wardround.text.document import Placed
 from wardround.text.reading import DataError, Problems, files_under
 

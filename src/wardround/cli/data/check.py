@@ -19,7 +19,7 @@ from wardround.cli.reading import reading
 from wardround.formats.check import Survey, check
 from wardround.formats.kinds import KINDS
 from wardround.formats.options import Options
-from wardround.formats.recognise import FORMATS
+from wardround.formats.register import FORMATS
 from wardround.tasks import TASKS
 from wardround.text.shown import NOT_SHOWN
 

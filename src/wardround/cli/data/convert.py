@@ -14,7 +14,7 @@ from wardround.cli.options import console, errors, fail, one_of, refusals
 from wardround.cli.reading import reading
 from wardround.formats.convert import convert
 from wardround.formats.options import Options
-from wardround.formats.recognise import TARGETS
+from wardround.formats.register import TARGETS
 
 __all__ = ["command"]
 

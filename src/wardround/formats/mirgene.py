@@ -11,46 +11,42 @@ a file that has others is told which. The pair's id stands for both ends.
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
-from wardround.corpora.bag_files import BagFiles
-from wardround.text.document import Entity
+from wardround.formats.options import Options
+from wardround.text.document import Entity, Placed, overlap
 from wardround.text.facts import UNRELATED, Sentence, sentence
 from wardround.text.reading import DataError, Problems, open_text
 from wardround.text.shown import text_is_shown
 
-__all__ = ["MIRGENEBags"]
+__all__ = ["read_mirgene"]
 
 MARK = re.compile(r"<(/?)([\w-]+)>")
 NONE = "NONE"
 
 
-@dataclass(frozen=True, kw_only=True)
-class MIRGENEBags(BagFiles):
-    """One file per split."""
+def read_mirgene(path: Path, problems: Problems, options: Options) -> Iterator[Placed]:
+    """The sentences of a file, one for each relation."""
+    for line, row in enumerate(open_text(path, options.encoding, problems=problems), 1):
+        if row.strip():
+            with problems.refusing():
+                yield from (Placed(one, path, line) for one in _sentences(row, path, line, problems, options.tags))
 
-    tags: tuple[str, str] = ("e1", "e2")
-    """What marks head and tail in the sentences."""
 
-    def _rows(self, split: str, problems: Problems) -> Iterator[Sentence]:
-        path = self.path(split)
-        for line, row in enumerate(open_text(path, self.encoding, problems=problems), 1):
-            if not row.strip():
-                continue
-            info, tab, tagged = row.partition("\t")
-            meta = info.split(" ")
-            if not tab or len(meta) < 4:
-                raise DataError(path, line, "no relation, document, sentence and pair before a tab", "is it MIRGENE?")
-            said, document, number, pair = meta[:4]
-            text, spans = _untagged(tagged, self.tags, path, line)
-            ends = Entity(pair, "miRNA", *spans[self.tags[0]]), Entity(pair, "gene", *spans[self.tags[1]])
-            if ends[0].start < ends[1].end and ends[1].start < ends[0].end:
-                problems.note("entities overlap, pair skipped", path, line)
-                continue
-            for relation in said.split("|"):
-                told = UNRELATED if relation == NONE else relation
-                yield sentence(f"{document}:{number}:{line}", text, *ends, told, source=document, language="en")
+def _sentences(row: str, path: Path, line: int, problems: Problems, tags: tuple[str, str]) -> Iterator[Sentence]:
+    info, tab, tagged = row.partition("\t")
+    meta = info.split(" ")
+    if not tab or len(meta) < 4:
+        raise DataError(path, line, "no relation, document, sentence and pair before a tab", "is it MIRGENE?")
+    relations, document, number, pair = meta[:4]
+    text, spans = _untagged(tagged, tags, path, line)
+    ends = Entity(pair, "miRNA", *spans[tags[0]]), Entity(pair, "gene", *spans[tags[1]])
+    if overlap(*ends):
+        problems.note("entities overlap, pair skipped", path, line)
+        return
+    for name in relations.split("|"):
+        relation = UNRELATED if name == NONE else name
+        yield sentence(f"{document}:{number}:{line}", text, *ends, relation, source=document, language="en")
 
 
 def _untagged(tagged: str, tags: tuple[str, str], path: Path, line: int) -> tuple[str, dict[str, tuple[int, int]]]:
