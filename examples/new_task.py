@@ -14,8 +14,7 @@ from typing import Any
 import torch
 
 import wardround
-from wardround.tasks.features import FeatureRows, FeaturesTask
-from wardround.tasks.task import TaskSettings
+from wardround.extend import FeatureRows, FeaturesTask, Label, Prediction, TaskSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,11 +40,11 @@ class LettersTask(FeaturesTask):
         """Of each text, the share of every letter (texts, 26)."""
         return torch.tensor([[one.text.count(chr(97 + n)) / (len(one.text) + 1) for n in range(26)] for one in texts])
 
-    def predict(self, model: Any, texts: Any) -> list[wardround.Prediction]:
+    def predict(self, model: Any, texts: Any) -> list[Prediction]:
         """The likeliest label of each text."""
         odds, best = model(self.shares(texts)).softmax(1).max(1)
-        labels = [wardround.Label(self.labels[ward], float(sure)) for ward, sure in zip(best, odds, strict=True)]
-        return [wardround.Prediction(one.text, (label,)) for one, label in zip(texts, labels, strict=True)]
+        labels = [Label(self.labels[ward], float(sure)) for ward, sure in zip(best, odds, strict=True)]
+        return [Prediction(one.text, (label,)) for one, label in zip(texts, labels, strict=True)]
 
 
 def main(folder: Path) -> None:
