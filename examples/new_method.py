@@ -15,7 +15,10 @@ from pathlib import Path
 import torch
 
 import wardround
-from wardround.extend import Cohort, FedAvg, Global, Weights
+from wardround.core.cohort import Cohort
+from wardround.core.method import Global
+from wardround.core.weights import Weights
+from wardround.methods.fedavg import FedAvg
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,9 @@ from typing import Any
 import torch
 
 import wardround
-from wardround.extend import FeatureRows, FeaturesTask, Label, Prediction, TaskSettings
+from wardround.tasks.features import FeatureRows, FeaturesTask
+from wardround.tasks.task import TaskSettings
+from wardround.text.prediction import Label, Prediction
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 import wardround
-from wardround.extend import Clinic
+from wardround.clinic import Clinic
 
 SPLITS: tuple[Literal["train", "test"], ...] = ("train", "test")
 STUDY = """

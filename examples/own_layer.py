@@ -14,7 +14,11 @@ from typing import Any, cast
 import torch
 
 import wardround
-from wardround.extend import Cohort, Layer, Message, Private, Site, Step, flattened, on_site, restored, reveals
+from wardround.core.cohort import Cohort
+from wardround.core.flat import flattened, restored
+from wardround.core.method import Step, on_site
+from wardround.core.record import Message, Private, reveals
+from wardround.extend import Layer, Site
 
 
 class Hidden(Message):
