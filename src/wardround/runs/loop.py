@@ -4,10 +4,10 @@
 
 A run folder holds `study.toml` (resolved), `journal.jsonl` (one line per round), `ledger/`, `checkpoints/`,
 `memory/` (what simulated sites keep), `run.json` (its format, what kind of method, after which rounds it was taken up
-again), `void.json` (which
-replies of real sites did not arrive: what they kept then does not count), `data.json` (sizes and labels by site),
-`wire.json` (what crossed the wire), `references.json` (figures that the model should beat), `curve.json`
-(precision over recall, where the task has such), `model/` and, once finished, `metrics.json`.
+again), `void.json` (which replies of real sites did not arrive: what they kept then does not count), `data.json` (sizes
+and labels by site), `wire.json` (what crossed the wire), `references.json` (figures that the model should beat),
+`curve.json` (precision over recall, where the task has such), `model/` and, once finished, `metrics.json`. All but the
+ledger, checkpoints and the model are typed in `files`.
 
 Rules of this file:
 1. A round is a function of state, seed, round and site memory: run again, it gives the same bits.
@@ -54,8 +54,6 @@ from wardround.trained.folder import write_model
 __all__ = ["Apart", "Progress", "one_thread", "run", "show_traceback"]
 
 CHECKPOINT_SECONDS = 5.0
-
-
 Progress = Callable[[Round], None]
 
 
@@ -271,9 +269,5 @@ class _Loop:
 
 
 def _versions() -> dict[str, str]:
-    return {
-        "wardround": __version__,
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "numpy": np.__version__,
-    }
+    ours = {"wardround": __version__, "python": platform.python_version()}
+    return {**ours, "torch": torch.__version__, "numpy": np.__version__}
