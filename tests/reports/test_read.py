@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from run_folders import make_run, make_sweep
+from wardround.reports.apart import differing
 from wardround.reports.read import natural, read_runs
 from wardround.runs.errors import RunError
 
@@ -25,7 +26,7 @@ def test_a_run_has_what_its_folder_tells(tmp_path: Path) -> None:
     (run,) = read_runs([make_run(tmp_path / "a", values=[0.5, 0.75], up=1000)])
     assert ("fedavg", "", 0, 2) == (run.label, run.measured_on, run.seed, run.rounds)
     assert {"accuracy": 0.75, "loss": 1.25, "examples": 10.0} == run.final
-    assert (2000, 1800) == (run.total("up"), run.total("down"))
+    assert [(1000, 900), (1000, 900)] == [(line.up, line.down) for line in run.lines]
     assert run.data is not None
     assert {"dose": 3, "drug": 4} == run.data.sites["north"]["train"]
     assert [2440, 2440, 0, 216, 32] == [row.bytes for row in run.wire]
@@ -54,7 +55,7 @@ def test_a_label_names_the_settings_in_which_runs_of_one_method_differ(tmp_path:
     other = make_run(tmp_path / "c", "fedavg")
     told = read_runs([*runs, other])
     assert ["fedprox, mu = 0.1", "fedprox, mu = 0.2", "fedavg"] == [run.label for run in told]
-    assert {"method.name": "fedavg", "method.mu": None} == told[2].choices
+    assert ["method.name", "method.mu"] == differing(run.study for run in told)
 
 
 def test_runs_on_other_data_say_on_which(tmp_path: Path) -> None:
@@ -75,7 +76,8 @@ def test_a_label_names_nothing_in_which_only_runs_on_other_data_differ(tmp_path:
 
 def test_a_seed_that_the_corpus_takes_from_the_study_is_no_difference(tmp_path: Path) -> None:
     told = read_runs([make_run(tmp_path / f"{seed}", seed=seed) for seed in (0, 1)])
-    assert [("fedavg", "", {}), ("fedavg", "", {})] == [(run.label, run.measured_on, run.choices) for run in told]
+    assert [("fedavg", ""), ("fedavg", "")] == [(run.label, run.measured_on) for run in told]
+    assert [] == differing(run.study for run in told)
 
 
 def test_the_same_settings_and_seed_twice_are_told_by_where_they_lie(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ CALLS = {
     "run": "(study: str | pathlib.Path | collections.abc.Mapping[str, typing.Any], "
            "out: str | pathlib.Path | None = None, *, workers: int = 1, resume: bool = False, quiet: bool = False, "
            "report: bool = True) -> wardround.runs.folder.Result",
+    "write_report": "(runs: collections.abc.Sequence[pathlib.Path], out: pathlib.Path) -> pathlib.Path",
     "Model.__call__": "(self, text: str | wardround.text.document.Document) "
                       "-> wardround.text.prediction.Prediction",
     "Model.predict": "(self, texts: collections.abc.Iterable[str | wardround.text.document.Document], "

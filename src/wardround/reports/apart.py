@@ -1,6 +1,6 @@
 """What tells runs apart: the settings in which they differ, and labels that name these and no others.
 
-runs = labelled(runs)      # each with a label, what it was measured on, and its choices
+runs = labelled(runs)      # each with a label and what it was measured on
 """
 
 import json
@@ -13,6 +13,7 @@ from wardround.reports.record import RunRecord
 
 __all__ = ["BY_HAND", "differing", "labelled", "settings", "shown"]
 
+Settings = Mapping[str, Any]
 BY_HAND = frozenset({"name", "description"})  # what a study is called decides nothing
 
 
@@ -44,16 +45,16 @@ def settings(study: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def labelled(runs: tuple[RunRecord, ...]) -> tuple[RunRecord, ...]:
-    """The same runs with what they were compared by: choices, and labels as short as can be."""
+    """The same runs with what they were measured on, and labels as short as can be."""
     chosen = [settings(run.study) for run in runs]
     keys = [key for key in differing(run.study for run in runs) if key not in BY_HAND]
     everyone = list(range(len(runs)))
     ground_keys = [key for key in keys if _of_data(key)]
-    grounds = [", ".join(_words(index, everyone, runs, chosen, ground_keys)) for index in everyone]
+    grounds = [", ".join(_words(index, everyone, chosen, ground_keys)) for index in everyone]
     labels = []
     for index in everyone:
         beside = [other for other in everyone if grounds[other] == grounds[index]]
-        words = _words(index, beside, runs, chosen, [key for key in keys if not _of_data(key)])
+        words = _words(index, beside, chosen, [key for key in keys if not _of_data(key)])
         labels.append(", ".join([runs[index].method, *words]))
     for more in ("name", "origin", "folder"):  # the same settings and seed twice: tell them by where they come from
         at = [(label, ground, run.seed) for label, ground, run in zip(labels, grounds, runs, strict=True)]
@@ -62,8 +63,7 @@ def labelled(runs: tuple[RunRecord, ...]) -> tuple[RunRecord, ...]:
             if (labels[index], grounds[index]) in clash:
                 labels[index] += f", {run.study.get('name') if more == 'name' else getattr(run, more)}"
     return tuple(
-        replace(run, label=label, measured_on=ground, choices={key: own.get(key) for key in keys})
-        for run, label, ground, own in zip(runs, labels, grounds, chosen, strict=True)
+        replace(run, label=label, measured_on=ground) for run, label, ground in zip(runs, labels, grounds, strict=True)
     )
 
 
@@ -72,30 +72,17 @@ def _of_data(key: str) -> bool:
     return key.partition(".")[0] in ("corpus", "partition") or key in ("task.name", "evaluation.splits")
 
 
-def _words(
-    index: int,
-    beside: Sequence[int],
-    runs: Sequence[RunRecord],
-    chosen: Sequence[Mapping[str, Any]],
-    keys: Sequence[str],
-) -> list[str]:
+def _words(index: int, beside: Sequence[int], chosen: Sequence[Settings], keys: Sequence[str]) -> list[str]:
     """The settings in which a run differs from those beside it whose table names the same method, corpus or task."""
-    words = []
+    own, words = chosen[index], []
     for key in keys:
         table, _, last = key.rpartition(".")
-        own = chosen[index].get(key)
         named = key != "method.name" and last == "name"  # the method is named anyway
-        peers = [other for other in beside if named or _named(runs[other], table) == _named(runs[index], table)]
-        if any(chosen[other].get(key) != own for other in peers):
+        peers = [chosen[at] for at in beside if named or chosen[at].get(f"{table}.name") == own.get(f"{table}.name")]
+        if any(other.get(key) != own.get(key) for other in peers):
             name = table if named else last if table == "method" else key
-            words.append(f"{name} = {'none' if own is None else shown(own)}")
+            words.append(f"{name} = {'none' if own.get(key) is None else shown(own[key])}")
     return words
-
-
-def _named(run: RunRecord, table: str) -> Any:
-    """What a table names; the table's other settings are compared only under the same name."""
-    named = run.study.get(table) if table else None
-    return named.get("name") if isinstance(named, Mapping) else None
 
 
 def shown(value: Any) -> str:

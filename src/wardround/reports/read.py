@@ -70,6 +70,6 @@ def _read(folder: Path, origin: str) -> RunRecord:
     mark, curve = folder / "fingerprint", CURVE.read(folder)
     name = folder.resolve().name
     return RunRecord(
-        name, origin, name, "", {}, study, toml, lines, start, metrics, DATA.read(folder), WIRE.read(folder) or (),
+        name, origin, name, "", study, toml, lines, start, metrics, DATA.read(folder), WIRE.read(folder) or (),
         text_of(mark).strip() if mark.exists() else "", curve.points if curve else (), REFERENCES.read(folder) or {},
     )  # fmt: skip

@@ -1,8 +1,9 @@
 """A run as a report sees it: what its folder tells, and what tells it from others."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from wardround.runs.files import Data, Metrics, Round, Start
 from wardround.runs.wire import WireRow
@@ -22,8 +23,6 @@ class RunRecord:
     """The method, and the settings that tell it from others of the same method."""
     measured_on: str
     """The settings of corpus and partition in which the runs differ; empty if all have the same."""
-    choices: Mapping[str, Any]
-    """The settings in which it differs from a run that it is compared with; dotted keys."""
     study: Mapping[str, Any]
     toml: str
     lines: tuple[Round, ...]
@@ -63,7 +62,8 @@ class RunRecord:
     @property
     def similarity(self) -> list[tuple[int, Mapping[str, Mapping[str, float]]]]:
         """The rounds in which the method noted how alike the sites' classifier vectors are, and that."""
-        return [(line.round, line.noted["similarity"]) for line in self.lines if line.noted.get("similarity")]
+        noted = [(line.round, line.noted["similarity"]) for line in self.lines if line.noted.get("similarity")]
+        return [(at, {site: _finite(own) for site, own in similarity.items()}) for at, similarity in noted]
 
     @property
     def final(self) -> Mapping[str, float]:
@@ -80,6 +80,6 @@ class RunRecord:
         """Whether its data were generated."""
         return self.study["corpus"].get("name") in GENERATED
 
-    def total(self, *what: Literal["up", "down", "evaluation_up", "evaluation_down"]) -> int:
-        """Bytes over all rounds."""
-        return sum(getattr(line, key) for line in self.lines for key in what)
+
+def _finite(numbers: Mapping[str, float]) -> dict[str, float]:
+    return {name: value for name, value in numbers.items() if math.isfinite(value)}

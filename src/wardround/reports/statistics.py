@@ -25,24 +25,8 @@ from wardround.metrics.signs import collapsed
 from wardround.reports.record import RunRecord
 
 __all__ = [
-    "Comparison",
-    "Group",
-    "Panel",
-    "Point",
-    "Reached",
-    "SiteResults",
-    "Spread",
-    "better",
-    "curve",
-    "grouped",
-    "holm",
-    "lower_is_better",
-    "of_one_class",
-    "pairs",
-    "per_site",
-    "primary",
-    "spread",
-    "to_target",
+    "Comparison", "Group", "Panel", "Point", "Reached", "SiteResults", "Spread", "better", "curve", "grouped",
+    "holm", "lower_is_better", "of_one_class", "pairs", "per_site", "primary", "spread", "to_target",
 ]  # fmt: skip
 
 LEVEL = 0.05

@@ -21,27 +21,8 @@ from wardround.core.files import write
 from wardround.runs.errors import RunError
 
 __all__ = [
-    "CURVE",
-    "DATA",
-    "JOURNAL",
-    "METRICS",
-    "REFERENCES",
-    "START",
-    "VOID",
-    "Best",
-    "Bytes",
-    "Curve",
-    "Data",
-    "Figures",
-    "Kind",
-    "Metrics",
-    "Plain",
-    "Round",
-    "RunFile",
-    "Start",
-    "current",
-    "read_journal",
-    "read_line",
+    "CURVE", "DATA", "JOURNAL", "METRICS", "REFERENCES", "START", "VOID", "Best", "Bytes", "Data", "Figures", "Kind",
+    "Metrics", "Plain", "RecallCurve", "Round", "RunFile", "Start", "current", "read_journal", "read_line",
     "text_of",
 ]  # fmt: skip
 
@@ -55,11 +36,7 @@ def _measured(figures: Any) -> Any:
     """What is not a finite number was not measured."""
     if not isinstance(figures, Mapping):
         return figures
-    return {name: value for name, value in figures.items() if value is not None and _finite(value)}
-
-
-def _finite(value: Any) -> bool:
-    return not isinstance(value, float) or math.isfinite(value)
+    return {k: v for k, v in figures.items() if v is not None and not (isinstance(v, float) and not math.isfinite(v))}
 
 
 Figures = Annotated[dict[str, float], BeforeValidator(_measured)]
@@ -163,7 +140,7 @@ class Data(Plain):
     public: dict[str, int] = {}
 
 
-class Curve(Plain):
+class RecallCurve(Plain):
     """`curve.json`: recall and precision along the curve of an evaluation."""
 
     round: int
@@ -223,7 +200,7 @@ METRICS: RunFile[Metrics] = RunFile(
 DATA: RunFile[Data] = RunFile("data.json", Data, "counts by site, split and label")
 REFERENCES: RunFile[dict[str, dict[str, float]]] = RunFile("references.json", dict[str, Figures], "figures by name")
 VOID: RunFile[dict[str, list[Exchange]]] = RunFile("void.json", dict[str, list[Exchange]], "exchanges by site")
-CURVE: RunFile[Curve] = RunFile("curve.json", Curve, "points of recall and precision")
+CURVE: RunFile[RecallCurve] = RunFile("curve.json", RecallCurve, "points of recall and precision")
 
 
 def current(folder: Path) -> Start:

@@ -4,10 +4,10 @@
 
 A run folder holds `study.toml` (resolved), `journal.jsonl` (one line per round), `ledger/`, `checkpoints/`,
 `memory/` (what simulated sites keep), `run.json` (its format, what kind of method, after which rounds it was taken up
-again), `void.json` (which
-replies of real sites did not arrive: what they kept then does not count), `data.json` (sizes and labels by site),
-`wire.json` (what crossed the wire), `references.json` (figures that the model should beat), `curve.json`
-(precision over recall, where the task has such), `model/` and, once finished, `metrics.json`.
+again), `void.json` (which replies of real sites did not arrive: what they kept then does not count), `data.json` (sizes
+and labels by site), `wire.json` (what crossed the wire), `references.json` (figures that the model should beat),
+`curve.json` (precision over recall, where the task has such), `model/` and, once finished, `metrics.json`. All but the
+ledger, checkpoints and the model are typed in `files`.
 
 Rules of this file:
 1. A round is a function of state, seed, round and site memory: run again, it gives the same bits.
@@ -42,7 +42,7 @@ from wardround.metrics.signs import signs
 from wardround.runs.build import Built, build
 from wardround.runs.checkpoint import Checkpoint, oldest_round, save
 from wardround.runs.exchanges import FirstOfEach, rows
-from wardround.runs.files import CURVE, DATA, METRICS, Bytes, Curve, Data, Metrics, Round
+from wardround.runs.files import CURVE, DATA, METRICS, Bytes, Data, Metrics, RecallCurve, Round
 from wardround.runs.folder import Result, attempts, claim, finished, kind_of, locked
 from wardround.runs.journal import Journal
 from wardround.runs.references import NAMES, add_reference, majority, tfidf
@@ -54,8 +54,6 @@ from wardround.trained.folder import write_model
 __all__ = ["Apart", "Progress", "one_thread", "run", "show_traceback"]
 
 CHECKPOINT_SECONDS = 5.0
-
-
 Progress = Callable[[Round], None]
 
 
@@ -220,20 +218,20 @@ class _Loop:
 
     def _evaluated(self, round_: int, weights: Weights, trained: Cohort) -> dict[str, Any]:
         """What an evaluation adds to the round's line; what else its counts tell goes into files of its own."""
-        evaluation = self.rounds.evaluate(round_, weights)
-        cohort, task, numbers = evaluation.cohort, self.built.task, evaluation.test
+        assessment = self.rounds.evaluate(round_, weights)
+        cohort, task, numbers = assessment.cohort, self.built.task, assessment.test
         wrong: list[str] = []
         if numbers is not None:
             wrong = signs(task, numbers, self.journal.values("loss"))
             if "majority" in (NAMES if self.study.references is None else self.study.references):
                 add_reference(self.out, "majority", majority(task, numbers))
             if (points := task.curve(numbers)) is not None:
-                CURVE.write(self.out, Curve(round=round_, points=tuple(points)))
+                CURVE.write(self.out, RecallCurve(round=round_, points=tuple(points)))
         left_out = dict(trained.left_out)
         for name, why in cohort.left_out.items():  # after what it failed at first
             left_out[name] = f"{left_out[name]}; {why}" if name in left_out else why
         return {
-            "metrics": evaluation.metrics, "per_site": evaluation.per_site, "left_out": left_out, "signs": wrong,
+            "metrics": assessment.metrics, "per_site": assessment.per_site, "left_out": left_out, "signs": wrong,
             "evaluation_up": cohort.traffic.up, "evaluation_down": cohort.traffic.down,
         }  # fmt: skip
 
@@ -271,9 +269,5 @@ class _Loop:
 
 
 def _versions() -> dict[str, str]:
-    return {
-        "wardround": __version__,
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "numpy": np.__version__,
-    }
+    ours = {"wardround": __version__, "python": platform.python_version()}
+    return {**ours, "torch": torch.__version__, "numpy": np.__version__}

@@ -3,7 +3,7 @@
     rounds = Rounds(built, engine, outer)
     state = rounds.start()
     state, cohort = rounds.train(1, state)
-    evaluation = rounds.evaluate(1, state.weights)
+    assessment = rounds.evaluate(1, state.weights)
 
 The loop writes down what comes of it; the rehearsal of a protocol watches what crosses the wire (`watch`).
 """
@@ -21,11 +21,11 @@ from wardround.core.method import Counts, Exam
 from wardround.core.weights import Weights
 from wardround.runs.build import Built, drawn, prefix
 
-__all__ = ["Evaluation", "Rounds"]
+__all__ = ["Assessment", "Rounds"]
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class Assessment:
     """How a model did: figures over all sites and, if asked for, by site."""
 
     cohort: Cohort
@@ -56,7 +56,7 @@ class Rounds:
         cohort = self._cohort(round_, drawn(self.built.study, self.built.sites.names, round_))
         return self.built.study.method.round(state, cohort), cohort
 
-    def evaluate(self, round_: int, weights: Weights) -> Evaluation:
+    def evaluate(self, round_: int, weights: Weights) -> Assessment:
         """Try these weights at all sites: an exchange like any other."""
         study, task = self.built.study, self.built.task
         cohort = self._cohort(round_, self.built.sites.names, EVALUATION)
@@ -76,7 +76,7 @@ class Rounds:
                 numbers = cohort.total(study.method.evaluate, exam).numbers
             metrics |= {f"{start}{key}": value for key, value in task.metrics(numbers).items()}
             test = numbers if split == "test" else test
-        return Evaluation(cohort, metrics, per_site, test)
+        return Assessment(cohort, metrics, per_site, test)
 
     def _cohort(self, round_: int, names: tuple[str, ...], first: int = 0) -> Cohort:
         return self.built.cohort(round_, names, self.engine, self.outer, self.settled, self.watch, self.resumed, first)

@@ -195,7 +195,8 @@ def summary(states: Sequence[CellState]) -> list[dict[str, Any]]:
         }
         best = {
             name: _spread([one.best[name].value for one in metrics if name in one.best])
-            for name in (metrics[0].best if metrics else ())
+            for name in final
+            if metrics and name in metrics[0].best
         }
         known = [REFERENCES.read(folder) or {} for folder in done]
         references = {

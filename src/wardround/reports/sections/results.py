@@ -160,16 +160,8 @@ def _every_run(report: Report) -> Html:
                 ])  # fmt: skip
     first = report.panels[0].metrics
     name = named(first[0]) if first else "figure"
-    heads = [
-        "method",
-        *(["measured on"] * several),
-        "end",
-        "seed",
-        "rounds",
-        f"final {name}",
-        "best (round)",
-        "seconds",
-    ]
+    several_heads = ["measured on"] * several
+    heads = ["method", *several_heads, "end", "seed", "rounds", f"final {name}", "best (round)", "seconds"]
     whole = table("Every run by itself.", heads, rows, words=2 + several)
     return tag("details", tag("summary", f"Every run by itself ({len(report.runs)})"), whole)
 
