@@ -26,9 +26,9 @@ def main(folder: Path) -> None:
     """Train a small tagger and ask it."""
     result = wardround.run(STUDY, folder / "run", report=False)
     model = wardround.load(result.folder)
-    told = model(NOTE)
-    for entity in told.entities:
-        print(f"{entity.start}-{entity.end} {entity.type} ({entity.confidence:.2f}): {told.words(entity.id)}")
+    prediction = model(NOTE)
+    for entity in prediction.entities:
+        print(f"{entity.start}-{entity.end} {entity.type} ({entity.confidence:.2f}): {prediction.words(entity.id)}")
     print(f"{sum(len(each.entities) for each in model.predict([NOTE] * 100))} in a hundred copies")
 
 
