@@ -14,8 +14,7 @@ from typing import Any
 import torch
 
 import wardround
-from wardround.tasks.features import FeatureRows, FeaturesTask
-from wardround.tasks.task import TaskSettings
+from wardround.extend import FeatureRows, FeaturesTask, TaskSettings
 
 
 @dataclass(frozen=True, kw_only=True)

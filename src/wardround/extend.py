@@ -17,12 +17,14 @@ from wardround.core.task import Batch, ClassTask, Examples, SiteData, Task
 from wardround.core.training import LocalTraining, Pull, Term, Tilt
 from wardround.core.weights import Layout, Weights
 from wardround.methods.fedavg import FedAvg, Update
+from wardround.tasks.features import FeatureRows, FeaturesTask
+from wardround.tasks.task import TaskSettings
 from wardround.text.document import Document, Entity, Relation
 from wardround.text.reading import Problems
 
 __all__ = [
     "Batch", "BelowQuorum", "ClassTask", "Clinic", "Cohort", "Counts", "Document", "Entity", "Exam", "Examples",
-    "Exchange", "FedAvg", "Global", "Layer", "Layout", "LocalTraining", "Message", "Method", "Private", "Problems",
-    "Pull", "Record", "Relation", "Site", "SiteData", "Step", "Task", "Term", "Tilt", "Update", "Weights", "Withheld",
-    "flattened", "on_site", "restored", "reveals",
+    "Exchange", "FeatureRows", "FeaturesTask", "FedAvg", "Global", "Layer", "Layout", "LocalTraining", "Message",
+    "Method", "Private", "Problems", "Pull", "Record", "Relation", "Site", "SiteData", "Step", "Task",
+    "TaskSettings", "Term", "Tilt", "Update", "Weights", "Withheld", "flattened", "on_site", "restored", "reveals",
 ]  # fmt: skip
