@@ -15,10 +15,7 @@ from pathlib import Path
 import torch
 
 import wardround
-from wardround.core.cohort import Cohort
-from wardround.core.method import Global
-from wardround.core.weights import Weights
-from wardround.methods.fedavg import FedAvg
+from wardround.extend import Cohort, FedAvg, Global, Weights
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 import wardround
-from wardround.clinic import Clinic
-from wardround.text.reading import Problems
+from wardround.extend import Clinic, Problems
 
 STUDY = 'name = "piped"\nrounds = 5\ncorpus = { name = "new_reader:Piped" }\ntask = { name = "classification" }\n'
 SPLITS: tuple[Literal["train", "test"], ...] = ("train", "test")

@@ -14,9 +14,7 @@ from typing import Any
 import torch
 
 import wardround
-from wardround.tasks.features import FeatureRows, FeaturesTask
-from wardround.tasks.task import TaskSettings
-from wardround.text.prediction import Label, Prediction
+from wardround.extend import FeatureRows, FeaturesTask, Label, Prediction, TaskSettings
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 import wardround
-from wardround.clinic import Clinic
+from wardround.extend import Clinic
 
 SPLITS: tuple[Literal["train", "test"], ...] = ("train", "test")
 STUDY = """

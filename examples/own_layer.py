@@ -14,11 +14,7 @@ from typing import Any, cast
 import torch
 
 import wardround
-from wardround.core.cohort import Cohort
-from wardround.core.flat import flattened, restored
-from wardround.core.method import Step, on_site
-from wardround.core.record import Message, Private, reveals
-from wardround.extend import Layer, Site
+from wardround.extend import Cohort, Layer, Message, Private, Site, Step, flattened, on_site, restored, reveals
 
 
 class Hidden(Message):

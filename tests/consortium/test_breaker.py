@@ -159,10 +159,10 @@ def test_batches_of_two_sizes_would_tell_one_sentence(tmp_path: Path) -> None:
     if eleven[1]:
         few, more = decode(Gradient, ten[1]), decode(Gradient, eleven[1])
         got = float(((more.gradient * 11 - few.gradient * 10) / few.examples).norm())  # the eleventh sentence's
-    assert ("answered", "share") == (code(ten), got)
+    assert ("answered", "batches") == (code(ten), got)
     again = SiteProcess(ask.site.folder)  # which knows it from the ledger
     ask.site = again
-    assert "share" == code(ask(Turn(ask.first, 0, 0.5, 0), "c" * 16, step="grade", round=3))
+    assert "batches" == code(ask(Turn(ask.first, 0, 0.5, 0), "c" * 16, step="grade", round=3))
     assert "answered" == code(ask(Turn(ask.first, 10, 0.0, 0), "c" * 16, step="grade", round=3))
 
 

@@ -9,9 +9,12 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from loopback import OPEN
 from loopback import Exchange as Sites
 from study_files import small_study, write_module
+from wardround.consortium.settings import read_site
 from wardround.consortium.submit import submit
+from wardround.consortium.trust import modules_table
 from wardround.core.exchange import Exchange, Fault
 from wardround.core.flat import flattened, restored
 from wardround.core.method import Step
@@ -32,6 +35,17 @@ OWN = {"own_layer:Blinds": ["Blinds.open"], "pairwise:Pairwise": ["Pairwise.intr
 """Layers of a user's own, and the steps of their own exchanges."""
 HIDDEN = {"own_layer:Blinds": "Hidden", "pairwise:Pairwise": "Masked"}
 NAMES = ("site-0", "site-1", "site-2")
+
+
+ZEROED = """
+from dataclasses import dataclass, replace
+from wardround.extend import Layer, Update
+
+@dataclass(frozen=True)
+class Zeroed(Layer):
+    def leave(self, reply, site):
+        return replace(reply, change=reply.change * 0) if isinstance(reply, Update) else reply
+"""
 
 
 @pytest.fixture
@@ -177,6 +191,35 @@ def test_a_study_keeps_its_layers_in_their_order(beside: Path) -> None:
 def test_every_layer_of_the_register_runs_in_a_simulation(name: str, beside: Path) -> None:
     result = run(study_with(beside, name, corpus={"sites": 3, "largest": 300}), beside / "out")
     assert 3 == result.rounds
+
+
+def test_a_site_adds_layers_of_its_own_before_the_studys(beside: Path) -> None:
+    study = study_with(beside, "own_layer:Blinds")
+    (beside / "zeroed.py").write_text(ZEROED, encoding="utf-8")
+    more = ("[[layers]]", 'name = "zeroed:Zeroed"', *OPEN)
+    with Sites(beside / "sites", study, NAMES, consent=more, modules=[*FILES, beside / "zeroed.py"]) as sites:
+        submit(study, beside / "real", sites.over)
+        layers = sites.sites["site-0"].studies.settings.layers
+    assert ["Zeroed"] == [type(layer).__name__ for layer in layers]
+    last = load_file(beside / "real" / "model" / "weights.safetensors")
+    for name, tensor in build(study, beside / "out").weights.items():
+        assert torch.allclose(tensor, last[name], atol=1e-6)  # behind the noise, nobody's notes moved it
+
+
+@pytest.mark.parametrize(
+    ("lines", "problem"),
+    [
+        (["[[layers]]", 'name = "own_layer:Blinds"'], "layers: Blinds needs the coordinator"),
+        (["[[layers]]", 'name = "elsewhere:Blinds"'], "layers.name = 'elsewhere:Blinds' cannot be imported"),
+        (["[layers]", 'name = "small-counts"'], "layers = "),
+    ],
+)
+def test_what_is_wrong_with_a_sites_layer_is_told_by_name(beside: Path, lines: list[str], problem: str) -> None:
+    text = "\n".join(['name = "a"', "[data]", 'format = "csv"', *lines, modules_table(FILES)])
+    (beside / "site.toml").write_text(text, encoding="utf-8")
+    with pytest.raises(StudyError) as error:
+        read_site(beside)
+    assert [True] == [given.startswith(problem) for given in error.value.problems]
 
 
 class Everything(Message):

@@ -118,7 +118,7 @@ class Budget:
         """
         spent = self.of(study)
         if question.still and spent.still.get(question.exchange.step, question.still) != question.still:
-            raise Refusal("share")
+            raise Refusal("batches")
         known = spent.answered.get(question.place)
         other = (known is not None and known.ask != question.digest) or question.strays(spent)
         if other and spent.restarts >= approval.restarts:

@@ -18,6 +18,9 @@
     least_examples = 5              # nothing leaves that stands on fewer examples
     largest_change = 10             # how far weights may have come, by what one's own training changes in a round
 
+    [[layers]]                      # what else every reply passes here, before the study's own layers; as in a study
+    name = "my_module:MyLayer"
+
     [modules]                       # Python files beside this one that may run here, with their SHA-256
     shaky = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 
@@ -31,17 +34,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
 from wardround.federation.sites import Raw, Sites, federate, opened, pooled
 from wardround.formats.register import FORMATS
 from wardround.study.load import Study, cells
-from wardround.study.settings import StudyError, Table, checked
+from wardround.study.settings import StudyError, Table, checked, layered
 from wardround.study.trusted import Trusted, module_problems
 from wardround.text.document import Document
 from wardround.text.reading import Problems, found_path
+
+if TYPE_CHECKING:
+    from wardround.core.layer import Layer
 
 __all__ = ["Consent", "SiteSettings", "read_site", "site_study"]
 
@@ -76,6 +82,7 @@ class _Outline(Table):
     data: Annotated[dict[str, Any], Field(min_length=1)]
     labels: dict[str, str] = Field(default_factory=dict)
     consent: dict[str, Any] = Field(default_factory=dict)
+    layers: tuple[dict[str, Any], ...] = ()
     modules: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -90,6 +97,8 @@ class SiteSettings:
     labels: Mapping[str, str] = field(default_factory=dict)
     consent: Consent = field(default_factory=Consent)
     modules: Mapping[str, str] = field(default_factory=dict)
+    layers: tuple["Layer", ...] = ()
+    """What every reply passes here, before the study's own layers."""
 
     @property
     def trusted(self) -> Trusted:
@@ -204,9 +213,15 @@ def read_site(folder: Path) -> SiteSettings:
     consent, modules = (table if isinstance(table := tables.get(key), dict) else {} for key in ("consent", "modules"))
     allowed = checked(Consent, consent, "consent", problems)
     problems += module_problems(modules)
+    layers, _ = layered(outline.layers if outline else (), folder, problems, Trusted(folder, modules))
+    problems += [
+        f"layers: {type(layer).__name__} needs the coordinator; a study names it, a site cannot add it alone"
+        for layer in layers
+        if layer is not None and not layer.alone
+    ]
     if problems:
         raise StudyError(str(path), [f"{problem}{REMEDIES.get(problem, '')}" for problem in problems])
-    return SiteSettings(folder, outline.name, outline.workers, tables["data"], outline.labels, allowed, modules)
+    return SiteSettings(folder, outline.name, outline.workers, tables["data"], outline.labels, allowed, modules, layers)
 
 
 def site_study(folder: Path, text: str, where: str) -> Study:

@@ -190,7 +190,7 @@ class SiteProcess:
             file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
 
 
-def serve(lines: Iterable[Line], process: SiteProcess) -> None:
+def answer_calls(lines: Iterable[Line], process: SiteProcess) -> None:
     """Answer whoever knocks, one after the other."""
     for line in lines:
         with contextlib.suppress(OSError), line:
@@ -207,7 +207,7 @@ def main() -> None:
     folder = Path(sys.argv[1]).resolve()
     process = SiteProcess(folder)
     torch.set_num_threads(process.studies.settings.workers)
-    serve(calls(door_of(folder)), process)
+    answer_calls(calls(door_of(folder)), process)
 
 
 if __name__ == "__main__":

@@ -110,7 +110,8 @@ class Studies:
             memory = self.folder / "memory" / study[:16] / run
             consent, built = self.settings.consent, ready.built
             own = (SmallCounts(consent.smallest_count), LeastExamples(consent.least_examples))
-            layers = (*own, *built.study.layers)  # what it does not tell it does not tell behind a mask either
+            # What it does not tell it does not tell behind a mask either.
+            layers = (*self.settings.layers, *own, *built.study.layers)
             private = built.study.sites.private
             host = Host(built.study.method, built.task, built.sites, memory, layers, private, built.manifest)
             while len(self.runs) >= RUNS:  # each holds a reply; what must last is on the disk

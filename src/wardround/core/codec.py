@@ -46,7 +46,7 @@ R = TypeVar("R", bound="Record")
 
 
 class DecodeError(ValueError):
-    """These bytes are not the record they were said to be."""
+    """These bytes do not hold the record that was expected."""
 
 
 def fields_of(kind: type[Any]) -> dict[str, tuple[Any, ...]]:

@@ -92,8 +92,8 @@ def file_name(name: str) -> str:
     return kept if len(kept.encode()) <= 200 else "%-" + hashlib.sha256(kept.encode()).hexdigest()
 
 
-def _escaped(found: re.Match[str]) -> str:
-    return "".join(f"%{byte:02X}" for byte in found[0].encode("utf-8", "surrogatepass"))
+def _escaped(match: re.Match[str]) -> str:
+    return "".join(f"%{byte:02X}" for byte in match[0].encode("utf-8", "surrogatepass"))
 
 
 def sync_folder(folder: Path) -> None:

@@ -100,6 +100,11 @@ class Layer:
     def recall(self, noted: Iterable[Mapping[str, Mapping[str, Mapping[str, float]]]]) -> None:
         """At the coordinator, when a run is taken up again: what was `noted` in the rounds that count, in order."""
 
+    @property
+    def alone(self) -> bool:
+        """Whether it works at a site of which the coordinator knows nothing."""
+        return not (self.own_steps() or self.only_sums or type(self).carries is not Layer.carries)
+
     @classmethod
     @cache  # every exchange asks
     def own_steps(cls) -> dict[str, on_site[Any, Any]]:

@@ -155,8 +155,8 @@ def outputs(site: Site, weights: Weights, examples: Examples, look: Callable[[nn
     task = cast("ClassTask", site.task)
     model = Bench.at(site, weights).model.eval()
     pairs = [(task.rows(batch), look(model, batch)) for batch in task.batches(examples, AT_ONCE, None)]
-    rows, found = (torch.cat(parts) for parts in zip(*pairs, strict=True))
-    return torch.empty_like(found).index_copy_(0, rows, found)
+    rows, values = (torch.cat(parts) for parts in zip(*pairs, strict=True))
+    return torch.empty_like(values).index_copy_(0, rows, values)
 
 
 class SGD:

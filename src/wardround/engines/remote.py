@@ -48,13 +48,14 @@ UNLENT = ("busy", "expired", "revoked")  # why our own switchboard has no line t
 
 CODES: dict[str, tuple[Code, str]] = {
     "absent": ("lost", "it is not connected"),
+    "batches": ("refused", "it was asked before for batches of another size, and two sizes tell a single example"),
     "busy": ("lost", "it is busy with another run"),
     "changed": ("refused", "its data or label map have changed since it approved; there: wardround site approve"),
     "consent": ("refused", "its consent does not allow this"),
     "data": ("refused", "it has no usable data for this task; there: wardround site check"),
-    "expired": ("refused", "its certificate has expired; here: wardround consortium renew"),
     "died": ("lost", "its site process died twice over this message; out of memory?"),
     "disk": ("failed", "it has no room left on its disk, and sent nothing"),
+    "expired": ("refused", "its certificate has expired; here: wardround consortium renew"),
     "failed": ("failed", "an error in the step; its own log says where"),
     "few": ("refused", "too few examples would stand behind its answer; there: consent.least_examples in site.toml"),
     "forged": ("invalid", "what came back is not sealed by it to this ask"),
@@ -62,19 +63,18 @@ CODES: dict[str, tuple[Code, str]] = {
     "late": ("late", "no reply within the deadline"),
     "lost": ("lost", "the connection to it broke"),
     "message": ("invalid", "the message that it received does not fit the study"),
-    "result": ("invalid", "its result does not fit the study (NaN, shape or count), and it sent nothing"),
     "restart": ("refused", "it has answered this round with another state; there: wardround site approve --again"),
+    "result": ("invalid", "its result does not fit the study (NaN, shape or count), and it sent nothing"),
     "revoked": ("refused", "its certificate was revoked"),
     "rounds": ("refused", "it has approved fewer rounds of this study; there: wardround site approve"),
     "settings": ("refused", "its site.toml is not in order; there: wardround site check"),
-    "share": ("refused", "it was asked before for batches of another size, and two sizes tell a single example"),
     "spent": ("refused", "its approval is spent; there: wardround site approve --again"),
     "stale": ("refused", "the message is of an exchange that is over"),
     "study": ("refused", "it has not approved this study; there: wardround site approve"),
     "unsigned": ("refused", "it does not take this coordinator's signature; its kit is of another or an older one"),
     "version": ("refused", "it runs another version of wardround"),
-    "withheld": ("refused", "a layer there does not let its answer leave; its own log says which"),
     "weights": ("refused", "the weights that it received are too far out to be this study's"),
+    "withheld": ("refused", "a layer there does not let its answer leave; its own log says which"),
 }
 """All that a site or the way to it can say instead of a message, and what it means."""
 
@@ -127,8 +127,8 @@ class Remote:
         def one(name: str, parcel: Parcel) -> None:
             whole = {**head, "void": [asdict(lost) for lost in self.void.get(name, [])]}
             hangs = name in self.hung and self._hangs(name)
-            answer = ({"fault": "hung"}, b"") if hangs else self._ask(name, whole, parcel, self.deadline)
-            replies.put((name, *answer))
+            given = ({"fault": "hung"}, b"") if hangs else self._ask(name, whole, parcel, self.deadline)
+            replies.put((name, *given))
 
         for name, message in messages.items():
             threading.Thread(target=one, args=(name, parcels[id(message)]), daemon=True).start()

@@ -172,16 +172,16 @@ class Bound(Layer):
 
 def oversized(declared: Mapping[str, Sizes]) -> dict[str, str]:
     """The sites that declare far more examples than the others, and what to do if it is true."""
-    found = {}
+    reasons = {}
     for name, sizes in declared.items():
         for split, most in sizes.items():
             others = [other[split] for site, other in declared.items() if site != name and split in other]
             if others and most > SIZES * (middle := max(median(others), 1)):
-                found[name] = (
+                reasons[name] = (
                     f"it declares up to {most:,} {split} examples, {most / middle:,.0f} times the median of the "
                     f"others, and would outweigh them all; if that is true: submit --trust-sizes"
                 )
-    return found
+    return reasons
 
 
 def _boasts(

@@ -100,12 +100,12 @@ class FedCMC(LocalTraining, Method[Guided]):
             return Guided(weights, None)
         replies = cohort.ask(self.show, Wanted())
         vectors = torch.stack([reply.vectors for reply in replies.values()])  # (sites, classes, features)
-        found = similarity(vectors)  # (sites, classes)
+        similarities = similarity(vectors)  # (sites, classes)
         labels = cast("ClassTask", cohort.hub.task).labels
         cohort.noted["similarity"] = {
-            name: dict(zip(labels, row, strict=True)) for name, row in zip(replies, found.tolist(), strict=True)
+            name: dict(zip(labels, row, strict=True)) for name, row in zip(replies, similarities.tolist(), strict=True)
         }
-        chosen = self.chosen(found, cohort.hub.rng)  # (classes,)
+        chosen = self.chosen(similarities, cohort.hub.rng)  # (classes,)
         return Guided(weights, vectors[chosen, torch.arange(len(labels))])
 
     def exchanges(self, examples: int) -> Mapping[str, int]:  # noqa: ARG002

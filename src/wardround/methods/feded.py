@@ -84,8 +84,8 @@ class FedED(LocalTraining, Method[Global]):
         loss = distilled(task, q, self.labels)
         student = own.train(cohort.hub, state.weights, loss=loss).weights
         labels = outputs(cohort.hub, student, cast("Examples", cohort.hub.data.public), lambda _, b: task.targets(b))
-        said = {"teacher": q.log(), "student": judged(cohort.hub, student)}
-        cohort.noted["public"] = {name: fitting(scores, labels) for name, scores in said.items()}
+        judgements = {"teacher": q.log(), "student": judged(cohort.hub, student)}
+        cohort.noted["public"] = {name: fitting(scores, labels) for name, scores in judgements.items()}
         return Global(student)
 
     @on_site

@@ -203,8 +203,8 @@ class FedNER(LocalTraining, Method[Served]):
         least = min(site.least, share, len(train)) if self.steps_per_exchange == 1 else 0
         while True:
             where = (site.exchange.seed, epoch, place, share)
-            found, batches = self._passes.get(train, ((), iter(())))
-            if found != where:
+            reached, batches = self._passes.get(train, ((), iter(())))
+            if reached != where:
                 rng = torch.Generator().manual_seed(seeded(site.exchange.seed, site.name, "pass", epoch))
                 batches = iter(site.task.batches(train, share, rng))
                 for _ in range(place):

@@ -114,30 +114,29 @@ class LazyMIL(LocalTraining, Method[Global]):
     def round(self, state: Global, cohort: Cohort) -> Global:
         """Score, choose, train: θ + mean Δ."""
         scores = cohort.ask(self.score, state)
-        kept = chosen(scores) if cohort.round > self.warm else {name: told.rows for name, told in scores.items()}
-        told = {name: Chosen(state.weights, rows) for name, rows in kept.items()}
-        total = cohort.total(self.fit_chosen, told)
+        kept = chosen(scores) if cohort.round > self.warm else {name: score.rows for name, score in scores.items()}
+        total = cohort.total(self.fit_chosen, {name: Chosen(state.weights, rows) for name, rows in kept.items()})
         return Global(state.weights + total.change / total.weight)
 
     @on_site
     def score(self, model: Global, site: Site) -> Scores:
         """How sure the shared model is of the site's best sentence for each fact."""
         site.stands_on(len(site.data.train))
-        told = cast("BagTask", site.task).surest(Bench.at(site, model.weights).model.eval(), site.data.train)
-        order = torch.argsort(told.facts)  # by number, which tells nothing of the order of the site's notes
-        return Scores(told.facts[order], told.scores[order], told.rows[order])
+        surest = cast("BagTask", site.task).surest(Bench.at(site, model.weights).model.eval(), site.data.train)
+        order = torch.argsort(surest.facts)  # by number, which tells nothing of the order of the site's notes
+        return Scores(surest.facts[order], surest.scores[order], surest.rows[order])
 
     @on_site
-    def fit_chosen(self, told: Chosen, site: Site) -> Update:
+    def fit_chosen(self, chosen: Chosen, site: Site) -> Update:
         """Train on the chosen sentences alone."""
         task, train = cast("BagTask", site.task), site.data.train
-        rows = told.rows.tolist()
+        rows = chosen.rows.tolist()
         once = len(set(rows)) == len(rows) and min(rows, default=0) >= 0  # −1 is the last one's other name
         site.stands_on(len(rows) if once else 1)  # one that is named again and again outweighs all others
-        if task.expressed(train, told.rows)[0]:
-            site.keep(Believed(site.exchange.round, told.rows))
-        trained = self.train(site, told.weights, examples=task.only(train, told.rows))
-        return Update(trained.weights - told.weights, 1)
+        if task.expressed(train, chosen.rows)[0]:
+            site.keep(Believed(site.exchange.round, chosen.rows))
+        trained = self.train(site, chosen.weights, examples=task.only(train, chosen.rows))
+        return Update(trained.weights - chosen.weights, 1)
 
     @on_site
     def evaluate(self, exam: Exam, site: Site) -> Counts:
