@@ -13,11 +13,12 @@ from wardround.clinic.bags import ClinicBags
 from wardround.clinic.pairs import ClinicPairs
 from wardround.clinic.write import write
 from wardround.formats.bags import write_bags
-from wardround.formats.check import TAKES, Task, check
+from wardround.formats.check import check
 from wardround.formats.options import Options
 from wardround.formats.register import FORMATS
 from wardround.runs.loop import run
 from wardround.study.load import cells
+from wardround.tasks import TASKS
 from wardround.text.document import Document, Placed
 from wardround.text.facts import UNRELATED, Sentence
 from wardround.text.reading import Problems
@@ -116,10 +117,12 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("task", TASK)
 @pytest.mark.parametrize("form", FORMATS)
-def test_what_check_accepts_trains(form: str, task: Task, encoder: Path, tmp_path: Path) -> None:
-    holds = TAKES[task] in FORMATS[form].holds
+def test_what_check_accepts_trains(form: str, task: str, encoder: Path, tmp_path: Path) -> None:
+    holds = TASKS[task].takes in FORMATS[form].holds
     files = {split: str(written(tmp_path, form, task, split)) for split in ("train", "test")}
-    survey = check(Path(files["train"]), Options(label="label" if form == "omop" else ""), task=task, form=form)
+    survey = check(
+        Path(files["train"]), Options(label="label" if form == "omop" else ""), task=TASKS[task](), form=form
+    )
     assert holds != any("has no place for" in finding.what for finding in survey.findings.listed)
     if not holds:
         return
