@@ -42,7 +42,8 @@ def files(
         problems.append(f"{section}.format: the task takes no texts, and files hold nothing else; name a corpus")
         return None, {}
     mine = settings_in(FILES.places[view])
-    others = {key: other for other, place in FILES.places.items() for key in settings_in(place) if key not in mine}
+    known = {key: other for other in reversed([*FILES]) for key in settings_in(FILES.places[other])}
+    others = {key: other for key, other in known.items() if key not in mine}
     problems += [
         f"{section}.{key} is for {VIEWS[others[key]]}, and the task takes {VIEWS[view]}; take it out"
         for key in table
