@@ -98,3 +98,11 @@ def test_lazy_mil_and_a_bare_loop_end_with_the_same_weights_and_there_is_a_ratio
     ended = benchmark("--quick", script="lazy_mil.py")
     assert (0, "") == (ended.returncode, ended.stderr if ended.returncode else "")
     assert re.search(r"serial [\d,]+ ms a round   \d+\.\d\d × bare  \[", ended.stdout)
+
+
+def test_starting_prints_what_each_start_and_one_more_cell_take() -> None:
+    ended = benchmark("--repeats", "1", "--cells", "2", script="starting.py")
+    assert (0, "") == (ended.returncode, ended.stderr if ended.returncode else "")
+    for start in ("--version", "--help", "run --help", "a mistyped study"):
+        assert re.search(rf"^{start} .* CPU .* MB .* × python -c pass$", ended.stdout, re.MULTILINE)
+    assert re.search(r"each further cell -?\d+\.\d\d s$", ended.stdout, re.MULTILINE)

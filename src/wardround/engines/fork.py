@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from typing import NoReturn
 
@@ -24,7 +25,9 @@ class Child:
         for stream in (sys.stdout, sys.stderr):
             stream.flush()  # or both would write what waits
         self.code: int | None = None
-        self.pid = os.fork()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # a progress bar's thread holds nothing that it needs
+            self.pid = os.fork()
         if self.pid == 0:
             _become(work, (stdin, stdout, stderr))
 

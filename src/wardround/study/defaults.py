@@ -47,7 +47,7 @@ def language_of(corpus: Any, *, look: bool = True) -> str:
         return ""
     try:
         some = list(islice(_first(corpus), LOOKED_AT))
-    except (OSError, ValueError, LookupError):  # whatever is wrong with the files is said when they are read whole
+    except (OSError, ValueError, LookupError):  # whatever is wrong with the files comes up when they are read whole
         return ""
     named = {document.language for document in some if document.language}
     if len(named) == 1:

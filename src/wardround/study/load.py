@@ -156,8 +156,8 @@ class Study:
     @property
     def fingerprint(self) -> str:
         """A hash of all that decides the result, but for the number of rounds."""
-        told = {key: value for key, value in self.resolved.items() if key not in BESIDES}
-        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+        deciding = {key: value for key, value in self.resolved.items() if key not in BESIDES}
+        return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()
 
     def toml(self) -> str:
         """The resolved study as a file that gives the same study again."""
@@ -320,10 +320,10 @@ def _misfits(built: Mapping[str, Any], plain: Mapping[str, Mapping[str, Any]]) -
 
 def _table(tables: Mapping[str, Any], section: str) -> dict[str, Any] | None:
     """The table of a section, with what a public corpus need not say."""
-    found: Any = tables
+    table: Any = tables
     for part in section.split("."):
-        found = found.get(part) if isinstance(found, dict) else None
-    if not isinstance(found, dict):
+        table = table.get(part) if isinstance(table, dict) else None
+    if not isinstance(table, dict):
         return None  # what else it is the outline has named already
-    unread = {"test": found["train"]} if section == "public.corpus" and "train" in found else {}
-    return {**unread, **found}
+    unread = {"test": table["train"]} if section == "public.corpus" and "train" in table else {}
+    return {**unread, **table}

@@ -109,12 +109,12 @@ def imported(
     try:
         kind = getattr(trusted.load(module) if trusted else importlib.import_module(module), attribute)
     except Exception as error:  # noqa: BLE001 -- whatever the user's module does when it is imported
-        said = str(error)
+        reason = str(error)
         if not isinstance(error, ImportError | AttributeError | SyntaxError):  # whose text says enough
             frame = traceback.extract_tb(error.__traceback__)[-1]
-            said = f"{type(error).__name__}: {error} ({Path(frame.filename).name}:{frame.lineno})"
+            reason = f"{type(error).__name__}: {error} ({Path(frame.filename).name}:{frame.lineno})"
         where = "" if trusted else "; looked beside the study file and on the path"
-        problems.append(f"{section}.name = {name!r} cannot be imported: {said}{where}")
+        problems.append(f"{section}.name = {name!r} cannot be imported: {reason}{where}")
         return None
     what, fits = OWN[section]
     if not (isinstance(kind, type) and dataclasses.is_dataclass(kind) and fits(kind)):
@@ -214,8 +214,8 @@ def _filled(
     except ValueError as error:
         problems.append(f"{section}: {error}")
         return None, {}
-    told = values.model_dump(mode="json").items()
-    plain = {key: value for key, value in told if value is not None and key != "folder"}  # a place, not a choice
+    written = values.model_dump(mode="json").items()
+    plain = {key: value for key, value in written if value is not None and key != "folder"}  # a place, not a choice
     return built, {"name": name, **plain}
 
 
@@ -249,30 +249,30 @@ def checked(kind: type[Any], values: Mapping[str, Any], section: str, problems: 
     try:
         return kind.model_validate_json(json.dumps(values, default=str))
     except ValidationError as error:
-        told: dict[str, list[str]] = {}
-        for found in error.errors():
-            what, said = _problem(kind, section, found)
-            told.setdefault(what, []).append(said)
-        problems += [what + ", or ".join(said) for what, said in told.items()]
+        wrong: dict[str, list[str]] = {}
+        for mistake in error.errors():
+            what, words = _problem(kind, section, mistake)
+            wrong.setdefault(what, []).append(words)
+        problems += [what + ", or ".join(words) for what, words in wrong.items()]
         return None
 
 
-def _problem(kind: type[BaseModel], section: str, found: Mapping[str, Any]) -> tuple[str, str]:
+def _problem(kind: type[BaseModel], section: str, mistake: Mapping[str, Any]) -> tuple[str, str]:
     """The key and its value, and what is wrong with it: of one value of several types, in several ways."""
-    first, *rest = found["loc"] or ("",)
+    first, *rest = mistake["loc"] or ("",)
     kinds = kind.model_fields[first].annotation if first in kind.model_fields else None
     if get_origin(kinds) in (types.UnionType, Union) and len({*get_args(kinds)} - {type(None)}) > 1:
         rest = rest[1:]  # which of the types was tried
     key = ".".join([section] * bool(section) + [str(part) for part in (first, *rest)])
-    if found["type"] == "missing":
+    if mistake["type"] == "missing":
         return f"{key} is missing", ""
-    if found["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+    if mistake["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
         parent = kind
-        for part in found["loc"][:-1]:
+        for part in mistake["loc"][:-1]:
             parent = _submodel(parent, str(part))
-        return unknown_key(key.rpartition(".")[0], str(found["loc"][-1]), parent.model_fields), ""
-    said = found["msg"].removeprefix("Input ").removeprefix("Value error, ").replace("an object", "a table")
-    return f"{key} = {shown(found['input'])}: ", said
+        return unknown_key(key.rpartition(".")[0], str(mistake["loc"][-1]), parent.model_fields), ""
+    said = mistake["msg"].removeprefix("Input ").removeprefix("Value error, ").replace("an object", "a table")
+    return f"{key} = {shown(mistake['input'])}: ", said
 
 
 def unknown_key(section: str, key: str, known: Iterable[str]) -> str:

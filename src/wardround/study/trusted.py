@@ -4,7 +4,7 @@
     kind = trusted.load("shaky").Shaky
 
 Nothing that another party sends is code. A study that came from elsewhere may name `shaky:Shaky`, but what runs is the
-file `shaky.py` in the site's own folder, and only if the site has said so. Rules of this file:
+file `shaky.py` in the site's own folder, and only if the site names it. Rules of this file:
 1. The bytes that were hashed are the bytes that are compiled: the file is read once, and no `.pyc` is looked at.
 2. No folder of a site's, nor its kit, is ever on Python's path. A module may import what is installed, and others that
    `[modules]` names.
