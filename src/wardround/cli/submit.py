@@ -31,15 +31,15 @@ def command(
         chosen = single(study, changes or (), "submit one of them, with --set for each choice")
         from wardround.cli.progress import Single
         from wardround.cli.results import show_result
-        from wardround.consortium.submit import Consortium, asked, submit
+        from wardround.consortium.submit import Consortium, await_coordinator, submit
         from wardround.core.files import NO_ROOM
         from wardround.study.settings import StudyError
 
     folder = out or Path("runs") / chosen.name
     again = shlex.join(["wardround", "submit", str(study), "--to", str(to), "--out", str(folder), "--resume"])
     over = Consortium(to, deadline=deadline, trust_sizes=trust_sizes)
-    asked(to, "status")
     say = (lambda _: None) if quiet else errors.print
+    await_coordinator(to, wait, say)
     try:
         with Single(chosen, quiet=quiet) as progress:
             result = submit(

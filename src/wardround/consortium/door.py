@@ -132,7 +132,7 @@ class Door:
             if pipe is not None and not _broken(pipe):
                 self.lent[site] = what
         if site not in self.lent or busy or pipe is None:
-            line.send({"lent": False, "busy": busy, "barred": why})
+            line.send({"lent": False, "busy": busy, "barred": why or self.presence.unseen(site)})
             return
         line.send({"lent": True})
         socket.send_fds(line.socket, [b"!"], [pipe.fileno()])

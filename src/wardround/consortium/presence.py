@@ -125,6 +125,10 @@ class Presence:
         site = self.sites.get(name)
         return "unknown" if site is None else site.member.barred
 
+    def unseen(self, name: str) -> str:
+        """The word for a site that was never there, if it is one."""
+        return "" if self.there(name) or self.sites[name].last else "unseen"
+
     def there(self, name: str) -> bool:
         """Whether a site has a connection."""
         return name in self.sites and self.sites[name].quiet is not None

@@ -102,7 +102,8 @@ class SiteProcess:
             if int(head.get("rounds", 0)) > approval.rounds:
                 raise Refusal("rounds")
             self.ledger.greeted(head, run.ready.sizes)
-            return {"ready": True, "most": dict(run.ready.sizes)}, b""
+            left = max(approval.exchanges - self.ledger.budget.of(study).exchanges, 0)
+            return {"ready": True, "most": dict(run.ready.sizes), "left": left}, b""
         if "bye" in head:
             self.ledger.farewell(head)
             return {}, b""

@@ -33,7 +33,7 @@ from wardround.runs.folder import Result
 from wardround.runs.loop import Progress, run
 from wardround.study.load import Study
 
-__all__ = ["Consortium", "asked", "gone", "quorate", "submit"]
+__all__ = ["Consortium", "asked", "await_coordinator", "gone", "quorate", "submit"]
 
 Say = Callable[[str], None]
 TRIES = 3  # of one round
@@ -51,6 +51,8 @@ class Consortium:
     names: tuple[str, ...] = field(init=False)
     declared: dict[str, dict[str, int]] = field(default_factory=dict, init=False)
     """What each site has at most, by split, as it said at the start."""
+    left: dict[str, int] = field(default_factory=dict, init=False)
+    """How many answers each site's approval had left then."""
 
     def __post_init__(self) -> None:
         self.names = tuple(sorted(read_charter(self.folder).sites))
@@ -125,7 +127,7 @@ def submit(
     while True:
         try:
             if not (began and _done(study, out)):
-                wait_for_sites(study, out, over, wait, say)
+                few = min(few, wait_for_sites(study, out, over, wait, say))
             return run(study, out, resume=resume, progress=noted, checkpoint_seconds=0.0, apart=over)
         except BelowQuorum as error:
             tries += 1
@@ -158,17 +160,18 @@ def _done(study: Study, out: Path) -> bool:
     return metrics is not None and metrics.rounds >= study.rounds
 
 
-def wait_for_sites(study: Study, out: Path, over: Consortium, wait: float, say: Say) -> None:
-    """Wait until all sites are ready, or until the time is up and the quorum is."""
+def wait_for_sites(study: Study, out: Path, over: Consortium, wait: float, say: Say) -> int:
+    """Wait until all sites are ready, or until the time is up and the quorum is; how many are."""
     out.mkdir(parents=True, exist_ok=True)
     remote = over.remote(study, out)
     end = time.monotonic() + wait
-    until = time.strftime("%H:%M", time.localtime(time.time() + wait))
+    until = _clock(wait)
     last = ""
     try:
         while True:
             states = remote.ready(over.names, study.rounds)
             over.declared |= remote.declared
+            over.left |= remote.left
             if not over.trust_sizes:
                 there = {name: over.declared[name] for name, why in states.items() if not why and name in over.declared}
                 states |= {name: Fault("refused", why) for name, why in oversized(there).items()}
@@ -176,8 +179,8 @@ def wait_for_sites(study: Study, out: Path, over: Consortium, wait: float, say: 
             ready = len(states) - len(missing)
             if not missing:
                 say(f"all {ready} sites are ready")
-                _introduce(states, over, say)
-                return
+                _introduce(states, over, study.rounds, say)
+                return ready
             reasons = "; ".join(f"{name}: {why}" for name, why in missing.items())
             refused = [name for name, why in missing.items() if why and why.code == "refused"]
             if (news := f"{ready} of {len(states)} sites ready, waiting until {until} ({reasons})") != last:
@@ -186,8 +189,8 @@ def wait_for_sites(study: Study, out: Path, over: Consortium, wait: float, say: 
             # Who refuses will not change his mind by being waited for, unless he is needed.
             if ready >= study.sites.quorum and (time.monotonic() >= end or len(refused) == len(missing)):
                 say(f"going on with {ready} of {len(states)} sites, the quorum is {study.sites.quorum}")
-                _introduce(states, over, say)
-                return
+                _introduce(states, over, study.rounds, say)
+                return ready
             if time.monotonic() >= end:
                 raise RunError(
                     f"{ready} of {len(states)} sites are ready, the quorum is {study.sites.quorum}: {reasons}; "
@@ -198,14 +201,40 @@ def wait_for_sites(study: Study, out: Path, over: Consortium, wait: float, say: 
         remote.close()
 
 
-def _introduce(states: Mapping[str, Fault | None], over: Consortium, say: Say) -> None:
-    """Say of each site how much it has at most, and how it is."""
+def _introduce(states: Mapping[str, Fault | None], over: Consortium, rounds: int, say: Say) -> None:
+    """Say of each site how much it has at most, how it is, and whether its approval will do."""
     for name, why in states.items():
         sizes = [f"{most:,} {split}" for split, most in over.declared.get(name, {}).items()]
         say(f"{name}: {why or 'ready'}" + (f", at most {' and '.join(sizes)} examples" if sizes else ""))
+        if why is None and (left := over.left.get(name, rounds)) < rounds:
+            spent = "is spent: it repeats what it has answered, and no more"
+            words = f"has {left} answer{'s' * (left > 1)} left" if left else spent
+            say(f"{name}: its approval {words}; there: wardround site approve --again")
     ready = sum(why is None for why in states.values())
     if ready < ENOUGH:
         say(_exposed(ready))
+
+
+def await_coordinator(folder: Path, wait: float, say: Say) -> None:
+    """Wait until the coordinator's process is there, which may have been started a moment ago."""
+    end, waiting = time.monotonic() + wait, False
+    while True:
+        try:
+            asked(folder, "status")
+        except RunError as error:
+            if time.monotonic() >= end:
+                raise
+            if not waiting:
+                say(f"{error}; waiting for it until {_clock(wait)}")
+            waiting = True
+            time.sleep(0.5)
+        else:
+            return
+
+
+def _clock(seconds: float) -> str:
+    """What the clock says in so many seconds."""
+    return time.strftime("%H:%M", time.localtime(time.time() + seconds))
 
 
 def asked(folder: Path, what: str) -> dict[str, Any]:

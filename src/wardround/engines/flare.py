@@ -40,6 +40,8 @@ from nvflare.apis.job_launcher_spec import JobProcessArgs
 from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.apis.signal import Signal
 from nvflare.app_common.job_launcher.process_launcher import ProcessJobLauncher
+from nvflare.fuel.f3.cellnet.core_cell import CoreCell
+from nvflare.fuel.f3.stats_pool import CounterPool, HistPool
 from nvflare.fuel.utils.buffer_list import ConsumableBufferList
 from nvflare.utils.job_launcher_utils import get_client_job_args, get_server_job_args
 
@@ -47,7 +49,7 @@ from wardround.engines.frames import DOOR, GATE, MARK, Line, dial, heard
 from wardround.engines.gate import guard_clients, guard_server
 from wardround.engines.processes import end_soon_after_parent
 
-__all__ = ["Door", "Launcher", "Pipe", "provision", "quiet", "session"]
+__all__ = ["Door", "Launcher", "Pipe", "lighten", "provision", "quiet", "session"]
 
 TOPIC = "wardround"
 PING_SECONDS = 3.0
@@ -221,11 +223,18 @@ class Launcher(ProcessJobLauncher):  # type: ignore[misc]  # NVFlare has no type
         return shlex.join([*words, option, *settings.split()])
 
 
+def lighten() -> None:
+    """Keep NVFlare from what nobody reads: all that arrives spelt out for a log that is off, and its statistics."""
+    ConsumableBufferList.__repr__ = object.__repr__
+    CoreCell._stats_category = lambda *_: ""  # noqa: SLF001 -- there is no setting
+    HistPool.record_value = CounterPool.increment = lambda *_, **__: None
+
+
 def main() -> None:
     """Run one of NVFlare's own programs: it ends with the process that started it, and connects through the gate."""
     program, *arguments = sys.argv[1:]
     end_soon_after_parent()
-    ConsumableBufferList.__repr__ = object.__repr__  # NVFlare spells out all that arrives, for a log that is off
+    lighten()
     if GATE in os.environ:
         guard_server()
     if MARK in os.environ:

@@ -44,7 +44,7 @@ SLACK = 2.0
 SPLITS = ("train", "test", "valid")  # of which a site says how much it has
 UNCERTAIN = ("died", "forged", "late", "lost", "unsigned")  # what the site did before, nobody knows
 ON_THE_WAY = ("died", "late", "lost", "unsigned")  # what can be said by whoever carries a letter
-UNLENT = ("busy", "expired", "revoked")  # why our own switchboard has no line to lend
+UNLENT = ("busy", "expired", "revoked", "unseen")  # why our own switchboard has no line to lend
 
 CODES: dict[str, tuple[Code, str]] = {
     "absent": ("lost", "it is not connected"),
@@ -71,6 +71,7 @@ CODES: dict[str, tuple[Code, str]] = {
     "spent": ("refused", "its approval is spent; there: wardround site approve --again"),
     "stale": ("refused", "the message is of an exchange that is over"),
     "study": ("refused", "it has not approved this study; there: wardround site approve"),
+    "unseen": ("lost", "it has not connected since the coordinator was started; there: wardround site start"),
     "unsigned": ("refused", "it does not take this coordinator's signature; its kit is of another or an older one"),
     "version": ("refused", "it runs another version of wardround"),
     "weights": ("refused", "the weights that it received are too far out to be this study's"),
@@ -111,6 +112,8 @@ class Remote:
         """Sites that missed a deadline and have not answered since."""
         self.declared: dict[str, dict[str, int]] = {}
         """At most how many examples of each split each site has, as it said when it was last greeted."""
+        self.left: dict[str, int] = {}
+        """How many answers each site's approval has left, likewise."""
         self.void, self.keep = void or {}, keep
         """Exchanges of which each site's reply did not arrive: what it kept in them does not count."""
 
@@ -176,7 +179,9 @@ class Remote:
         def one(name: str) -> None:
             head, _ = self._ask(name, {"hello": True, "rounds": rounds}, b"", seconds, patience=0.0)
             states[name] = fault(head) if "fault" in head else None
-            most = head.get("most")
+            most, left = head.get("most"), head.get("left")
+            if type(left) is int and left >= 0:
+                self.left[name] = left
             if isinstance(most, dict):
                 sizes = {split: most.get(split) for split in SPLITS}
                 self.declared[name] = {k: min(v, COUNT_LIMIT) for k, v in sizes.items() if type(v) is int and v >= 0}
