@@ -86,7 +86,7 @@ def test_names_that_cannot_be_are_all_answered_at_once(tmp_path: Path, capsys: p
     assert "'../b' cannot be a name" in said
     assert "'server' is taken" in said
     assert not (tmp_path / "x").exists()
-    assert "is no port" in refused(capsys, "consortium", "new", "x", "a", "--address", "host:http")
+    assert "is not a port" in refused(capsys, "consortium", "new", "x", "a", "--address", "host:http")
     for host in ("", "a host", "[::1]", "h..org", "-h"):
         said = refused(capsys, "consortium", "new", "x", "a", "--address=" + host, "--out", tmp_path / "x")
         assert f"{host!r} is no host's name or IPv4 address" in said
