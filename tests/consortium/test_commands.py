@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fault_table import fault
-from loopback import Exchange
+from loopback import DEPARTMENTS, Exchange
 from real_sites import free_port
 from wardround.cli.app import main
 from wardround.consortium.submit import submit
@@ -18,21 +18,7 @@ from wardround.study.load import cells
 
 pytest.importorskip("nvflare")
 
-STUDY = """
-name = "departments"
-rounds = 1
-[corpus]
-format = "csv"
-train = "train.csv"
-test = "test.csv"
-labels = ["DRUG", "DISEASE"]
-[task]
-name = "classification"
-tokens = "words"
-buckets = 64
-[method]
-name = "fedavg"
-"""
+STUDY = DEPARTMENTS.replace("rounds = 2", "rounds = 1")
 ROWS = "text,label\n" + "".join(f"note {n} on aspirin,Medication\nnote {n} on fever,DISEASE\n" for n in range(15))
 
 
