@@ -56,6 +56,8 @@ class Plan:
     kit: str = ""
     auth: Mapping[str, str] = field(default_factory=dict)
     look: str = ""
+    seconds: float = 30.0
+    """How long it waits to be let in; whoever is, is within two."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,12 @@ def neighbour(federation: Federation, name: str, victim: str, *, inside: bool) -
     }  # fmt: skip
     if not inside:
         return Plan(
-            name=f"{name}.spy", victim=victim, root=root_of(federation), kit=kit_of(federation, name), auth=auth
+            name=f"{name}.spy",
+            victim=victim,
+            root=root_of(federation),
+            kit=kit_of(federation, name),
+            auth=auth,
+            seconds=10.0,
         )
     return Plan(name=f"{name}.spy", victim=victim, look=str(federation.site(name)), auth=auth)
 

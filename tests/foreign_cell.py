@@ -72,7 +72,7 @@ def cell_of(plan: dict[str, Any]) -> Any:
     return cell
 
 
-def connected(cell: Any, seconds: float = SECONDS) -> bool:
+def connected(cell: Any, seconds: float) -> bool:
     """Whether the cell got through to its root or parent in time."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -143,7 +143,7 @@ def main() -> None:
             target = f"{plan['victim']}.{found[1]}"
         if plan.get("root") or plan.get("parent"):
             cell = cell_of(plan)
-            loot["connected"] = connected(cell)
+            loot["connected"] = connected(cell, plan["seconds"])
             if plan.get("auth"):
                 loot["peers"] = peers(cell, "server")
                 target = next((peer for peer in loot["peers"] if peer.startswith(f"{plan['victim']}.")), "")

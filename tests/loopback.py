@@ -15,19 +15,41 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
+from wardround import __version__
 from wardround.consortium.approval import approve
+from wardround.consortium.deployed import study_hash
 from wardround.consortium.forms import Charter, Membership
 from wardround.consortium.roster import Member, write_roster
 from wardround.consortium.site_process import SiteProcess
 from wardround.consortium.submit import Consortium
 from wardround.consortium.trust import modules_table
+from wardround.core.record import Message
+from wardround.core.weights import Weights
 from wardround.engines.frames import Line, door_of, listen, shut
 from wardround.engines.seal import Ask, Asker, make_sealing_key, make_signing_key, read_sealing_key, read_signing_key
+from wardround.runs.build import build_apart
 from wardround.study.load import Study
 
-__all__ = ["OPEN", "Exchange", "Twisted", "desk_of", "put", "site_folder"]
+__all__ = ["DEPARTMENTS", "OPEN", "Exchange", "Twisted", "ask", "desk_of", "first_weights", "put", "site_folder"]
 
 Answer = tuple[dict[str, Any], bytes]
+NAMES = ("site-0", "site-1", "site-2")
+DEPARTMENTS = """
+name = "departments"
+rounds = 2
+[corpus]
+format = "csv"
+train = "train.csv"
+test = "test.csv"
+labels = ["DRUG", "DISEASE"]
+[task]
+name = "classification"
+tokens = "words"
+buckets = 64
+[method]
+name = "fedavg"
+"""
+"""A study on a site's own files."""
 OPEN = ("[consent]", "smallest_count = 0", "least_examples = 0")
 """The consent of a site whose notes are generated, and few."""
 Twist = Callable[[str, dict[str, Any], Answer], Answer | None]
@@ -56,7 +78,7 @@ def site_folder(
     return place
 
 
-def charter(folder: Path, sites: Sequence[str] = ("site-0", "site-1", "site-2")) -> dict[str, Any]:
+def charter(folder: Path, sites: Sequence[str] = NAMES) -> dict[str, Any]:
     """What the consortium and its sites' kits say of it."""
     path = folder / "keys" / "ask.key"
     if not path.exists():
@@ -81,6 +103,19 @@ def put(site: SiteProcess, head: dict[str, Any], data: bytes = b"") -> Answer:
     """What a site answers to its coordinator."""
     letter = desk_of(site).write(site.name, head, data)
     return letter.read(*site.answer(letter.head, letter.data))
+
+
+def first_weights(study: Study, folder: Path, names: Sequence[str] = NAMES) -> Weights:
+    """The study's own first model."""
+    return build_apart(study, folder, tuple(names)).weights
+
+
+def ask(of: Study, message: Message, **changes: Any) -> Answer:
+    """An ask as the coordinator would send it, but for the changes."""
+    exchange = {"step": "fit", "round": 1, "number": 1, "settled": 0, "seed": 0, "resumed": []}
+    exchange |= {key: value for key, value in changes.items() if key in exchange}
+    head = {"version": __version__, "study": study_hash(of), "run": "0" * 16, "exchange": exchange}
+    return head | {key: value for key, value in changes.items() if key not in exchange}, message.encode()
 
 
 class Twisted(SiteProcess):

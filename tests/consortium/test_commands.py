@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fault_table import fault
-from loopback import Exchange
+from loopback import DEPARTMENTS, Exchange
 from real_sites import free_port
 from wardround.cli.app import main
 from wardround.consortium.submit import submit
@@ -18,21 +18,7 @@ from wardround.study.load import cells
 
 pytest.importorskip("nvflare")
 
-STUDY = """
-name = "departments"
-rounds = 1
-[corpus]
-format = "csv"
-train = "train.csv"
-test = "test.csv"
-labels = ["DRUG", "DISEASE"]
-[task]
-name = "classification"
-tokens = "words"
-buckets = 64
-[method]
-name = "fedavg"
-"""
+STUDY = DEPARTMENTS.replace("rounds = 2", "rounds = 1")
 ROWS = "text,label\n" + "".join(f"note {n} on aspirin,Medication\nnote {n} on fever,DISEASE\n" for n in range(15))
 
 
@@ -86,7 +72,7 @@ def test_names_that_cannot_be_are_all_answered_at_once(tmp_path: Path, capsys: p
     assert "'../b' cannot be a name" in said
     assert "'server' is taken" in said
     assert not (tmp_path / "x").exists()
-    assert "is no port" in refused(capsys, "consortium", "new", "x", "a", "--address", "host:http")
+    assert "is not a port" in refused(capsys, "consortium", "new", "x", "a", "--address", "host:http")
     for host in ("", "a host", "[::1]", "h..org", "-h"):
         said = refused(capsys, "consortium", "new", "x", "a", "--address=" + host, "--out", tmp_path / "x")
         assert f"{host!r} is no host's name or IPv4 address" in said

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from loopback import Exchange, desk_of, put, site_folder
+from loopback import Exchange, ask, desk_of, first_weights, put, site_folder
 from wardround import __version__
 from wardround.consortium.approval import approve
 from wardround.consortium.deployed import study_hash
@@ -19,7 +19,6 @@ from wardround.consortium.site_process import SiteProcess
 from wardround.consortium.submit import submit
 from wardround.core.exchange import EVALUATION
 from wardround.core.method import Exam, Global
-from wardround.core.record import Message
 from wardround.core.weights import Weights
 from wardround.engines.seal import verify_statement
 from wardround.layers.ledger import LedgerError, lines, verify
@@ -42,17 +41,6 @@ def study_of(**changes: Any) -> Study:
     return cells(tables)[0].study
 
 
-def first(study: Study, tmp_path: Path) -> Weights:
-    return build_apart(study, tmp_path, SITES).weights
-
-
-def ask(study: Study, message: Message, **changes: Any) -> tuple[dict[str, Any], bytes]:
-    exchange = {"step": "fit", "round": 1, "number": 1, "settled": 0, "seed": 0, "resumed": []}
-    exchange |= {key: value for key, value in changes.items() if key in exchange}
-    head = {"version": __version__, "study": study_hash(study), "run": "0" * 16, "exchange": exchange}
-    return head | {key: value for key, value in changes.items() if key not in exchange}, message.encode()
-
-
 def code(answer: tuple[dict[str, Any], bytes]) -> str:
     return str(answer[0].get("fault", "answered"))
 
@@ -67,7 +55,7 @@ def nudged(weights: Weights, by: float) -> Weights:
 def test_an_approval_is_a_budget_over_all_runs_and_attempts(tmp_path: Path) -> None:
     study = study_of(rounds=6)
     site = SiteProcess(site_folder(tmp_path, "site-0", study, exchanges=6 + 6, restarts=0))
-    weights = first(study, tmp_path)
+    weights = first_weights(study, tmp_path)
     left: set[bytes] = set()
     for run in range(12):
         for attempt in range(3):
@@ -88,7 +76,7 @@ def test_an_approval_is_a_budget_over_all_runs_and_attempts(tmp_path: Path) -> N
 def test_one_round_is_asked_with_one_state_and_the_same_state_costs_nothing(tmp_path: Path) -> None:
     study = study_of(method={"name": "scaffold"})
     site = SiteProcess(site_folder(tmp_path, "site-0", study, exchanges=2 + 3, restarts=0))
-    state = study.method.start(first(study, tmp_path), None)  # type: ignore[arg-type]
+    state = study.method.start(first_weights(study, tmp_path), None)  # type: ignore[arg-type]
     later = dataclasses.replace(state, weights=nudged(state.weights, 1e-4))
     other = dataclasses.replace(state, weights=nudged(state.weights, 2e-4))
     asked = [put(site, *ask(study, message, round=round_)) for round_, message in ((1, state), (2, later))]
@@ -112,7 +100,7 @@ def test_an_answer_that_would_differ_from_the_one_that_left_does_not_leave(tmp_p
     """SCAFFOLD's answer depends on what the site remembers: a run that leaves out round 1 gets another view."""
     study = study_of(method={"name": "scaffold"})
     site = SiteProcess(site_folder(tmp_path, "site-0", study, restarts=0))
-    state = study.method.start(first(study, tmp_path), None)  # type: ignore[arg-type]
+    state = study.method.start(first_weights(study, tmp_path), None)  # type: ignore[arg-type]
     later = dataclasses.replace(state, weights=nudged(state.weights, 1e-4))
     for round_, message in ((1, state), (2, later)):
         assert "answered" == code(put(site, *ask(study, message, round=round_)))
@@ -122,7 +110,7 @@ def test_an_answer_that_would_differ_from_the_one_that_left_does_not_leave(tmp_p
 def test_what_the_coordinator_signed_stays_in_the_ledger(tmp_path: Path) -> None:
     study = study_of()
     site = SiteProcess(site_folder(tmp_path, "site-0", study))
-    put(site, *ask(study, Global(first(study, tmp_path))))
+    put(site, *ask(study, Global(first_weights(study, tmp_path))))
     path = tmp_path / "site-0" / "ledger" / "site.jsonl"
     (line,) = [line for line in lines(path) if "signed" in line]
     verify_statement(line["signed"], site.seal.ask_key)
@@ -141,7 +129,7 @@ def test_what_the_coordinator_signed_stays_in_the_ledger(tmp_path: Path) -> None
 def test_a_reply_stands_on_many_examples_or_does_not_leave(tmp_path: Path) -> None:
     study = study_of(method={"name": "fedner"}, task={"name": "features"})
     site = SiteProcess(site_folder(tmp_path, "site-0", study, "[consent]"))
-    weights = first(study, tmp_path)
+    weights = first_weights(study, tmp_path)
     rate = Turn(weights, 0, 1e-9, 0)  # a share that the site rounds itself
     assert "few" == code(put(site, *ask(study, rate, step="grade", run="9" * 16)))
     codes = [
@@ -179,7 +167,7 @@ def build_names(study: Study, tmp_path: Path) -> tuple[str, ...]:
 def test_weights_that_cannot_be_this_studys_are_refused(tmp_path: Path, weights: str, expected: str) -> None:
     study = study_of()
     site = SiteProcess(site_folder(tmp_path, "site-0", study))
-    begin = first(study, tmp_path)
+    begin = first_weights(study, tmp_path)
     put(site, *ask(study, Global(begin)))
     spike = begin.flat.clone()
     spike[0] += 100.0
@@ -198,7 +186,7 @@ def test_weights_that_cannot_be_this_studys_are_refused(tmp_path: Path, weights:
 def test_round_one_begins_with_the_studys_own_first_model(tmp_path: Path) -> None:
     study = study_of()
     site = SiteProcess(site_folder(tmp_path, "site-0", study))
-    begin = first(study, tmp_path)
+    begin = first_weights(study, tmp_path)
     assert "weights" == code(put(site, *ask(study, Global(nudged(begin, 1e-6)))))
     assert "answered" == code(put(site, *ask(study, Global(begin))))
 
@@ -209,7 +197,7 @@ def test_round_one_begins_with_the_studys_own_first_model(tmp_path: Path) -> Non
 def test_a_changed_consent_holds_from_the_next_ask_on(tmp_path: Path) -> None:
     study = study_of()
     site = SiteProcess(site_folder(tmp_path, "site-0", study))
-    weights = first(study, tmp_path)
+    weights = first_weights(study, tmp_path)
     assert "answered" == code(put(site, *ask(study, Global(weights))))
     path = tmp_path / "site-0" / "site.toml"
     text = path.read_text()
@@ -238,7 +226,7 @@ def test_data_that_changed_since_they_were_approved_need_another_yes(tmp_path: P
         (place / name).write_text(rows)
     site_folder(tmp_path, "site-0", study, data=('format = "csv"', 'train = "train.csv"', 'test = "test.csv"'))
     site = SiteProcess(place)
-    weights = first(study, tmp_path)
+    weights = first_weights(study, tmp_path)
     hello = {**ask(study, Global(weights))[0], "hello": True, "rounds": 3}
     assert {"ready": True, "most": {"train": 32, "test": 32}} == put(site, hello)[0]  # thirty of each, and no closer
     assert "answered" == code(put(site, *ask(study, Global(weights))))
@@ -294,7 +282,7 @@ def rewrite(path: Path, text: str) -> None:
 def test_who_is_not_the_coordinator_hears_nothing_and_cannot_fill_the_disk(tmp_path: Path) -> None:
     study = study_of()
     site = SiteProcess(site_folder(tmp_path, "site-0", study))
-    letter = desk_of(site).write("site-0", *ask(study, Global(first(study, tmp_path))))
+    letter = desk_of(site).write("site-0", *ask(study, Global(first_weights(study, tmp_path))))
     forged = {**letter.head, "signature": "00" * 64}
     for head in (forged, {**letter.head, "run": "1" * 16}, {"version": __version__, "hello": True}, {}):
         answer = site.answer(head, letter.data)

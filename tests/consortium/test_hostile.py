@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from fault_table import fault
-from loopback import Exchange, put, site_folder
+from loopback import Exchange, ask, first_weights, put, site_folder
 from wardround import __version__, consortium
 from wardround.consortium.approval import approve
 from wardround.consortium.deployed import study_hash
@@ -22,14 +22,12 @@ from wardround.core.codec import decode
 from wardround.core.cohort import BelowQuorum
 from wardround.core.exchange import EVALUATION
 from wardround.core.method import Exam, Global
-from wardround.core.record import Message
 from wardround.core.weights import Weights
 from wardround.engines.frames import AccessError, Line, dial, listen
 from wardround.engines.host import Host
 from wardround.engines.remote import CODES
 from wardround.layers.ledger import LedgerError, verify
 from wardround.methods.fedavg import Update
-from wardround.runs.build import build_apart
 from wardround.runs.files import Round
 from wardround.runs.loop import run
 from wardround.study.load import Study, cells
@@ -45,25 +43,13 @@ def study_of(**changes: Any) -> Study:
     return cells(tables)[0].study
 
 
-def weights_of(study: Study, tmp_path: Path) -> Weights:
-    return build_apart(study, tmp_path, SITES).weights
-
-
-def ask(told: Study, message: Message, **changes: Any) -> tuple[dict[str, Any], bytes]:
-    """An ask as the coordinator would send it, but for the changes."""
-    exchange = {"step": "fit", "round": 1, "number": 1, "settled": 0, "seed": 0, "resumed": []}
-    exchange |= {key: value for key, value in changes.items() if key in exchange}
-    head = {"version": __version__, "study": study_hash(told), "run": "0" * 16, "exchange": exchange}
-    return head | {key: value for key, value in changes.items() if key not in exchange}, message.encode()
-
-
 # at a site
 
 
 def test_a_site_answers_what_it_has_approved_and_refuses_the_rest(tmp_path: Path) -> None:
     study = study_of()
     site = SiteProcess(site_folder(tmp_path, "site-0", study))
-    model = Global(weights_of(study, tmp_path))
+    model = Global(first_weights(study, tmp_path))
     asks = {
         "version": ask(study, model, version="0.0.9"),
         "study": ask(study_of(seed=1), model),
@@ -87,7 +73,7 @@ def test_a_site_answers_what_it_has_approved_and_refuses_the_rest(tmp_path: Path
 def test_a_site_takes_part_in_as_many_rounds_as_it_approved(tmp_path: Path) -> None:
     study = study_of(rounds=3)
     site = SiteProcess(site_folder(tmp_path, "site-0", study))
-    model = Global(weights_of(study, tmp_path))
+    model = Global(first_weights(study, tmp_path))
     hello = [{**ask(study, model)[0], "hello": True, "rounds": rounds} for rounds in (3, 4)]
     assert [None, "rounds"] == [put(site, head, b"")[0].get("fault") for head in hello]
     assert [None, "rounds"] == [put(site, *ask(study, model, round=round_))[0].get("fault") for round_ in (3, 4)]
@@ -99,7 +85,7 @@ def test_a_site_takes_part_in_as_many_rounds_as_it_approved(tmp_path: Path) -> N
 def test_a_site_refuses_a_message_that_does_not_match_the_manifest(tmp_path: Path, wrong: str) -> None:
     study = study_of()
     site = SiteProcess(site_folder(tmp_path, "site-0", study))
-    weights = weights_of(study, tmp_path)
+    weights = first_weights(study, tmp_path)
     good = Global(weights).encode()
     data = {
         "nan": Global(weights * float("nan")).encode(),
@@ -117,7 +103,7 @@ def test_a_site_refuses_a_message_that_does_not_match_the_manifest(tmp_path: Pat
 def test_the_same_ask_gets_the_same_reply_and_another_in_its_place_none(tmp_path: Path) -> None:
     study = study_of(method={"name": "scaffold"})
     site = SiteProcess(site_folder(tmp_path, "site-0", study))
-    state = study.method.start(weights_of(study, tmp_path), None)  # type: ignore[arg-type]
+    state = study.method.start(first_weights(study, tmp_path), None)  # type: ignore[arg-type]
     first = put(site, *ask(study, state))
     assert first == put(site, *ask(study, state))
     lines = len((tmp_path / "site-0" / "ledger" / "site.jsonl").read_text().splitlines())
@@ -136,7 +122,7 @@ def test_the_same_ask_gets_the_same_reply_and_another_in_its_place_none(tmp_path
 def test_runs_of_one_study_do_not_share_what_a_site_keeps(tmp_path: Path) -> None:
     study = study_of(method={"name": "scaffold"})
     site = SiteProcess(site_folder(tmp_path, "site-0", study))
-    state = study.method.start(weights_of(study, tmp_path), None)  # type: ignore[arg-type]
+    state = study.method.start(first_weights(study, tmp_path), None)  # type: ignore[arg-type]
     replies = [put(site, *ask(study, state, run=run, round=round_))[1] for run in ("a", "b") for round_ in (1, 2)]
     assert replies[:2] == replies[2:]
     assert replies[0] != replies[1]
@@ -146,7 +132,7 @@ def test_runs_of_one_study_do_not_share_what_a_site_keeps(tmp_path: Path) -> Non
 def test_consent_is_the_last_word(tmp_path: Path, consent: str) -> None:
     study = study_of()
     site = SiteProcess(site_folder(tmp_path, "site-0", study, "[consent]", "least_examples = 0", consent))
-    weights = weights_of(study, tmp_path)
+    weights = first_weights(study, tmp_path)
     assert "consent" == put(site, *ask(study, Global(weights)))[0]["fault"]
     assert "ledger" in put(site, *ask(study, Exam(weights, "test"), step="evaluate", number=EVALUATION + 1))[0]
     lines = [json.loads(line) for line in (tmp_path / "site-0" / "ledger" / "site.jsonl").read_text().splitlines()]
@@ -157,7 +143,7 @@ def test_no_label_count_below_ten_leaves(tmp_path: Path) -> None:
     corpus = {"name": "synthetic", "sites": 3, "largest": 400, "classes": 4}
     study = study_of(corpus=corpus, evaluation={"splits": ["train"]})
     site = SiteProcess(site_folder(tmp_path, "site-0", study, "[consent]", "least_examples = 0"))
-    exam = Exam(weights_of(study, tmp_path), "train")
+    exam = Exam(first_weights(study, tmp_path), "train")
     told, data = put(site, *ask(study, exam, step="evaluate", number=EVALUATION + 1))
     assert "ledger" in told
     counts = decode(study.method.evaluate.reply, data).numbers
@@ -173,7 +159,7 @@ def test_no_label_count_below_ten_leaves(tmp_path: Path) -> None:
 def test_a_full_disk_and_an_error_become_codes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     study = study_of()
     site = SiteProcess(site_folder(tmp_path, "site-0", study))
-    model = Global(weights_of(study, tmp_path))
+    model = Global(first_weights(study, tmp_path))
 
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device: Mrs Miller")
@@ -210,7 +196,7 @@ def test_every_code_of_a_site_has_words() -> None:
 ])  # fmt: skip
 def test_the_coordinator_leaves_out_who_answers_nonsense(tmp_path: Path, twist: str, why: str) -> None:
     study = study_of()
-    weights = weights_of(study, tmp_path)
+    weights = first_weights(study, tmp_path)
 
     def twisted(name: str, head: dict[str, Any], answer: Any) -> Any:
         told = head.get("exchange") or {}

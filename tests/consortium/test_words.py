@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from loopback import Exchange
+from loopback import DEPARTMENTS, Exchange
 from real_sites import free_port
 from wardround.cli.app import main
 from wardround.consortium.approval import (
@@ -32,21 +32,7 @@ from wardround.runs.protocol import exchanged, toy
 from wardround.study.load import Study, cells
 from wardround.trained.card import _tells_size
 
-STUDY = """
-name = "departments"
-rounds = 2
-[corpus]
-format = "csv"
-train = "train.csv"
-test = "test.csv"
-labels = ["DRUG", "DISEASE"]
-[task]
-name = "classification"
-tokens = "words"
-buckets = 64
-[method]
-name = "fedavg"
-"""
+STUDY = DEPARTMENTS
 ROWS = "text,label\n" + "".join(f"note {n} on aspirin,DRUG\nnote {n} on fever,DISEASE\n" for n in range(15))
 
 

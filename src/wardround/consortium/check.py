@@ -26,7 +26,7 @@ from wardround.study.settings import StudyError
 from wardround.text.facts import UNRELATED
 from wardround.text.shown import names_of, shown, unlike_names
 
-__all__ = ["Finding", "checked", "leaving"]
+__all__ = ["Inspection", "checked", "leaving"]
 
 FEW = 20  # examples that show what a message looks like
 MOST = 20  # unknown labels that are listed
@@ -34,7 +34,7 @@ ROOM = 1 << 28  # bytes of disk and memory that a site needs besides the model
 
 
 @dataclass(frozen=True)
-class Finding:
+class Inspection:
     """One thing that was looked at: what, how it is, and whether that is in order or a question for a person."""
 
     what: str
@@ -48,65 +48,65 @@ class Finding:
         return "?? " if self.asks else "ok " if self.good else "BAD"
 
 
-def checked(folder: Path, study: Study | None, *, online: bool = True) -> Iterator[Finding]:
+def checked(folder: Path, study: Study | None, *, online: bool = True) -> Iterator[Inspection]:
     """What was looked at, in order; what is not good says what to do."""
     try:
         settings = read_site(folder)
     except StudyError as error:
-        yield from (Finding("settings", problem, good=False) for problem in error.problems)
+        yield from (Inspection("settings", problem, good=False) for problem in error.problems)
         return
-    yield Finding("settings", f"site {settings.name}, {settings.workers} thread(s)")
+    yield Inspection("settings", f"site {settings.name}, {settings.workers} thread(s)")
     startup = folder / "kit" / "startup"
     problems = list(kit_problems(folder))
-    yield from (Finding("kit", problem, good=False) for problem in problems)
+    yield from (Inspection("kit", problem, good=False) for problem in problems)
     if not problems:
-        yield Finding("kit", f"key and certificates are in order, as is the clock by them, {lasting(startup)}")
+        yield Inspection("kit", f"key and certificates are in order, as is the clock by them, {lasting(startup)}")
         if online:
             host, port = kit_address(folder / "kit")
             detail = reach(startup, host, port)
-            yield Finding("address", detail or f"{host}:{port} answers and knows this kit", good=detail is None)
+            yield Inspection("address", detail or f"{host}:{port} answers and knows this kit", good=detail is None)
     if study is not None:
         yield from _of_study(folder, settings, study)
 
 
-def _of_study(folder: Path, settings: SiteSettings, study: Study) -> Iterator[Finding]:
+def _of_study(folder: Path, settings: SiteSettings, study: Study) -> Iterator[Inspection]:
     try:
         train, test = settings.examples(study)
         task = bound(study)
     except StudyError as error:
-        yield from (Finding("data", problem, good=False) for problem in error.problems)
+        yield from (Inspection("data", problem, good=False) for problem in error.problems)
         return
     except (ValueError, LookupError, OSError) as error:
-        yield Finding("data", str(error).replace("in [corpus]", "in [data] of site.toml"), good=False)
+        yield Inspection("data", str(error).replace("in [corpus]", "in [data] of site.toml"), good=False)
         return
     if not len(train):
-        yield Finding("data", "there are no training examples for this task; see [data] in site.toml", good=False)
+        yield Inspection("data", "there are no training examples for this task; see [data] in site.toml", good=False)
         return
-    yield Finding("data", f"{len(train):,} training and {len(test):,} test examples")
+    yield Inspection("data", f"{len(train):,} training and {len(test):,} test examples")
     least = settings.consent.least_examples
     for part, name in ((train, "training"), (test, "test")):
         if 0 < len(part) < least:
             few = f"{len(part)} {name} examples, and consent.least_examples = {least}: no answer would leave"
-            yield Finding("data", f"{few}; add notes, or lower it in site.toml", good=False)
+            yield Inspection("data", f"{few}; add notes, or lower it in site.toml", good=False)
     unknown = list(_unknown_labels(task.names(), labels_of(task, train, test)))
-    yield from (Finding("labels", problem, good=False) for problem in unknown)
+    yield from (Inspection("labels", problem, good=False) for problem in unknown)
     if unknown:
         return
     try:
         built = build_at_site(study, folder, [settings.name], (train, test))
         built.sites.open(settings.name)
     except (ValueError, LookupError, OSError) as error:  # a word-vector file or an encoder that is not here, say
-        yield Finding("task", f"{error}; files that a study names are looked for in {folder}", good=False)
+        yield Inspection("task", f"{error}; files that a study names are looked for in {folder}", good=False)
         return
-    yield Finding("labels", "the study knows all of them")
+    yield Inspection("labels", "the study knows all of them")
     if hasattr(train, "documents"):
         questions = _questions(settings, study, task, labels_of(task, train))
-        yield from (Finding("labels", f"{question}; is that so?", asks=True) for question in questions)
+        yield from (Inspection("labels", f"{question}; is that so?", asks=True) for question in questions)
     size = built.weights.flat.nbytes
     free, memory = shutil.disk_usage(folder).free, psutil.virtual_memory().available
     for what, have, need in (("disk", free, 10 * size + ROOM), ("memory", memory, 10 * size + ROOM)):
         room = f"{have / 1e9:.1f} GB free, {need / 1e9:.1f} GB needed"
-        yield Finding(what, room if have >= need else f"{room}; make room", good=have >= need)
+        yield Inspection(what, room if have >= need else f"{room}; make room", good=have >= need)
 
 
 def _unknown_labels(known: Sequence[str], counts: Counter[str]) -> Iterator[str]:

@@ -24,7 +24,7 @@ from wardround.consortium.door import Door
 from wardround.consortium.forms import read_charter
 from wardround.consortium.presence import Presence
 from wardround.core.lock import InUse, sole
-from wardround.engines.flare_kits import Desk, place_server, place_stores
+from wardround.engines.flare_kits import Admin, place_server, place_stores
 from wardround.engines.frames import DOOR, GATE, calls, door_of, shut
 from wardround.engines.processes import WITH_PARENT, Programs, end_with_parent
 from wardround.engines.relay import Relay, addresses, listening, raise_file_limit
@@ -58,7 +58,7 @@ class Switchboard:
         self.connected: set[str] = set()
         self.counted: dict[str, float] = {}
         """When it was last said of an address that it knocks too often."""
-        self.desk: Desk | None = None
+        self.desk: Admin | None = None
 
     def run(self) -> None:
         """Serve until told to stop."""
@@ -132,7 +132,7 @@ class Switchboard:
         """See who is there, and that each of them has a pipe."""
         try:
             if self.desk is None:
-                self.desk = Desk(self.folder / "admin", timeout=2.0)
+                self.desk = Admin(self.folder / "admin", timeout=2.0)
             there = {site for site in self.desk.connected() if self.presence.there(site)}
             known = self.desk.jobs()
             for site in sorted(there ^ self.connected):

@@ -2,7 +2,7 @@
 
     make_kits(folder, "north", "fl.example.org", 8002)                 # folder/server, folder/admin, folder/root
     write_site(site / "kit", "north", "a", "fl.example.org", 8002)     # what NVFlare's client reads at a site
-    desk = Desk(folder / "admin")
+    desk = Admin(folder / "admin")
     desk.start("a")                                                    # one job: a pipe to this site
 
 A site's files are written at the site, by this code and from an address and two names: nothing of them travels.
@@ -23,7 +23,7 @@ from wardround.core.files import write
 from wardround.engines.certificates import ROOT_DAYS, Authority, pem_of, read_certificate
 from wardround.engines.seal import write_private
 
-__all__ = ["ADMIN", "Desk", "make_kits", "place_server", "place_stores", "renew_coordinator", "write_site"]
+__all__ = ["ADMIN", "Admin", "make_kits", "place_server", "place_stores", "renew_coordinator", "write_site"]
 
 ADMIN = "coordinator@wardround.local"
 ALLOWED = ["wardround.engines.flare.Door", "wardround.engines.flare.Pipe"]
@@ -182,7 +182,7 @@ def _json(value: Any) -> bytes:
     return (json.dumps(value, indent=1) + "\n").encode()
 
 
-class Desk:
+class Admin:
     """The coordinator's own connection to NVFlare's server: who is there, and jobs."""
 
     def __init__(self, kit: Path, timeout: float = 10.0) -> None:
