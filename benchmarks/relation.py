@@ -41,7 +41,7 @@ from wardround.runs.build import Built, build, drawn
 from wardround.runs.loop import one_thread
 from wardround.study.load import cells
 from wardround.tasks.pair_examples import PairBatch, PairExamples
-from wardround.tasks.relation import Relation, RelationTask
+from wardround.tasks.relation import Relations, RelationTask
 from wardround.tasks.trunk import Trunk
 
 Run = Callable[[Path], object]
@@ -88,7 +88,7 @@ def _comparisons(folder: Path, size: int, steps: int) -> Iterator[tuple[str, Run
     yield "engine / bare", lambda out: through(built, engine, out), lambda _: _bare(built, model), count, 1.05
 
     corpus = AsCorpus(Sentences(count=2 * size * steps))
-    cached, plain = (Relation(freeze=freeze).bind(corpus) for freeze in (FROZEN, "nothing"))
+    cached, plain = (Relations(freeze=freeze).bind(corpus) for freeze in (FROZEN, "nothing"))
     examples, whole = (task.examples(corpus.pool()[0]) for task in (cached, plain))
     batches, tokens = (_batches(task, mine, size, steps) for task, mine in ((cached, examples), (plain, whole)))
     yield "cached / plain", _steps(cached, batches), _steps(plain, tokens), steps, 0.35

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wardround.core.files import MAGIC, SealError, file_name, fresh, fresh_folder, seal, unseal, write
+from wardround.core.files import MAGIC, BrokenSeal, file_name, fresh, fresh_folder, seal, unseal, write
 
 FULL = """
 import resource, signal, sys
@@ -117,7 +117,7 @@ def refused(raw: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "sealed"
         path.write_bytes(raw)
-        with pytest.raises(SealError, match=str(path)):
+        with pytest.raises(BrokenSeal, match=str(path)):
             unseal(path)
 
 

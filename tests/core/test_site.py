@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from wardround.core.exchange import Exchange, seeded
-from wardround.core.files import SealError
+from wardround.core.files import BrokenSeal
 from wardround.core.memory import Memory
 from wardround.core.record import Message, Private
 from wardround.core.site import Site
@@ -177,7 +177,7 @@ def test_a_damaged_memory_is_noticed(tmp_path: Path) -> None:
     at(tmp_path, 1).keep(Diary(1))
     path = tmp_path / "Diary-1-1.kept"
     path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(SealError, match="Diary-1-1"):
+    with pytest.raises(BrokenSeal, match="Diary-1-1"):
         at(tmp_path, 2).recall(Diary)
 
 

@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 
 from encoders import tiny_encoder, tiny_tensors
 from wardround.models.pretrained import EncoderError, packaged, read_encoder
-from wardround.tasks.relation import Relation, RelationTask
+from wardround.tasks.relation import Relations, RelationTask
 
 
 def less(folder: Path, name: str) -> None:
@@ -60,16 +60,16 @@ def test_a_folder_that_does_not_exist_is_refused(tmp_path: Path) -> None:
 
 def test_weights_of_another_model_are_refused(tmp_path: Path) -> None:
     folder = tiny_encoder(tmp_path)
-    task = RelationTask(Relation(), ("a", "b"), "", read_encoder(folder))
+    task = RelationTask(Relations(), ("a", "b"), "", read_encoder(folder))
     save_file(tiny_tensors(words=25), folder / "model.safetensors")
     with pytest.raises(EncoderError, match=r"token embeddings have 25 rows, not the 30 of config\.json; take all"):
         task.model()
     save_file(tiny_tensors(layers=1), folder / "model.safetensors")
     with pytest.raises(EncoderError, match=r"the weights of layers\.1\.query\.weight are missing, wanted: \[32, 32\]"):
-        RelationTask(Relation(), ("a", "b"), "", read_encoder(folder)).model()
+        RelationTask(Relations(), ("a", "b"), "", read_encoder(folder)).model()
     (folder / "model.safetensors").write_bytes(b"nothing of the kind")
     with pytest.raises(EncoderError, match=r"model\.safetensors cannot be read"):
-        RelationTask(Relation(), ("a", "b"), "", read_encoder(folder)).model()
+        RelationTask(Relations(), ("a", "b"), "", read_encoder(folder)).model()
 
 
 def test_without_its_package_minilm_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:

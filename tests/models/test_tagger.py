@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from wardround.models.tagger import BiLSTM, Characters, Parts, Sentences, Tagger, WordCNN
+from wardround.models.tagger import BiLSTM, LetterFilters, Parts, Sentences, Tagger, WordCNN
 
 LENGTHS = torch.tensor([5, 2, 1])
 
@@ -46,7 +46,7 @@ def test_padding_changes_no_score_of_a_word(parts: Parts) -> None:
 
 def test_the_character_table_is_a_convolution() -> None:
     """Of width 3 over the letters, the largest answer taken; values and gradients alike."""
-    mine = Characters(5, 4).double()
+    mine = LetterFilters(5, 4).double()
     plain = nn.Conv1d(5, 4, 3, padding=1).double()
     with torch.no_grad():
         mine.bias.normal_()

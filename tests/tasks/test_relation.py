@@ -25,7 +25,7 @@ from wardround.runs.build import build
 from wardround.runs.loop import run
 from wardround.study.load import Study, cells
 from wardround.study.settings import StudyError
-from wardround.tasks.relation import Relation, RelationTask
+from wardround.tasks.relation import Relations, RelationTask
 from wardround.text.document import Document, Entity
 from wardround.text.pairs import pair
 from wardround.text.texts import Texts
@@ -77,7 +77,7 @@ def task_of(folder: Path, **settings: Any) -> RelationTask:
             return ()
 
     encoder = str(tiny_encoder(folder / "encoder"))
-    return Relation(**{"encoder": encoder, "dropout": 0.0, **settings}).bind(Corpus())
+    return Relations(**{"encoder": encoder, "dropout": 0.0, **settings}).bind(Corpus())
 
 
 def texts(count: int = 12) -> Texts:
@@ -346,7 +346,7 @@ def test_minilm_learns_from_a_few_rows_of_gad(monkeypatch: pytest.MonkeyPatch) -
     corpus = AsCorpus(GAD())
     some = Texts(corpus.pool()[0].documents[:24])
     monkeypatch.setattr(AsCorpus, "pool", lambda _: (some,))
-    task = Relation(freeze=4, dropout=0.0).bind(corpus)
+    task = Relations(freeze=4, dropout=0.0).bind(corpus)
     assert ("0", ("0", "1")) == (task.negative, task.labels)
     examples = task.examples(some)
     bench = Bench.of(task)

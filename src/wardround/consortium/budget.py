@@ -33,14 +33,14 @@ from wardround.core.record import Message, reveals_of
 from wardround.core.weights import Weights
 from wardround.layers.ledger import lines
 
-__all__ = ["Answered", "Budget", "Mark", "Question", "Refusal", "Spent", "Studied", "budgets", "spent"]
+__all__ = ["Answered", "Budget", "Denial", "Mark", "Question", "Spent", "Studied", "budgets", "spent"]
 
 Mark = Literal["new", "again", "restart"]
 Place = tuple[int, int, str]
 """An exchange's round, number and step."""
 
 
-class Refusal(Exception):
+class Denial(Exception):
     """An ask is not answered; the code says why."""
 
     def __init__(self, code: str) -> None:
@@ -112,24 +112,24 @@ class Budget:
         spent.answered[place] = Answered(line["received"]["digest"], sent["digest"])
 
     def admit(self, study: str, approval: Approval, question: "Question", evaluations: int = 0) -> None:
-        """Let a question pass that may be answered; a `Refusal` if it may not.
+        """Let a question pass that may be answered; a `Denial` if it may not.
 
         So many of the approval's exchanges are for evaluations, and cannot be spent on training.
         """
         spent = self.of(study)
         if question.still and spent.still.get(question.exchange.step, question.still) != question.still:
-            raise Refusal("batches")
+            raise Denial("batches")
         known = spent.answered.get(question.place)
         other = (known is not None and known.ask != question.digest) or question.strays(spent)
         if other and spent.restarts >= approval.restarts:
-            raise Refusal("restart")
+            raise Denial("restart")
         trains = question.exchange.number < EVALUATION
         over = trains and spent.trained >= approval.exchanges - evaluations
         if (known is None or other) and (over or spent.exchanges >= approval.exchanges):
-            raise Refusal("spent")
+            raise Denial("spent")
 
     def settle(self, study: str, approval: Approval, question: "Question", reply: str) -> Mark:
-        """How this reply counts; a `Refusal` if it may not leave."""
+        """How this reply counts; a `Denial` if it may not leave."""
         spent = self.of(study)
         known = spent.answered.get(question.place)
         if known is None and not question.strays(spent):
@@ -137,9 +137,9 @@ class Budget:
         if known == Answered(question.digest, reply):
             return "again"
         if spent.restarts >= approval.restarts:
-            raise Refusal("restart")
+            raise Denial("restart")
         if spent.exchanges >= approval.exchanges:
-            raise Refusal("spent")
+            raise Denial("spent")
         return "restart"
 
 

@@ -1,6 +1,6 @@
 """The coordinator's own socket: pipes to sites are offered there, lent and given back; the gate reports, users ask.
 
-    door = Door("north", presence, relay, stop)
+    door = Pipes("north", presence, relay, stop)
     door.accept(calls(door_of(folder), stop.is_set))
 
 Whoever runs a study asks here for the pipe to a site and is handed the open socket itself.
@@ -18,10 +18,10 @@ from wardround.engines.flare_kits import ADMIN
 from wardround.engines.frames import Line
 from wardround.engines.relay import Relay
 
-__all__ = ["Door"]
+__all__ = ["Pipes"]
 
 
-class Door:
+class Pipes:
     """Pipes by site, and whoever asks for them."""
 
     def __init__(self, name: str, presence: Presence, relay: Relay, stop: threading.Event) -> None:

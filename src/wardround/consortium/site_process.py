@@ -29,7 +29,7 @@ import torch
 
 from wardround import __version__
 from wardround.consortium.approval import Approval
-from wardround.consortium.budget import Question, Refusal
+from wardround.consortium.budget import Denial, Question
 from wardround.consortium.forms import read_membership
 from wardround.consortium.house_ledger import Answer, HouseLedger
 from wardround.consortium.studies import Run, Studies
@@ -74,7 +74,7 @@ class SiteProcess:
         """What to reply to the coordinator: an answer, or a code in its place."""
         try:
             reply = self._respond(ask)
-        except Refusal as refusal:
+        except Denial as refusal:
             with contextlib.suppress(OSError):
                 self.ledger.refusal(ask.head, refusal.code)
             reply = {"fault": refusal.code}, b""
@@ -92,15 +92,15 @@ class SiteProcess:
     def _respond(self, ask: Ask) -> Frame:
         head = ask.head
         if head.get("version") != __version__:
-            raise Refusal("version")
+            raise Denial("version")
         study = str(head.get("study"))
         approval = self.studies.approved(study)
         run = self.studies.run(study, str(head.get("run")), fresh="hello" in head)
         if run.ready.data != approval.data:
-            raise Refusal("changed")
+            raise Denial("changed")
         if "hello" in head:
             if int(head.get("rounds", 0)) > approval.rounds:
-                raise Refusal("rounds")
+                raise Denial("rounds")
             self.ledger.greeted(head, run.ready.sizes)
             left = max(approval.exchanges - self.ledger.budget.of(study).exchanges, 0)
             return {"ready": True, "most": dict(run.ready.sizes), "left": left}, b""
@@ -118,9 +118,9 @@ class SiteProcess:
         question = Question.of(exchange, message, digest, moving=run.ready.places.moving)
         budget.admit(study, approval, question, run.ready.places.evaluations)
         if run.ready.places.full(exchange, budget.of(study).answered):
-            raise Refusal("restart")
+            raise Denial("restart")
         if run.ready.reach.refusal(exchange, message):
-            raise Refusal("weights")
+            raise Denial("weights")
         if again := run.admit(exchange, digest):
             return again
         try:
@@ -147,13 +147,13 @@ class SiteProcess:
             exchange = Exchange.of(head["exchange"])
             step = run.host.step(exchange.step)
         except (AttributeError, LookupError, TypeError, ValueError):
-            raise Refusal("message") from None
+            raise Denial("message") from None
         if exchange.seed != study.seed or exchange.round < 0 or not run.ready.places.has(exchange):
-            raise Refusal("message")
+            raise Denial("message")
         if exchange.round > approval.rounds:
-            raise Refusal("rounds")
+            raise Denial("rounds")
         if not self.studies.settings.consent.allows(step.name, step.reply.__name__):
-            raise Refusal("consent")
+            raise Denial("consent")
         return exchange, step
 
     def _served(self, run: Run, step: Step[Any, Any], exchange: Exchange, message: Message) -> Message:
@@ -165,9 +165,9 @@ class SiteProcess:
             if reply.code == "invalid":
                 why = "does not fit the study; it was not sent"
                 self._log(f"the result of {step.name} in round {exchange.round} {why}")
-                raise Refusal("result")
+                raise Denial("result")
             self._log(f"{reply.code} in {step.name} of round {exchange.round}: {reply.detail}")
-            raise Refusal(error.code if isinstance(error, Withheld) else "failed")
+            raise Denial(error.code if isinstance(error, Withheld) else "failed")
         return reply
 
     def _decoded(self, run: Run, step: Step[Any, Any], data: bytes) -> Message:
@@ -175,11 +175,11 @@ class SiteProcess:
         try:
             message: Message = decode(step.message, data, limit=manifest.limit(step.message))
         except DecodeError:
-            raise Refusal("message") from None
+            raise Denial("message") from None
         if manifest.refusal(step.message, message):
-            raise Refusal("message")
+            raise Denial("message")
         if isinstance(message, Exam) and message.split not in run.ready.built.study.evaluation.splits:
-            raise Refusal("message")
+            raise Denial("message")
         return message
 
     # what stays here

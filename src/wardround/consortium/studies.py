@@ -1,7 +1,7 @@
 """The studies that a site has approved, as it has them: read, built from its own data, and each run's last exchange.
 
     studies = Studies(folder, log)
-    approval = studies.approved(study)                  # by hash; a `Refusal` if there is none
+    approval = studies.approved(study)                  # by hash; a `Denial` if there is none
     run = studies.run(study, "0123456789abcdef", fresh=True)
     run.admit(exchange, digest)                         # the last reply again, or None: a new exchange
 
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from wardround.consortium.approval import Approval, approval_file, data_fingerprint, read_approval
-from wardround.consortium.budget import Refusal
+from wardround.consortium.budget import Denial
 from wardround.consortium.deployed import study_hash
 from wardround.consortium.exchanges import Places, sites_of
 from wardround.consortium.reach import Reach
@@ -65,7 +65,7 @@ class Run:
         """Let a new exchange pass (None), answer the last one again, refuse all others."""
         now = (len(exchange.resumed), exchange.round, exchange.number)
         if now < self.last or (now == self.last and digest != self.message):
-            raise Refusal("stale")
+            raise Denial("stale")
         if now > self.last:
             write(
                 self.memory / "last.json",
@@ -92,13 +92,13 @@ class Studies:
     def run(self, study: str, run: str, *, fresh: bool) -> Run:
         """The run as this site knows it; with fresh data, if a run begins, announced or not, and they have changed."""
         if not (run.isalnum() and run.isascii() and len(run) <= 64):
-            raise Refusal("study")
+            raise Denial("study")
         changed = _changed(self.folder / "site.toml")
         try:
             self.settings = self.read(changed)
         except StudyError:
             self.log("settings: site.toml is not in order; run wardround site check")
-            raise Refusal("settings") from None
+            raise Denial("settings") from None
         key = (study, run, changed)
         if (fresh or key not in self.runs) and (stamp := _stamp(self.folder, self.settings)) != self.stamp:
             self.ready.cache_clear()
@@ -125,11 +125,11 @@ class Studies:
     def approved(self, study: str) -> Approval:
         """What was agreed to for this study, which may be taken back or added to at any time."""
         if not (study.isalnum() and study.isascii() and len(study) == 64):
-            raise Refusal("study")
+            raise Denial("study")
         place = approval_file(self.folder, study)
         approval = self.approval(study, _changed(place), _changed(place.with_suffix(".toml")))
         if approval is None:
-            raise Refusal("study")
+            raise Denial("study")
         return approval
 
     def _approval(self, study: str, *_changed: int) -> Approval | None:
@@ -147,17 +147,17 @@ class Studies:
         try:
             settings = site_study(self.folder, path.read_text(encoding="utf-8"), str(path))
             if study_hash(settings) != study:  # a module of the hospital's own was changed since
-                raise Refusal("study")
+                raise Denial("study")
             examples = self.settings.examples(settings)
             built = build_at_site(settings, self.folder, [self.name], examples)
             data = built.sites.open(self.name)
             if not len(data.train):
-                raise Refusal("data")
+                raise Denial("data")
         except FileNotFoundError:
-            raise Refusal("study" if not path.exists() else "data") from None
+            raise Denial("study" if not path.exists() else "data") from None
         except (ValueError, LookupError, OSError) as error:
             self.log(f"data: {describe(error)}; run wardround site check")
-            raise Refusal("data") from None
+            raise Denial("data") from None
         splits = {"train": data.train, "test": data.test, "valid": data.valid}
         sizes = {split: 1 << max(len(part) - 1, 0).bit_length() for split, part in splits.items() if part is not None}
         places = Places.of(settings, len(data.train), sites_of(self.folder))

@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 
 from wardround.consortium.console import Certificates, say
-from wardround.consortium.door import Door
+from wardround.consortium.door import Pipes
 from wardround.consortium.forms import read_charter
 from wardround.consortium.presence import Presence
 from wardround.core.lock import InUse, sole
@@ -54,7 +54,7 @@ class Switchboard:
         self.presence = Presence(folder, say, self.relay.remote)
         self.presence.read()
         self.stop = threading.Event()
-        self.door = Door(charter.name, self.presence, self.relay, self.stop)
+        self.door = Pipes(charter.name, self.presence, self.relay, self.stop)
         self.connected: set[str] = set()
         self.counted: dict[str, float] = {}
         """When it was last said of an address that it knocks too often."""

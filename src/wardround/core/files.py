@@ -18,7 +18,7 @@ from typing import BinaryIO
 
 __all__ = [
     "NO_ROOM",
-    "SealError",
+    "BrokenSeal",
     "cache_folder",
     "file_name",
     "fresh",
@@ -34,7 +34,7 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 MAGIC = b"wardround 1\n"
 
 
-class SealError(ValueError):
+class BrokenSeal(ValueError):
     """A sealed file is not what was written."""
 
 
@@ -111,11 +111,11 @@ def seal(data: bytes) -> bytes:
 
 
 def unseal(path: Path) -> bytes:
-    """The data of a sealed file, or a `SealError` that names the file and what is wrong with it."""
+    """The data of a sealed file, or a `BrokenSeal` that names the file and what is wrong with it."""
     raw = path.read_bytes()
     if not raw.startswith(MAGIC):
-        raise SealError(f"{path}: not a file of wardround's (it begins with {raw[:8]!r})")
+        raise BrokenSeal(f"{path}: not a file of wardround's (it begins with {raw[:8]!r})")
     head = len(MAGIC) + 32
     if hashlib.sha256(raw[head:]).digest() != raw[len(MAGIC) : head]:
-        raise SealError(f"{path}: damaged, its checksum does not agree with its {len(raw):,} bytes")
+        raise BrokenSeal(f"{path}: damaged, its checksum does not agree with its {len(raw):,} bytes")
     return raw[head:]

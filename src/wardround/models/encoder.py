@@ -70,7 +70,7 @@ class Embeddings(nn.Module):
         return states
 
 
-class Layer(nn.Module):
+class EncoderLayer(nn.Module):
     """Self-attention, then a feed-forward part; each added to its input and normalised."""
 
     def __init__(self, shape: Shape, dropout: float) -> None:
@@ -107,7 +107,7 @@ class Encoder(nn.Module):
         super().__init__()
         self.shape = shape
         self.embeddings = Embeddings(shape, dropout) if embeddings else None
-        self.layers = nn.ModuleDict({str(number): Layer(shape, dropout) for number in layers})
+        self.layers = nn.ModuleDict({str(number): EncoderLayer(shape, dropout) for number in layers})
 
     def forward(self, inputs: Tensor, real: Tensor | None = None, places: Tensor | None = None) -> Tensor:
         """States at all tokens, or at `places` (B, Q), where `real` (B, L) tells tokens from padding."""

@@ -79,7 +79,7 @@ class Tagger(nn.Module):
                 self.words.weight.copy_(vectors)
         self.words.weight.requires_grad_(not freeze)
         width = embedding + parts.characters + parts.contextual
-        self.characters = Characters(character, parts.characters) if parts.characters else None
+        self.characters = LetterFilters(character, parts.characters) if parts.characters else None
         self.cnn = WordCNN(width, parts.cnn, parts.widths) if parts.cnn else None
         width = parts.cnn * len(parts.widths) if parts.cnn else width
         self.lstm = BiLSTM(width, parts.lstm, parts.layers) if parts.lstm else None
@@ -103,7 +103,7 @@ class Tagger(nn.Module):
         return emissions
 
 
-class Characters(nn.Module):
+class LetterFilters(nn.Module):
     """A word from its letters: the largest answer of each filter of width 3 anywhere in it."""
 
     def __init__(self, character: int, filters: int) -> None:

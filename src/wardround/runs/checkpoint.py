@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wardround.core.codec import DecodeError, decode
-from wardround.core.files import SealError, seal, unseal, write
+from wardround.core.files import BrokenSeal, seal, unseal, write
 from wardround.core.record import Record
 from wardround.core.refusal import Refusal
 
@@ -53,7 +53,7 @@ def load_newest(folder: Path, fingerprint: str, kind: type[Record]) -> Checkpoin
         if about["study"] != fingerprint:
             raise CheckpointError(f"{path}: belongs to another study or other settings; {remedy}")
         return Checkpoint(about["round"], about["study"], decode(kind, data))
-    except SealError as error:
+    except BrokenSeal as error:
         raise CheckpointError(f"{error}; {remedy}") from None
     except (ValueError, KeyError, TypeError, DecodeError) as error:
         if isinstance(error, CheckpointError):

@@ -59,7 +59,7 @@ BESIDES = frozenset(
 )  # what decides nothing of how a round goes
 
 
-class Sites(Table):
+class SitesTable(Table):
     """Who takes part in a round."""
 
     fraction: Annotated[float, Field(gt=0, le=1)] = 1.0
@@ -122,7 +122,7 @@ class _Outline(Table):
     partition: dict[str, Any] | None = None
     public: _Public | None = None
     layers: tuple[dict[str, Any], ...] | None = None
-    sites: Sites = Sites()
+    sites: SitesTable = SitesTable()
     evaluation: Evaluation = Evaluation()
     stop: Stop | None = None
     references: tuple[Literal["majority", "tfidf"], ...] | None = None
@@ -145,7 +145,7 @@ class Study:
     partition: Any
     layers: "tuple[Layer, ...]"
     """What changes or watches messages on the wire, from the inside to the outside."""
-    sites: Sites
+    sites: SitesTable
     evaluation: Evaluation
     stop: Stop | None
     public: "Public | None"

@@ -9,7 +9,7 @@ TASKS = Register(
         "bags": "wardround.tasks.bags:Bags",
         "classification": "wardround.tasks.classification:Classification",
         "features": "wardround.tasks.features:Features",
-        "relation": "wardround.tasks.relation:Relation",
+        "relation": "wardround.tasks.relation:Relations",
         "tagging": "wardround.tasks.tagging:Tagging",
     }
 )

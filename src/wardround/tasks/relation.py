@@ -46,11 +46,11 @@ from wardround.text.reading import Problems
 from wardround.text.shown import called, shown
 from wardround.text.texts import Texts
 
-__all__ = ["Relation", "RelationTask"]
+__all__ = ["RelationTask", "Relations"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Relation(TaskSettings):
+class Relations(TaskSettings):
     """The settings of the task."""
 
     takes: ClassVar[str] = "pairs"
@@ -127,7 +127,7 @@ class Relation(TaskSettings):
 class RelationTask(ClassifierTask):
     """Sentences with two entities to one of `labels`."""
 
-    settings: Relation
+    settings: Relations
     labels: tuple[str, ...]
     negative: str
     encoder: Pretrained

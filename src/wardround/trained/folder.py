@@ -64,7 +64,7 @@ def save_model(folder: Path, about: About, study: Study, weights: Mapping[str, T
 def about_of(built: Built, rounds: int) -> About:
     """What is known of a run's model."""
     study, settings = built.study, built.study.resolved["task"]
-    seen = Seen(built.raw, {kind for both in getattr(study.corpus, "pairs", ()) for kind in both})
+    seen = TrainingTexts(built.raw, {kind for both in getattr(study.corpus, "pairs", ()) for kind in both})
     return About(
         wardround=__version__,
         study=study.name,
@@ -80,7 +80,7 @@ def about_of(built: Built, rounds: int) -> About:
     )
 
 
-class Seen:
+class TrainingTexts:
     """What the training texts of all sites are like, where one process may look at them."""
 
     def __init__(self, raw: Sites | None, declared: Collection[str] = ()) -> None:
