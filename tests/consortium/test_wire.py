@@ -25,9 +25,10 @@ import pytest
 from real_sites import Federation, wait_until
 from study_files import cli
 from threat_table import threat
-from wardround.consortium.admission import revoke
+from wardround.consortium.admission import renew, revoke
 from wardround.consortium.forms import read_charter
 from wardround.consortium.kit_check import reach
+from wardround.consortium.kits import join
 from wardround.consortium.presence import Presence
 from wardround.consortium.roster import changed
 from wardround.consortium.site_start import Console
@@ -387,6 +388,16 @@ def test_certificates_that_end_soon_are_told_once_a_day(
     found = [text for _ in range(3) for text in presence.warnings({"coordinator": ends})]
     order = f"ends in 12 days ({ends:%Y-%m-%d}); give it a new one: wardround consortium renew '{scene.centre}'"
     assert [f"{name}: its certificate {order} {name}" for name in ("site-0", "coordinator")] == found
+
+
+def test_a_renewed_certificate_that_a_hospital_has_not_taken_is_told_until_it_has(scene: Scene) -> None:
+    kit = renew(scene.centre, "site-0")
+    assert kit is not None
+    words = "shows the certificate from before it was renewed; there: wardround site join, with the new kit"
+    wait_until(lambda: words in scene.status("site-0"))
+    assert 1 == scene.said("coordinator").count(f"site-0 {words}")
+    join(scene.federation.site("site-0"), kit)
+    wait_until(lambda: "ready" == scene.status("site-0"))
 
 
 @threat("revoked")

@@ -26,6 +26,7 @@ __all__ = ["Presence"]
 RECENT = 600.0  # seconds for which something is not worth repeating
 SILENT = 15.0  # seconds without a sign of life that are worth a word: a client sends one every few
 RENEW = "give it a new one: wardround consortium renew"
+OUTDATED = "shows the certificate from before it was renewed; there: wardround site join, with the new kit"
 WORDS = {
     "expired": "refused: its certificate has expired",
     "revoked": "refused: it is revoked",
@@ -45,6 +46,8 @@ class _Site:
     reported: float = 0.0
     last: str = ""
     """When it was last connected."""
+    outdated: bool = False
+    """Whether it shows a certificate from before it was renewed."""
     twin: float | None = None
     """When a second machine with its certificate was last refused."""
 
@@ -92,6 +95,9 @@ class Presence:
             if seen is None and site.quiet is not None:
                 site.last = time.strftime("%H:%M:%S")
             site.quiet, site.reported = (None if seen is None else float(seen["quiet"])), now
+            site.outdated = seen is not None and site.member.serial not in seen["serials"]
+            if site.outdated and not self._often(f"{name} outdated", DAY):
+                self.say(f"{name} {OUTDATED}")
         for event in report["events"]:
             self._note(event)
 
@@ -148,6 +154,8 @@ class Presence:
             state = f"silent for {quiet:.0f} s"
         else:
             state = {"": "connected, being linked", "idle": "ready"}.get(line, line)
+        if site.outdated:
+            state += f"; {OUTDATED}"
         if site.twin is not None and time.monotonic() - site.twin < RECENT:
             state += "; a second machine with its kit was refused"
         return f"{state}; certificate {ends}" if ends else state

@@ -43,6 +43,7 @@ class _Passed:
 
     name: str
     ends: datetime
+    serial: str
     mark: str
     port: int
     context: Any
@@ -79,7 +80,8 @@ class Gate(grpc.ServerInterceptor):  # type: ignore[misc]  # gRPC has no types
         certificate = read_certificate(bytes(context.auth_context()["x509_pem_cert"][0]))
         mark = dict(context.invocation_metadata()).get(METADATA, "")
         port = int(context.peer().rpartition(":")[2])
-        passed = _Passed(common_name(certificate), dates(certificate)[1], mark, port, context)
+        serial = f"{certificate.serial_number:x}"
+        passed = _Passed(common_name(certificate), dates(certificate)[1], serial, mark, port, context)
         with self.lock:
             why = self._refusal(passed) or self._twin(passed)
             if not why:
@@ -142,8 +144,9 @@ class Gate(grpc.ServerInterceptor):  # type: ignore[misc]  # gRPC has no types
             now = time.monotonic()
             there: dict[str, dict[str, Any]] = {}
             for passed in self.inside:
-                one = there.setdefault(passed.name, {"quiet": now - passed.heard, "ends": passed.ends.isoformat()})
+                one = there.setdefault(passed.name, {"quiet": now - passed.heard, "serials": []})
                 one["quiet"] = min(one["quiet"], now - passed.heard)
+                one["serials"].append(passed.serial)
             events, self.events = self.events, []
         return {"there": there, "events": events}
 
