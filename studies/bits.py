@@ -45,7 +45,7 @@ AT_MOST: dict[str, float] = {
     "corpus.documents": 40, "corpus.test_documents": 20, "corpus.notes": 4, "corpus.test_notes": 2,
     "corpus.sentences": 300, "corpus.test_sentences": 150, "corpus.sample": 150, "corpus.most": 300,
     "partition.sites": 20, "sites.share": 0.05, "sites.per_round": 3, "task.filters": 16, "task.hidden": 16,
-    "method.epochs": 2, "method.steps": 3, "method.warm": 1,
+    "public.fraction": 0.05, "method.epochs": 2, "method.steps": 3, "method.warm": 1,
 }  # fmt: skip
 UNSAID = {"relation": "sites.share", "tagging": "corpus.most"}  # by task, where a study has all of its corpus
 TENSORS = ("model", "state", "sites")
