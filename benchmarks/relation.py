@@ -36,7 +36,7 @@ from sentences import Sentences
 from wardround.core.exchange import seeded
 from wardround.core.training import Bench
 from wardround.engines.inline import Serial
-from wardround.federation.readers import AsCorpus
+from wardround.federation.sites import opened
 from wardround.runs.build import Built, build, drawn
 from wardround.runs.loop import one_thread
 from wardround.study.load import cells
@@ -87,7 +87,7 @@ def _comparisons(folder: Path, size: int, steps: int) -> Iterator[tuple[str, Run
     count = steps * len(built.sites.names) * built.study.rounds
     yield "engine / bare", lambda out: through(built, engine, out), lambda _: _bare(built, model), count, 1.05
 
-    corpus = AsCorpus(Sentences(count=2 * size * steps))
+    corpus: Any = opened(Sentences(count=2 * size * steps))
     cached, plain = (Relations(freeze=freeze).bind(corpus) for freeze in (FROZEN, "nothing"))
     examples, whole = (task.examples(corpus.pool()[0]) for task in (cached, plain))
     batches, tokens = (_batches(task, mine, size, steps) for task, mine in ((cached, examples), (plain, whole)))

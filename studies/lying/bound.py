@@ -31,8 +31,7 @@ from wardround.core.exchange import Exchange, Fault
 from wardround.core.method import Exam, Step
 from wardround.core.record import Message
 from wardround.engines.inline import Serial
-from wardround.federation.partition import IntArray
-from wardround.federation.sites import Raw
+from wardround.federation.partition import IntArray, Raw
 from wardround.layers.bound import Bound
 from wardround.methods.fedavg import Update
 from wardround.runs.build import Built, build

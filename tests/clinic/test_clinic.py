@@ -24,7 +24,7 @@ from wardround.clinic.grammar import CONFUSED
 from wardround.clinic.hospital import RELATIONS
 from wardround.clinic.words import DEPARTMENTS, Language, table, words
 from wardround.clinic.write import FORMATS, write
-from wardround.federation.sites import federate
+from wardround.federation.sites import federate, opened
 from wardround.text.document import Document
 from wardround.text.facts import UNRELATED
 
@@ -375,7 +375,7 @@ def test_the_less_hospitals_differ_the_better_each_does_alone_and_without_noise_
 
 def test_a_clinic_is_a_federation_as_it_stands() -> None:
     clinic = Clinic(hospitals=11, documents=5, test_documents=3)
-    sites = federate(clinic, None, seed=0)
+    sites = federate(opened(clinic), None, seed=0)
     assert sites.names == tuple(f"hospital-{index:02}" for index in range(11))
     train, test = sites.raw("hospital-07")
     assert (5, 3) == (len(train), len(test))

@@ -9,7 +9,7 @@ from wardround.clinic import Clinic
 from wardround.clinic.pairs import ClinicPairs
 from wardround.clinic.write import write
 from wardround.corpora.views import RelatedPairs
-from wardround.federation.readers import AsCorpus
+from wardround.federation.sites import opened
 
 
 def test_they_are_the_pairs_of_the_files_that_the_same_clinic_writes(tmp_path: Path) -> None:
@@ -42,9 +42,9 @@ def test_unrelated_pairs_can_be_left_out() -> None:
 
 
 def test_each_hospital_is_a_source_and_the_seed_decides() -> None:
-    corpus = AsCorpus(ClinicPairs(hospitals=3, notes=4, test_notes=2))
-    assert ["hospital-0", "hospital-1", "hospital-2"] == corpus.names()
-    assert all(len(corpus.open(name)[0]) for name in corpus.names())
+    corpus = opened(ClinicPairs(hospitals=3, notes=4, test_notes=2))
+    assert ("hospital-0", "hospital-1", "hospital-2") == corpus.names
+    assert all(len(corpus.raw(name)[0]) for name in corpus.names)
     first, again, other = ([d.text for d in ClinicPairs(notes=3, seed=seed).documents("train")] for seed in (1, 1, 2))
     assert first == again != other
 

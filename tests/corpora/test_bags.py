@@ -16,7 +16,8 @@ from wardround.corpora.align import align, related_types
 from wardround.corpora.register import CORPORA
 from wardround.corpora.views import Bags
 from wardround.federation.describe import describe
-from wardround.federation.sites import BySource, Evenly, federate, opened
+from wardround.federation.partition import BySource, Evenly
+from wardround.federation.sites import federate, opened
 from wardround.formats.bags import write_bags
 from wardround.formats.jsonl import read_jsonl
 from wardround.formats.options import Options

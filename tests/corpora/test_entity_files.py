@@ -14,7 +14,7 @@ from wardround.corpora.halved import EntityCorpus
 from wardround.corpora.smm4h import SMM4H
 from wardround.corpora.tagged_corpora import BC2GM, BC5CDR, NCBIDisease, PsyTAR
 from wardround.corpora.views import MarkedTexts
-from wardround.federation.readers import AsCorpus
+from wardround.federation.sites import opened
 from wardround.text.document import Document
 from wardround.text.reading import DataError, Problems
 
@@ -103,9 +103,9 @@ def test_each_hospital_can_have_a_file_of_its_own(tmp_path: Path) -> None:
     for name, kind in (("north", "drug"), ("south", "effect")):
         (tmp_path / f"{name}.conll").write_text(f"it\tB-{kind}\n", encoding="utf-8")
     files = {name: f"{name}.conll" for name in ("north", "south")}
-    corpus = AsCorpus(MarkedTexts(format="conll", train=files, test=files, folder=str(tmp_path)))
-    assert (["north", "south"], ("drug", "effect")) == (corpus.names(), corpus.types)
-    assert [[("effect", "it")]] == told(list(corpus.open("south")[0].documents))
+    corpus: Any = opened(MarkedTexts(format="conll", train=files, test=files, folder=str(tmp_path)))
+    assert (("north", "south"), ("drug", "effect")) == (corpus.names, corpus.types)
+    assert [[("effect", "it")]] == told(list(corpus.raw("south")[0].documents))
 
 
 def jsonl(folder: Path, *rows: object, **settings: Any) -> tuple[list[Document], Problems]:

@@ -7,18 +7,8 @@ import pytest
 
 from wardround.corpora.views import LabelledTexts
 from wardround.federation.describe import describe
-from wardround.federation.readers import AsCorpus
-from wardround.federation.sites import (
-    ByDirichlet,
-    ByLabel,
-    BySource,
-    Corpus,
-    Evenly,
-    Partition,
-    federate,
-    pooled,
-    thinned,
-)
+from wardround.federation.partition import ByDirichlet, ByLabel, BySource, Evenly, Partition
+from wardround.federation.sites import federate, opened, pooled, thinned
 from wardround.text.document import Document
 from wardround.text.texts import Texts
 
@@ -44,8 +34,8 @@ class Backwards(Wards):
         return ["c", "b", "a"]
 
 
-def ids(corpus: Corpus, partition: Partition | None) -> dict[str, tuple[set[str], set[str]]]:
-    sites = federate(corpus, partition, seed=3)
+def ids(corpus: Wards, partition: Partition | None) -> dict[str, tuple[set[str], set[str]]]:
+    sites = federate(opened(corpus), partition, seed=3)
     found = {}
     for name in sites.names:
         train, test = sites.raw(name)
@@ -61,7 +51,7 @@ def test_a_source_keeps_its_own_test_documents_whatever_the_order() -> None:
 
 
 def test_a_label_makes_a_site_with_that_label_in_both_splits() -> None:
-    sites = federate(Wards(), ByLabel(), seed=0)
+    sites = federate(opened(Wards()), ByLabel(), seed=0)
     assert ("x", "y") == sites.names
     assert {"x": {"x"}, "y": {"y"}} == {
         name: {*sites.raw(name)[0].classes, *sites.raw(name)[1].classes} for name in sites.names
@@ -77,14 +67,14 @@ def test_every_document_is_at_one_site_in_every_partition() -> None:
 
 
 def test_pooling_puts_everything_into_one_place() -> None:
-    sites = pooled(federate(Wards(), None, seed=0))
+    sites = pooled(federate(opened(Wards()), None, seed=0))
     train, test = sites.raw("pooled")
     assert (("pooled",), 12, 6) == (sites.names, len(train), len(test))
 
 
 def test_another_seed_cuts_otherwise_and_the_same_seed_alike() -> None:
     def cut(seed: int) -> list[list[str]]:
-        sites = federate(Wards(), Evenly(sites=3), seed)
+        sites = federate(opened(Wards()), Evenly(sites=3), seed)
         return [[str(d.id) for d in sites.raw(name)[0].documents] for name in sites.names]  # type: ignore[attr-defined]
 
     assert cut(1) == cut(1)
@@ -92,7 +82,7 @@ def test_another_seed_cuts_otherwise_and_the_same_seed_alike() -> None:
 
 
 def test_a_share_of_the_training_documents_is_the_same_for_the_same_seed_and_leaves_the_tests() -> None:
-    sites = federate(Wards(), None, seed=0)
+    sites = federate(opened(Wards()), None, seed=0)
     half, again, least = thinned(sites, 0.5, 1), thinned(sites, 0.5, 1), thinned(sites, 0.01, 1)
     for name in sites.names:
         train, test = sites.raw(name)
@@ -109,7 +99,7 @@ def test_test_texts_that_are_in_training_are_counted_with_both_places(tmp_path: 
     rows = [f"rash {n},{('flu', 'cold')[n % 2]}\n" for n in range(6)]
     (tmp_path / "train.csv").write_text("text,label\n" + "".join(rows[:5]), encoding="utf-8")
     (tmp_path / "test.csv").write_text("text,label\n" + "".join(rows[4:]), encoding="utf-8")
-    corpus = AsCorpus(
+    corpus = opened(
         LabelledTexts(format="csv", train="train.csv", test="test.csv", folder=str(tmp_path), dedupe=dedupe)
     )
     told = describe(federate(corpus, None, 0))

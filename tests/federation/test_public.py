@@ -11,8 +11,9 @@ from study_files import cli, small_study
 from wardround.core.site import HUB
 from wardround.corpora.synthetic import Rows, Synthetic
 from wardround.federation.describe import describe
-from wardround.federation.public import Public
-from wardround.federation.sites import Evenly, Partition, federate, pooled, prepared
+from wardround.federation.partition import Evenly, Partition
+from wardround.federation.prepared import Prepared
+from wardround.federation.sites import Public, federate, opened, pooled
 from wardround.runs.build import build, build_apart
 from wardround.runs.loop import run
 from wardround.study.load import load_study
@@ -33,11 +34,11 @@ def rows_of(raw: Any) -> set[bytes]:
 @pytest.mark.parametrize("partition", [None, Evenly(sites=3)], ids=["own sites", "cut anew"])
 def test_a_fraction_is_drawn_by_the_seed_and_missing_from_every_site(partition: Partition | None) -> None:
     """Each training example is public or at one site; test examples stay where they were."""
-    plain = federate(SMALL, partition, seed=1)
+    plain = federate(opened(SMALL), partition, seed=1)
     whole = set.union(*(rows_of(plain.raw(name)[0]) for name in plain.names))
 
     def drawn(seed: int) -> tuple[set[bytes], list[set[bytes]]]:
-        sites = federate(SMALL, partition, seed, Public(0.2))
+        sites = federate(opened(SMALL), partition, seed, Public(0.2))
         assert plain.names == sites.names
         assert sum(len(plain.raw(n)[1]) for n in plain.names) == sum(len(sites.raw(n)[1]) for n in sites.names)
         assert sites.public is not None
@@ -54,12 +55,12 @@ def test_a_fraction_is_drawn_by_the_seed_and_missing_from_every_site(partition: 
 @pytest.mark.parametrize("fraction", [0.001, 0.999])
 def test_a_fraction_that_takes_none_or_all_is_refused(fraction: float) -> None:
     with pytest.raises(ValueError, match=r"takes \d+ of \d+ training examples; it should take some and leave some"):
-        federate(SMALL, None, 1, Public(fraction))
+        federate(opened(SMALL), None, 1, Public(fraction))
 
 
 def test_a_corpus_of_its_own_takes_nothing_from_the_sites() -> None:
     other = Synthetic(sites=2, features=4, classes=3, largest=10, seed=9)
-    sites = federate(SMALL, None, 1, Public(corpus=other))
+    sites = federate(opened(SMALL), None, 1, Public(corpus=other))
     assert sites.public is not None
     assert rows_of(sites.public()) == rows_of(Rows.joined([other.open(name)[0] for name in other.names()]))
     for name in sites.names:
@@ -68,7 +69,7 @@ def test_a_corpus_of_its_own_takes_nothing_from_the_sites() -> None:
 
 def test_pooled_training_leaves_them_out_too() -> None:
     """Centralised training is compared with what the sites together have."""
-    sites = federate(SMALL, None, 1, Public(0.3))
+    sites = federate(opened(SMALL), None, 1, Public(0.3))
     together = set.union(*(rows_of(sites.raw(name)[0]) for name in sites.names))
     assert together == rows_of(pooled(sites).raw("pooled")[0])
 
@@ -76,16 +77,16 @@ def test_pooled_training_leaves_them_out_too() -> None:
 def test_everybody_has_the_same_public_examples_if_the_method_wants_them() -> None:
     """The coordinator has nothing else."""
     task = FeaturesTask(4, 3)
-    sites = federate(SMALL, None, 1, Public(0.3))
-    ready = prepared(sites, task, public=True)
+    sites = federate(opened(SMALL), None, 1, Public(0.3))
+    ready = Prepared(sites, task, public=True)
     hub = ready.open(HUB)
     assert isinstance(hub.public, FeatureRows)
     assert hub.train is hub.test is hub.public is ready.open("site-00").public is ready.open("site-04").public
     assert sites.public is not None
     assert len(sites.public()) == len(hub.public)
-    assert prepared(sites, task).open("site-00").public is None
+    assert Prepared(sites, task).open("site-00").public is None
     with pytest.raises(ValueError, match="the coordinator has no examples"):
-        prepared(sites, task).open(HUB)
+        Prepared(sites, task).open(HUB)
 
 
 class Wards:
@@ -114,7 +115,7 @@ class Known(Wards):
 def test_sentences_that_are_public_and_a_sites_own_are_counted() -> None:
     """By their text, whatever the label; the text itself is not told."""
     leak = "test text that is also in training: 1 of 3 (b-0 = a-0)"  # over all wards
-    told = describe(federate(Wards(), None, 0, Public(corpus=Known())))
+    told = describe(federate(opened(Wards()), None, 0, Public(corpus=Known())))
     assert [
         "train examples with the text of a public example: 3 (a: 2, b: 1)",
         "test examples with the text of a public example: 1 (a: 1)",
@@ -122,7 +123,7 @@ def test_sentences_that_are_public_and_a_sites_own_are_counted() -> None:
     ] == told["problems"]
     assert {"y": 3} == told["public"]
     assert "two" not in json.dumps(told)
-    plain = describe(federate(Wards(), None, 0))
+    plain = describe(federate(opened(Wards()), None, 0))
     assert ([leak], False) == (plain["problems"], "public" in plain)
     assert plain["fingerprint"] != told["fingerprint"]
 
@@ -190,7 +191,7 @@ def test_mistakes_in_the_table_are_named(public: Any, said: str, tmp_path: Path)
 
 def test_drawing_from_many_sites_takes_from_each_about_its_share() -> None:
     """Examples are drawn over all sites together, not site by site."""
-    sites = federate(Synthetic(sites=40, features=2, classes=2, largest=60, seed=1), None, 5, Public(0.25))
+    sites = federate(opened(Synthetic(sites=40, features=2, classes=2, largest=60, seed=1)), None, 5, Public(0.25))
     left = np.array([len(sites.raw(name)[0]) for name in sites.names])
     assert len(set(left)) > 3
     assert 0.15 < 1 - left.mean() / 54 < 0.35

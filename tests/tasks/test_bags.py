@@ -9,7 +9,7 @@ import torch
 from data import VECTORS, needs_vectors
 from wardround.clinic.bags import ClinicBags
 from wardround.core.weights import Layout
-from wardround.federation.readers import AsCorpus
+from wardround.federation.sites import opened
 from wardround.models.pcnn import PCNN
 from wardround.study.load import cells
 from wardround.study.settings import StudyError
@@ -201,7 +201,7 @@ def test_a_study_of_lazy_mil_on_another_task_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_task_binds_to_a_corpus_of_bags() -> None:
-    corpus = AsCorpus(ClinicBags(hospitals=1, sentences=5, test_sentences=5))
+    corpus = opened(ClinicBags(hospitals=1, sentences=5, test_sentences=5))
     bound = Bags().bind(corpus)
     assert (UNRELATED, "may_cause", "may_treat", "presents_with", "reveals") == bound.labels
     assert {"classes": 5} == bound.sizes()

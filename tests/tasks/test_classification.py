@@ -12,7 +12,7 @@ from data import DATA, VECTORS, needs_data, needs_vectors
 from wardround.core.task import SiteData
 from wardround.core.training import Bench
 from wardround.corpora.views import LabelledTexts
-from wardround.federation.readers import AsCorpus
+from wardround.federation.sites import opened
 from wardround.runs.build import bound, build
 from wardround.runs.loop import run
 from wardround.study.load import cells
@@ -189,7 +189,7 @@ def test_impossible_partitions_are_explained(tmp_path: Path) -> None:
 
 def test_labels_come_from_the_training_file_if_nobody_says(tmp_path: Path) -> None:
     written(tmp_path)
-    corpus = AsCorpus(
+    corpus = opened(
         LabelledTexts(format="csv", train="train.csv", test="test.csv", source="ward", folder=str(tmp_path))
     )
     assert ("hot", "skin") == corpus.labels

@@ -20,7 +20,7 @@ from wardround.core.task import ClassTask
 from wardround.core.training import Bench
 from wardround.core.weights import Weights
 from wardround.corpora.gad import GAD
-from wardround.federation.readers import AsCorpus
+from wardround.federation.sites import Sites, opened
 from wardround.runs.build import build
 from wardround.runs.loop import run
 from wardround.study.load import Study, cells
@@ -72,9 +72,6 @@ def task_of(folder: Path, **settings: Any) -> RelationTask:
     class Corpus:
         labels = LABELS
         negative = "none"
-
-        def pool(self) -> tuple[Texts, ...]:
-            return ()
 
     encoder = str(tiny_encoder(folder / "encoder"))
     return Relations(**{"encoder": encoder, "dropout": 0.0, **settings}).bind(Corpus())
@@ -343,9 +340,9 @@ def test_a_label_outside_the_set_is_refused_with_its_document(tmp_path: Path) ->
 @needs_data
 def test_minilm_learns_from_a_few_rows_of_gad(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WARDROUND_DATA", str(DATA))
-    corpus = AsCorpus(GAD())
+    corpus: Any = opened(GAD())
     some = Texts(corpus.pool()[0].documents[:24])
-    monkeypatch.setattr(AsCorpus, "pool", lambda _: (some,))
+    monkeypatch.setattr(Sites, "pool", lambda _: (some,))
     task = Relations(freeze=4, dropout=0.0).bind(corpus)
     assert ("0", ("0", "1")) == (task.negative, task.labels)
     examples = task.examples(some)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from wardround.corpora.views import LabelledTexts
-from wardround.federation.readers import AsCorpus
+from wardround.federation.sites import opened
 from wardround.formats.kinds import Kinds
 from wardround.text.shown import called, code, named_sources, names_of, occurring, showing_text, shown, unlike_names
 
@@ -99,7 +99,7 @@ def test_the_line_and_the_column_are_given(tmp_path: Path) -> None:
         format="csv", train="train.csv", test="test.csv", text="note", label="ward", folder=str(tmp_path)
     )
     with pytest.raises(ValueError, match=r'20 characters and stands in train.csv:14, column "ward"; mend it'):
-        _ = AsCorpus(files).labels
+        _ = opened(files).labels
 
 
 def test_sources_name_sites_only_if_they_are_names() -> None:

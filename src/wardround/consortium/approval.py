@@ -24,7 +24,7 @@ from wardround.consortium.exchanges import expected_exchanges, sites_of
 from wardround.consortium.forms import Form, FormError, parsed
 from wardround.consortium.settings import SiteSettings, read_site
 from wardround.core.files import write
-from wardround.federation.sites import Raw
+from wardround.federation.partition import Raw
 from wardround.study.load import Study
 
 __all__ = [

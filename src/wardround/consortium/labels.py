@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from wardround.federation.sites import Raw
+from wardround.federation.partition import Raw
 
 __all__ = ["SYNONYMS", "labels_of", "meaning", "odd", "proposed"]
 

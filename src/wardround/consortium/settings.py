@@ -27,24 +27,24 @@
 In a rehearsal `[data]` may say `share = true`: the site takes its part of the study's own corpus.
 """
 
-import dataclasses
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
-from wardround.federation.sites import Raw, Sites, federate, opened, pooled
+from wardround.federation.partition import Raw
+from wardround.federation.sites import federate, opened, pooled
 from wardround.formats.register import FORMATS
 from wardround.study.load import Study, cells
 from wardround.study.settings import StudyError, Table, checked, layered
 from wardround.study.trusted import Trusted, module_problems
-from wardround.text.document import Document
-from wardround.text.reading import Problems, found_path
+from wardround.text.reading import found_path
+from wardround.text.texts import Texts
 
 if TYPE_CHECKING:
     from wardround.core.layer import Layer
@@ -153,12 +153,10 @@ class SiteSettings:
             reader = cells(tables, where=where, folder=self.folder, trusted=self.trusted)[0].study.corpus
         except StudyError as error:  # what a study calls [corpus], site.toml calls [data]
             raise StudyError(where, [re.sub(r"^corpus\b", "data", problem) for problem in error.problems]) from None
-        if self.labels:
-            if not hasattr(reader, "documents"):
-                raise ValueError("labels cannot be renamed in a corpus that has no documents; take out [labels]")
-            reader = _Renamed(reader, self.labels)
-        corpus = opened(reader)
-        return pooled(Sites(corpus.names(), corpus.open)).raw("pooled")
+        if self.labels and not hasattr(reader, "documents"):
+            raise ValueError("labels cannot be renamed in a corpus that has no documents; take out [labels]")
+        train, test = pooled(opened(reader)).raw("pooled")
+        return _renamed(train, self.labels), _renamed(test, self.labels)
 
 
 def _strings(value: Any) -> Iterator[str]:
@@ -173,30 +171,21 @@ def _strings(value: Any) -> Iterator[str]:
             yield from _strings(item)
 
 
-class _Renamed:
-    """A reader whose labels, entity types and relation types are the study's words for the site's."""
-
-    def __init__(self, reader: Any, words: Mapping[str, str]) -> None:
-        self.reader, self.words = reader, words
-
-    @property
-    def splits(self) -> Sequence[str]:
-        return tuple(self.reader.splits)
-
-    @property
-    def labels(self) -> Sequence[str]:
-        return [self.words.get(label, label) for label in self.reader.labels]
-
-    def documents(self, split: str, problems: Problems | None = None) -> Iterator[Document]:
-        for document in self.reader.documents(split, problems):
-            yield dataclasses.replace(
+def _renamed(raw: Raw, words: Mapping[str, str]) -> Raw:
+    """Examples whose labels, entity types and relation types are the study's words for the site's."""
+    if not words or not isinstance(raw, Texts):
+        return raw
+    return Texts(
+        tuple(
+            replace(
                 document,
-                labels=tuple(self.words.get(label, label) for label in document.labels),
-                entities=tuple(dataclasses.replace(e, type=self.words.get(e.type, e.type)) for e in document.entities),
-                relations=tuple(
-                    dataclasses.replace(r, type=self.words.get(r.type, r.type)) for r in document.relations
-                ),
+                labels=tuple(words.get(label, label) for label in document.labels),
+                entities=tuple(replace(e, type=words.get(e.type, e.type)) for e in document.entities),
+                relations=tuple(replace(r, type=words.get(r.type, r.type)) for r in document.relations),
             )
+            for document in raw.documents
+        )
+    )
 
 
 def read_site(folder: Path) -> SiteSettings:

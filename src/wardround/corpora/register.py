@@ -56,9 +56,9 @@ MOVED = {
 
 PARTITIONS = Register(
     {
-        "dirichlet": "wardround.federation.sites:ByDirichlet",
-        "iid": "wardround.federation.sites:Evenly",
-        "label": "wardround.federation.sites:ByLabel",
-        "source": "wardround.federation.sites:BySource",
+        "dirichlet": "wardround.federation.partition:ByDirichlet",
+        "iid": "wardround.federation.partition:Evenly",
+        "label": "wardround.federation.partition:ByLabel",
+        "source": "wardround.federation.partition:BySource",
     }
 )

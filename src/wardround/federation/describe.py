@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
-from wardround.federation.sites import Raw, Sites
+from wardround.federation.partition import Raw
+from wardround.federation.sites import Sites
 from wardround.text.reading import Problems
 from wardround.text.shown import NOT_SHOWN, called, text_is_shown
 
@@ -28,11 +29,11 @@ def describe(sites: Sites, task: Any = None) -> dict[str, Any]:
     whole = hashlib.sha256()
     public = sites.public() if sites.public else None
     shared, odd, leaked = _Shared(public), Problems(), _Leaked()
-    known = set(task.names())
+    known = set(task.names()) if task else set()
 
     def labels(raw: Raw) -> dict[str, int]:
         counts = Counter[str]()
-        for label, count in task.survey(raw, odd).items():
+        for label, count in (task.survey(raw, odd) if task else Counter(raw.classes)).items():
             counts[_shown(str(label), known)] += count
         return dict(sorted(counts.items()))
 

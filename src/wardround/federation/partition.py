@@ -6,6 +6,8 @@
 Each function answers with indices into the corpus, ascending within a site. Every index is at exactly one
 site; the same arguments and the same state of `rng` give the same cut.
 
+A study names one of the rules below (`Evenly`, `ByDirichlet`, …), which cut whatever is `Raw`.
+
 Label skew by Dirichlet draws is the FedCMC paper's section 4.1. Its balanced variant is NIID-Bench (Li et
 al., "Federated Learning on Non-IID Data Silos", ICDE 2022); a legacy `RandomState` reproduces that code's
 cuts index for index.
@@ -14,12 +16,17 @@ cuts index for index.
 import heapq
 import math
 from collections.abc import Sequence
-from typing import cast
+from dataclasses import dataclass
+from typing import Annotated, Any, Protocol, Self, cast
 
 import numpy as np
 import numpy.typing as npt
+from annotated_types import Ge, Gt
 
-__all__ = ["IntArray", "Rng", "by_source", "cut", "dirichlet", "held_out", "iid"]
+__all__ = [
+    "ByDirichlet", "ByLabel", "BySource", "Evenly", "IntArray", "Partition", "Raw", "Rng", "by_source", "cut",
+    "dirichlet", "held_out", "iid",
+]  # fmt: skip
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
@@ -169,3 +176,91 @@ def _groups(codes: IntArray, count: int) -> list[IntArray]:
 def _at_least(least: int, name: str, value: int) -> None:
     if value < least:
         raise ValueError(f"{name} is {value}: use {least} or more")
+
+
+class Raw(Protocol):
+    """Examples as a corpus gives them, before a task has made batches of them."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def classes(self) -> Sequence[Any]:
+        """The class of each example."""
+
+    @property
+    def sources(self) -> Sequence[str]:
+        """Where each example comes from."""
+
+    def take(self, rows: IntArray) -> Self:
+        """The examples of these rows."""
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """The examples of all parts, in order."""
+
+    @property
+    def marks(self) -> Sequence[bytes]:
+        """For each example, what stands for its text: equal where that is equal, whatever the labels."""
+
+    def digest(self) -> bytes:
+        """A hash of the examples."""
+
+
+class Partition(Protocol):
+    """A rule that cuts pooled examples into sites."""
+
+    def cut(self, examples: Raw, rng: np.random.Generator) -> dict[str, IntArray]:
+        """Each site's rows."""
+
+
+def _numbered(parts: Sequence[IntArray]) -> dict[str, IntArray]:
+    width = len(str(max(len(parts) - 1, 0)))
+    return {f"site-{index:0{width}d}": rows for index, rows in enumerate(parts)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evenly:
+    """Shuffled and cut into equal parts (IID)."""
+
+    sites: Annotated[int, Ge(1)]
+
+    def cut(self, examples: Raw, rng: np.random.Generator) -> dict[str, IntArray]:
+        """Each site's rows."""
+        return _numbered(iid(len(examples), self.sites, rng))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ByDirichlet:
+    """Each class spread over the sites by proportions from Dirichlet(α): the smaller α, the more skewed."""
+
+    sites: Annotated[int, Ge(1)]
+    alpha: Annotated[float, Gt(0)]
+    min_per_site: Annotated[int, Ge(0)] = 0
+    balanced: bool = False
+
+    def cut(self, examples: Raw, rng: np.random.Generator) -> dict[str, IntArray]:
+        """Each site's rows."""
+        _, labels = np.unique(np.asarray(examples.classes), return_inverse=True)
+        options = {"min_per_site": self.min_per_site, "balanced": self.balanced}
+        return _numbered(dirichlet(labels, self.sites, self.alpha, rng, **options))  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BySource:
+    """By where the examples come from (a corpus, a dialogue, a hospital), sources never split."""
+
+    sites: Annotated[int, Ge(1)] | None = None
+    """Group the sources into this many sites of similar size; without it, one site per source."""
+
+    def cut(self, examples: Raw, rng: np.random.Generator) -> dict[str, IntArray]:
+        """Each site's rows."""
+        return by_source(examples.sources, self.sites, rng)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ByLabel:
+    """One site per label, such as a department: each has a single class."""
+
+    def cut(self, examples: Raw, rng: np.random.Generator) -> dict[str, IntArray]:  # noqa: ARG002 -- nothing is drawn
+        """Each site's rows."""
+        return by_source([str(label) for label in examples.classes])

@@ -1,290 +1,290 @@
-"""From a corpus to sites: as the corpus has them, cut anew by a partition, or pooled into one.
+"""Sites with data: as a corpus has them, cut anew by a partition, thinned, or pooled into one.
 
-A federation opens one site at a time. A corpus with sites of its own (`names()`, `open(name)`) is a federation
-as it stands, however many sites it has; a partition needs the examples in one place first.
+    sites = federate(opened(corpus), partition, seed=0)
+    train, test = sites.raw(sites.names[0])
+
+`Sites` is the one type, and each function makes other sites of some. They are opened one at a time. A corpus with sites
+of its own (`names()`, `open(name)`) is a federation as it stands, however many sites it has; a reader (`labels`,
+`documents(split)`) has a site per source of its documents. A partition needs the examples in one place first.
+
+Public examples are labelled, for every party to see, and in no site's training data:
+
+    [public]
+    fraction = 0.2          # of the training examples, drawn by the seed before they are cut into sites
+
+    [public.corpus]         # or examples of their own: the training split of any corpus
+    format = "jsonl"
+    train = "public.jsonl"
+
+Methods that need them (FedED) say so. With any other they are nobody's: a drawn fraction is missing from every site
+all the same, and from what centralised training pools, so that all methods of a grid train on the same examples.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache
-from typing import Annotated, Any, Protocol, Self, cast
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, lru_cache, partial
+from typing import Any
 
 import numpy as np
-from annotated_types import Ge, Gt
 
 from wardround.core.exchange import seeded
-from wardround.core.site import HUB
-from wardround.core.task import Examples, SiteData
-from wardround.federation.partition import IntArray, by_source, dirichlet, iid
-from wardround.federation.public import AT_HAND, Public, Withheld
-from wardround.federation.readers import AsCorpus
-from wardround.text.reading import Problems
+from wardround.federation.partition import ByLabel, BySource, IntArray, Partition, Raw, by_source, iid
+from wardround.text.document import Document
+from wardround.text.reading import Problems, digest
+from wardround.text.shown import called, named_sources, note_of, occurring
+from wardround.text.texts import Texts
 
-__all__ = [
-    "ByDirichlet",
-    "ByLabel",
-    "BySource",
-    "Corpus",
-    "Evenly",
-    "Partition",
-    "Raw",
-    "federate",
-    "pooled",
-    "prepared",
-    "thinned",
-]
+__all__ = ["Declared", "Public", "Sites", "federate", "opened", "pooled", "thinned"]
+
+AT_HAND = 128  # sites whose examples are held: the usual hundred; more would grow with the federation
+
+Both = tuple[Raw, Raw]
 
 
-class Raw(Protocol):
-    """Examples as a corpus gives them, before a task has made batches of them."""
-
-    def __len__(self) -> int: ...
-
-    @property
-    def classes(self) -> Sequence[Any]:
-        """The class of each example."""
-
-    @property
-    def sources(self) -> Sequence[str]:
-        """Where each example comes from."""
-
-    def take(self, rows: IntArray) -> Self:
-        """The examples of these rows."""
-
-    @classmethod
-    def joined(cls, parts: Sequence[Self]) -> Self:
-        """The examples of all parts, in order."""
-
-    @property
-    def marks(self) -> Sequence[bytes]:
-        """For each example, what stands for its text: equal where that is equal, whatever the labels."""
-
-    def digest(self) -> bytes:
-        """A hash of the examples."""
-
-
-class Corpus(Protocol):
-    """Examples with sites of their own."""
-
-    def names(self) -> Sequence[str]:
-        """The sites, sorted."""
-
-    def open(self, name: str) -> tuple[Any, Any]:
-        """One site's training and test examples."""
-
-
-class Partition(Protocol):
-    """A rule that cuts pooled examples into sites."""
-
-    def cut(self, examples: Raw, rng: np.random.Generator) -> dict[str, IntArray]:
-        """Each site's rows."""
-
-
-def _numbered(parts: Sequence[IntArray]) -> dict[str, IntArray]:
-    width = len(str(max(len(parts) - 1, 0)))
-    return {f"site-{index:0{width}d}": rows for index, rows in enumerate(parts)}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Evenly:
-    """Shuffled and cut into equal parts (IID)."""
-
-    sites: Annotated[int, Ge(1)]
-
-    def cut(self, examples: Raw, rng: np.random.Generator) -> dict[str, IntArray]:
-        """Each site's rows."""
-        return _numbered(iid(len(examples), self.sites, rng))
-
-
-@dataclass(frozen=True, kw_only=True)
-class ByDirichlet:
-    """Each class spread over the sites by proportions from Dirichlet(α): the smaller α, the more skewed."""
-
-    sites: Annotated[int, Ge(1)]
-    alpha: Annotated[float, Gt(0)]
-    min_per_site: Annotated[int, Ge(0)] = 0
-    balanced: bool = False
-
-    def cut(self, examples: Raw, rng: np.random.Generator) -> dict[str, IntArray]:
-        """Each site's rows."""
-        _, labels = np.unique(np.asarray(examples.classes), return_inverse=True)
-        options = {"min_per_site": self.min_per_site, "balanced": self.balanced}
-        return _numbered(dirichlet(labels, self.sites, self.alpha, rng, **options))  # type: ignore[arg-type]
-
-
-@dataclass(frozen=True, kw_only=True)
-class BySource:
-    """By where the examples come from (a corpus, a dialogue, a hospital), sources never split."""
-
-    sites: Annotated[int, Ge(1)] | None = None
-    """Group the sources into this many sites of similar size; without it, one site per source."""
-
-    def cut(self, examples: Raw, rng: np.random.Generator) -> dict[str, IntArray]:
-        """Each site's rows."""
-        return by_source(examples.sources, self.sites, rng)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ByLabel:
-    """One site per label, such as a department: each has a single class."""
-
-    def cut(self, examples: Raw, rng: np.random.Generator) -> dict[str, IntArray]:  # noqa: ARG002 -- nothing is drawn
-        """Each site's rows."""
-        return by_source([str(label) for label in examples.classes])
-
-
+@dataclass(frozen=True, eq=False)
 class Sites:
-    """A federation given by its names and a way to open one, and perhaps public examples.
+    """Sites given by their names and a way to open one, perhaps with public examples.
 
     What is opened stays at hand, so that a corpus is read or generated once; of very many sites, that of the last ones.
     """
 
-    def __init__(
-        self,
-        names: Sequence[str],
-        opened: Callable[[str], tuple[Raw, Raw]],
-        problems: Sequence[Problems] = (),
-        public: Callable[[], Raw] | None = None,
-    ) -> None:
-        self.names, self.problems, self.public = tuple(sorted(names)), problems, public
-        self.raw = lru_cache(maxsize=AT_HAND)(opened)
+    listed: Iterable[str] | Callable[[], Iterable[str]]
+    """Their names, or a way to find out when they are needed."""
+    opened: Callable[[str], Both]
+    problems: tuple[Problems, ...] = ()
+    public: Callable[[], Raw] | None = None
+    corpus: Any = None
+    """What they were made from."""
+    split: Callable[[str], Texts] | None = None
+    """All documents of a split in the order of the files, as a reader has them."""
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The sites, sorted."""
+        return tuple(sorted(self.listed() if callable(self.listed) else self.listed))
+
+    @cached_property
+    def raw(self) -> Callable[[str], Both]:
+        """One site's training and test examples."""
+        return lru_cache(maxsize=AT_HAND)(self.opened)
 
     def read(self) -> None:
         """Open every site now, for children of this process to share, unless there are too many to hold."""
         for name in self.names if len(self.names) <= AT_HAND else ():
             self.raw(name)
 
+    def train(self) -> Raw:
+        """All training examples, in the order of the corpus."""
+        return self.split("train") if self.split else _joined([self.raw(name)[0] for name in self.names])
 
-class _Cut:
-    """A corpus pooled and cut anew, on first use."""
+    def pool(self) -> Both:
+        """All training and all test examples, in the order of the corpus."""
+        if self.split:
+            return self.split("train"), self.split("test")
+        return _join(self)
 
-    def __init__(self, corpus: Corpus, partition: Partition, seed: int) -> None:
-        self.corpus, self.partition, self.seed = corpus, partition, seed
+    @property
+    def about(self) -> Any:
+        """What a task is bound to: a corpus with sites of its own, otherwise these with their labels."""
+        return self.corpus if hasattr(self.corpus, "names") else self
 
     @cached_property
-    def parts(self) -> dict[str, tuple[Raw, Raw]]:
-        train, test = _pool(self.corpus)
-        if isinstance(self.partition, BySource) and self.partition.sites is None:
-            self.corpus.names()  # an error if a source cannot name a site
-        rng = np.random.default_rng([self.seed, 0])
-        rows = self.partition.cut(train, rng)
-        tests = self._tests(test, sorted(rows), rng)
-        return {name: (train.take(rows[name]), test.take(tests[name])) for name in sorted(rows)}
+    def labels(self) -> tuple[str, ...]:
+        """The labels that the reader knows, or those that occur in training."""
+        known = tuple(self.corpus.labels)
+        return known or self._occurring("labels", lambda document: document.labels, _where(self.corpus, "label"))
 
-    def _tests(self, test: Raw, names: list[str], rng: np.random.Generator) -> dict[str, IntArray]:
-        """Each site's test rows: its own sources' or labels' where those make the sites, otherwise dealt evenly.
+    @property
+    def negative(self) -> str:
+        """The label of documents in which there is nothing of interest, if the reader says so."""
+        label: str = getattr(self.corpus, "negative", "")
+        return label if label in self.labels else ""
 
-        Sums over sites are sums over the whole test set either way. Bags are figured by the pair, so each pair's
-        sentences are dealt together, whatever makes the sites.
-        """
-        if (wholes := getattr(test, "wholes", None)) is not None:
-            groups = list(by_source(wholes).values())
-            dealt = iid(len(groups), len(names), rng)
-            return {
-                name: np.sort(np.concatenate([np.empty(0, np.int64), *(groups[group] for group in mine)]))
-                for name, mine in zip(names, dealt, strict=True)
-            }
-        if not isinstance(self.partition, BySource | ByLabel):
-            return dict(zip(names, iid(len(test), len(names), rng), strict=True))
-        try:
-            found = self.partition.cut(test, rng)
-        except ValueError:  # fewer sources than sites: each goes to one
-            found = BySource().cut(test, rng)
-        own = {name: [found.pop(name)] if name in found else [] for name in names}
-        for index, name in enumerate(sorted(found)):  # sources that no site trains on
-            own[names[index % len(names)]].append(found[name])
-        return {name: np.sort(np.concatenate([np.empty(0, np.int64), *parts])) for name, parts in own.items()}
+    @cached_property
+    def types(self) -> tuple[str, ...]:
+        """The entity types that the reader knows, or those that occur in training."""
+        known = tuple(getattr(self.corpus, "types", ()))
+        return known or self._occurring("types", lambda document: [entity.type for entity in document.entities])
+
+    def _occurring(
+        self, what: str, names: Callable[[Document], Sequence[str]], place: Callable[[str], str] | None = None
+    ) -> tuple[str, ...]:
+        """The names that occur in training; an error if some are none (see `shown`)."""
+        train, test = (part.documents for part in self.pool() if isinstance(part, Texts))
+        return occurring(what, what, [(names(d), d.id) for d in train], [n for d in test for n in names(d)], place)
 
 
-def opened(chosen: Any) -> Corpus:
-    """A corpus as it is, or a reader with each of its sources as a site."""
-    return cast("Corpus", chosen) if hasattr(chosen, "names") else AsCorpus(chosen)
+@dataclass(frozen=True)
+class Declared:
+    """What a study alone says of a reader's texts, which are at the sites: not a line of a file is looked at."""
+
+    labels: tuple[str, ...]
+    types: tuple[str, ...]
+    negative: str
+
+    @classmethod
+    def by(cls, reader: Any) -> "Declared":
+        """The names in a reader's settings; for bags, which know those of their facts, the study's relations."""
+        labels = tuple(reader.declared if hasattr(reader, "declared") else reader.labels)
+        negative = getattr(reader, "negative", "")
+        return cls(labels, tuple(getattr(reader, "types", ())), negative if negative in labels else "")
 
 
-def federate(corpus: Corpus, partition: Partition | None, seed: int, public: Public | None = None) -> Sites:
+@dataclass(frozen=True)
+class Public:
+    """Where public examples come from: a share of the training examples, or a corpus."""
+
+    fraction: float | None = None
+    corpus: Any = None
+
+
+def opened(corpus: Any) -> Sites:
+    """A corpus's own sites, or those of a reader, a site per source."""
+    if hasattr(corpus, "names"):
+        problems = getattr(corpus, "problems", None)
+        return Sites(corpus.names, corpus.open, () if problems is None else (problems,), corpus=corpus)
+    problems = Problems()
+
+    @cache
+    def split(name: str) -> Texts:
+        documents = corpus.documents(name, problems)
+        if name == "train" and getattr(corpus, "dedupe", False):
+            documents = _apart(documents, {*split("test").marks}, problems)
+        return Texts(tuple(documents))
+
+    @cache
+    def by_name() -> dict[str, Both]:
+        parts: dict[str, tuple[list[Document], list[Document]]] = {}
+        for index, name in enumerate(("train", "test")):
+            for document in split(name).documents:
+                parts.setdefault(document.source or "all", ([], []))[index].append(document)
+        return {name: (Texts(tuple(train)), Texts(tuple(test))) for name, (train, test) in parts.items()}
+
+    def names() -> Iterable[str]:
+        if not getattr(corpus, "sources_are_files", False):
+            _check_sources(corpus, [*split("train").documents, *split("test").documents])
+        return by_name()
+
+    return Sites(names, lambda name: by_name()[name], (problems,), corpus=corpus, split=split)
+
+
+def _where(reader: Any, meaning: str) -> Callable[[str], str] | None:
+    """How to say in which line and column the document of an id stands, if the reader knows."""
+    place: Callable[[str, str], str] | None = getattr(reader, "where", None)
+    return partial(place, meaning) if place else None
+
+
+def _apart(documents: Iterable[Document], tested: set[bytes], problems: Problems) -> Iterator[Document]:
+    """Those of which the test split does not have the text; the others are counted."""
+    for document in documents:
+        if digest(document.text) in tested:
+            problems.at("text also in test, dropped", called(document.id))
+        else:
+            yield document
+
+
+def _check_sources(reader: Any, documents: Sequence[Document]) -> None:
+    """An error if a source cannot name a site."""
+    splits = (getattr(reader, "train", ""), getattr(reader, "test", ""))
+    files = [name for split in splits if isinstance(split, dict) for name in split]
+    # What nobody gave a source has its note's id for one.
+    ids = {d.source for d in documents if d.source == d.id or d.id.startswith(f"{d.source}:")}
+    notes = {(d.source, note_of(d.id)): d.id for d in documents}
+    named_sources([(source, id_) for (source, _), id_ in notes.items()], ids, files, _where(reader, "source"))
+
+
+def federate(sites: Sites, partition: Partition | None, seed: int, public: Public | None = None) -> Sites:
     """The corpus's own sites, or those that the partition makes, the same for the same seed."""
-    read, shared = [corpus], None
     if public and public.fraction:
-        corpus = withheld = Withheld(corpus, public.fraction, seed)
-        shared = cache(withheld.public)
+        sites = _withheld(sites, public.fraction, seed)
     elif public:
         other = opened(public.corpus)
-        read, shared = [*read, other], cache(lambda: _train(other))
-    problems = [found for one in read if (found := getattr(one, "problems", None)) is not None]
-    if partition is None:
-        return Sites(corpus.names(), corpus.open, problems, shared)
-    cut = _Cut(corpus, partition, seed)
-    return Sites(list(cut.parts), cut.parts.__getitem__, problems, shared)
+        sites = replace(sites, opened=sites.raw, problems=(*sites.problems, *other.problems), public=cache(other.train))
+    return sites if partition is None else _cut(sites, partition, seed)
+
+
+def _withheld(sites: Sites, fraction: float, seed: int) -> Sites:
+    """The sites less a share of their training examples, drawn over all of them, each of which is opened for it."""
+    sizes = [len(sites.raw(name)[0]) for name in sites.names]
+    ends = np.cumsum(sizes)
+    total = int(ends[-1])
+    count = round(fraction * total)
+    if not 0 < count < total:
+        raise ValueError(
+            f"public.fraction = {fraction} takes {count} of {total} training examples; it should take some and "
+            f"leave some"
+        )
+    rows = np.sort(np.random.default_rng([seed, 1]).choice(total, count, replace=False))  # the cut draws from 0
+    parts = np.split(rows, np.searchsorted(rows, ends[:-1]))
+    drawn = {name: part - start for name, part, start in zip(sites.names, parts, ends - sizes, strict=True)}
+
+    def opened(name: str) -> Both:
+        train, test = sites.raw(name)
+        return train.take(np.delete(np.arange(len(train)), drawn[name])), test
+
+    def public() -> Raw:
+        return _joined([sites.raw(name)[0].take(rows) for name, rows in drawn.items() if len(rows)])
+
+    return replace(sites, opened=opened, public=cache(public), split=None)
+
+
+def _cut(sites: Sites, partition: Partition, seed: int) -> Sites:
+    """The sites' examples pooled and cut anew."""
+    train, test = sites.pool()
+    if isinstance(partition, BySource) and partition.sites is None:
+        _ = sites.names  # an error if a source cannot name a site
+    rng = np.random.default_rng([seed, 0])
+    rows = partition.cut(train, rng)
+    tests = _tests(test, partition, sorted(rows), rng)
+    parts = {name: (train.take(rows[name]), test.take(tests[name])) for name in sorted(rows)}
+    return replace(sites, listed=parts, opened=parts.__getitem__, split=None)
+
+
+def _tests(test: Raw, partition: Partition, names: list[str], rng: np.random.Generator) -> dict[str, IntArray]:
+    """Each site's test rows: its own sources' or labels' where those make the sites, otherwise dealt evenly.
+
+    Sums over sites are sums over the whole test set either way. Bags are figured by the pair, so each pair's
+    sentences are dealt together, whatever makes the sites.
+    """
+    own: dict[str, list[IntArray]]
+    if (wholes := getattr(test, "wholes", None)) is not None:
+        groups = list(by_source(wholes).values())
+        dealt = iid(len(groups), len(names), rng)
+        own = {name: [groups[group] for group in mine] for name, mine in zip(names, dealt, strict=True)}
+    elif not isinstance(partition, BySource | ByLabel):
+        own = {name: [rows] for name, rows in zip(names, iid(len(test), len(names), rng), strict=True)}
+    else:
+        try:
+            groups_of = partition.cut(test, rng)
+        except ValueError:  # fewer sources than sites: each goes to one
+            groups_of = BySource().cut(test, rng)
+        own = {name: [groups_of.pop(name)] if name in groups_of else [] for name in names}
+        for index, name in enumerate(sorted(groups_of)):  # sources that no site trains on
+            own[names[index % len(names)]].append(groups_of[name])
+    return {name: np.sort(np.concatenate([np.empty(0, np.int64), *parts])) for name, parts in own.items()}
 
 
 def thinned(sites: Sites, share: float, seed: int) -> Sites:
     """The same sites with this share of their training examples, at least one of each site's; tests stay whole."""
 
-    def opened(name: str) -> tuple[Raw, Raw]:
+    def opened(name: str) -> Both:
         train, test = sites.raw(name)
         rng = np.random.default_rng(seeded(seed, name, "share"))
         kept = min(len(train), max(round(len(train) * share), 1))
         return train.take(np.sort(rng.choice(len(train), kept, replace=False))), test
 
-    return Sites(sites.names, opened, sites.problems, sites.public)
+    return replace(sites, opened=opened, split=None)
 
 
 def pooled(sites: Sites) -> Sites:
     """All sites' examples in one place: what no federation has, and every study compares with."""
-    return Sites(["pooled"], lambda _: _join([sites.raw(name) for name in sites.names]), public=sites.public)
+    return replace(sites, listed=["pooled"], opened=lambda _: _join(sites), split=None)
 
 
-class Prepared:
-    """A federation whose examples a task has made ready, with the public ones if they are wanted."""
-
-    def __init__(self, sites: Sites, task: Any, private: tuple[str, ...], *, public: bool) -> None:
-        self.names, self._raw, self._task, self._private = sites.names, sites.raw, task, private
-        self._public = sites.public if public else None
-        self._tasks: dict[str, Any] = {}
-
-    @cached_property
-    def public(self) -> Examples | None:
-        """The public examples, the same for all."""
-        found: Examples | None = self._task.examples(self._public()) if self._public else None
-        return found
-
-    def open(self, name: str) -> SiteData:
-        """One site's data as the task takes them; the coordinator has the public examples and nothing else."""
-        if name == HUB:
-            if self.public is None:
-                raise ValueError("the coordinator has no examples; add [public] to the study")
-            return SiteData(self.public, self.public, public=self.public)
-        train, test = self._raw(name)
-        ready: Callable[[Raw], Examples] = (self.task(name) or self._task).examples
-        return SiteData(ready(train), ready(test), public=self.public)
-
-    def task(self, name: str) -> Any:
-        """The task as this site has it (`at`)."""
-        if name not in self.names:
-            return None
-        if name not in self._tasks:
-            self._tasks[name] = self._task.at(name, lambda: self._raw(name)[0], self._private)
-        return self._tasks[name]
+def _join(sites: Sites) -> Both:
+    parts = [sites.raw(name) for name in sites.names]
+    return _joined([train for train, _ in parts]), _joined([test for _, test in parts])
 
 
-def prepared(sites: Sites, task: Any, private: tuple[str, ...] = (), *, public: bool = False) -> Prepared:
-    """The same sites with data as the task takes them."""
-    return Prepared(sites, task, private, public=public)
-
-
-def _train(corpus: Corpus) -> Raw:
-    if isinstance(corpus, AsCorpus):
-        return corpus.split("train")
-    parts: list[Raw] = [corpus.open(name)[0] for name in corpus.names()]
+def _joined(parts: Sequence[Raw]) -> Raw:
     return type(parts[0]).joined(parts)
-
-
-def _pool(corpus: Corpus) -> tuple[Raw, Raw]:
-    if isinstance(corpus, AsCorpus):
-        return corpus.pool()
-    return _join([corpus.open(name) for name in corpus.names()])
-
-
-def _join(parts: Sequence[tuple[Raw, Raw]]) -> tuple[Raw, Raw]:
-    kind = type(parts[0][0])
-    return kind.joined([train for train, _ in parts]), kind.joined([test for _, test in parts])

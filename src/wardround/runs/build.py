@@ -24,8 +24,9 @@ from wardround.core.task import ClassTask
 from wardround.core.training import belongs
 from wardround.core.weights import Weights
 from wardround.engines.host import Host
-from wardround.federation.readers import AsCorpus, Elsewhere
-from wardround.federation.sites import Prepared, Raw, Sites, federate, opened, pooled, prepared, thinned
+from wardround.federation.partition import Raw
+from wardround.federation.prepared import Prepared
+from wardround.federation.sites import Declared, Sites, federate, opened, pooled, thinned
 from wardround.runs.references import NEEDED
 from wardround.study.load import Study
 from wardround.study.settings import StudyError
@@ -76,10 +77,10 @@ def build(study: Study, out: Path) -> Built:
     """The task, the sites and the host of a study; site memory lives under `out`."""
     corpus, private = opened(study.corpus), study.sites.private
     try:
-        task = study.task.bind(corpus)
+        task = study.task.bind(corpus.about)
         raw = federate(corpus, study.partition, study.seed, study.public)
         raw = thinned(raw, study.sites.share, study.seed) if study.sites.share < 1 else raw
-        sites = prepared(pooled(raw) if study.method.pooled else raw, task, private, public=study.method.public)
+        sites = Prepared(pooled(raw) if study.method.pooled else raw, task, private, public=study.method.public)
         if not sites.names:
             raise ValueError("the corpus has no example; look at its files with wardround data check")  # noqa: TRY301
         _ = sites.public  # read now, since its labels may not be the corpus's
@@ -140,7 +141,7 @@ def _public(study: Study) -> Callable[[], Raw] | None:
 
 
 def _ready(study: Study, task: BoundTask, sites: Sites) -> Prepared:
-    ready = prepared(sites, task, study.sites.private, public=study.method.public)
+    ready = Prepared(sites, task, study.sites.private, public=study.method.public)
     try:
         _ = ready.public  # read now, where it can be told
     except (ValueError, OSError) as error:
@@ -151,20 +152,16 @@ def _ready(study: Study, task: BoundTask, sites: Sites) -> Prepared:
 
 def bound(study: Study) -> BoundTask:
     """The task as the study alone describes it, the same wherever it is read."""
-    corpus = opened(study.corpus)
-    if isinstance(corpus, AsCorpus):
-        corpus = Elsewhere(corpus.reader)
+    corpus = study.corpus
+    if not hasattr(corpus, "names"):
+        reader, corpus = corpus, Declared.by(corpus)
         known: Sequence[object] = corpus.labels
-        table, key = "corpus", "relations" if hasattr(corpus.reader, "declared") else "labels"
+        table, key = "corpus", "relations" if hasattr(reader, "declared") else "labels"
         if study.task.types is not None:
             known, table, key = study.task.types or corpus.types, "task", "types"
         shape = '["…", "…"]'
-        if getattr(corpus.reader, "aligned", False) and known:
-            known, key, shape = (
-                getattr(corpus.reader, "pairs", ()),
-                "pairs",
-                '[["…", "…"]], the types of head and tail,',
-            )
+        if getattr(reader, "aligned", False) and known:
+            known, key, shape = getattr(reader, "pairs", ()), "pairs", '[["…", "…"]], the types of head and tail,'
         if not known:
             remedy = f"add {key} = {shape} to [{table}]"
             raise StudyError(

@@ -22,7 +22,8 @@ import torch
 from torch import Tensor
 
 from wardround.core.files import cache_folder, write
-from wardround.federation.sites import Raw, Sites, pooled
+from wardround.federation.partition import Raw
+from wardround.federation.sites import Sites, pooled
 from wardround.metrics.classes import class_counts
 from wardround.metrics.constant import ABOUT, constant_figures
 from wardround.metrics.labels import label_counts

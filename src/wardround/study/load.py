@@ -48,7 +48,7 @@ from wardround.study.trusted import Trusted
 if TYPE_CHECKING:
     from wardround.core.layer import Layer
     from wardround.core.method import Method
-    from wardround.federation.public import Public
+    from wardround.federation.sites import Public
 
 __all__ = ["Cell", "Study", "StudyError", "load_study"]
 
@@ -268,7 +268,7 @@ def _own(section: str, settings: Mapping[str, Any]) -> bool:
 def _study(
     outline: _Outline, tables: Mapping[str, Any], folder: Path | None, problems: list[str], trusted: Trusted | None
 ) -> Study | None:
-    from wardround.federation.public import Public  # noqa: PLC0415 -- what is built needs more than what is checked
+    from wardround.federation.sites import Public  # noqa: PLC0415 -- what is built needs more than what is checked
 
     built: dict[str, Any] = {}
     plain: dict[str, dict[str, Any]] = {}

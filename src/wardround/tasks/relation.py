@@ -21,13 +21,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 import torch
 from annotated_types import Ge, Lt
 from torch import Tensor
 
-from wardround.federation.readers import AsCorpus
+from wardround.federation.sites import Sites
 from wardround.metrics.relations import relation_metrics
 from wardround.models.encoder import Encoder, Shape
 from wardround.models.pretrained import EncoderError, Pretrained, read_encoder
@@ -93,11 +93,13 @@ class Relations(TaskSettings):
         task = self.on(corpus.labels, getattr(corpus, "negative", ""))
         # What is wrong with weights or documents is found here, where it can be told: a site's errors are not shown.
         task.model()
-        for part in corpus.pool() if hasattr(corpus, "pool") else corpus.open(corpus.names()[0]):
-            windowed = task.windowed(part)
-            for document in windowed if isinstance(corpus, AsCorpus) else ():
-                kind = f"longer than {self.longest} tokens, a window around the pair"
-                corpus.problems.at(kind, called(document.id))
+        if isinstance(corpus, Sites):
+            kind = f"longer than {self.longest} tokens, a window around the pair"
+            for document in (document for part in corpus.pool() for document in task.windowed(cast("Texts", part))):
+                corpus.problems[0].at(kind, called(document.id))
+        elif hasattr(corpus, "open"):
+            for part in corpus.open(corpus.names()[0]):
+                task.windowed(part)
         return task
 
     def restore(self, about: Any) -> "RelationTask":
