@@ -61,8 +61,11 @@ class Clinic(Distant):
     documents: int = 200
     """Training documents per hospital; in dialogues and distant supervision a document is a sentence."""
     valid_documents: int = 50
+    """Validation documents per hospital."""
     test_documents: int = 50
+    """Test documents per hospital."""
     kind: Kind = "notes"
+    """Notes with entities and a department, dialogues with symptoms, or sentences for distant supervision."""
 
     def __post_init__(self) -> None:
         wrong = [

@@ -35,6 +35,7 @@ class ClinicBags(Distant, BagReader):
     sentences: int = 200
     """Training sentences per hospital."""
     test_sentences: int = 50
+    """Test sentences per hospital."""
     truths: bool = False
     """Whether training has no noise left: what a denoiser that never errs would keep. No real text can tell."""
 

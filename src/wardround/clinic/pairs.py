@@ -44,9 +44,11 @@ class ClinicPairs(Hospitals):
     notes: int = 200
     """Training notes per hospital."""
     test_notes: int = 50
+    """Test notes per hospital."""
     none: str = "none"
     """The label of pairs without a relation; if empty, these are left out."""
     dedupe: bool = False
+    """Whether training texts that the test split has too are dropped."""
 
     def __post_init__(self) -> None:
         _ = self._clinic  # whose checks are ours

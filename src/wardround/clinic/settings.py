@@ -16,12 +16,15 @@ class Hospitals:
     """A group of hospitals, and how far they differ."""
 
     hospitals: int = 5
+    """How many there are; each is a site."""
     language: Language = "en"
+    """What the texts are written in."""
     heterogeneity: float = 0.5
     """From 0, all hospitals alike, to 1, as different as they come."""
     noise: float = 0.1
     """The share of labels that annotators got wrong; slips of the pen come with it."""
     seed: int = 0
+    """By what everything is drawn; if not given, the study's."""
 
 
 @dataclass(frozen=True, kw_only=True)

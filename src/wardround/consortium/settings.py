@@ -35,6 +35,7 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from annotated_types import Ge, Gt, MinLen
 from pydantic import Field
 
 from wardround.federation.partition import Raw
@@ -61,12 +62,14 @@ class Consent(Table):
     """What a site takes part in, and what may leave it, whatever has been approved."""
 
     steps: tuple[str, ...] | Literal["any"] = "any"
+    """The steps of methods that may be taken here, or any."""
     messages: tuple[str, ...] | Literal["any"] = "any"
-    smallest_count: Annotated[int, Field(ge=0)] = 10
+    """The kinds of messages that may leave, or any."""
+    smallest_count: Annotated[int, Ge(0)] = 10
     """Labels with fewer examples are left out of what evaluation tells."""
-    least_examples: Annotated[int, Field(ge=0)] = 5
+    least_examples: Annotated[int, Ge(0)] = 5
     """No reply leaves that stands on fewer examples, and on more than none."""
-    largest_change: Annotated[float, Field(gt=0)] = 10.0
+    largest_change: Annotated[float, Gt(0)] = 10.0
     """How many times farther than one's own training weights may have come, per round, and still be this study's."""
 
     def allows(self, step: str, reply: str) -> bool:
@@ -78,12 +81,19 @@ class _Outline(Table):
     """The file's own keys; `[data]` is checked by what it names, with the study that is to be read from it."""
 
     name: str
-    workers: Annotated[int, Field(ge=1)] = 1
-    data: Annotated[dict[str, Any], Field(min_length=1)]
+    """The site's name in the consortium."""
+    workers: Annotated[int, Ge(1)] = 1
+    """Threads for training; results are equal bit for bit with equal numbers."""
+    data: Annotated[dict[str, Any], MinLen(1)]
+    """Where the notes are: as `[corpus]` in a study, with paths that start at this file."""
     labels: dict[str, str] = Field(default_factory=dict)
+    """From the site's word for a label or type to the study's."""
     consent: dict[str, Any] = Field(default_factory=dict)
+    """What the site takes part in, and what may leave it."""
     layers: tuple[dict[str, Any], ...] = ()
+    """What else every reply passes here, before the study's own layers."""
     modules: dict[str, Any] = Field(default_factory=dict)
+    """Python files beside this one that may run here, with their SHA-256."""
 
 
 @dataclass(frozen=True)

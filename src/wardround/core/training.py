@@ -213,7 +213,7 @@ class LocalTraining:
     """Settings and loop of the training that a site does by itself; no steps of its own."""
 
     lr: Annotated[float, Gt(0)] = 0.01
-    """Learning rate of the first round."""
+    """Learning rate of the first round; if not given, the one that suits the task's model, where that is known."""
     decay: Annotated[float, Gt(0), Le(1)] = 1.0
     """What the learning rate is multiplied by after each round."""
     batch: Annotated[int, Ge(0)] = 10
@@ -223,8 +223,11 @@ class LocalTraining:
     steps: Annotated[int, Ge(0)] = 0
     """If not 0: this many steps per round, instead of `epochs`."""
     optimizer: Literal["sgd", "adam"] = "sgd"
+    """What takes the steps; if neither it nor `lr` is given, the one that suits the task's model."""
     betas: tuple[float, float] = (0.9, 0.999)
+    """β₁ and β₂ of Adam: how long its means of gradients and of their squares remember."""
     eps: Annotated[float, Gt(0)] = 1e-8
+    """ε of Adam: what is added to the denominator."""
 
     def train(
         self,

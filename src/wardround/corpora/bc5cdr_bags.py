@@ -33,6 +33,7 @@ class BC5CDRBags(BagReader):
     relations_told: ClassVar[tuple[str, ...]] = ("CID",)
 
     unseen: bool = True
+    """Whether test pairs that training sentences have too are left out."""
 
     def _rows(self, split: str, problems: Problems) -> Iterator[Sentence]:
         facts = told_facts(_notes(split, Problems()))

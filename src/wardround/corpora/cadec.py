@@ -26,8 +26,11 @@ class CADEC(Halved):
 
     types: ClassVar[tuple[str, ...]] = ("ADR", "Disease", "Drug", "Finding", "Symptom")
     path: str = "$WARDROUND_DATA/cadec"
+    """The folder with the corpus; the variable is that of the environment."""
     encoding: str | None = None
+    """Of the files, if it is not UTF-8."""
     folder: str = ""
+    """Where a relative path starts; a study fills in its own folder."""
 
     def whole(self, problems: Problems) -> Iterator[Document]:
         """Every review that has annotations."""

@@ -58,13 +58,17 @@ class ChemProt:
     splits: ClassVar[tuple[str, ...]] = tuple(FILES)
 
     split: Literal["official", "pooled"] = "official"
+    """The published cut, or all rows cut anew by label and seed."""
     classes: Literal["groups", "relations"] = "groups"
+    """Whether labels are the 5 groups or the 13 relations."""
     sample: Annotated[int, Ge(1)] | None = None
     """Only so many training rows, drawn by the seed."""
     balanced: bool = False
     """Whether a sample has as many rows of each class."""
     dedupe: bool = False
+    """Whether training texts that the test split has too are dropped."""
     seed: int = 0
+    """By what rows are drawn; if not given, the study's."""
 
     @property
     def labels(self) -> tuple[str, ...]:

@@ -36,6 +36,7 @@ class DDI2013:
     negative: ClassVar[str] = "NA"
 
     dedupe: bool = False
+    """Whether training texts that the test split has too are dropped."""
 
     def documents(self, split: str, problems: Problems | None = None) -> Iterator[Document]:
         """The sentences of one split."""

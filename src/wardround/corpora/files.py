@@ -40,13 +40,19 @@ class Files:
     """What the view asks of every reader."""
 
     format: str
+    """How the files are read: `csv`, `jsonl`, `conll`, `brat`, … (`wardround data check` recognises them)."""
     train: str | dict[str, str]
+    """The file or folder of training texts, or one per hospital, by name."""
     test: str | dict[str, str]
+    """The same of test texts."""
     valid: str | dict[str, str] | None = None
+    """The same of validation texts."""
     text: Column | tuple[Column, ...] | None = None
     """The column or key of the text; several, such as a title and a body, are joined by line feeds."""
     label: Column | None = None
+    """The column or key of the label; without it, one of the usual names."""
     id: Column | None = None
+    """The column or key of a text's id; without it `id`, or else file and line."""
     source: Column | None = None
     """The column or key that says where a text comes from; sites can be cut along it."""
     flags: tuple[Column, ...] | None = None
@@ -72,7 +78,9 @@ class Files:
     show_text: bool | None = None
     """Whether messages about offsets quote the note."""
     encoding: str | None = None
+    """Of the files; without it UTF-8, unless a mark at their beginning says otherwise."""
     language: str = ""
+    """What the texts are written in, such as `en` or `zh`; without it, what they seem to be in."""
     dedupe: bool = False
     """Whether training texts that the test split has too are dropped."""
     folder: str = ""

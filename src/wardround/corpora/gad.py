@@ -35,10 +35,13 @@ class _Folds:
     name: ClassVar[str]
 
     fold: Annotated[int, Ge(1), Le(10)] = 1
+    """Which of the ten folds is tested on."""
     valid: Annotated[float, Ge(0), Lt(1)] = 0.0
     """The share of training rows for validation; FedED's public set is 0.2."""
     dedupe: bool = False
+    """Whether training texts that the test split has too are dropped."""
     seed: int = 0
+    """By what validation rows are drawn; if not given, the study's."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.fold <= 10:

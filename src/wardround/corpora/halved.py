@@ -38,9 +38,11 @@ class Halved(EntityCorpus):
 
     splits: ClassVar[tuple[str, ...]] = ("train", "test")
     test: Annotated[float, Gt(0), Lt(1)] = 0.2
+    """The share of texts that is set aside for testing."""
     by: Literal["sentence", "source"] = "sentence"
     """Whether single sentences are drawn, or all of an article, a post or another source together."""
     seed: Annotated[int, Ge(0)] = 0
+    """By what the test split is drawn; if not given, the study's."""
 
     def documents(self, split: str, problems: Problems | None = None) -> Iterator[Document]:
         """The documents of one split; equal texts are never in both."""

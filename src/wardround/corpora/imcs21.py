@@ -34,6 +34,7 @@ class IMCS21:
     splits: ClassVar[tuple[str, ...]] = ("train", "test")
     language: ClassVar[str] = "zh"
     task: Literal["symptom", "intent"] = "symptom"
+    """What the labels of a sentence say: symptom or not, or one of 16 intents."""
     speaker: bool = False
     """Keep the `doctor:` or `patient:` in front; it gives much of the intent away."""
     block: Annotated[int, Ge(1)] = 40

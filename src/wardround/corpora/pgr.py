@@ -52,9 +52,13 @@ class PGR:
     negative: ClassVar[str] = "False"
 
     split: Literal["official", "pooled"] = "official"
+    """The published cut, or all rows cut anew by label and seed."""
     gold: Literal["relation", "confirmation"] = "relation"
+    """Whose word test rows go by: the ontology's, or the curators' on the sentence."""
     dedupe: bool = False
+    """Whether training texts that the test split has too are dropped."""
     seed: int = 0
+    """By what rows are drawn; if not given, the study's."""
 
     def __post_init__(self) -> None:
         if self.split == "pooled" and self.gold == "confirmation":

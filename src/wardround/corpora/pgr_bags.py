@@ -27,6 +27,7 @@ class PGRBags(BagReader):
     relations_told: ClassVar[tuple[str, ...]] = ("related",)
 
     gold: Literal["confirmation", "relation"] = "confirmation"
+    """Whose word test sentences go by: the curators', or the ontology's."""
 
     def _rows(self, split: str, problems: Problems) -> Iterator[Sentence]:
         reader = PGR(gold=self.gold)

@@ -46,12 +46,17 @@ class Platforms:
 
     labels: ClassVar[tuple[str, ...]] = ()
     sites: tuple[Platform, ...]
+    """The corpora, each of which is a site."""
     test: Annotated[float, Gt(0), Lt(1)] = 0.2
+    """The share of each corpus's sentences that is set aside for testing."""
     by: Literal["sentence", "source"] = "sentence"
+    """Whether single sentences are drawn, or all of an article, a post or another source together."""
     masked: Annotated[float, Ge(0), Le(1)] = 0.0
+    """The share of entities in more than one corpus whose words are blotted out in training."""
     most: Annotated[int, Ge(0)] = 0
     """Sentences per corpus, train and test together; 0 takes all."""
     seed: Annotated[int, Ge(0)] = 0
+    """By what everything is drawn; if not given, the study's."""
 
     def __post_init__(self) -> None:
         if len(set(self.sites)) != len(self.sites) or not self.sites:

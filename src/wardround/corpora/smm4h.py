@@ -33,8 +33,11 @@ class SMM4H(Halved):
 
     types: ClassVar[tuple[str, ...]] = ("ADE", "Drug")
     path: str = "$WARDROUND_DATA/smm4h/task2.tsv"
+    """The file with the corpus; the variable is that of the environment."""
     encoding: str | None = None
+    """Of the file, if it is not UTF-8."""
     folder: str = ""
+    """Where a relative path starts; a study fills in its own folder."""
 
     def whole(self, problems: Problems) -> Iterator[Document]:
         """Every tweet."""

@@ -85,12 +85,19 @@ class Synthetic:
     views: ClassVar[tuple[str, ...]] = ("rows",)
 
     alpha: float = 0.5
+    """α: how much the sites' models differ."""
     beta: float = 0.5
+    """β: how much the sites' features differ."""
     iid: bool = False
+    """Whether all sites have one model and one distribution of features."""
     sites: int = 30
+    """How many sites there are."""
     features: int = 60
+    """Numbers per example."""
     classes: int = 10
+    """How many classes there are."""
     seed: int = 0
+    """By what everything is drawn; if not given, the study's."""
     largest: int | None = None
     """At most this many examples per site, the first ones: the sizes' tail is heavy."""
 

@@ -223,6 +223,7 @@ class Evenly:
     """Shuffled and cut into equal parts (IID)."""
 
     sites: Annotated[int, Ge(1)]
+    """How many sites there are."""
 
     def cut(self, examples: Raw, rng: np.random.Generator) -> dict[str, IntArray]:
         """Each site's rows."""
@@ -234,9 +235,13 @@ class ByDirichlet:
     """Each class spread over the sites by proportions from Dirichlet(α): the smaller α, the more skewed."""
 
     sites: Annotated[int, Ge(1)]
+    """How many sites there are."""
     alpha: Annotated[float, Gt(0)]
+    """α: the smaller, the more the sites' shares of classes differ."""
     min_per_site: Annotated[int, Ge(0)] = 0
+    """The cut is drawn again until each site has so many examples."""
     balanced: bool = False
+    """Whether a site that has its even part of all examples gets no more."""
 
     def cut(self, examples: Raw, rng: np.random.Generator) -> dict[str, IntArray]:
         """Each site's rows."""

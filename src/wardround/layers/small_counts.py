@@ -24,6 +24,7 @@ class SmallCounts(Layer):
     """At a site: no count of a label's examples below `smallest` leaves."""
 
     smallest: Annotated[int, Ge(0)] = 10
+    """Labels with fewer examples are left out of what evaluation tells."""
 
     def leave(self, reply: Message, site: Site) -> Message:  # noqa: ARG002 -- the same at every site
         """The reply without small counts."""

@@ -63,6 +63,7 @@ class FedAtt(LocalTraining, Method[Bounded]):
     step: Annotated[float, Gt(0)] = 1.2
     """ε: how far to go along the attended change; above 1 extrapolates."""
     norm: Literal["frobenius", "spectral"] = "frobenius"
+    """How the change of a matrix is measured; the authors' code has `spectral`."""
     per_tensor: bool = True
     """Whether each tensor has attention of its own, or one distance covers the whole model."""
     nearer: bool = False

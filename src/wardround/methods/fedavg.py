@@ -36,6 +36,7 @@ class FedAvg(LocalTraining, Method[Global]):
     """Averages the sites' changes, weighted by their numbers of examples."""
 
     mean: Literal["weighted", "uniform"] = "weighted"
+    """Whether a site counts by its number of examples, or all sites count alike."""
 
     def start(self, weights: Weights, cohort: Cohort) -> Global:  # noqa: ARG002
         """The initial model."""

@@ -82,6 +82,7 @@ class FedCMC(LocalTraining, Method[Guided]):
     classifier: ClassVar[bool] = True
 
     mu: Annotated[float, Ge(0)] = 1.0
+    """μ: the weight of the contrast beside the task's loss."""
     contrast: Literal["major", "minor", "random", "none"] = "major"
     """Whose vectors to contrast with: per class the least or most similar, any site's, or without contrast."""
     temperature: Annotated[float, Ge(0)] = 0.0

@@ -65,7 +65,9 @@ class FedDyn(LocalTraining, Method[DynamicState]):
     """Bends each site's loss by what it remembers, until local and global optimum agree."""
 
     alpha: Annotated[float, Gt(0)] = 0.01
+    """α: how hard a site is held near the shared model, and how much it remembers."""
     by_size: bool = False
+    """Whether large sites are held less (α·n/(K·n_k)), as in the authors' code."""
 
     def start(self, weights: Weights, cohort: Cohort) -> DynamicState:
         """The initial model and no drift."""

@@ -62,6 +62,7 @@ class FedED(LocalTraining, Method[Global]):
     temperature: Annotated[float, Gt(0)] = 1.0
     """τ: above 1 the teacher is less sure of itself."""
     teacher: Literal["logits", "probabilities", "mean_probability"] = "logits"
+    """What of the sites' votes is averaged: log-odds, or probabilities with or without a second softmax."""
     bits: Literal[8, 16, 32] = 8
     """Per number that a site sends; 32 is as the model computes it."""
     passes: Annotated[int, Ge(1)] = 1

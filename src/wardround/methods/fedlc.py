@@ -36,6 +36,7 @@ class FedLC(FedAvg):
     classifier: ClassVar[bool] = True
 
     tau: Annotated[float, Ge(0)] = 1.0
+    """τ: how large the margin is; 0 is FedAvg."""
 
     def loss(self, site: Site, weights: Weights) -> Loss:
         """Cross-entropy of the calibrated scores."""

@@ -87,14 +87,17 @@ class FedNER(LocalTraining, Method[Served]):
     """Sums the sites' gradients of the shared part after every batch; private parts stay."""
 
     lr: Annotated[float, Gt(0)] = 0.001
+    """Learning rate of the first round, at the coordinator and for the private parts."""
     batch: Annotated[int, Ge(0)] = 64
     """N: examples per exchange at all sites together; 0 takes all at once."""
     optimizer: Literal["sgd", "adam"] = "adam"
     """Of the private parts."""
     server: Literal["sgd", "adam"] = "adam"
+    """What takes the coordinator's steps with the shared part."""
     ask_sizes: bool = True
     """Whether the coordinator asks each site for its size, or only for the sum of all."""
     steps_per_exchange: Annotated[int, Ge(1)] = 1
+    """Batches that a site goes through before it sends their mean gradient; the paper has 1."""
 
     _passes: ClassVar["WeakKeyDictionary[Examples, tuple[tuple[int, ...], Iterator[Batch]]]"] = WeakKeyDictionary()
     """Each site's pass over its examples where it stands; begun anew, and skipped through, if it is not there."""

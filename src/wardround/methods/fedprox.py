@@ -29,6 +29,7 @@ class Proximal:
     """The proximal term, for any method whose sites train."""
 
     mu: Annotated[float, Ge(0)] = 0.03
+    """μ: how hard a site is pulled back to the shared model; 0 is not at all."""
 
     def __post_init__(self) -> None:
         rate = getattr(self, "lr", 0.0)

@@ -34,6 +34,7 @@ class FedRS(FedAvg):
     classifier: ClassVar[bool] = True
 
     alpha: Annotated[float, Ge(0), Le(1)] = 0.5
+    """α: what the scores of classes without a local example are multiplied by."""
     by_share: bool = False
     """Whether all classes are restricted, each by its share, as in the authors' code."""
 

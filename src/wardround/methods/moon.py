@@ -44,7 +44,9 @@ class MOON(FedAvg):
     classifier: ClassVar[bool] = True
 
     mu: Annotated[float, Ge(0)] = 1.0
+    """μ: the weight of the contrast beside the task's loss."""
     temperature: Annotated[float, Gt(0)] = 0.5
+    """τ of the contrast: the smaller, the more the nearest features count."""
 
     def local(self, site: Site, weights: Weights) -> Weights:
         """Train, and remember where that led."""

@@ -47,6 +47,7 @@ class Scaffold(LocalTraining, Method[Controlled]):
     """Corrects each site's drift by control variates that the sites keep."""
 
     server_lr: Annotated[float, Gt(0)] = 1.0
+    """How far the coordinator goes along the sites' mean change."""
 
     def __post_init__(self) -> None:
         if self.optimizer != "sgd":

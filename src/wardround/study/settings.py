@@ -41,6 +41,7 @@ __all__ = [
     "layered",
     "misspelt",
     "named",
+    "nearest",
     "settings_of",
     "unknown_key",
 ]
@@ -194,7 +195,7 @@ def misspelt(section: str, table: Mapping[str, Any], problems: list[str]) -> Non
 
 def _unknown(section: str, name: Any, registry: Mapping[str, Any]) -> str:
     mistake = "is missing" if name is None else f"= {name!r} is unknown"
-    return f"{section}.name {mistake}; {_nearest(str(name), registry)}"
+    return f"{section}.name {mistake}; {nearest(str(name), registry)}"
 
 
 def _filled(
@@ -277,7 +278,7 @@ def _problem(kind: type[BaseModel], section: str, mistake: Mapping[str, Any]) ->
 
 def unknown_key(section: str, key: str, known: Iterable[str]) -> str:
     """That a table has no such key, and which it has."""
-    return f"{section}{'.' if section else ''}{key} is unknown; {_nearest(key, known)}"
+    return f"{section}{'.' if section else ''}{key} is unknown; {nearest(key, known)}"
 
 
 def _submodel(kind: type[BaseModel], part: str) -> type[BaseModel]:
@@ -288,7 +289,8 @@ def _submodel(kind: type[BaseModel], part: str) -> type[BaseModel]:
     return kind
 
 
-def _nearest(name: str, names: Iterable[str]) -> str:
+def nearest(name: str, names: Iterable[str]) -> str:
+    """The name that was meant, as a question, or all there are."""
     known = list(names)
     near = difflib.get_close_matches(name.lower(), known, 1)
     return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(sorted(known))}"

@@ -5,20 +5,21 @@
 Rules of this file:
 1. Nothing of the source runs. Types and defaults are read as syntax: names, constants, subscripts, `|`, arithmetic, and
    calls of what `PLAIN` modules define; names are followed through our own modules.
-2. What cannot be read is `Any`, or a default that is not known: whoever builds the class checks it whole.
-3. Bases count as Python orders them, and only where they are dataclasses.
+2. What cannot be read is `Any`, a limit less, or a default that is not known: whoever builds the class checks it whole.
+3. Bases count as Python orders them, and only where they are dataclasses or tables; a field that is defined again
+   without a docstring keeps that of its base.
 """
 
 import ast
 import operator
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-__all__ = ["UNKNOWN", "Setting", "settings_in"]
+__all__ = ["UNKNOWN", "Setting", "about_in", "settings_in"]
 
 PLAIN = {"annotated_types", "builtins", "collections.abc", "math", "pathlib", "typing"}
 HOME = Path(__file__).parents[2]
@@ -58,8 +59,10 @@ class _Class:
                 yield kind
 
     @property
-    def is_dataclass(self) -> bool:
-        return any("dataclass" in ast.unparse(decorator) for decorator in self.node.decorator_list)
+    def has_settings(self) -> bool:
+        """Whether its annotations are settings: those of a dataclass, or of a table that pydantic checks."""
+        marks = {ast.unparse(decorator).partition("(")[0] for decorator in self.node.decorator_list}
+        return "dataclass" in marks or "Table" in {ast.unparse(base) for base in self.node.bases}
 
 
 @cache
@@ -69,8 +72,16 @@ def settings_in(place: str) -> Mapping[str, Setting]:
     chosen = _class(module, name)
     settings: dict[str, Setting] = {}
     for kind in reversed(_order(chosen)) if chosen else ():
-        settings |= dict(_fields(kind)) if kind.is_dataclass else {}
+        for field, setting in _fields(kind) if kind.has_settings else ():
+            about = setting.about or (settings[field].about if field in settings else "")
+            settings[field] = replace(setting, about=about)
     return settings
+
+
+def about_in(place: str) -> str:
+    """The first line of the docstring of the class at `module:Class`."""
+    chosen = _class(*place.split(":"))
+    return ((chosen and ast.get_docstring(chosen.node)) or "").partition("\n")[0]
 
 
 def _order(kind: _Class) -> list[_Class]:
@@ -115,6 +126,9 @@ def _value(node: ast.expr, module: str) -> Any:  # noqa: PLR0911 -- one for each
             return _named(node.id, module)
         case ast.Tuple() | ast.List():
             return tuple(item for part in node.elts for item in _spread(part, module))
+        case ast.Subscript(value=ast.Name(id="Annotated"), slice=ast.Tuple(elts=[kind, *marks])):
+            read = [mark for mark in (_read(one, module, None) for one in marks) if mark is not None]
+            return Annotated[(_items(kind, module), *read)] if read else _items(kind, module)
         case ast.Subscript():
             return _value(node.value, module)[_items(node.slice, module)]
         case ast.BinOp(op=op) if type(op) in ARITHMETIC:

@@ -61,16 +61,23 @@ class Bags(TaskSettings):
     small: ClassVar[Mapping[str, Any]] = {"buckets": 256, "embedding": 8, "filters": 12}
 
     denoiser: Denoiser = "one"
+    """What is made of a bag: its surest sentence, the mean of all, attention over them, or each sentence by itself."""
     tokens: Literal["words", "characters", "jieba"] = "words"
+    """What a sentence is cut into."""
     buckets: Annotated[int, Ge(2)] = 2**14
     """Numbers that words are hashed to, if there are no `vectors`."""
     vectors: str | None = None
+    """A file of word vectors: .npz, GloVe or word2vec text; without one, words are hashed and trained."""
     train_vectors: bool = False
+    """Whether the vectors of the file are trained; their changes then give away a site's words."""
     embedding: Annotated[int, Ge(1)] = 50
     """Size of the word vectors, if no file gives them."""
     position: Annotated[int, Ge(1)] = 5
+    """Size of the vectors for a token's distance to head and tail."""
     filters: Annotated[int, Ge(1)] = 230
+    """Filters of the convolution."""
     dropout: Annotated[float, Ge(0), Lt(1)] = 0.0
+    """The share of features that training leaves out at random."""
     blind: bool = False
     """Whether the names of head and tail are replaced by their types, so that nothing is learnt by heart of a pair."""
     longest: Annotated[int, Ge(3)] = 100

@@ -57,21 +57,27 @@ class Classification(TaskSettings):
     does: ClassVar[str] = "sorts texts into classes"
 
     model: Literal["logistic", "lstm"] = "logistic"
+    """Logistic regression over a bag of words or a mean vector, or an LSTM that reads the words."""
     tokens: Tokens | None = None
     """What a text is cut into; if not given, what suits the corpus's language."""
     ngrams: Annotated[int, Ge(1)] | None = None
     """The longest run of tokens that a bag of words counts; if not given, 2 words or 3 characters."""
     terms: str | None = None
+    """A file of words, one per line, that are added to jieba's dictionary."""
     buckets: Annotated[int, Ge(2)] | None = None
     """Numbers that tokens are hashed to, if there are no `vectors`; if not given, 2¹⁶ with runs and 2¹⁴ without."""
     class_weights: Literal["none", "root", "balanced"] | None = None
     """How much more rare classes count in training, by a site's own counts; if not given, a bag of words has it."""
     vectors: str | None = None
+    """A file of word vectors: .npz, GloVe or word2vec text, plain or gzip; without one, tokens are hashed."""
     train_vectors: bool = False
+    """Whether the vectors of the file are trained; their changes then give away a site's words."""
     embedding: Annotated[int, Ge(1)] = 64
     """Size of the LSTM's word vectors, if no file gives them."""
     hidden: Annotated[int, Ge(1)] = 64
+    """Size of the LSTM's state."""
     dropout: Annotated[float, Ge(0), Lt(1)] = 0.0
+    """The share of features that training leaves out at random."""
     longest: Annotated[int, Ge(1)] = 400
     """Tokens read of a text; the rest is left out, and counted."""
     several: bool = False

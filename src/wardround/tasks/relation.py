@@ -79,6 +79,7 @@ class Relations(TaskSettings):
     projection: Annotated[int, Ge(0)] = 0
     """Width of a two-layer head between features and classifier; 0 for none."""
     dropout: Annotated[float, Ge(0), Lt(1)] = 0.1
+    """The share of features that training leaves out at random."""
     longest: Annotated[int, Ge(8)] = 128
     """Tokens of a sentence; longer ones are cut to a window around the entities, and counted."""
     negative: str | None = None

@@ -67,7 +67,9 @@ class Tagging(TaskSettings):
     of_corpus: ClassVar[tuple[str, ...]] = ("rename", "schemes", "types")
 
     model: Model = "cnn-clstm-crf"
+    """The parts below the CRF (characters, convolution, LSTM, frozen encoder), by the names of FedNER's table."""
     scheme: Literal["BIO", "BIOES"] = "BIO"
+    """How spans become tags; with BIOES the last word of an entity has a tag of its own."""
     schemes: dict[str, Literal["BIO", "BIOES"]] | None = None
     """By site, where it differs; needs a private CRF."""
     types: tuple[str, ...] = ()
@@ -75,18 +77,25 @@ class Tagging(TaskSettings):
     rename: dict[str, str] | None = None
     """From a type in the corpus to one of the study's; an empty name leaves its entities out."""
     tokens: Unit = "words"
+    """What a sentence is cut into; Chinese takes characters."""
     vectors: str | None = None
+    """A file of word vectors: .npz, GloVe or word2vec text; without one, words are hashed and trained."""
     train_vectors: bool = False
+    """Whether the vectors of the file are trained; their changes then give away a site's words."""
     buckets: Annotated[int, Ge(2)] = 2**14
     """Numbers that words are hashed to, if there are no `vectors`."""
     embedding: Annotated[int, Ge(1)] = 100
     """Size of the word vectors, if no file gives them."""
     character: Annotated[int, Ge(1)] = 100
+    """Size of the vectors for characters."""
     filters: Annotated[int, Ge(1)] = 200
+    """Filters of the convolutions over words and over characters."""
     hidden: Annotated[int, Ge(1)] = 200
+    """Size of the LSTM's state."""
     encoder: str = "minilm"
     """The frozen encoder of `elmoner`: a folder, or `minilm`."""
     dropout: Annotated[float, Ge(0), Lt(1)] = 0.2
+    """The share of features that training leaves out at random."""
     longest: Annotated[int, Ge(2)] = 200
     """Tokens of a sentence; longer ones are cut, and counted."""
     remember: bool = True
