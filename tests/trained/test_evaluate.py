@@ -1,5 +1,6 @@
 """`wardround evaluate`: on a run's test files the run's own figures, each class apart, and no text in any message."""
 
+import csv
 import json
 import shutil
 from collections.abc import Mapping
@@ -14,6 +15,7 @@ from encoders import tiny_encoder
 from study_files import Ended, cli, small_study
 from wardround.clinic import Clinic
 from wardround.clinic.write import write
+from wardround.formats.options import Options
 from wardround.runs.files import METRICS
 from wardround.trained.evaluate import Evaluation
 
@@ -170,6 +172,16 @@ def test_what_the_study_renames_or_leaves_out_is_so_here_too(data: Path, tmp_pat
     assert ["DISEASE", "drug"] == [one.name for one in result.classes]
 
 
+def test_a_table_without_a_header_is_read_by_the_numbers_of_its_columns(data: Path, tmp_path: Path) -> None:
+    source = files(data, "classification")[0]
+    rows = [json.loads(line) for line in source.read_text().splitlines()]
+    with (tmp_path / "rows.csv").open("w", newline="") as file:
+        csv.writer(file).writerows((row["labels"][0], row["text"]) for row in rows)
+    options = Options(text="2", label="1")
+    result = wardround.evaluate(data / "classification", tmp_path / "rows.csv", options=options)
+    assert wardround.evaluate(data / "classification", source).figures == result.figures
+
+
 def mistaken(data: Path, folder: Path) -> dict[str, tuple[list[object], str]]:
     labels = labelled(folder / "none.jsonl", files(data, "classification")[0], lambda *_: ["Zanzibarine"])
     (folder / "note.txt").write_text("Zanzibarine")
@@ -179,7 +191,7 @@ def mistaken(data: Path, folder: Path) -> dict[str, tuple[list[object], str]]:
     return {
         "no label": ([data / "classification", labels], "no example with a label that the model knows"),
         "plain": ([data / "tagging", "note.txt", "--from", "text"], "it holds no annotation at all"),
-        "table": ([data / "tagging", "rows.csv"], "'csv' has no place for entities, which the task takes"),
+        "table": ([data / "tagging", "rows.csv"], "'csv' has no place for texts with entities, which the task takes"),
         "facts": ([data / "bags", files(data, "bags")[0]], "aligned with public facts — name their file: --kb FACTS"),
         "missing": ([data / "tagging", "gone.jsonl"], "gone.jsonl: no such file"),
         "damaged": (["copy", files(data, "tagging")[0]], "damaged: its checksum is not the one written"),

@@ -29,7 +29,7 @@ from wardround.formats.recognise import recognised
 from wardround.formats.register import Format
 from wardround.metrics.by_class import ByClass, each_class
 from wardround.runs.loop import one_thread
-from wardround.study.settings import StudyError, named
+from wardround.study.settings import named
 from wardround.text.reading import DataError, Problems
 from wardround.text.shown import names_of, note_of
 from wardround.text.texts import Texts
@@ -115,6 +115,8 @@ def _files(part: Part, path: Path, form: str, options: Options, given: Mapping[s
         remedy = "name their file: kb = …"
         raise DataError(path, None, "the model was trained on notes that were aligned with public facts", remedy)
     wishes = {name: value for name in format_.options if (value := getattr(options, name, None))}
+    if "header" in format_.options and any(str(value).isdecimal() for value in wishes.values()):
+        wishes["header"] = False  # whoever counts columns has no names for them
     general = {"encoding": options.encoding, "language": options.language or study.get("language", "")}
     table = _of_model(part) | _of_study(study, kind, format_) | general | wishes
     table["rename"] = {**table.get("rename", {}), **given["rename"]}
@@ -126,7 +128,7 @@ def _files(part: Part, path: Path, form: str, options: Options, given: Mapping[s
     wrong: list[str] = []
     files, _ = named("corpus", {"files": kind}, {**table, **where}, wrong)
     if wrong:
-        raise StudyError(str(path), wrong)
+        raise DataError(path, None, "; ".join(one.removeprefix("corpus: ") for one in wrong))
     return files  # type: ignore[no-any-return]  # as the register has it
 
 
@@ -144,7 +146,7 @@ def _of_study(corpus: Mapping[str, Any], kind: Any, form: Format) -> dict[str, A
         names |= {*form.options} - {"show_text"}
     elif form.ready != "pairs":
         names -= {"unrelated"}
-    return {name: value for name, value in corpus.items() if name in names}
+    return {name: value for name, value in corpus.items() if name in names and value != []}  # which is: not given
 
 
 def _evaluation(
