@@ -28,7 +28,7 @@ ALLOWED = {
     "tasks": {"core", "models", "text", "federation", "metrics"},
     "study": {"core", "layers", "text", "formats", "corpora", "federation", "methods", "tasks"},
     "engines": {"core"},
-    "trained": {"core", "text", "formats", "federation", "metrics", "models", "tasks", "runs", "study"},
+    "trained": {"core", "text", "formats", "corpora", "federation", "metrics", "models", "tasks", "runs", "study"},
     "runs": {
         "core", "text", "federation", "engines", "layers", "methods", "metrics", "study", "tasks",
         "trained",

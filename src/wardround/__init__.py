@@ -21,13 +21,14 @@ if TYPE_CHECKING:
     from wardround.text.document import Document, Entity, Relation
     from wardround.text.prediction import Label, Prediction
     from wardround.trained.about import ModelError
+    from wardround.trained.evaluate import evaluate
     from wardround.trained.model import Model, load
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Document", "Entity", "Label", "Model", "ModelError", "Prediction", "Relation", "Result", "RunError", "StudyError",
-    "__version__", "load", "run", "write_report",
+    "__version__", "evaluate", "load", "run", "write_report",
 ]  # fmt: skip
 
 HOMES = {
@@ -35,6 +36,7 @@ HOMES = {
     "Label": "text.prediction", "Prediction": "text.prediction", "Model": "trained.model",
     "ModelError": "trained.about", "load": "trained.model", "run": "notebook", "Result": "runs.folder",
     "RunError": "runs.errors", "StudyError": "study.settings", "write_report": "reports.page",
+    "evaluate": "trained.evaluate",
 }  # fmt: skip
 
 

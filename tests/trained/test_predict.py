@@ -130,6 +130,56 @@ def test_jsonl_can_be_read_again_and_its_entities_related(here: Path) -> None:
         ]
 
 
+def marked(path: Path, types: tuple[str, str] = ("treatment", "problem")) -> Path:
+    """A note with two entities that annotators gave it, one of them where no tagger would see any."""
+    at = NOTE.index("aspirin"), NOTE.index("Patient")
+    entities = [{"id": f"a{n}", "type": kind, "start": at[n], "end": at[n] + 7} for n, kind in enumerate(types)]
+    path.write_text(json.dumps({"id": "1", "text": NOTE, "entities": entities}) + "\n")
+    return path
+
+
+def spans(ended: Ended) -> set[tuple[object, ...]]:
+    assert 0 == ended.code, ended
+    row = json.loads(ended.out)
+    return {(one["type"], one["start"], one["end"]) for one in row.get("entities", [])}
+
+
+def test_given_entities_are_mixed_with_found_ones_only_if_asked(here: Path) -> None:
+    marked(here / "marked.jsonl")
+    (here / "bare.jsonl").write_text(json.dumps({"id": "1", "text": NOTE}) + "\n")
+    own = spans(cli("predict", "tagger", "bare.jsonl", cwd=here))
+    given = {("treatment", NOTE.index("aspirin"), NOTE.index("aspirin") + 7), ("problem", 0, 7)}
+    assert own
+    assert not given <= own
+    for chain in (["tagger"], ["tagger", "relater"]):
+        ended = cli("predict", *chain, "marked.jsonl", cwd=here)
+        assert own == spans(ended)
+        assert "entities that came with 1 text, 2: they are left out, and the tagging model's own are used" in ended.err
+    ended = cli("predict", "tagger", "relater", "marked.jsonl", "--entities", "given", cwd=here)
+    assert given == spans(ended)
+    assert "entities that came with 1 text, 2: they are used, and the tagging model is not asked" in ended.err
+    for workers in (1, 2):
+        both = cli("predict", "tagger", "relater", "marked.jsonl", "--entities", "both", "--workers", workers, cwd=here)
+        assert given | own == spans(both)
+        assert "they stand beside the tagging model's own" in both.err
+    alone = cli("predict", "relater", "marked.jsonl", cwd=here)
+    assert (given, "") == (spans(alone), alone.err)
+    assert "" == cli("predict", "tagger", "relater", "bare.jsonl", cwd=here).err
+
+
+def test_types_that_the_model_does_not_relate_are_told_with_those_that_it_does(here: Path) -> None:
+    marked(here / "odd.jsonl", ("Zanzibarine", "DRUG"))
+    ended = cli("predict", "relater", "odd.jsonl", cwd=here)
+    assert 0 == ended.code
+    assert (
+        "warning: none of the 2 entities has a type that relater relates, so there is no relation; it relates problem, "
+        "test, treatment: say which is which with --rename TYPE=problem\n"
+    ) == ended.err
+    assert "" == cli("predict", "relater", "odd.jsonl", "--quiet", cwd=here).err
+    assert "" == cli("predict", "relater", "odd.jsonl", "--rename", "DRUG=treatment", cwd=here).err
+    assert "" == cli("predict", "relater", marked(here / "marked.jsonl"), cwd=here).err
+
+
 def test_csv_has_a_row_for_each_finding(here: Path) -> None:
     ended = cli("predict", "tagger", "relater", "sorter", "--text", NOTE, "--to", "csv", "--quiet", cwd=here)
     table = list(csv.DictReader(io.StringIO(ended.out)))
@@ -217,6 +267,10 @@ def test_another_language_and_what_is_cut_are_told_once_with_the_share(here: Pat
         (["tagger", "relater", "note.jsonl", "--rename", "x"], "--rename x: write the tagger's type, =, the next"),
         (["tagger", "relater", "note.jsonl", "--rename", "Tests=test"], "'Tests' is not a type that it finds; did you"),
         (["tagger", "relater", "note.jsonl", "--rename", "test=exam"], "'exam' is not a type that it relates"),
+        (["tagger", "note.jsonl", "--entities", "gven"], "--entities gven: did you mean given?"),
+        (["tagger", "note.jsonl", "--entities", "given"], "with given entities there is nothing for it to find; use"),
+        (["relater", "note.jsonl", "--entities", "found"], "it finds no entities by itself; name a tagging model"),
+        (["tagger", "relater", "note.jsonl", "--entities", "given"], "the first text comes without any"),
         (["tagger", "latin.txt"], "it looks like latin-1 — give --encoding latin-1"),
     ],
 )

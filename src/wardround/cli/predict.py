@@ -6,11 +6,11 @@ write, 2 the command, a model or the input is wrong. Messages never quote a note
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast, get_args
 
 import typer
 
@@ -27,7 +27,8 @@ from wardround.text.prediction import Prediction
 from wardround.text.reading import DataError, Problems
 from wardround.trained.about import ABOUT, ModelError, model_folder
 from wardround.trained.languages import Languages
-from wardround.trained.model import Model, load
+from wardround.trained.mentions import Mentions
+from wardround.trained.model import Entities, Model, load
 from wardround.trained.outputs import OUTPUTS, Sink, written
 from wardround.trained.pool import WorkerError, predictions
 from wardround.trained.source import STDIN, count_files, read_texts
@@ -61,6 +62,10 @@ def command(
     to: Annotated[str, typer.Option(help=f"The form: {', '.join(OUTPUTS)}; on a terminal a coloured view.")] = "",
     out: Annotated[Path | None, typer.Option(help="A new file; for brat a new folder.")] = None,
     rename: Rename = None,
+    entities: Annotated[
+        str,
+        typer.Option(help="Those given with the texts, those found, or both; by default found, given if no tagger."),
+    ] = "",
     workers: Annotated[int, typer.Option(min=1, help="Processes, each with the model.")] = 1,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no warnings.")] = False,
     *,
@@ -70,9 +75,12 @@ def command(
     """Tell what models find in texts: labels, entities, relations."""  # fmt: skip
     folders, path = _split(paths, text)
     target = _target(to, out, one=text is not None)
+    one_of(entities, get_args(Entities), "--entities")
     problems, losses, languages = Problems(), Problems(), Languages()
     with one_thread(), _refusals(target):
         model = load(*folders, rename=renames(rename))
+        model = model.using(cast("Entities", entities or ("found" if model.tags else "given")))
+        mentions = Mentions(model)
         texts = (
             _one(text, options) if path is None else read_texts(path, problems, replace(options, labelled=False), form)
         )
@@ -82,11 +90,12 @@ def command(
             for placed, prediction in predictions(model, texts, workers):
                 sink(placed, prediction)
                 languages.take(placed.document, prediction)
+                mentions.take(placed.document, prediction)
                 counter.step()
             if not languages.texts:
                 raise DataError(path or "--text", None, "no text", "name the file or folder that holds the notes")
     if not quiet:
-        _warn(problems, losses, languages, model, target, _called(path))
+        _warn(problems, losses, [*mentions.lines(), *languages.warnings(model.about, _called(path))], target)
         if target.path is not None or counter.rich:
             errors.print(f"{counter.words()}: {target}")
 
@@ -160,10 +169,10 @@ def _refusals(target: Target) -> Iterator[None]:
             fail(f"{target}: {error.strerror}; what was written is not all", 1 if error.errno in NO_ROOM else 2)
 
 
-def _warn(problems: Problems, losses: Problems, languages: Languages, model: Model, target: Target, what: str) -> None:
+def _warn(problems: Problems, losses: Problems, warnings: Iterable[str], target: Target) -> None:
     for line in str(problems).splitlines():
         errors.print(f"in the texts: {line}")
     for kind, count in losses.counts.items():
         errors.print(f"{target.to} has no place for: {kind}: {count:,}")
-    for line in languages.warnings(model.about, what):
+    for line in warnings:
         errors.print(f"warning: {line}")

@@ -2,7 +2,8 @@
 
 Of hits and misses per class one knows how many examples each class has. The constant answer is the commonest class (for
 several labels: those that more than half of the texts have), with the shares of the classes as its probabilities; no
-other constant has a lower loss.
+other constant has a lower loss. A tagger's is to find nothing, and that of a ranking to be equally sure of everything:
+their loss is not known (NaN).
 """
 
 from collections.abc import Mapping
@@ -11,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["ABOUT", "class_constant", "constant_figures", "label_constant"]
+__all__ = ["ABOUT", "class_constant", "constant_figures", "entity_constant", "fact_constant", "label_constant"]
 
 ABOUT = {
     "majority": "always the commonest class",
@@ -53,3 +54,19 @@ def label_constant(counts: Mapping[str, Tensor]) -> dict[str, Tensor]:
         "texts": texts,
         "loss": loss.mean(),
     }
+
+
+def entity_constant(counts: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The counts, as `entity_counts` has them, of finding nothing."""
+    kept = ("true", "sentences")
+    nothing = {name: count if name in kept else torch.zeros_like(count) for name, count in counts.items()}
+    return {**nothing, "loss": torch.full_like(counts["loss"], torch.nan)}
+
+
+def fact_constant(counts: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The counts, as `metrics.facts` has them, of all predictions in one band of score."""
+    alike = {name: torch.zeros_like(counts[name]) for name in ("right", "wrong")}
+    for name, bands in alike.items():
+        bands[len(bands) // 2] = counts[name].sum()
+    unknown = {"chosen": torch.zeros_like(counts["chosen"]), "loss": torch.full_like(counts["loss"], torch.nan)}
+    return {**counts, **alike, **unknown}

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from wardround.core.weights import Layout
 
-__all__ = ["DEFINITIONS", "entity_counts", "entity_layout", "entity_metrics"]
+__all__ = ["DEFINITIONS", "Spans", "entity_confusion", "entity_counts", "entity_layout", "entity_metrics"]
 
 DEFINITIONS = {
     "f1": "strict F1: type and both ends equal; harmonic mean of precision and recall",
@@ -56,6 +56,16 @@ def entity_counts(pairs: Sequence[tuple[Spans, Spans]], types: int, repaired: in
     for name, value in (("repaired", repaired), ("sentences", len(pairs))):
         counts[name] = torch.tensor(float(value), dtype=torch.float64)
     return {**counts, "loss": loss.to(torch.float64)}
+
+
+def entity_confusion(pairs: Sequence[tuple[Spans, Spans]], types: int) -> Tensor:
+    """True (rows) against predicted types of entities with the same ends; the last row and column are for nothing."""
+    total = torch.zeros(types + 1, types + 1, dtype=torch.float64)
+    for true, predicted in pairs:
+        there, answers = ({(start, end): kind for kind, start, end in spans} for spans in (true, predicted))
+        for ends in there.keys() | answers.keys():
+            total[there.get(ends, types), answers.get(ends, types)] += 1
+    return total
 
 
 def entity_metrics(counts: Mapping[str, Tensor], types: Sequence[str]) -> dict[str, float]:

@@ -27,6 +27,7 @@ from torch.nn import functional
 
 from wardround.core.task import Surest
 from wardround.core.weights import Layout
+from wardround.metrics.constant import fact_constant
 from wardround.metrics.facts import curve_of, fact_layout, fact_metrics, score_bands
 from wardround.models.pcnn import PCNN
 from wardround.tasks.bag_examples import BagBatch, BagExamples, Groups, Numbers, numbered
@@ -111,6 +112,7 @@ class BagsTask(BoundTask):
     candidates: Candidates = field(default_factory=Candidates)
     """Which pairs of a text it is asked about once it is trained."""
 
+    constant_answer: ClassVar[str] = "equally sure of every relation of every pair"
     not_exported: ClassVar[Mapping[str, tuple[str, str]]] = {
         "onnx": ("what makes numbers of a sentence and its entities is not in the network", "use --to spacy"),
         "transformers": ("it is a PCNN, which transformers has no model for", "use --to spacy"),
@@ -247,6 +249,25 @@ class BagsTask(BoundTask):
             total["expressed"] += true
         total["bags"] += len(units)
         return total
+
+    @torch.no_grad()
+    def by_class(self, model: PCNN, examples: BagExamples) -> Mapping[str, Tensor]:
+        """Facts right, wrong and missed per relation, of those that are likelier than not."""
+        vectors, pairs = self._encoded(model, examples.numbers), examples.pairs
+        total = {
+            name: torch.zeros(len(self.labels), dtype=torch.float64) for name in ("hits", "false_alarms", "misses")
+        }
+        for groups in torch.split(torch.arange(len(pairs)), AT_ONCE):
+            rows, owner = pairs.take(groups)
+            told = pair_odds(self.settings.denoiser, model, vectors[rows], owner, len(groups)) > 0  # (pairs, relations)
+            truth = examples.truths[groups]
+            for name, which in (("hits", told & truth), ("false_alarms", told & ~truth), ("misses", ~told & truth)):
+                total[name] += which.sum(0)
+        return total
+
+    def constant(self, counts: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """What being equally sure of everything would have counted."""
+        return fact_constant(counts)
 
     def counts(self) -> Layout:
         """Names and shapes of what `count` returns."""

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from wardround.core.weights import Layout
+from wardround.metrics.by_class import confusion_counts
 from wardround.metrics.classes import class_counts, class_layout
 from wardround.metrics.constant import class_constant
 from wardround.tasks.task import BoundTask
@@ -50,6 +51,15 @@ class ClassesTask(BoundTask):
             counts = self.counted(self.scored(model, batch), batch.labels)
             total = {name: total[name] + counts[name] for name in total}
         return total
+
+    @torch.no_grad()
+    def by_class(self, model: Any, examples: Any) -> Mapping[str, Tensor]:
+        """The confusion matrix."""
+        classes = len(self.names())
+        total = torch.zeros(classes, classes, dtype=torch.float64)
+        for batch in self.batches(examples, self.at_once, None):
+            total += confusion_counts(batch.labels, self.scored(model, batch).argmax(1), classes)
+        return {"confusion": total}
 
     def counts(self) -> Layout:
         """Names and shapes of what `count` returns."""

@@ -16,6 +16,7 @@ Word vectors stay as they are unless `train_vectors` says so: trained ones trave
 give away the words of a site's texts.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -248,6 +249,14 @@ class ClassificationTask(ClassesTask):
                 labels[row, places[label]] = 1.0
         return labels
 
+    def known(self, texts: Texts) -> tuple[Texts, Counter[str]]:
+        """The texts with a label of its own; where there may be several or none, all, each with those that it knows."""
+        mine, labels = super().known(texts)
+        if self.settings.several:
+            named = (tuple(name for name in one.labels if name in self.labels) for one in texts.documents)
+            mine = Texts(tuple(replace(one, labels=kept) for one, kept in zip(texts.documents, named, strict=True)))
+        return mine, labels
+
     # numbers → model → score
 
     def model(self) -> nn.Module:
@@ -300,6 +309,10 @@ class ClassificationTask(ClassesTask):
     def metrics(self, counts: Mapping[str, Tensor]) -> dict[str, float]:
         """Accuracy or micro-F1, macro-F1 and loss."""
         return label_metrics(counts) if self.settings.several else class_metrics(counts)
+
+    def by_class(self, model: nn.Module, examples: TextExamples) -> Mapping[str, Tensor]:
+        """The confusion matrix, or what is counted of each label where a text may have several."""
+        return self.count(model, examples) if self.settings.several else super().by_class(model, examples)
 
     def constant(self, counts: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """What the best constant answer would have counted."""

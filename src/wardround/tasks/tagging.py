@@ -29,7 +29,8 @@ from torch import Tensor
 
 from wardround.core.training import belongs
 from wardround.core.weights import Layout
-from wardround.metrics.entities import entity_counts, entity_layout, entity_metrics
+from wardround.metrics.constant import entity_constant
+from wardround.metrics.entities import Spans, entity_confusion, entity_counts, entity_layout, entity_metrics
 from wardround.models.tagger import Parts, Tagger
 from wardround.tasks.batching import Ragged, grouped
 from wardround.tasks.span_odds import span_odds
@@ -43,7 +44,7 @@ from wardround.text.reading import Problems
 from wardround.text.shown import called, shown
 from wardround.text.tags import Scheme, Span, marks, spans, tagged
 from wardround.text.texts import Texts
-from wardround.text.tokens import Sentence, Unit, tokenised
+from wardround.text.tokens import InFile, Sentence, Unit, tokenised
 
 __all__ = ["Tagging", "TaggingTask"]
 
@@ -124,8 +125,7 @@ class Tagging(TaskSettings):
 
     def bind(self, corpus: Any) -> "TaggingTask":
         """The task on a corpus with these entity types."""
-        names = {self.renamed(kind) for kind in corpus.types} - {""}
-        types = self.types or tuple(sorted(names))
+        types = self.types or tuple(sorted({self.renamed(kind) for kind in corpus.types} - {""}))
         if not types:
             raise ValueError("tagging needs documents with entities; this corpus has none")
         words = WordTable(self.vectors, self.folder, self.buckets)
@@ -136,8 +136,8 @@ class Tagging(TaskSettings):
         return encoder_folder(self.encoder, self.folder) if self.model == "elmoner" else None
 
     def restore(self, about: Any) -> "TaggingTask":
-        """The task of a trained model, with types as it calls them itself; it keeps nothing of a text."""
-        own = replace(self, rename=None, schemes=None, types=about.types, scheme=about.scheme, remember=False)
+        """The task of a trained model, with the types that it tags; it keeps nothing of a text."""
+        own = replace(self, schemes=None, types=about.types, scheme=about.scheme, remember=False)
         return own.bind(about)
 
     def renamed(self, kind: str) -> str:
@@ -152,20 +152,8 @@ class Tagging(TaskSettings):
         """Overlapping entities, and those that no token fits, are left out."""
         document = placed.document
         chinese = (document.language or language(document.text)) == "zh"
-        for _ in tokenised(document, _InFile(placed, problems), unit="characters" if chinese else "words"):
+        for _ in tokenised(document, InFile(placed, problems), unit="characters" if chinese else "words"):
             pass
-
-
-class _InFile(Problems):
-    """Problems of a document, noted with its file and line."""
-
-    def __init__(self, placed: Placed, problems: Problems) -> None:
-        super().__init__()
-        self.placed, self.problems = placed, problems
-
-    def at(self, kind: str, place: str, offset: int = 0) -> None:  # noqa: ARG002 -- an id says less than a line
-        """One more of this kind."""
-        self.problems.note(kind, self.placed.path, self.placed.line_at(offset))
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,6 +166,7 @@ class TaggingTask(BoundTask):
     scheme: Scheme
     sources: WordSources = field(repr=False)
 
+    constant_answer: ClassVar[str] = "no entity at all"
     not_exported: ClassVar[Mapping[str, tuple[str, str]]] = {
         "onnx": ("a CRF's best path is a search, which ONNX cannot hold", "use --to spacy"),
         "transformers": ("it is a tagger with a CRF, which transformers has no model for", "use --to spacy"),
@@ -210,6 +199,13 @@ class TaggingTask(BoundTask):
         """How many entities of each type there are, by the study's names."""
         kinds = (self.settings.renamed(entity.type) for document in texts.documents for entity in document.entities)
         return Counter(kind for kind in kinds if kind)
+
+    def known(self, texts: Texts) -> tuple[Texts, Counter[str]]:
+        """All texts, with the entities of types that it knows or leaves out; and the types that it does not know."""
+        types, named = {"", *self.types}, self.named(texts)
+        entities = ([e for e in one.entities if self.settings.renamed(e.type) in types] for one in texts.documents)
+        kept = (replace(one, entities=tuple(mine)) for one, mine in zip(texts.documents, entities, strict=True))
+        return Texts(tuple(kept)), Counter({kind: count for kind, count in named.items() if kind not in types})
 
     def sentences(self, texts: Texts, problems: Problems) -> list[Sentence]:
         """The documents' sentences, with types as the study calls them."""
@@ -272,20 +268,33 @@ class TaggingTask(BoundTask):
         likelihoods: Tensor = model.crf(model(batch.inputs), batch.tags, batch.inputs.lengths)
         return -likelihoods.mean()
 
-    @torch.no_grad()
     def count(self, model: Tagger, examples: TagExamples) -> Mapping[str, Tensor]:
         """Entities predicted, there, and right, per type of the study; repairs, sentences and the summed loss."""
+        pairs, repaired, loss = self._tried(model, examples)
+        return entity_counts(pairs, len(self.types), repaired, loss)
+
+    def by_class(self, model: Tagger, examples: TagExamples) -> Mapping[str, Tensor]:
+        """The confusion of the types of entities whose ends are equal; what stands alone is taken for nothing."""
+        return {"confusion": entity_confusion(self._tried(model, examples)[0], len(self.types))}
+
+    def constant(self, counts: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """What finding nothing would have counted."""
+        return entity_constant(counts)
+
+    @torch.no_grad()
+    def _tried(self, model: Tagger, examples: TagExamples) -> tuple[list[tuple[Spans, Spans]], int, Tensor]:
+        """Of each sentence the true and the predicted entities; how many were repaired, and the summed loss."""
         places = {kind: number for number, kind in enumerate(self.types)}
-        pairs, repaired, loss = [], 0, torch.zeros((), dtype=torch.float64)
+        pairs: list[tuple[Spans, Spans]] = []
+        repaired, loss = 0, torch.zeros((), dtype=torch.float64)
         for batch in self.batches(examples, EVALUATED_AT_ONCE, None):
-            lengths = batch.inputs.lengths
-            emissions = model(batch.inputs)  # (B, L, tags)
+            emissions, lengths = model(batch.inputs), batch.inputs.lengths  # (B, L, tags), (B,)
             loss -= model.crf(emissions, batch.tags, lengths).double().sum()
             best = model.crf.decode(emissions, lengths)  # (B, L)
             for row, (mine, broken) in zip(batch.rows.tolist(), self._spans(best, lengths), strict=True):
                 repaired += broken
                 pairs.append((examples.gold[row], [(places[kind], start, end) for kind, start, end in mine]))
-        return entity_counts(pairs, len(self.types), repaired, loss)
+        return pairs, repaired, loss
 
     def _spans(self, paths: Tensor, lengths: Tensor) -> list[tuple[list[Span], int]]:
         """Of each path of tags (B, L), its entities and how many of them had to be repaired."""
@@ -322,12 +331,9 @@ class TaggingTask(BoundTask):
 
     def predict(self, model: Tagger, texts: Sequence[Prediction]) -> list[Prediction]:
         """The entities of each text, in order; long texts sentence by sentence, offsets kept."""
-        sentences: list[Sentence] = []
-        homes: list[int] = []
-        for number, one in enumerate(texts):
-            mine = list(self._tokenised(Document("", one.text), Problems()))
-            sentences += mine
-            homes += [number] * len(mine)
+        each = [list(self._tokenised(Document("", one.text), Problems())) for one in texts]
+        sentences = [sentence for mine in each for sentence in mine]
+        homes = [number for number, mine in enumerate(each) for _ in mine]
         entities: list[list[Entity]] = [[] for _ in texts]
         for first in range(0, len(sentences), IN_MEMORY):
             part = slice(first, first + IN_MEMORY)

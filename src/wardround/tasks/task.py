@@ -108,6 +108,8 @@ class BoundTask(Task):
     """By target of `wardround export`, why a model of this task cannot be written for it, and what to do."""
     references: ClassVar[tuple[str, ...]] = ()
     """What its figures can be compared with: "majority" needs `constant`, "tfidf" needs `plain` and `loss_of`."""
+    constant_answer: ClassVar[str] = "always the commonest answer"
+    """The answer that `constant` counts, in words."""
 
     # data
 
@@ -130,6 +132,13 @@ class BoundTask(Task):
         """How often each name stands in raw examples."""
         return Counter(label for document in texts.documents for label in document.labels)
 
+    def known(self, texts: Texts) -> tuple[Texts, Counter[str]]:
+        """The examples that it can be tried on, and how often there is each label that it does not know."""
+        names = {*self.names()}
+        labels = Counter(label for document in texts.documents for label in document.labels if label not in names)
+        mine = (document for document in texts.documents if len(document.labels) == 1 and names & {*document.labels})
+        return Texts(tuple(mine)), labels
+
     def survey(self, texts: Any, problems: Problems) -> Mapping[str, int]:  # noqa: ARG002 -- likewise
         """How many examples of each class there are, for the description of the data; oddities are noted."""
         return Counter(texts.classes)
@@ -138,6 +147,10 @@ class BoundTask(Task):
 
     def constant(self, counts: Mapping[str, Tensor]) -> Mapping[str, Tensor]:  # noqa: ARG002 -- likewise
         """What the best constant answer would have counted; nothing if there is no such thing."""
+        return {}
+
+    def by_class(self, model: Any, examples: Any) -> Mapping[str, Tensor]:  # noqa: ARG002 -- likewise
+        """Counts of each class apart that add, see `metrics.by_class`; nothing if there are no classes."""
         return {}
 
     def plain(self, texts: Texts) -> tuple[list[str], Tensor]:

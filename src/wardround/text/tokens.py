@@ -17,14 +17,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from wardround.text.document import Document, Entity
+from wardround.text.document import Document, Entity, Placed
 from wardround.text.reading import Problems
 from wardround.text.segment import plain
 from wardround.text.sentences import sentences
 from wardround.text.shown import called
 from wardround.text.tags import Span
 
-__all__ = ["LETTERS", "Sentence", "Unit", "tokenised"]
+__all__ = ["LETTERS", "InFile", "Sentence", "Unit", "tokenised"]
 
 Unit = Literal["words", "characters"]
 LETTERS = 30
@@ -43,6 +43,18 @@ class Sentence:
     spans: tuple[Span, ...]
     places: tuple[tuple[int, int], ...] = field(default=(), compare=False)
     """Start and end of each token in the document's text."""
+
+
+class InFile(Problems):
+    """Problems of a document, noted with its file and line."""
+
+    def __init__(self, placed: Placed, problems: Problems) -> None:
+        super().__init__()
+        self.placed, self.problems = placed, problems
+
+    def at(self, kind: str, place: str, offset: int = 0) -> None:  # noqa: ARG002 -- an id says less than a line
+        """One more of this kind."""
+        self.problems.note(kind, self.placed.path, self.placed.line_at(offset))
 
 
 def tokenised(

@@ -6,8 +6,8 @@
     for prediction in both.predict(texts): ...
 
 Several models answer together: taggers first, then those that relate entities, then those that sort texts. A text may
-come as a `Document` with entities of its own, which are then taken as they are. Nothing of a text is kept, in memory
-or on disk.
+come as a `Document` with entities of its own, which are then taken as they are, beside those that a tagger finds;
+`both.using("given")` or `"found"` takes only the ones or the others. Nothing of a text is kept, in memory or on disk.
 """
 
 import re
@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Literal, NoReturn
 
 import torch
 from safetensors import SafetensorError
@@ -29,7 +30,10 @@ from wardround.trained.about import WEIGHTS, About, ModelError, model_folder, re
 from wardround.trained.blocks import AT_ONCE, blocks
 from wardround.trained.chain import refuse_misfit
 
-__all__ = ["Model", "Part", "load", "load_part"]
+__all__ = ["Entities", "Model", "Part", "load", "load_part"]
+
+Entities = Literal["given", "found", "both"]
+"""Those that come with a text, those that a tagger finds, or both."""
 
 ORDER = ("entities", "relations", "labels")
 HALF = re.compile("[\ud800-\udfff]")  # of a pair: no encoding can write it, and as one character it keeps offsets
@@ -54,10 +58,14 @@ class Part:
 class Model:
     """One or several trained models that answer together."""
 
-    def __init__(self, parts: Sequence[Part], rename: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, parts: Sequence[Part], rename: Mapping[str, str] | None = None, entities: Entities = "both"
+    ) -> None:
         self.parts = tuple(sorted(parts, key=lambda part: ORDER.index(part.finds)))
         self.rename = dict(rename or {})
         """From a type that a tagger finds to the one that the next model calls it."""
+        self.entities: Entities = entities
+        """Which a text has in the end, and which are related."""
 
     @property
     def about(self) -> tuple[About, ...]:
@@ -67,8 +75,24 @@ class Model:
     @property
     def finds_entities(self) -> bool:
         """Whether plain text is enough for whatever relates entities."""
+        return (self.tags and self.entities != "given") or all(part.finds != "relations" for part in self.parts)
+
+    @property
+    def tags(self) -> bool:
+        """Whether there is a tagger among the models."""
+        return any(part.finds == "entities" for part in self.parts)
+
+    def using(self, entities: Entities) -> "Model":
+        """The same models with these entities; an error if there are none for them to work with."""
         kinds = {part.finds for part in self.parts}
-        return "entities" in kinds or "relations" not in kinds
+        if entities == "found" and "relations" in kinds and not self.tags:
+            self._refuse("relations", "it finds no entities by itself", "name a tagging model before it")
+        if entities == "given" and kinds == {"entities"}:
+            self._refuse("entities", "with given entities there is nothing for it to find", "use those that it finds")
+        return Model(self.parts, self.rename, entities)
+
+    def _refuse(self, finds: Finds, what: str, remedy: str) -> NoReturn:
+        raise ModelError(next(part.folder for part in self.parts if part.finds == finds), what, remedy)
 
     def __call__(self, text: str | Document) -> Prediction:
         """What is found in a text."""
@@ -88,8 +112,8 @@ class Model:
         """Raise an error if entities are to be related, and there is neither a tagger nor any in these first texts."""
         if not self.finds_entities and not any(document.entities for document in documents):
             texts = f"the first {len(documents)} texts come" if len(documents) > 1 else "the first text comes"
-            raise ModelError(
-                next(part.folder for part in self.parts if part.finds == "relations"),
+            self._refuse(
+                "relations",
                 f"it relates entities and finds none by itself, and {texts} without any",
                 "name a tagging model before it, or give documents with entities (JSONL, BRAT), one of these first",
             )
@@ -99,13 +123,17 @@ class Model:
         predictions = [
             Prediction(
                 HALF.sub("\ufffd", document.text),
-                entities=numbered(replace(entity, confidence=sure(entity.confidence)) for entity in document.entities),
+                entities=numbered(
+                    replace(entity, confidence=sure(entity.confidence))
+                    for entity in (() if self.entities == "found" else document.entities)
+                ),
                 id=document.id,
             )
             for document in documents
         ]
         for part in self.parts:
-            predictions = self._with(part, predictions)
+            if part.finds != "entities" or self.entities != "given":
+                predictions = self._with(part, predictions)
         return predictions
 
     def _with(self, part: Part, before: Sequence[Prediction]) -> list[Prediction]:

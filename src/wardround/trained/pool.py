@@ -82,7 +82,9 @@ class Worker:
         command = [sys.executable, "-m", "wardround.trained.worker"]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.into, self.out = cast("IO[bytes]", self.process.stdin), cast("IO[bytes]", self.process.stdout)
-        self._send({"models": [str(part.folder) for part in model.parts], "rename": model.rename})
+        self._send(
+            {"models": [str(part.folder) for part in model.parts], "rename": model.rename, "entities": model.entities}
+        )
 
     def ask(self, documents: Sequence[Document]) -> list[Prediction]:
         """The predictions on a block."""

@@ -23,7 +23,7 @@ def main() -> None:
     requests, replies = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever a library prints must not land among the answers
     spec = json.loads(requests.readline())
-    model = load(*spec["models"], rename=spec["rename"])
+    model = load(*spec["models"], rename=spec["rename"]).using(spec["entities"])
     for line in iter(requests.readline, b""):
         try:
             reply = answer(model, line)

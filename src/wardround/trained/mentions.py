@@ -1,0 +1,59 @@
+"""Entities that come with texts and entities that models find: which are used, and whether any can be related.
+
+    mentions = Mentions(model)
+    mentions.take(document, prediction)
+    for line in mentions.lines(): ...
+
+Given and found entities are never mixed without a word. A file whose entities have none of the types that a model
+relates gets no relation, for a reason that is told.
+"""
+
+from collections.abc import Iterator
+
+from wardround.text.document import Document
+from wardround.text.prediction import Prediction
+from wardround.trained.model import Entities, Model
+
+__all__ = ["Mentions"]
+
+USED: dict[Entities, str] = {
+    "given": "they are used, and the tagging model is not asked",
+    "found": "they are left out, and the tagging model's own are used; --entities given uses them",
+    "both": "they stand beside the tagging model's own",
+}
+MOST = 10
+
+
+class Mentions:
+    """Counts over all texts, by type as the models that relate entities call it."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.texts = self.given = self.used = 0
+        self.types = set[str]()
+
+    def take(self, document: Document, prediction: Prediction) -> None:
+        """One more text."""
+        self.texts += bool(document.entities)
+        self.given += len(document.entities)
+        self.used += len(prediction.entities)
+        self.types |= {self.model.rename.get(entity.type, entity.type) for entity in prediction.entities}
+
+    def lines(self) -> Iterator[str]:
+        """What is done with entities that came with texts, and which model can relate none of those used."""
+        if self.given and self.model.tags:
+            yield f"entities that came with {_count(self.texts, 'text')}, {self.given:,}: {USED[self.model.entities]}"
+        for part in self.model.parts:
+            wanted = sorted({kind for both in part.about.pairs or () for kind in both})
+            if self.used and wanted and self.types.isdisjoint(wanted):
+                what = "the only entity has no" if self.used == 1 else f"none of the {self.used:,} entities has a"
+                more = f" and {len(wanted) - MOST} more" if len(wanted) > MOST else ""
+                kinds = ", ".join(wanted[:MOST]) + more
+                yield (
+                    f"{what} type that {part.folder} relates, so there is no relation; it relates {kinds}: "
+                    f"say which is which with --rename TYPE={wanted[0]}"
+                )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
