@@ -30,17 +30,17 @@ from wardround.tasks import TASKS
 
 __all__ = ["TABLES", "Page", "default_words", "files_page", "kind_words", "markdown", "page"]
 
-OWN = "wardround.study.load"
+OWN = "wardround.study.outline"
 TABLES: dict[str, tuple[str, str | Mapping[str, Any]]] = {
-    "study": ("the file's own keys, above all tables", f"{OWN}:_Outline"),
+    "study": ("the file's own keys, above all tables", f"{OWN}:Outline"),
     "method": ("how the sites learn together", METHODS),
     "task": ("what is learnt", TASKS),
     "corpus": ("what it is learnt from: a corpus by name, or files of one's own by `format`", CORPORA),
     "partition": ("how a corpus is cut into sites", PARTITIONS),
-    "sites": ("who takes part in a round", f"{OWN}:Sites"),
+    "sites": ("who takes part in a round", f"{OWN}:SitesTable"),
     "evaluation": ("when, on what, and how closely the shared model is tried", f"{OWN}:Evaluation"),
     "stop": ("the figure at which a run may stop", f"{OWN}:Stop"),
-    "public": ("examples that everybody may see: one of the two", f"{OWN}:_Public"),
+    "public": ("examples that everybody may see: one of the two", f"{OWN}:PublicTable"),
     "layers": ("what changes messages on their way", LAYERS),
     "site.toml": ("a site's own file", "wardround.consortium.settings:_Outline"),
     "consent": ("what a site takes part in, in its site.toml", "wardround.consortium.settings:Consent"),

@@ -37,7 +37,7 @@ from wardround.models.recurrent import LSTMClassifier
 from wardround.tasks.batching import Ragged, grouped
 from wardround.tasks.classes import ClassesTask, ClassifierTask
 from wardround.tasks.task import Finds, TaskSettings, existing
-from wardround.tasks.text_examples import TextBatch, TextExamples, TextNumbers
+from wardround.tasks.text_examples import TextBatch, TextExamples, TextNumbers, class_weights
 from wardround.tasks.tokenising import Tokens, refuse_useless, tokens_for
 from wardround.tasks.words import WordTable
 from wardround.text.document import Placed
@@ -197,7 +197,13 @@ class ClassificationTask(ClassesTask):
         tokens, beyond = self.numbers.read(document.text for document in texts.documents)
         labels = self._labels(texts)
         shortened = sum(count > 0 for count in beyond)
-        return TextExamples(tokens, labels, self._mean(tokens), shortened, self._weights(labels))
+        return TextExamples(
+            tokens,
+            labels,
+            self._mean(tokens),
+            shortened,
+            class_weights(labels, len(self.labels), self.settings.class_weights, several=self.settings.several),
+        )
 
     def refuse(self, texts: Iterable[Texts]) -> None:
         """Raise an error if tokens of these texts, cut like this, cannot be learnt from."""
@@ -215,19 +221,6 @@ class ClassificationTask(ClassesTask):
 
     def _mean(self, tokens: Ragged) -> Tensor | None:
         return self.numbers.means(tokens) if self.settings.model == "logistic" and self.settings.vectors else None
-
-    def _weights(self, labels: Tensor) -> Tensor | None:
-        """Of each class, its weight by how rare it is here; of a label that may be absent, that of its presence."""
-        chosen, count = self.settings.class_weights or "none", len(labels)
-        if chosen == "none" or not count:
-            return None
-        if self.settings.several:
-            there = labels.sum(0).clamp(min=1)  # (labels,)
-            shares = (count - there).clamp(min=1) / there
-        else:
-            there = torch.bincount(labels, minlength=len(self.labels))  # (labels,)
-            shares = count / ((there > 0).sum() * there.clamp(min=1))
-        return shares.sqrt() if chosen == "root" else shares
 
     def _labels(self, texts: Texts) -> Tensor:
         places = {label: index for index, label in enumerate(self.labels)}

@@ -33,7 +33,7 @@ from wardround.metrics.constant import entity_constant
 from wardround.metrics.entities import Spans, entity_confusion, entity_counts, entity_layout, entity_metrics
 from wardround.models.tagger import Parts, Tagger
 from wardround.tasks.batching import Ragged, grouped
-from wardround.tasks.span_odds import span_odds
+from wardround.tasks.span_odds import sure_entities
 from wardround.tasks.tag_examples import TagBatch, TagExamples, WordSources
 from wardround.tasks.task import BoundTask, Finds, TaskSettings, encoder_folder, existing
 from wardround.tasks.words import WordTable
@@ -106,9 +106,7 @@ class Tagging(TaskSettings):
 
     def __post_init__(self) -> None:
         if self.train_vectors and not self.vectors:
-            raise ValueError(
-                "train_vectors needs a file of vectors to start from; without one, hashed ones are trained"
-            )
+            raise ValueError("train_vectors needs a file of vectors to start from; without one, words are hashed")
 
     def parts(self, contextual: int) -> Parts:
         """What each of the named taggers is made of."""
@@ -137,8 +135,7 @@ class Tagging(TaskSettings):
 
     def restore(self, about: Any) -> "TaggingTask":
         """The task of a trained model, with the types that it tags; it keeps nothing of a text."""
-        own = replace(self, schemes=None, types=about.types, scheme=about.scheme, remember=False)
-        return own.bind(about)
+        return replace(self, schemes=None, types=about.types, scheme=about.scheme, remember=False).bind(about)
 
     def renamed(self, kind: str) -> str:
         """The study's name of a type of the corpus."""
@@ -211,17 +208,14 @@ class TaggingTask(BoundTask):
         """The documents' sentences, with types as the study calls them."""
         sentences: list[Sentence] = []
         for document in texts.documents:
-            entities = []
-            for entity in document.entities:
-                kind = self.settings.renamed(entity.type)
-                if kind and kind not in self.types:
-                    raise ValueError(
-                        f"document {called(document.id)}: type {shown(kind)} is not among {list(self.types)}"
-                    )
-                if kind:
-                    entities.append(replace(entity, type=kind))
-                else:
-                    problems.at("entity of a type that the study leaves out", called(document.id))
+            kinds = [self.settings.renamed(entity.type) for entity in document.entities]
+            if strange := next((kind for kind in kinds if kind and kind not in self.types), None):
+                raise ValueError(
+                    f"document {called(document.id)}: type {shown(strange)} is not among {list(self.types)}"
+                )
+            for _ in range(kinds.count("")):
+                problems.at("entity of a type that the study leaves out", called(document.id))
+            entities = [replace(one, type=kind) for one, kind in zip(document.entities, kinds, strict=True) if kind]
             sentences += self._tokenised(replace(document, entities=tuple(entities)), problems)
         return sentences
 
@@ -349,11 +343,8 @@ class TaggingTask(BoundTask):
             emissions, lengths = model(batch.inputs), batch.inputs.lengths  # (B, L, tags), (B,)
             paths = model.crf.decode(emissions, lengths)  # (B, L)
             kinds = [mine for mine, _ in self._spans(paths, lengths)]
-            places = [(row, start, end) for row, mine in enumerate(kinds) for _, start, end in mine]
-            sure = iter(span_odds(model.crf, emissions, lengths, paths, places).tolist())
-            for row, mine in zip(batch.rows.tolist(), kinds, strict=True):
-                at = sentences[row].places
-                entities[row] = [
-                    Entity("", kind, at[start][0], at[end - 1][1], next(sure)) for kind, start, end in mine
-                ]
+            rows = batch.rows.tolist()
+            sure = sure_entities(model.crf, emissions, lengths, paths, kinds, [sentences[row].places for row in rows])
+            for row, mine in zip(rows, sure, strict=True):
+                entities[row] = mine
         return entities

@@ -13,7 +13,7 @@ from wardround.tasks.tokenising import Tokens
 from wardround.tasks.words import WordTable
 from wardround.text.segment import Cache, Characters, Grams, Jieba, Segmenter, Words
 
-__all__ = ["TextBatch", "TextExamples", "TextNumbers"]
+__all__ = ["TextBatch", "TextExamples", "TextNumbers", "class_weights"]
 
 AT_ONCE = 256
 
@@ -98,3 +98,17 @@ class TextNumbers:
             known = (ids > 1).sum(1, keepdim=True).clamp(min=1)  # (B, 1)
             whole[rows] = vectors[ids].sum(1) / known  # (B, D)
         return whole
+
+
+def class_weights(labels: Tensor, classes: int, chosen: str | None, *, several: bool) -> Tensor | None:
+    """Of each class, its weight by how rare it is here; of a label that may be absent, that of its presence."""
+    count = len(labels)
+    if chosen in (None, "none") or not count:
+        return None
+    if several:
+        there = labels.sum(0).clamp(min=1)  # (labels,)
+        shares = (count - there).clamp(min=1) / there
+    else:
+        there = torch.bincount(labels, minlength=classes)  # (labels,)
+        shares = count / ((there > 0).sum() * there.clamp(min=1))
+    return shares.sqrt() if chosen == "root" else shares

@@ -1,0 +1,104 @@
+"""The keys and tables of a study, with types, bounds and defaults; what `[method]` and its like hold is elsewhere."""
+
+from typing import Annotated, Any, Literal
+
+from annotated_types import Ge, Gt, Le, Lt, MinLen
+from pydantic import AfterValidator, Field
+
+from wardround.study.settings import Table
+
+__all__ = ["Evaluation", "Outline", "PublicTable", "SitesTable", "Stop"]
+
+
+class SitesTable(Table):
+    """Who takes part in a round."""
+
+    fraction: Annotated[float, Gt(0), Le(1)] = 1.0
+    """C: the share of sites drawn for each round."""
+    per_round: Annotated[int, Ge(1)] | None = None
+    """Their number, instead of `fraction`."""
+    quorum: Annotated[int, Ge(1)] = 1
+    """With fewer usable replies the run stops; over real sites it is 2 unless the study says otherwise."""
+    bound: Annotated[float, Gt(1)] | None = None
+    """An update longer than so many times the median of its exchange is left out; unset: 5 over real sites, no bound
+    in simulations."""
+    private: tuple[str, ...] = ()
+    """Parts of the model, by module name, that each site trains and keeps for itself; `all` leaves each alone."""
+    share: Annotated[float, Gt(0), Le(1)] = 1.0
+    """How much of its training examples a site uses, drawn by the seed; the pooled reference uses the same ones."""
+
+
+def _some(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    if not values:
+        raise ValueError("should have at least one value")
+    return values
+
+
+class Evaluation(Table):
+    """When, on what, and how closely the shared model is tried."""
+
+    every: Annotated[int, Ge(1)] = 1
+    """Rounds from one evaluation to the next; the last round is always tried."""
+    splits: Annotated[tuple[Literal["test", "train", "valid"], ...], AfterValidator(_some)] = ("test",)
+    """The splits that are tried."""
+    each: bool = False
+    """Whether the coordinator sees each site's counts (then the report has them), not only their sum."""
+
+
+class Stop(Table):
+    """Stop when a metric reaches its target."""
+
+    metric: str = "accuracy"
+    """The figure that is watched."""
+    target: float
+    """The value that it has to reach."""
+    early: bool = True
+    """False goes on to the last round and only notes when the target was reached."""
+
+
+class PublicTable(Table):
+    """Examples that everybody may see: one of the two."""
+
+    fraction: Annotated[float, Gt(0), Lt(1)] | None = None
+    """The share of the training examples that everybody may see; only in simulations."""
+    corpus: dict[str, Any] | None = None
+    """A corpus that everybody may see, as `[corpus]`."""
+
+
+class Outline(Table):
+    """The study's own keys; the named tables are checked by what they name."""
+
+    name: str
+    """What the study is called, and the folder of its runs."""
+    description: str = ""
+    """A sentence for the report."""
+    rounds: Annotated[int, Ge(1)]
+    """How many rounds there are."""
+    seed: Annotated[int, Ge(0), Lt(2**32)] = 0
+    """What every draw comes from; the same seed gives the same bits."""
+    seeds: Annotated[tuple[Annotated[int, Ge(0), Lt(2**32)], ...], MinLen(1)] | None = None
+    """Several seeds, each of which is a run; instead of `seed`."""
+    method: dict[str, Any]
+    """How the sites learn together: `name` and the settings of that method."""
+    task: dict[str, Any]
+    """What is learnt: `name` and the settings of that task."""
+    corpus: dict[str, Any]
+    """What it is learnt from: `name` and its settings, or `format` and the files."""
+    partition: dict[str, Any] | None = None
+    """How the corpus is cut into sites; without it, by its own sites or sources."""
+    public: PublicTable | None = None
+    """Examples that everybody may see, which some methods need."""
+    layers: tuple[dict[str, Any], ...] | None = None
+    """What changes messages on their way, in the order from the step to the wire."""
+    sites: SitesTable = SitesTable()
+    """Who takes part in a round."""
+    evaluation: Evaluation = Evaluation()
+    """When, on what, and how closely the shared model is tried."""
+    stop: Stop | None = None
+    """The figure at which the run may stop."""
+    references: tuple[Literal["majority", "tfidf"], ...] | None = None
+    """What the model is measured against besides; if not given, what costs next to nothing."""
+    grid: dict[str, Any] = Field(default_factory=dict)
+    """Lists of values for dotted keys, such as `"method.lr"`; each combination is a run."""
+    expected: dict[str, Any] = Field(default_factory=dict)
+    """Published figures, which the report shows beside the measured ones."""
