@@ -49,7 +49,7 @@ class Toyhom:
     def documents(self, split: str, problems: Problems | None = None) -> Iterator[Document]:
         """The questions of one part; the file is read twice."""
         train = one_of(split, self.splits) == "train"
-        found = Problems() if problems is None else problems
+        problems = Problems() if problems is None else problems
         path = data_file("toyhom_im_dept/sample_im_5000-6000.csv.gz", ORIGIN)
         table = Table(
             files={"all": path},
@@ -67,7 +67,7 @@ class Toyhom:
             if (mark in testing) == train:
                 continue
             if mark in seen:
-                found.note("repeated question, dropped", path, int(document.id.rpartition(":")[2]))
+                problems.note("repeated question, dropped", path, int(document.id.rpartition(":")[2]))
                 continue
             seen.add(mark)
             yield document

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from wardround.formats.json_values import json_lines, listed, string
-from wardround.formats.offsets import Offsets, Said
+from wardround.formats.offsets import Annotation, Offsets
 from wardround.formats.options import Options
 from wardround.formats.writing import Sink, text_file
 from wardround.text.document import Document, Placed, Relation
@@ -62,7 +62,7 @@ def read_doccano(path: Path, problems: Problems, options: Options) -> Iterator[P
 def _document(row: Mapping[str, object], path: Path, line: int, problems: Problems, options: Options) -> Document:
     key = str(options.text) or ("text" if "text" in row or "data" not in row else "data")
     text = string(row.get(key), key, path, line, problems)
-    said: list[Said] = []
+    mentions: list[Annotation] = []
     labels: list[str] = []
     for name in ("entities", "label", "labels"):
         for item in listed(row, name, path, line):
@@ -70,26 +70,26 @@ def _document(row: Mapping[str, object], path: Path, line: int, problems: Proble
                 if isinstance(item, str) and name != "entities":
                     labels.append(string(item, name, path, line, problems))
                 else:
-                    said.append(_said(item, len(said) + 1, path, line, problems))
+                    mentions.append(_mention(item, len(mentions) + 1, path, line, problems))
     for _ in row.keys() - KNOWN - {key}:
         problems.note("metadata, ignored", path, line)
     if row.get("Comments"):
         problems.note("comment, ignored", path, line)
     offsets = Offsets(text, path, problems, options.fix_offsets, options.show_text)
-    entities = tuple(offsets.entities(said))
+    entities = tuple(offsets.entities(mentions))
     given = row.get("id")
     return Document(
         str(given) if given is not None else f"{path.name}:{line}",
         text,
         tuple(labels),
         entities,
-        tuple(_relations(row, {one.id for one in said}, {one.id for one in entities}, path, line, problems)),
+        tuple(_relations(row, {one.id for one in mentions}, {one.id for one in entities}, path, line, problems)),
         str(row.get("source") or ""),
         str(row.get("language") or options.language),
     )
 
 
-def _said(item: object, number: int, path: Path, line: int, problems: Problems) -> Said:
+def _mention(item: object, number: int, path: Path, line: int, problems: Problems) -> Annotation:
     name: object = f"T{number}"
     if isinstance(item, list) and len(item) == 3:
         start, end, kind = item
@@ -103,7 +103,7 @@ def _said(item: object, number: int, path: Path, line: int, problems: Problems) 
     word = string(kind, "label", path, line, problems)
     if not word.strip():
         raise DataError(path, line, f"entity {number} has an empty label", "label or remove it")
-    return Said(str(name), word, ((start, end),), None, line)
+    return Annotation(str(name), word, ((start, end),), None, line)
 
 
 def _relations(
