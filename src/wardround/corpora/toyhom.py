@@ -31,18 +31,9 @@ class Toyhom:
     splits: ClassVar[tuple[str, ...]] = ("train", "test")
     language: ClassVar[str] = "zh"
     labels: ClassVar[tuple[str, ...]] = (
-        "肝病科",
-        "消化科",
-        "神经科",
-        "心血管科",
-        "内分泌科",
-        "呼吸科",
-        "肾内科",
-        "感染科",
-        "血液科",
-        "普通内科",
+        "肝病科", "消化科", "神经科", "心血管科", "内分泌科", "呼吸科", "肾内科", "感染科", "血液科", "普通内科",
         "风湿免疫科",
-    )
+    )  # fmt: skip
     seed: int = 0
     """By what the test split is drawn; if not given, the study's."""
 

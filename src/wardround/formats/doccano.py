@@ -19,9 +19,8 @@ from wardround.formats.json_values import json_lines, listed, string
 from wardround.formats.offsets import Annotation, Offsets
 from wardround.formats.options import Options
 from wardround.formats.writing import Sink, text_file
-from wardround.text.document import Document, Placed, Relation
+from wardround.text.document import Document, Placed
 from wardround.text.reading import DataError, Problems
-from wardround.text.shown import quoted
 
 __all__ = ["NO_ENTITY", "NO_RELATION", "is_doccano", "read_doccano", "write_doccano"]
 
@@ -83,7 +82,7 @@ def _document(row: Mapping[str, object], path: Path, line: int, problems: Proble
         text,
         tuple(labels),
         entities,
-        tuple(_relations(row, {one.id for one in mentions}, {one.id for one in entities}, path, line, problems)),
+        tuple(offsets.relations(_links(row, path, line, problems), mentions, entities, line)),
         str(row.get("source") or ""),
         str(row.get("language") or options.language),
     )
@@ -106,22 +105,13 @@ def _mention(item: object, number: int, path: Path, line: int, problems: Problem
     return Annotation(str(name), word, ((start, end),), None, line)
 
 
-def _relations(
-    row: Mapping[str, object], named: set[str], kept: set[str], path: Path, line: int, problems: Problems
-) -> Iterator[Relation]:
+def _links(row: Mapping[str, object], path: Path, line: int, problems: Problems) -> Iterator[tuple[str, str, str]]:
     for item in listed(row, "relations", path, line):
         with problems.refusing():
             if not isinstance(item, dict):
                 raise DataError(path, line, f'"relations" holds a {type(item).__name__}', f"write {SHAPE}")
             kind = string(item.get("type"), "relations.type", path, line, problems)
-            ends = str(item.get("from_id")), str(item.get("to_id"))
-            if unknown := [end for end in ends if end not in named]:
-                what = f"a relation names {quoted(unknown[0])}, which is no entity here"
-                raise DataError(path, line, what, "add the entity or remove the relation")
-            if kept.issuperset(ends):
-                yield Relation(kind, *ends)
-            else:
-                problems.note("relation of an entity that is left out, left out", path, line)
+            yield kind, str(item.get("from_id")), str(item.get("to_id"))
 
 
 @contextmanager

@@ -13,7 +13,7 @@ The text is the value of `text` among the data, or of the only string there.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from wardround.formats.json_values import json_items, string
 from wardround.formats.offsets import Annotation, Offsets
 from wardround.formats.options import Options
 from wardround.formats.writing import Named, Sink, text_file
-from wardround.text.document import Document, Entity, Placed, Relation
+from wardround.text.document import Document, Placed
 from wardround.text.reading import DataError, Problems, nearest
 from wardround.text.shown import quoted
 
@@ -69,7 +69,7 @@ def _document(task: Mapping[str, object], path: Path, line: int, problems: Probl
         text,
         tuple(labels),
         entities,
-        tuple(_relations(links, mentions, entities, path, line, problems)),
+        tuple(offsets.relations(links, mentions, entities, line, "region")),
         source,
         language or options.language,
     )
@@ -148,25 +148,6 @@ def _words(value: object, name: str, path: Path, line: int, problems: Problems) 
     if not isinstance(value, list):
         raise DataError(path, line, f'"{name}" is a {type(value).__name__}', "it must be a list")
     return [string(item, name, path, line, problems) for item in value]
-
-
-def _relations(
-    links: Sequence[tuple[str, str, str]],
-    mentions: Sequence[Annotation],
-    entities: Sequence[Entity],
-    path: Path,
-    line: int,
-    problems: Problems,
-) -> Iterator[Relation]:
-    named, kept = {entity.id for entity in mentions}, {entity.id for entity in entities}
-    for kind, head, tail in links:
-        if unknown := [end for end in (head, tail) if end not in named]:
-            what = f"a relation names {quoted(unknown[0])}, which is no region here"
-            problems.refuse(DataError(path, line, what, "add the region or remove the relation"))
-        elif head not in kept or tail not in kept:
-            problems.note("relation of an entity that is left out, left out", path, line)
-        else:
-            yield Relation(kind, head, tail)
 
 
 @contextmanager

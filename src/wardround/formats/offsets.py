@@ -9,15 +9,15 @@ characters, each conversion counted. Messages quote a note's words only with `sh
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 
-from wardround.text.document import Entity
+from wardround.text.document import Entity, Relation
 from wardround.text.reading import DataError, Problems
-from wardround.text.shown import called
+from wardround.text.shown import called, quoted
 
 __all__ = ["Annotation", "Offsets", "nearest_place"]
 
@@ -101,6 +101,25 @@ class Offsets:
         if len(mention.parts) > 1:
             self.problems.note("discontinuous entity, taken from first to last character", self.path, mention.line)
         return Entity(mention.id, mention.type, start, end)
+
+    def relations(
+        self,
+        links: Iterable[tuple[str, str, str]],
+        mentions: Iterable[Annotation],
+        entities: Iterable[Entity],
+        line: int,
+        noun: str = "entity",
+    ) -> Iterator[Relation]:
+        """The relations (type, head, tail) whose ends were kept; one that names what is not there is refused."""
+        named, kept = {mention.id for mention in mentions}, {entity.id for entity in entities}
+        for kind, *ends in links:
+            if unknown := [end for end in ends if end not in named]:
+                what = f"a relation names {quoted(unknown[0])}, which is no {noun} here"
+                self.problems.refuse(DataError(self.path, line, what, f"add the {noun} or remove the relation"))
+            elif kept.issuperset(ends):
+                yield Relation(kind, *ends)
+            else:
+                self.problems.note("relation of an entity that is left out, left out", self.path, line)
 
     def _misplaced(self, mention: Annotation, place: int | None) -> DataError:
         name, (start, end) = called(mention.id), mention.parts[0]
