@@ -80,7 +80,9 @@ def write(
     with _fresh(folder / "clinic.json") as file:
         json.dump(asdict(clinic), file, indent=2)
         file.write("\n")
-    counts = {name: {split: clinic.size(split) for split in SPLITS} for name in clinic.names()}
+    counts: dict[str, dict[str, int]] = {
+        name: {split: clinic.size(split) for split in SPLITS} for name in clinic.names()
+    }
     return Summary(folder, tuple(dict.fromkeys(formats)), counts)
 
 

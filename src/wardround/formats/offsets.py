@@ -112,12 +112,12 @@ class Offsets:
     ) -> Iterator[Relation]:
         """The relations (type, head, tail) whose ends were kept; one that names what is not there is refused."""
         named, kept = {mention.id for mention in mentions}, {entity.id for entity in entities}
-        for kind, *ends in links:
-            if unknown := [end for end in ends if end not in named]:
+        for kind, head, tail in links:
+            if unknown := [end for end in (head, tail) if end not in named]:
                 what = f"a relation names {quoted(unknown[0])}, which is no {noun} here"
                 self.problems.refuse(DataError(self.path, line, what, f"add the {noun} or remove the relation"))
-            elif kept.issuperset(ends):
-                yield Relation(kind, *ends)
+            elif kept.issuperset((head, tail)):
+                yield Relation(kind, head, tail)
             else:
                 self.problems.note("relation of an entity that is left out, left out", self.path, line)
 
