@@ -221,3 +221,17 @@ def test_a_site_process_whose_format_does_not_fit_takes_no_part(tmp_path: Path) 
 @pytest.mark.parametrize("name", CORPORA)
 def test_every_corpus_says_what_it_gives(name: str) -> None:
     assert set(CORPORA[name].views) <= {task.takes for task in TASKS.values()}
+
+
+def test_a_site_with_labels_of_its_own_still_drops_what_the_test_split_has_too(tmp_path: Path) -> None:
+    for split, numbers in (("train", range(4)), ("test", range(3, 6))):
+        rows = "".join(f"rash {number},{('ursache', 'stops')[number % 2]}\n" for number in numbers)
+        (tmp_path / f"{split}.csv").write_text(f"text,label\n{rows}", encoding="utf-8")
+    (tmp_path / "site.toml").write_text(
+        'name = "site-0"\n[data]\nformat = "csv"\ntrain = "train.csv"\ntest = "test.csv"\ndedupe = true\n'
+        'labels = ["ursache", "stops"]\n[labels]\nursache = "causes"\n',
+        encoding="utf-8",
+    )
+    study = cells({"name": "s", "rounds": 1, "method": {"name": "fedavg"}, **STUDIES["classification"]})[0].study
+    train, test = read_site(tmp_path).examples(study)
+    assert (["causes", "stops", "causes"], ["stops", "causes", "stops"]) == (train.classes, test.classes)

@@ -213,3 +213,18 @@ def test_real_sites_need_a_public_file_that_every_party_has(tmp_path: Path) -> N
     )
     with pytest.raises(StudyError, match=r"public examples cannot be read here.*\[public\.corpus\] names a file"):
         build_apart(load_study(path)[0].study, tmp_path / "run", ["a", "b"])
+
+
+def test_real_sites_public_examples_are_read_without_the_sites_own_files(tmp_path: Path) -> None:
+    rows = "".join(f"rash {number},{'xy'[number % 2]}\n" for number in range(8))
+    (tmp_path / "public.csv").write_text(f"text,label\n{rows}", encoding="utf-8")
+    files = {"format": "csv", "train": "at-the-sites.csv", "test": "at-the-sites.csv", "labels": ["x", "y"]}
+    path = small_study(
+        tmp_path,
+        method={"name": "feded"},
+        task={"name": "classification", "model": "lstm", "tokens": "words"},
+        corpus=files,
+        public={"corpus": {**files, "train": "public.csv", "test": "public.csv"}},
+    )
+    built = build_apart(load_study(path)[0].study, tmp_path / "run", ["a", "b"])
+    assert 8 == built.manifest.sizes["public"]

@@ -54,17 +54,17 @@ class ClinicBags(Distant, BagReader):
 
     def _rows(self, split: str, problems: Problems) -> Iterator[Sentence]:  # noqa: ARG002 -- nothing is odd
         for hospital in self._clinic.names():
-            for told in self._clinic.stream_distant(hospital, split):
-                if self.truths and split == "train" and not told.expressed and told.fact.relation != UNRELATED:
+            for drawn in self._clinic.stream_distant(hospital, split):
+                if self.truths and split == "train" and not drawn.expressed and drawn.fact.relation != UNRELATED:
                     continue
-                by_id = {entity.id: entity for entity in told.document.entities}
+                by_id = {entity.id: entity for entity in drawn.document.entities}
                 yield sentence(
-                    told.document.id,
-                    told.document.text,
-                    by_id[told.fact.head],
-                    by_id[told.fact.tail],
-                    told.fact.relation,
+                    drawn.document.id,
+                    drawn.document.text,
+                    by_id[drawn.fact.head],
+                    by_id[drawn.fact.tail],
+                    drawn.fact.relation,
                     source=hospital,
                     language=self.language,
-                    expressed=told.expressed,
+                    expressed=drawn.expressed,
                 )

@@ -107,7 +107,7 @@ def _sentence(
     fact: Fact, hospital: Hospital, language: Language, dice: Dice, *, expressed: bool, plain: bool
 ) -> Expressed:
     ends = hospital.words.concepts[fact.head], hospital.words.concepts[fact.tail]
-    places, saying, otherwise = SAYING.get(fact.relation) or _unsaid(ends)
+    places, saying, otherwise = SAYING.get(fact.relation) or _without_fact(ends)
     register = dice.weighted(REGISTERS, hospital.registers)
     clause = "none" if plain else dice.pick(saying if expressed else otherwise)
     vague = not expressed and dice.chance(VAGUE)
@@ -133,7 +133,7 @@ def _sentence(
     return Expressed(document, fact, expressed, VAGUELY[places] if vague else clause)
 
 
-def _unsaid(ends: Sequence[Concept]) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+def _without_fact(ends: Sequence[Concept]) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
     """For a pair without a fact: its slots and what is said of it instead."""
     return {
         "treatment": ("TP", (), ("none", "TrNAP")),

@@ -63,8 +63,8 @@ def slots(frame: str) -> set[str]:
 def worded(frame: str, cast: Mapping[str, Mention], hospital: Hospital, dice: Dice) -> Iterator[Piece]:
     """The frame in this hospital's words."""
 
-    def choose(found: re.Match[str]) -> str:
-        return hospital.taste("phrase", str(found[1]).split("|"), dice)
+    def choose(match: re.Match[str]) -> str:
+        return hospital.taste("phrase", str(match[1]).split("|"), dice)
 
     drug = "T" in cast and cast["T"].concept.drug
     text = DOSE.sub(r"\1" if drug else "", ALTERNATIVES.sub(choose, frame))
@@ -116,8 +116,8 @@ class Page:
 def _slip_en(text: str, rate: float, dice: Dice) -> str:
     """Letters swapped or dropped inside longer words."""
 
-    def slip(found: re.Match[str]) -> str:
-        word = found[0]
+    def slip(match: re.Match[str]) -> str:
+        word = match[0]
         if not dice.chance(rate):
             return word
         at = 1 + dice.below(len(word) - 3)

@@ -105,7 +105,7 @@ def words(language: Language) -> Words:
         concepts,
         {key: tuple(pool) for key, pool in pools.items()},
         facts,
-        {key: tuple(found) for key, found in partners.items()},
+        {key: tuple(others) for key, others in partners.items()},
     )
 
 

@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict, dataclass
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import TextIO
 
@@ -64,28 +64,25 @@ def write(
 
     total = clinic.hospitals * sum(clinic.size(split) for split in SPLITS)
     done = 0
-    counts: dict[str, dict[str, int]] = {}
-    for name in clinic.names():
-        counts[name] = {}
-        for split in SPLITS:
-            with ExitStack() as stack:
-                place = folder / name / split
-                sinks = [stack.enter_context(SINKS[kind](place)) for kind in dict.fromkeys(formats)]
-                keep = stack.enter_context(_jsonl(folder / "gold" / name / split))
-                pairs = zip(clinic.stream(name, split), clinic.gold(name, split), strict=True)
-                for seen, true in pairs:
-                    for sink in sinks:
-                        sink(seen)
-                    keep(true)
-                    done += 1
-                    if progress:
-                        progress(done, total)
-            counts[name][split] = clinic.size(split)
+    for name, split in product(clinic.names(), SPLITS):
+        with ExitStack() as stack:
+            sinks = [stack.enter_context(SINKS[kind](folder / name / split)) for kind in dict.fromkeys(formats)]
+            keep = stack.enter_context(_jsonl(folder / "gold" / name / split))
+            for seen, true in zip(clinic.stream(name, split), clinic.gold(name, split), strict=True):
+                for sink in sinks:
+                    sink(seen)
+                keep(true)
+                done += 1
+                if progress:
+                    progress(done, total)
     if clinic.kind == "distant":
         _facts(clinic, folder)
     with _fresh(folder / "clinic.json") as file:
         json.dump(asdict(clinic), file, indent=2)
         file.write("\n")
+    counts: dict[str, dict[str, int]] = {
+        name: {split: clinic.size(split) for split in SPLITS} for name in clinic.names()
+    }
     return Summary(folder, tuple(dict.fromkeys(formats)), counts)
 
 
@@ -197,13 +194,8 @@ def _pubtator(folder: Path) -> Iterator[Sink]:
 
 
 SINKS: dict[str, Callable[[Path], AbstractContextManager[Sink]]] = {
-    "jsonl": _jsonl,
-    "csv": _csv,
-    "brat": _brat,
-    "i2b2": _i2b2,
-    "conll": _conll,
-    "pubtator": _pubtator,
-}
+    "jsonl": _jsonl, "csv": _csv, "brat": _brat, "i2b2": _i2b2, "conll": _conll, "pubtator": _pubtator,
+}  # fmt: skip
 
 
 def _lines(document: Document) -> Iterator[list[tuple[str, Entity | None]]]:

@@ -32,16 +32,16 @@ class ADE(Halved):
 
     def whole(self, problems: Problems) -> Iterator[Document]:
         """Every sentence with all the entities that any row names."""
-        found: dict[tuple[str, str], dict[tuple[str, int, int], None]] = {}
+        sentences: dict[tuple[str, str], dict[tuple[str, int, int], None]] = {}
         for name, kind in FILES:
             path = data_file(name, ORIGIN)
             for line, row in _rows(path, problems):
                 article, text, *_ = row
                 begin = _begin(row, path, line, problems)
-                mine = found.setdefault((article, text), {})
+                mine = sentences.setdefault((article, text), {})
                 for what, (start, end) in ((kind, row[3:5]), ("Drug", row[6:8])):
                     mine[what, start - begin, end - begin] = None
-        for number, ((article, text), spans) in enumerate(found.items()):
+        for number, ((article, text), spans) in enumerate(sentences.items()):
             entities = (Entity(f"T{n}", *span) for n, span in enumerate(sorted(spans, key=lambda s: s[1:]), 1))
             yield Document(f"{article}-{number}", text, entities=tuple(entities), source=article, language="en")
 

@@ -35,10 +35,10 @@ def align(
     problems: Problems | None = None,
 ) -> Iterator[Sentence]:
     """The sentences of all candidate pairs, note by note."""
-    found = Problems() if problems is None else problems
+    problems = Problems() if problems is None else problems
     for note in notes:
         document = note.document
-        mentions = list(_mentions(note, facts, found))
+        mentions = list(_mentions(note, facts, problems))
         spans = sentences(document.text, scope, mentions)
         for at, numbers in sorted(held(spans, mentions).items()):
             start, end = spans[at]
@@ -48,7 +48,7 @@ def align(
             for one, other in _candidates(inside, facts, pairs):
                 chosen = _nearest(inside[one], inside[other], pairs)
                 if chosen is None:
-                    found.note("entities overlap, pair skipped", note.path, note.line_at(start))
+                    problems.note("entities overlap, pair skipped", note.path, note.line_at(start))
                     continue
                 head, tail = (Entity(m.id, m.type, m.start - start, m.end - start) for m in chosen)
                 for relation in facts.relations(one, other):
@@ -79,15 +79,15 @@ def _candidates(
 
 def related_types(notes: Iterable[Placed], facts: Facts) -> frozenset[tuple[str, str]]:
     """The types of head and tail of those facts whose ends are both named in one note."""
-    found = set[tuple[str, str]]()
+    related = set[tuple[str, str]]()
     for note in notes:
         types: dict[str, set[str]] = defaultdict(set)
         for mention in _mentions(note, facts, Problems()):
             types[mention.id].add(mention.type)
         for one, mine in types.items():
             for other in facts.tails.get(one, ()):
-                found.update(product(mine, types.get(other, ())))
-    return frozenset(found)
+                related.update(product(mine, types.get(other, ())))
+    return frozenset(related)
 
 
 def _mentions(note: Placed, facts: Facts, problems: Problems) -> Iterator[Entity]:

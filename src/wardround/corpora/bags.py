@@ -15,7 +15,7 @@ from wardround.text.facts import UNRELATED, Fact, Facts, Sentence
 from wardround.text.reading import Problems, one_of
 from wardround.text.shown import note_of, occurring
 
-__all__ = ["BagReader", "told_facts"]
+__all__ = ["BagReader", "listed_facts"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +24,7 @@ class BagReader(ABC):
 
     views: ClassVar[tuple[str, ...]] = ("bags",)
 
-    relations_told: ClassVar[tuple[str, ...]] = ()
+    published: ClassVar[tuple[str, ...]] = ()
     """The relations of a named corpus, which then need not be looked for."""
 
     unseen: bool = False
@@ -43,7 +43,7 @@ class BagReader(ABC):
     @property
     def _known(self) -> tuple[str, ...]:
         """`NA` and the relations, if they are known before anything is read."""
-        return (UNRELATED, *self.relations_told) if self.relations_told else ()
+        return (UNRELATED, *self.published) if self.published else ()
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
@@ -62,22 +62,22 @@ class BagReader(ABC):
     @cached_property
     def _training(self) -> tuple[tuple[Sentence, ...], Problems]:
         """The training split, read once for labels, pairs and sentences, and what was odd in it."""
-        found, known = Problems(), self._known
+        problems, known = Problems(), self._known
         rows = []
-        for at, row in enumerate(self._rows("train", found), 1):
+        for at, row in enumerate(self._rows("train", problems), 1):
             if known and row.labels[0] not in known:
-                found.note("sentence of a relation that is not in the study, left out", "train", at)
+                problems.note("sentence of a relation that is not in the study, left out", "train", at)
             else:
                 rows.append(row)
-        return tuple(rows), found
+        return tuple(rows), problems
 
     def documents(self, split: str, problems: Problems | None = None) -> Iterator[Document]:
         """The sentences of one split."""
-        found = Problems() if problems is None else problems
+        problems = Problems() if problems is None else problems
         if one_of(split, self.splits) == "test":
-            return self._tested(found)
+            return self._tested(problems)
         rows, odd = self._training
-        found.include(odd)
+        problems.include(odd)
         return iter(rows)
 
     def _tested(self, problems: Problems) -> Iterator[Sentence]:
@@ -103,13 +103,13 @@ def _pair(row: Sentence) -> tuple[str, str]:
     return row.entities[0].id, row.entities[1].id
 
 
-def told_facts(notes: Iterable[Placed], relations: Sequence[str] = (), problems: Problems | None = None) -> Facts:
+def listed_facts(notes: Iterable[Placed], relations: Sequence[str] = (), problems: Problems | None = None) -> Facts:
     """The relations that notes list, as facts; with `relations`, others are left out, and counted."""
     kept = []
     for note in notes:
-        for told in note.document.relations:
-            if not relations or told.type in relations:
-                kept.append(Fact(told.head, told.type, told.tail))
+        for relation in note.document.relations:
+            if not relations or relation.type in relations:
+                kept.append(Fact(relation.head, relation.type, relation.tail))
             elif problems is not None:
                 problems.note("fact of a relation that is not in the study, left out", note.path, note.line)
     return Facts(kept)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from wardround.corpora.align import align
-from wardround.corpora.bags import BagReader, told_facts
+from wardround.corpora.bags import BagReader, listed_facts
 from wardround.formats.options import Options
 from wardround.formats.pubtator import read_pubtator
 from wardround.text.document import Placed
@@ -30,13 +30,13 @@ FILES = {"train": ("Training", "Development"), "test": ("Test",)}
 class BC5CDRBags(BagReader):
     """The official cut; training and development abstracts train."""
 
-    relations_told: ClassVar[tuple[str, ...]] = ("CID",)
+    published: ClassVar[tuple[str, ...]] = ("CID",)
 
     unseen: bool = True
     """Whether test pairs that training sentences have too are left out."""
 
     def _rows(self, split: str, problems: Problems) -> Iterator[Sentence]:
-        facts = told_facts(_notes(split, Problems()))
+        facts = listed_facts(_notes(split, Problems()))
         return align(_notes(split, problems), facts, {("Chemical", "Disease")}, problems=problems)
 
 

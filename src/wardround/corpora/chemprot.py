@@ -89,8 +89,8 @@ class ChemProt:
         if self.split == "official":
             return self._file(split, problems)
         # Each split reads the whole pool; its findings are told once.
-        found = problems if split == "train" else Problems()
-        return resplit((row for part in FILES for row in self._file(part, found)), split, self.seed)
+        problems = problems if split == "train" else Problems()
+        return resplit((row for part in FILES for row in self._file(part, problems)), split, self.seed)
 
     def _file(self, split: str, problems: Problems) -> Iterator[Placed]:
         path = data_file(FILES[split], ORIGIN)
@@ -107,8 +107,8 @@ class ChemProt:
             if len(re.findall(r"<<|>>|\[\[|\]\]", marked)) > 4:
                 problems.note("characters like markers in the sentence, kept", path, line)
             text, first, second = _unmarked(marked, *spans)
-            said = GROUPS[label] if self.classes == "groups" else label
-            yield Placed(pair(f"chemprot-{split}-{line}", text, first, second, said, language="en"), path, line)
+            relation = GROUPS[label] if self.classes == "groups" else label
+            yield Placed(pair(f"chemprot-{split}-{line}", text, first, second, relation, language="en"), path, line)
 
 
 def _marked(text: str) -> tuple[Entity, Entity] | None:

@@ -36,13 +36,13 @@ class CMDD:
 
     def documents(self, split: str, problems: Problems | None = None) -> Iterator[Document]:
         """The sentences of one split."""
-        found = Problems() if problems is None else problems
+        problems = Problems() if problems is None else problems
         archive = data_file(f"cmdd/{one_of(split, self.splits)}.tar.gz", ORIGIN)
         for name, content in members(archive):
             place = archive / name
             try:
                 dialogue = parse_json(content.decode(), place, None)
-                yield from _sentences(dialogue, place, found)
+                yield from _sentences(dialogue, place, problems)
             except UnicodeDecodeError as error:
                 raise DataError(place, None, f"byte {error.start} is not utf-8") from None
 

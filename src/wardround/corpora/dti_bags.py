@@ -36,18 +36,18 @@ SHAPE = '{"sentence": …, "head": {"word": …, "id": …}, "tail": {…}, "rel
 class DTIBags(BagReader):
     """One JSON array per split."""
 
-    relations_told: ClassVar[tuple[str, ...]] = ("agonist", "inhibitor", "other", "substrate", "unknown")
+    published: ClassVar[tuple[str, ...]] = ("agonist", "inhibitor", "other", "substrate", "unknown")
 
     most: Annotated[int, Ge(0)] = 0
     """Sentences of a test bag that are kept, the first ones; 0 keeps all."""
 
     def _rows(self, split: str, problems: Problems) -> Iterator[Sentence]:
         path = data_file(FILES[split], ORIGIN)
-        told = parse_json("\n".join(open_text(path, problems=problems)), path, None)
-        if not isinstance(told, list):
-            raise DataError(path, None, f"a JSON {type(told).__name__}", "expected a list of sentences")
+        rows = parse_json("\n".join(open_text(path, problems=problems)), path, None)
+        if not isinstance(rows, list):
+            raise DataError(path, None, f"a JSON {type(rows).__name__}", "expected a list of sentences")
         sizes: Counter[tuple[str, str]] = Counter()
-        for at, row in enumerate(told, 1):
+        for at, row in enumerate(rows, 1):
             made = _sentence(row, at, path, problems)
             if made is None:
                 continue
@@ -74,10 +74,10 @@ def _sentence(row: Any, at: int, path: Path, problems: Problems) -> Sentence | N
 
 def _places(text: str, words: str) -> list[tuple[int, int]]:
     """Where the words stand on their own, or else where they stand at all."""
-    told = [found.span() for found in re.finditer(re.escape(words), text)] if words else []
+    places = [match.span() for match in re.finditer(re.escape(words), text)] if words else []
     alone = [
         (start, end)
-        for start, end in told
+        for start, end in places
         if not (text[max(start - 1, 0) : start].isalnum() or text[end : end + 1].isalnum())
     ]
-    return alone or told
+    return alone or places

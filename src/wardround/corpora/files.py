@@ -155,13 +155,13 @@ class Files:
         if not name.strip():
             raise DataError(*place, f"empty {what}", f"name the {what}, or remove what has it")
         if known and name not in known:
-            said, close = shown(word, self._names()), nearest(name, known) or "…"
+            quoted, close = shown(word, self._names()), nearest(name, known) or "…"
             remedy = (
-                f'map it: rename = {{ {said} = "{close}" }}'
-                if said.startswith('"')
+                f'map it: rename = {{ {quoted} = "{close}" }}'
+                if quoted.startswith('"')
                 else f'map it with rename, or repair it; the nearest is "{close}"'
             )
-            raise DataError(*place, f"{what} {said} is not in the study", remedy)
+            raise DataError(*place, f"{what} {quoted} is not in the study", remedy)
         return name
 
     def _names(self) -> frozenset[str]:

@@ -47,11 +47,11 @@ class Halved(EntityCorpus):
     def documents(self, split: str, problems: Problems | None = None) -> Iterator[Document]:
         """The documents of one split; equal texts are never in both."""
         wanted = one_of(split, self.splits) == "test"
-        found = list(self.whole(Problems() if problems is None else problems))
-        keys = [document.text if self.by == "sentence" else document.source for document in found]
+        documents = list(self.whole(Problems() if problems is None else problems))
+        keys = [document.text if self.by == "sentence" else document.source for document in documents]
         aside = held_out(keys, self.test, np.random.default_rng([self.seed, 1]))
         return (
             replace(document, source="")
-            for document, set_aside in zip(found, aside, strict=True)
+            for document, set_aside in zip(documents, aside, strict=True)
             if set_aside == wanted
         )

@@ -30,11 +30,11 @@ def read_pairs(
     drop: bool,
 ) -> Iterator[Document]:
     """A reader's rows of one split as documents, the others compared with the test split."""
-    found = Problems() if problems is None else problems
-    wanted = rows(one_of(split, splits), found)
+    problems = Problems() if problems is None else problems
+    wanted = rows(one_of(split, splits), problems)
     if split == "test":
         return (row.document for row in wanted)
-    return dedupe(wanted, rows("test", Problems()), found, drop=drop)
+    return dedupe(wanted, rows("test", Problems()), problems, drop=drop)
 
 
 def resplit(

@@ -77,9 +77,9 @@ class PGR:
         if self.split == "official":
             return self._file(split, problems)
         # Each split reads the whole pool; its findings are told once.
-        found = problems if split == "train" else Problems()
-        rows = (row for part in FILES for row in self._file(part, found))
-        return resplit(_once(rows, found), split, self.seed)
+        problems = problems if split == "train" else Problems()
+        rows = (row for part in FILES for row in self._file(part, problems))
+        return resplit(_once(rows, problems), split, self.seed)
 
     def _file(self, split: str, problems: Problems) -> Iterator[Placed]:
         return (made for made, _ in self.rows(split, problems))
@@ -89,16 +89,16 @@ class PGR:
         path = data_file(FILES[split], ORIGIN)
         for line, row in _table(path, problems):
             if split == "test" and self.gold == "confirmation":
-                said = next((value for name, value in row.items() if name.startswith("CONFIRMATION")), "")
-                if said == "U":
+                word = next((value for name, value in row.items() if name.startswith("CONFIRMATION")), "")
+                if word == "U":
                     problems.note("curators uncertain, row skipped", path, line)
                     continue
-                label = CONFIRMATION.get(said)
+                label = CONFIRMATION.get(word)
             else:
-                said = row["RELATION"].strip()
-                label = RELATION.get(said.casefold())
+                word = row["RELATION"].strip()
+                label = RELATION.get(word.casefold())
             if label is None:
-                raise DataError(path, line, f"unknown label {shown(said)}", "expected True or False, C, I or U")
+                raise DataError(path, line, f"unknown label {shown(word)}", "expected True or False, C, I or U")
             text, moves = _unescaped(row["SENTENCE"])
             gene = _span("GENE", row, text, moves, path, line, problems)
             phenotype = _span("PHENOTYPE", row, text, moves, path, line, problems)
@@ -128,12 +128,12 @@ def _table(path: Path, problems: Problems) -> Iterator[tuple[int, Row]]:
 
 def _unescaped(text: str) -> tuple[str, list[tuple[int, int]]]:
     """The text without HTML entities, and (where one ended, characters lost) for each."""
-    moves = [(found.end(), len(found[0]) - len(_plain(found))) for found in ESCAPED.finditer(text)]
+    moves = [(match.end(), len(match[0]) - len(_plain(match))) for match in ESCAPED.finditer(text)]
     return ESCAPED.sub(_plain, text), moves
 
 
-def _plain(found: re.Match[str]) -> str:
-    before, after = "", found[0]
+def _plain(match: re.Match[str]) -> str:
+    before, after = "", match[0]
     while before != after:
         before, after = after, html.unescape(after)
     return after

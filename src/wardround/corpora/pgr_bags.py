@@ -24,7 +24,7 @@ __all__ = ["PGRBags"]
 class PGRBags(BagReader):
     """The published cut."""
 
-    relations_told: ClassVar[tuple[str, ...]] = ("related",)
+    published: ClassVar[tuple[str, ...]] = ("related",)
 
     gold: Literal["confirmation", "relation"] = "confirmation"
     """Whose word test sentences go by: the curators', or the ontology's."""

@@ -87,12 +87,12 @@ class Platforms:
 
     def _half(self, name: str) -> tuple[tuple[Document, ...], tuple[Document, ...]]:
         rng = np.random.default_rng([self.seed, *name.encode()])
-        found = list(_corpus(name).whole(self.problems))
-        if self.most and len(found) > self.most:
-            found = [found[row] for row in np.sort(rng.permutation(len(found))[: self.most])]
-        together = self.by == "source" and all(document.source for document in found)
-        aside = held_out([document.source if together else document.text for document in found], self.test, rng)
-        named = [(replace(document, source=name), test) for document, test in zip(found, aside, strict=True)]
+        documents = list(_corpus(name).whole(self.problems))
+        if self.most and len(documents) > self.most:
+            documents = [documents[row] for row in np.sort(rng.permutation(len(documents))[: self.most])]
+        together = self.by == "source" and all(document.source for document in documents)
+        aside = held_out([document.source if together else document.text for document in documents], self.test, rng)
+        named = [(replace(document, source=name), test) for document, test in zip(documents, aside, strict=True)]
         return tuple(d for d, test in named if not test), tuple(d for d, test in named if test)
 
     @cached_property

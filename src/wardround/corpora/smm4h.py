@@ -43,7 +43,7 @@ class SMM4H(Halved):
         """Every tweet."""
         path = found_path(self.path, self.folder)
         texts: dict[str, str] = {}
-        found: dict[str, dict[tuple[str, int, int], None]] = {}
+        spans_of: dict[str, dict[tuple[str, int, int], None]] = {}
         for line, row in enumerate(open_text(path, self.encoding, problems=problems), 1):
             cells = [cell.strip("\r") for cell in row.split("\t")]
             if not row.strip() or (line == 1 and cells[0].casefold() == "tweet_id"):
@@ -56,7 +56,7 @@ class SMM4H(Halved):
                 continue
             if texts.setdefault(name, text) != text:
                 raise DataError(path, line, "two texts for one tweet_id", "give each tweet an id of its own")
-            mine = found.setdefault(name, {})
+            mine = spans_of.setdefault(name, {})
             if begin not in NONE:
                 mine["ADE", *_placed(text, words, begin, end, path, line, problems)] = None
             if drug not in NONE:
@@ -65,7 +65,7 @@ class SMM4H(Halved):
                 if not places:
                     problems.note("drug not in its tweet by this name", path, line)
         for name, text in texts.items():
-            spans = sorted(found[name], key=lambda span: span[1:])
+            spans = sorted(spans_of[name], key=lambda span: span[1:])
             entities = tuple(Entity(f"T{number}", *span) for number, span in enumerate(spans, 1))
             yield Document(name, text, entities=entities, source=name, language="en")
 

@@ -33,10 +33,10 @@ class _Columns(EntityCorpus):
     def documents(self, split: str, problems: Problems | None = None) -> Iterator[Document]:
         """The sentences of one published split."""
         name = self.files[self.splits.index(one_of(split, self.splits))]
-        path, found = data_file(name, self.origin), Problems() if problems is None else problems
-        for sentence in read_columns(path, found):
+        path, problems = data_file(name, self.origin), Problems() if problems is None else problems
+        for sentence in read_columns(path, problems):
             document = joined(
-                f"{path.name}:{sentence.line}", sentence.tokens, sentence.tags, found, (path, sentence.line)
+                f"{path.name}:{sentence.line}", sentence.tokens, sentence.tags, problems, (path, sentence.line)
             )
             yield replace(document, language="en")
 

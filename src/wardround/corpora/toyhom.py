@@ -31,25 +31,16 @@ class Toyhom:
     splits: ClassVar[tuple[str, ...]] = ("train", "test")
     language: ClassVar[str] = "zh"
     labels: ClassVar[tuple[str, ...]] = (
-        "肝病科",
-        "消化科",
-        "神经科",
-        "心血管科",
-        "内分泌科",
-        "呼吸科",
-        "肾内科",
-        "感染科",
-        "血液科",
-        "普通内科",
+        "肝病科", "消化科", "神经科", "心血管科", "内分泌科", "呼吸科", "肾内科", "感染科", "血液科", "普通内科",
         "风湿免疫科",
-    )
+    )  # fmt: skip
     seed: int = 0
     """By what the test split is drawn; if not given, the study's."""
 
     def documents(self, split: str, problems: Problems | None = None) -> Iterator[Document]:
         """The questions of one part; the file is read twice."""
         train = one_of(split, self.splits) == "train"
-        found = Problems() if problems is None else problems
+        problems = Problems() if problems is None else problems
         path = data_file("toyhom_im_dept/sample_im_5000-6000.csv.gz", ORIGIN)
         table = Table(
             files={"all": path},
@@ -67,7 +58,7 @@ class Toyhom:
             if (mark in testing) == train:
                 continue
             if mark in seen:
-                found.note("repeated question, dropped", path, int(document.id.rpartition(":")[2]))
+                problems.note("repeated question, dropped", path, int(document.id.rpartition(":")[2]))
                 continue
             seen.add(mark)
             yield document

@@ -20,7 +20,7 @@ from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 from wardround.corpora.align import align, related_types
-from wardround.corpora.bags import BagReader, told_facts
+from wardround.corpora.bags import BagReader, listed_facts
 from wardround.corpora.files import Files
 from wardround.corpora.pairs import read_pairs
 from wardround.formats.options import Options, View
@@ -263,7 +263,7 @@ class Bags(Files, BagReader):
             return read_facts(found_path(self.kb, self.folder), self.relations, problems, self.encoding)
         if self.format == "jsonl":
             raise DataError(self.path("train"), None, "no public facts to align with", 'set kb = "facts.tsv"')
-        return told_facts(self.placed(split, Problems()), self.relations, problems)
+        return listed_facts(self.placed(split, Problems()), self.relations, problems)
 
     @cached_property
     def _types(self) -> frozenset[tuple[str, str]]:

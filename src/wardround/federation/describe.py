@@ -25,7 +25,7 @@ def describe(sites: Sites, task: Any = None) -> dict[str, Any]:
     """
     if len(sites.names) > MOST_SITES:
         return {"count": len(sites.names), "sites": {}, "fingerprint": None}
-    found: dict[str, dict[str, dict[str, int]]] = {}
+    by_site: dict[str, dict[str, dict[str, int]]] = {}
     whole = hashlib.sha256()
     public = sites.public() if sites.public else None
     shared, odd, leaked = _Shared(public), Problems(), _Leaked()
@@ -39,7 +39,7 @@ def describe(sites: Sites, task: Any = None) -> dict[str, Any]:
 
     for name in sites.names:
         splits: dict[str, Raw] = dict(zip(("train", "test"), sites.raw(name), strict=True))
-        found[name] = {split: labels(raw) for split, raw in splits.items()}
+        by_site[name] = {split: labels(raw) for split, raw in splits.items()}
         if not len(splits["train"]):
             odd.at("site without training examples", name)
         for split, raw in splits.items():
@@ -48,12 +48,12 @@ def describe(sites: Sites, task: Any = None) -> dict[str, Any]:
             leaked.look(split, raw)
     if public is not None:
         whole.update(public.digest())
-    problems = [line for told in (*sites.problems, odd) for line in str(told).splitlines()]
+    problems = [line for findings in (*sites.problems, odd) for line in str(findings).splitlines()]
     return {
         "count": len(sites.names),
-        "sites": found,
+        "sites": by_site,
         "fingerprint": whole.hexdigest(),
-        "problems": [*problems, *shared.told(), *leaked.told(problems)],
+        "problems": [*problems, *shared.lines(), *leaked.lines(problems)],
         "leaked": leaked.count,
         **({} if public is None else {"public": labels(public)}),
     }
@@ -87,7 +87,7 @@ class _Leaked:
         """The test examples whose text is in training."""
         return sum(len(self.places["test"][mark]) for mark in self._both)
 
-    def told(self, problems: Sequence[str]) -> Iterator[str]:
+    def lines(self, problems: Sequence[str]) -> Iterator[str]:
         """That, unless the corpus's own reader has counted them."""
         if self.count and not any(line.startswith("text also in test") for line in problems):
             pairs = (
@@ -108,7 +108,7 @@ class _Shared:
         if self.marks and (count := sum(mark in self.marks for mark in raw.marks)):
             self.counts[split][site] = count
 
-    def told(self) -> Iterator[str]:
+    def lines(self) -> Iterator[str]:
         for split, counts in self.counts.items():
             if counts:
                 sites = ", ".join(f"{site}: {count}" for site, count in counts.most_common(PLACES))

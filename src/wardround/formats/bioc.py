@@ -25,7 +25,7 @@ from bioc.biocxml.encoder import BioCXMLDocumentWriter
 from lxml import etree
 
 from wardround.core.files import fresh
-from wardround.formats.offsets import Offsets, Said
+from wardround.formats.offsets import Annotation, Offsets
 from wardround.formats.options import Options
 from wardround.formats.writing import Sink, lost
 from wardround.text.document import Document, Placed, Relation
@@ -42,7 +42,7 @@ def read_bioc(path: Path, problems: Problems, options: Options) -> Iterator[Plac
     """The documents of a collection."""
     with open_bytes(path) as stream:
         # No entities, no DTD, no network: what a file refers to stays where it is.
-        found = etree.iterparse(
+        elements = etree.iterparse(
             stream,
             tag="document",
             resolve_entities=False,
@@ -52,13 +52,13 @@ def read_bioc(path: Path, problems: Problems, options: Options) -> Iterator[Plac
             remove_pis=True,
         )
         try:
-            for number, (_, element) in enumerate(found, 1):
+            for number, (_, element) in enumerate(elements, 1):
                 with problems.refusing():
                     yield Placed(_document(element, number, path, problems, options), path, element.sourceline)
                 element.clear()
                 while element.getprevious() is not None:
                     del element.getparent()[0]
-            if found.root is None or found.root.tag != "collection":
+            if elements.root is None or elements.root.tag != "collection":
                 raise DataError(path, 1, "no BioC collection", "the outermost element must be <collection>")
         except etree.XMLSyntaxError as error:
             what = f"not XML: error {error.code} at column {error.position[1]}"
@@ -70,21 +70,21 @@ def _document(element: Any, number: int, path: Path, problems: Problems, options
         raise DataError(path, reference.sourceline, "a reference to an XML entity", "write out what it stands for")
     infons = _infons(element)
     text = _text(element, path)
-    said: dict[str, Said] = {}
+    mentions: dict[str, Annotation] = {}
     for item in element.iter("annotation"):
         with problems.refusing():
-            one = _said(item, path)
-            if one.id in said:
-                what = f"{quoted(one.id)} is already in line {said[one.id].line}"
+            one = _mention(item, path)
+            if one.id in mentions:
+                what = f"{quoted(one.id)} is already in line {mentions[one.id].line}"
                 raise DataError(path, item.sourceline, what, "ids must differ within a document")
-            said[one.id] = one
+            mentions[one.id] = one
     offsets = Offsets(text, path, problems, options.fix_offsets, options.show_text)
-    entities = tuple(offsets.entities(list(said.values())))
+    entities = tuple(offsets.entities(list(mentions.values())))
     kept = {entity.id for entity in entities}
     relations = []
     for item in element.iter("relation"):
         with problems.refusing():
-            relation = _relation(item, said, path)
+            relation = _relation(item, mentions, path)
             if {relation.head, relation.tail} <= kept:
                 relations.append(relation)
             else:
@@ -135,7 +135,7 @@ def _text(element: Any, path: Path) -> str:
     return text
 
 
-def _said(item: Any, path: Path) -> Said:
+def _mention(item: Any, path: Path) -> Annotation:
     line, name = item.sourceline, item.get("id") or ""
     kind = _infons(item).get("type", "")
     if not name or not kind.strip():
@@ -147,7 +147,7 @@ def _said(item: Any, path: Path) -> Said:
         parts.append((start, start + length))
     if not parts:
         raise DataError(path, line, f"{quoted(name)} has no location", "is it an annotation of the whole document?")
-    return Said(name, kind, tuple(parts), item.findtext("text"), line)
+    return Annotation(name, kind, tuple(parts), item.findtext("text"), line)
 
 
 def _relation(item: Any, known: Collection[str], path: Path) -> Relation:

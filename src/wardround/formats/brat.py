@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from wardround.core.files import file_name, fresh_folder
-from wardround.formats.offsets import Offsets, Said
+from wardround.formats.offsets import Annotation, Offsets
 from wardround.formats.options import Options
 from wardround.formats.writing import Named, Sink, lost_fields, one_word
 from wardround.text.document import Document, Entity, Placed, Relation
@@ -62,7 +62,7 @@ def read_brat(path: Path, problems: Problems, options: Options) -> Iterator[Plac
 def read_note(note: Path, annotations: Path, name: str, problems: Problems, options: Options) -> Placed:
     """One note with its annotations, wherever these lie."""
     text = "".join(lines_with_ends(note, options.encoding, problems=problems))
-    listed: list[Said] = []
+    listed: list[Annotation] = []
     links: list[tuple[int, re.Match[str]]] = []
     lines: dict[str, int] = {}
     for number, line in enumerate(open_text(annotations, options.encoding, problems=problems), 1):
@@ -78,7 +78,7 @@ def read_note(note: Path, annotations: Path, name: str, problems: Problems, opti
                 links.append((number, row))
                 continue
             parts = tuple((int(start), int(end)) for start, end in map(str.split, row[3].split(";")))
-            listed.append(Said(row[1], row[2], parts, row[4], number))
+            listed.append(Annotation(row[1], row[2], parts, row[4], number))
             if row[4] is None:
                 problems.note("entity without its words, offsets unchecked", annotations, number)
     offsets = Offsets(text, annotations, problems, options.fix_offsets, options.show_text)

@@ -160,9 +160,9 @@ class Survey(Kinds):
 def named(counts: Counter[str]) -> dict[str, int]:
     """Counts by name, the largest first, and last those that might be of a note (see `shown`)."""
     names = names_of(counts)
-    found = {name: count for name, count in counts.items() if name in names}
-    hidden = counts.total() - sum(found.values())
-    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0]))) | ({NOT_SHOWN: hidden} if hidden else {})
+    by_name = {name: count for name, count in counts.items() if name in names}
+    hidden = counts.total() - sum(by_name.values())
+    return dict(sorted(by_name.items(), key=lambda item: (-item[1], item[0]))) | ({NOT_SHOWN: hidden} if hidden else {})
 
 
 def check(path: Path, options: Options, *, task: Checks | None = None, form: str = "") -> Survey:
@@ -203,13 +203,13 @@ def _count(survey: Survey, placed: Placed, seen: dict[bytes, bytes]) -> None:
     survey.languages[code(document.language or language(document.text)) or "unknown"] += 1
     if document.source:
         survey.sources.add(digest(document.source))
-    text, said = digest(document.text), digest(repr(_annotations(document)))
+    text, annotations = digest(document.text), digest(repr(_annotations(document)))
     if text in seen:
         survey.duplicates += 1
-        kind = "repeated text" if seen[text] == said else "same text with other annotations"
+        kind = "repeated text" if seen[text] == annotations else "same text with other annotations"
         survey.findings.note(kind, placed.path, placed.line or 1)
     else:
-        seen[text] = said
+        seen[text] = annotations
 
 
 def _annotations(document: Document) -> object:

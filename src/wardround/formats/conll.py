@@ -149,13 +149,13 @@ def _apart(placed: Placed, losses: Problems) -> list[Entity]:
 
 def _tokens(text: str, entities: list[Entity]) -> list[tuple[int, int, str]]:
     """Start, end and tag of each token; none reaches over an entity's edge."""
-    found = []
+    tokens = []
     edges = [0, *(edge for entity in entities for edge in (entity.start, entity.end)), len(text)]
     for number, (start, end) in enumerate(pairwise(edges)):
         inside = entities[number // 2] if number % 2 else None
         mark = "B"
         for match in TOKEN.finditer(text, start, end):
             kind = re.sub(r"\s+", " ", inside.type).strip() if inside else ""
-            found.append((*match.span(), f"{mark}-{kind}" if inside else "O"))
+            tokens.append((*match.span(), f"{mark}-{kind}" if inside else "O"))
             mark = "I"
-    return found
+    return tokens

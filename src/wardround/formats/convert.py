@@ -77,7 +77,7 @@ def convert(source: Path, target: Path, to: str, options: Options, *, form: str 
             _accept(source, count, lossy=lossy, lost=findings.lost + losses.counts.total())
     except _Lossy:
         written = False
-    return Converted(count, written, _told(findings), losses, findings.sizes)
+    return Converted(count, written, _findings(findings), losses, findings.sizes)
 
 
 def split(
@@ -107,15 +107,15 @@ def split(
                 raise DataError(source, None, what, "change --test or --seed, or leave --by source out")
     except _Lossy:
         written = False
-    return Converted(sum(counts.values()), written, _told(findings), losses, findings.sizes), counts
+    return Converted(sum(counts.values()), written, _findings(findings), losses, findings.sizes), counts
 
 
-def _told(findings: Findings) -> list[Finding]:
+def _findings(findings: Findings) -> list[Finding]:
     """What was lost in reading, and what is odd about the whole."""
     return [one for one in findings.listed if one.lost or one.line is None]
 
 
 def _drawn(key: str, seed: int) -> float:
     """A number from 0 to 1 that depends on the key and the seed alone."""
-    told = hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8, key=str(seed).encode()).digest()
-    return int.from_bytes(told, "little") / 2**64
+    mark = hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8, key=str(seed).encode()).digest()
+    return int.from_bytes(mark, "little") / 2**64

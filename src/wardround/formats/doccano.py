@@ -16,12 +16,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from wardround.formats.json_values import json_lines, listed, string
-from wardround.formats.offsets import Offsets, Said
+from wardround.formats.offsets import Annotation, Offsets
 from wardround.formats.options import Options
 from wardround.formats.writing import Sink, text_file
-from wardround.text.document import Document, Placed, Relation
+from wardround.text.document import Document, Placed
 from wardround.text.reading import DataError, Problems
-from wardround.text.shown import quoted
 
 __all__ = ["NO_ENTITY", "NO_RELATION", "is_doccano", "read_doccano", "write_doccano"]
 
@@ -62,7 +61,7 @@ def read_doccano(path: Path, problems: Problems, options: Options) -> Iterator[P
 def _document(row: Mapping[str, object], path: Path, line: int, problems: Problems, options: Options) -> Document:
     key = str(options.text) or ("text" if "text" in row or "data" not in row else "data")
     text = string(row.get(key), key, path, line, problems)
-    said: list[Said] = []
+    mentions: list[Annotation] = []
     labels: list[str] = []
     for name in ("entities", "label", "labels"):
         for item in listed(row, name, path, line):
@@ -70,26 +69,26 @@ def _document(row: Mapping[str, object], path: Path, line: int, problems: Proble
                 if isinstance(item, str) and name != "entities":
                     labels.append(string(item, name, path, line, problems))
                 else:
-                    said.append(_said(item, len(said) + 1, path, line, problems))
+                    mentions.append(_mention(item, len(mentions) + 1, path, line, problems))
     for _ in row.keys() - KNOWN - {key}:
         problems.note("metadata, ignored", path, line)
     if row.get("Comments"):
         problems.note("comment, ignored", path, line)
     offsets = Offsets(text, path, problems, options.fix_offsets, options.show_text)
-    entities = tuple(offsets.entities(said))
+    entities = tuple(offsets.entities(mentions))
     given = row.get("id")
     return Document(
         str(given) if given is not None else f"{path.name}:{line}",
         text,
         tuple(labels),
         entities,
-        tuple(_relations(row, {one.id for one in said}, {one.id for one in entities}, path, line, problems)),
+        tuple(offsets.relations(_links(row, path, line, problems), mentions, entities, line)),
         str(row.get("source") or ""),
         str(row.get("language") or options.language),
     )
 
 
-def _said(item: object, number: int, path: Path, line: int, problems: Problems) -> Said:
+def _mention(item: object, number: int, path: Path, line: int, problems: Problems) -> Annotation:
     name: object = f"T{number}"
     if isinstance(item, list) and len(item) == 3:
         start, end, kind = item
@@ -103,25 +102,16 @@ def _said(item: object, number: int, path: Path, line: int, problems: Problems) 
     word = string(kind, "label", path, line, problems)
     if not word.strip():
         raise DataError(path, line, f"entity {number} has an empty label", "label or remove it")
-    return Said(str(name), word, ((start, end),), None, line)
+    return Annotation(str(name), word, ((start, end),), None, line)
 
 
-def _relations(
-    row: Mapping[str, object], named: set[str], kept: set[str], path: Path, line: int, problems: Problems
-) -> Iterator[Relation]:
+def _links(row: Mapping[str, object], path: Path, line: int, problems: Problems) -> Iterator[tuple[str, str, str]]:
     for item in listed(row, "relations", path, line):
         with problems.refusing():
             if not isinstance(item, dict):
                 raise DataError(path, line, f'"relations" holds a {type(item).__name__}', f"write {SHAPE}")
             kind = string(item.get("type"), "relations.type", path, line, problems)
-            ends = str(item.get("from_id")), str(item.get("to_id"))
-            if unknown := [end for end in ends if end not in named]:
-                what = f"a relation names {quoted(unknown[0])}, which is no entity here"
-                raise DataError(path, line, what, "add the entity or remove the relation")
-            if kept.issuperset(ends):
-                yield Relation(kind, *ends)
-            else:
-                problems.note("relation of an entity that is left out, left out", path, line)
+            yield kind, str(item.get("from_id")), str(item.get("to_id"))
 
 
 @contextmanager

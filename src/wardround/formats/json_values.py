@@ -44,8 +44,8 @@ class _Held:
     def next(self) -> str:
         """The next character that is not blank, or nothing at the end."""
         while True:
-            found = BLANK.match(self.text, self.at)
-            self.go(found.end() if found else self.at)
+            blank = BLANK.match(self.text, self.at)
+            self.go(blank.end() if blank else self.at)
             if self.at < len(self.text) or not self.more():
                 return self.text[self.at : self.at + 1]
 

@@ -19,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from wardround.formats.json_values import json_lines, listed, string
-from wardround.formats.offsets import Offsets, Said
+from wardround.formats.offsets import Annotation, Offsets
 from wardround.formats.options import Options
 from wardround.formats.tables import flag
 from wardround.formats.writing import Sink, text_file
@@ -160,7 +160,7 @@ def _entity(item: object, number: int, offsets: Offsets, line: int) -> Entity:
         problems.note("key of an entity that is not ours, ignored", path, line)
     if item.get("text"):
         words = string(item["text"], "entities.text", path, line, problems)
-        return offsets.entity(Said(name, kind, ((start, end),), words, line))
+        return offsets.entity(Annotation(name, kind, ((start, end),), words, line))
     if not 0 <= start < end:
         what = f"entity {quoted(name)} goes from {start} to {end}"
         raise DataError(path, line, what, "0 ≤ start < end; the end is excluded")

@@ -53,5 +53,5 @@ class Kinds:
                 forms.setdefault(re.sub(r"[\s_-]+", "", folded), []).append(name)
             for same in forms.values():
                 if len(same) > 1:
-                    said = ", ".join(f"{shown(name, names)} {counts[name]:,} times" for name in same)
-                    yield f"{words} that look alike: {said}", "if they are one, write or map them alike"
+                    alike = ", ".join(f"{shown(name, names)} {counts[name]:,} times" for name in same)
+                    yield f"{words} that look alike: {alike}", "if they are one, write or map them alike"

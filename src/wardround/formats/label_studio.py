@@ -13,15 +13,15 @@ The text is the value of `text` among the data, or of the only string there.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from wardround.formats.json_values import json_items, string
-from wardround.formats.offsets import Offsets, Said
+from wardround.formats.offsets import Annotation, Offsets
 from wardround.formats.options import Options
 from wardround.formats.writing import Named, Sink, text_file
-from wardround.text.document import Document, Entity, Placed, Relation
+from wardround.text.document import Document, Placed
 from wardround.text.reading import DataError, Problems, nearest
 from wardround.text.shown import quoted
 
@@ -53,15 +53,15 @@ def _document(task: Mapping[str, object], path: Path, line: int, problems: Probl
     data = task["data"]
     assert isinstance(data, dict)  # noqa: S101 -- the caller has looked
     text = string(data[_key(data, options, path, line)], "text", path, line, problems)
-    said: list[Said] = []
+    mentions: list[Annotation] = []
     names = Named("#")
     links: list[tuple[str, str, str]] = []
     labels: list[str] = []
     for result in _results(task, path, line, problems):
         with problems.refusing():
-            _add(result, said, names, links, labels, path, line, problems)
+            _add(result, mentions, names, links, labels, path, line, problems)
     offsets = Offsets(text, path, problems, options.fix_offsets, options.show_text)
-    entities = tuple(offsets.entities(offsets.counted(said, "UTF-16 units")))
+    entities = tuple(offsets.entities(offsets.counted(mentions, "UTF-16 units")))
     given = data.get("id", task.get("id"))
     source, language = (str(data.get(key) or "") for key in ("source", "language"))
     return Document(
@@ -69,7 +69,7 @@ def _document(task: Mapping[str, object], path: Path, line: int, problems: Probl
         text,
         tuple(labels),
         entities,
-        tuple(_relations(links, said, entities, path, line, problems)),
+        tuple(offsets.relations(links, mentions, entities, line, "region")),
         source,
         language or options.language,
     )
@@ -90,8 +90,8 @@ def _key(data: Mapping[str, object], options: Options, path: Path, line: int) ->
 def _results(task: Mapping[str, object], path: Path, line: int, problems: Problems) -> Iterator[dict[str, object]]:
     """What the annotation that counts says."""
     listed = task.get("annotations", [])
-    told = [item for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []
-    valid = [item for item in told if not item.get("was_cancelled")]
+    filled = [item for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []
+    valid = [item for item in filled if not item.get("was_cancelled")]
     if not valid:
         problems.note("task without an annotation", path, line)
         return
@@ -105,7 +105,7 @@ def _results(task: Mapping[str, object], path: Path, line: int, problems: Proble
 
 def _add(
     result: Mapping[str, object],
-    said: list[Said],
+    mentions: list[Annotation],
     names: Named,
     links: list[tuple[str, str, str]],
     labels: list[str],
@@ -136,8 +136,8 @@ def _add(
             raise DataError(path, line, f"region {quoted(name)} has no label", "label or remove it")
         words = value.get("text")
         for word in types:
-            mine = names.unique(name or f"T{len(said) + 1}")
-            said.append(Said(mine, word, ((start, end),), words if isinstance(words, str) else None, line))
+            mine = names.unique(name or f"T{len(mentions) + 1}")
+            mentions.append(Annotation(mine, word, ((start, end),), words if isinstance(words, str) else None, line))
     else:
         problems.note("result of another kind than labels, choices and relations, ignored", path, line)
 
@@ -148,25 +148,6 @@ def _words(value: object, name: str, path: Path, line: int, problems: Problems) 
     if not isinstance(value, list):
         raise DataError(path, line, f'"{name}" is a {type(value).__name__}', "it must be a list")
     return [string(item, name, path, line, problems) for item in value]
-
-
-def _relations(
-    links: Sequence[tuple[str, str, str]],
-    said: Sequence[Said],
-    entities: Sequence[Entity],
-    path: Path,
-    line: int,
-    problems: Problems,
-) -> Iterator[Relation]:
-    named, kept = {entity.id for entity in said}, {entity.id for entity in entities}
-    for kind, head, tail in links:
-        if unknown := [end for end in (head, tail) if end not in named]:
-            what = f"a relation names {quoted(unknown[0])}, which is no region here"
-            problems.refuse(DataError(path, line, what, "add the region or remove the relation"))
-        elif head not in kept or tail not in kept:
-            problems.note("relation of an entity that is left out, left out", path, line)
-        else:
-            yield Relation(kind, head, tail)
 
 
 @contextmanager

@@ -66,8 +66,8 @@ def _untagged(tagged: str, tags: tuple[str, str], path: Path, line: int) -> tupl
     text += tagged[last:]
     for tag in tags:
         if tag not in spans or spans[tag][0] >= spans[tag][1]:
-            others = sorted({found[2] for found in MARK.finditer(tagged)} - set(tags))
-            said = ", ".join(others[:4]) if text_is_shown() else f"{len(others)} other marks"
-            remedy = f"it has {said}; set tags" if others else "mark both, or set tags"
+            others = sorted({mark[2] for mark in MARK.finditer(tagged)} - set(tags))
+            marks = ", ".join(others[:4]) if text_is_shown() else f"{len(others)} other marks"
+            remedy = f"it has {marks}; set tags" if others else "mark both, or set tags"
             raise DataError(path, line, f'nothing is marked "{tag}"', remedy)
     return text, spans

@@ -1,6 +1,6 @@
 """Entities as a file says them (offsets, and often their words too), checked against the text.
 
-    for entity in Offsets(text, path, problems).entities(said): ...
+    for entity in Offsets(text, path, problems).entities(mentions): ...
 
 The words must stand at their offsets. If they do not, the error says how the offsets seem to count (bytes, UTF-16
 units, no carriage returns, shifted), and with `fix` they are converted or moved to the nearest place within `REACH`
@@ -9,17 +9,17 @@ characters, each conversion counted. Messages quote a note's words only with `sh
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 
-from wardround.text.document import Entity
+from wardround.text.document import Entity, Relation
 from wardround.text.reading import DataError, Problems
-from wardround.text.shown import called
+from wardround.text.shown import called, quoted
 
-__all__ = ["Offsets", "Said", "nearest_place"]
+__all__ = ["Annotation", "Offsets", "nearest_place"]
 
 REACH = 100  # characters from where it should be that a repaired entity may stand
 UNITS: dict[str, Callable[[str], int]] = {
@@ -39,7 +39,7 @@ def nearest_place(text: str, words: str, start: int) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Annotation:
     """An entity as a line of the file has it; `words` is None where the format does not repeat them."""
 
     id: str
@@ -59,60 +59,79 @@ class Offsets:
     fix: bool = False
     show: bool = False
 
-    def entities(self, said: Sequence[Said]) -> Iterator[Entity]:
+    def entities(self, mentions: Sequence[Annotation]) -> Iterator[Entity]:
         """The entities that stand where they are said to, or are brought there; the others are refused."""
-        for entity in self._counted(said):
+        for entity in self._counted(mentions):
             with self.problems.refusing():
                 yield self.entity(entity)
 
-    def counted(self, said: Sequence[Said], unit: str) -> Sequence[Said]:
+    def counted(self, mentions: Sequence[Annotation], unit: str) -> Sequence[Annotation]:
         """The entities of a file that is known to count in this unit, unless its words say that it does not."""
         if self._table(unit)[-1] == len(self.text):
-            return said
-        converted = [self._converted(entity, unit) for entity in said]
-        return converted if sum(map(self._fits, converted)) >= sum(map(self._fits, said)) else said
+            return mentions
+        converted = [self._converted(entity, unit) for entity in mentions]
+        return converted if sum(map(self._fits, converted)) >= sum(map(self._fits, mentions)) else mentions
 
-    def _counted(self, said: Sequence[Said]) -> Sequence[Said]:
+    def _counted(self, mentions: Sequence[Annotation]) -> Sequence[Annotation]:
         """The entities with offsets in characters, however the file counts."""
-        fitting = sum(map(self._fits, said))
-        if not self.fix or fitting == len(said):
-            return said
-        unit = max(UNITS, key=lambda unit: sum(self._fits(self._converted(entity, unit)) for entity in said))
-        converted = [self._converted(entity, unit) for entity in said]
+        fitting = sum(map(self._fits, mentions))
+        if not self.fix or fitting == len(mentions):
+            return mentions
+        unit = max(UNITS, key=lambda unit: sum(self._fits(self._converted(entity, unit)) for entity in mentions))
+        converted = [self._converted(entity, unit) for entity in mentions]
         if sum(map(self._fits, converted)) <= fitting:
-            return said
-        self.problems.note(f"offsets count {unit}, converted", self.path, said[0].line)
+            return mentions
+        self.problems.note(f"offsets count {unit}, converted", self.path, mentions[0].line)
         return converted
 
-    def entity(self, said: Said) -> Entity:
+    def entity(self, mention: Annotation) -> Entity:
         """One entity, checked and if so wished moved, or an error."""
-        name = called(said.id)
-        for start, end in said.parts:
+        name = called(mention.id)
+        for start, end in mention.parts:
             if not 0 <= start < end:
-                raise DataError(self.path, said.line, f"{name} goes from {start} to {end}", "0 ≤ start < end")
-        start, end = min(first for first, _ in said.parts), max(last for _, last in said.parts)
-        if not self._fits(said):
-            place = nearest_place(self.text, said.words or "", start)
-            near = place is not None and abs(place - start) <= REACH and len(said.parts) == 1
+                raise DataError(self.path, mention.line, f"{name} goes from {start} to {end}", "0 ≤ start < end")
+        start, end = min(first for first, _ in mention.parts), max(last for _, last in mention.parts)
+        if not self._fits(mention):
+            place = nearest_place(self.text, mention.words or "", start)
+            near = place is not None and abs(place - start) <= REACH and len(mention.parts) == 1
             if not (self.fix and near and place is not None):
-                raise self._misplaced(said, place if near else None)
-            self.problems.note("offsets repaired", self.path, said.line)
-            start, end = place, place + len(said.words or "")
-        if len(said.parts) > 1:
-            self.problems.note("discontinuous entity, taken from first to last character", self.path, said.line)
-        return Entity(said.id, said.type, start, end)
+                raise self._misplaced(mention, place if near else None)
+            self.problems.note("offsets repaired", self.path, mention.line)
+            start, end = place, place + len(mention.words or "")
+        if len(mention.parts) > 1:
+            self.problems.note("discontinuous entity, taken from first to last character", self.path, mention.line)
+        return Entity(mention.id, mention.type, start, end)
 
-    def _misplaced(self, said: Said, place: int | None) -> DataError:
-        name, (start, end) = called(said.id), said.parts[0]
-        if said.words is None:
-            what = f"{name} ends at {max(last for _, last in said.parts)}, the note has {len(self.text)} characters"
-            return DataError(self.path, said.line, what, "offsets count characters, from 0, the end excluded")
-        what = f"{name} says {len(said.words)} characters, text[{start}:{end}] differs"
+    def relations(
+        self,
+        links: Iterable[tuple[str, str, str]],
+        mentions: Iterable[Annotation],
+        entities: Iterable[Entity],
+        line: int,
+        noun: str = "entity",
+    ) -> Iterator[Relation]:
+        """The relations (type, head, tail) whose ends were kept; one that names what is not there is refused."""
+        named, kept = {mention.id for mention in mentions}, {entity.id for entity in entities}
+        for kind, head, tail in links:
+            if unknown := [end for end in (head, tail) if end not in named]:
+                what = f"a relation names {quoted(unknown[0])}, which is no {noun} here"
+                self.problems.refuse(DataError(self.path, line, what, f"add the {noun} or remove the relation"))
+            elif kept.issuperset((head, tail)):
+                yield Relation(kind, head, tail)
+            else:
+                self.problems.note("relation of an entity that is left out, left out", self.path, line)
+
+    def _misplaced(self, mention: Annotation, place: int | None) -> DataError:
+        name, (start, end) = called(mention.id), mention.parts[0]
+        if mention.words is None:
+            what = f"{name} ends at {max(last for _, last in mention.parts)}, the note has {len(self.text)} characters"
+            return DataError(self.path, mention.line, what, "offsets count characters, from 0, the end excluded")
+        what = f"{name} says {len(mention.words)} characters, text[{start}:{end}] differs"
         if self.show:
-            what = f'{name} says "{said.words}", text[{start}:{end}] is "{self.text[start:end]}"'
-        units = [unit for unit in UNITS if self._fits(self._converted(said, unit))]
+            what = f'{name} says "{mention.words}", text[{start}:{end}] is "{self.text[start:end]}"'
+        units = [unit for unit in UNITS if self._fits(self._converted(mention, unit))]
         if place == start:
-            how = f"its words end at {start + len(said.words)}"
+            how = f"its words end at {start + len(mention.words)}"
         elif place is not None and abs(place - start) < 3:
             how = f"offsets look shifted by {('one', 'two')[abs(place - start) - 1]}"
         elif units:
@@ -121,14 +140,14 @@ class Offsets:
             how = f"offsets look shifted by {abs(place - start)}"
         else:
             remedy = "its words are nowhere near; is the text the one that was annotated?"
-            return DataError(self.path, said.line, what, remedy)
-        return DataError(self.path, said.line, what, f"{how}; try fix_offsets = true")
+            return DataError(self.path, mention.line, what, remedy)
+        return DataError(self.path, mention.line, what, f"{how}; try fix_offsets = true")
 
-    def _fits(self, said: Said) -> bool:
-        if not all(0 <= start < end <= len(self.text) for start, end in said.parts):
+    def _fits(self, mention: Annotation) -> bool:
+        if not all(0 <= start < end <= len(self.text) for start, end in mention.parts):
             return False
-        found = " ".join(self.text[start:end] for start, end in said.parts)
-        return said.words is None or found == said.words or _squeezed(found) == _squeezed(said.words)
+        words = " ".join(self.text[start:end] for start, end in mention.parts)
+        return mention.words is None or words == mention.words or _squeezed(words) == _squeezed(mention.words)
 
     @cached_property
     def _tables(self) -> dict[str, Sequence[int]]:
@@ -142,10 +161,10 @@ class Offsets:
             self._tables[unit] = range(len(self.text) + 1) if plain else [0, *widths]
         return self._tables[unit]
 
-    def _converted(self, said: Said, unit: str) -> Said:
+    def _converted(self, mention: Annotation, unit: str) -> Annotation:
         table = self._table(unit)
-        parts = ((bisect_left(table, start), bisect_left(table, end)) for start, end in said.parts)
-        return replace(said, parts=tuple(parts))
+        parts = ((bisect_left(table, start), bisect_left(table, end)) for start, end in mention.parts)
+        return replace(mention, parts=tuple(parts))
 
 
 def _squeezed(text: str) -> str:

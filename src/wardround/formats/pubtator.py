@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 
-from wardround.formats.offsets import Offsets, Said, nearest_place
+from wardround.formats.offsets import Annotation, Offsets, nearest_place
 from wardround.formats.options import Options
 from wardround.formats.writing import Named, Sink, flat, lost, lost_fields, text_file
 from wardround.text.document import Document, Entity, Placed, Relation
@@ -38,7 +38,7 @@ class _Block:
     line: int
     name: str
     text: str
-    mentions: list[Said] = field(default_factory=list)
+    mentions: list[Annotation] = field(default_factory=list)
     relations: list[tuple[int, Relation]] = field(default_factory=list)
 
 
@@ -151,12 +151,12 @@ def _add(block: _Block, cells: list[str], path: Path, line: int, problems: Probl
             what = "start or end of a mention is no whole number"
             raise DataError(path, line, what, "id, start, end, words, type, id")
         part, concept = (int(cells[1]), int(cells[2])), cells[5].strip() if len(cells) > 5 else ""
-        block.mentions.append(Said(concept, cells[4], (part,), cells[3] or None, line))
+        block.mentions.append(Annotation(concept, cells[4], (part,), cells[3] or None, line))
     else:
         raise DataError(path, line, f"{len(cells)} cells", "a mention has six, a relation four, between tabs")
 
 
-def _moved(mention: Said, text: str, path: Path, problems: Problems) -> Entity:
+def _moved(mention: Annotation, text: str, path: Path, problems: Problems) -> Entity:
     ((start, end),) = mention.parts
     inside = 0 <= start < end <= len(text)
     if inside and mention.words and text[start:end] != mention.words:

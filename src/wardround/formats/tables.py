@@ -81,20 +81,20 @@ class Table:
 
     def placed(self, split: str, problems: Problems | None = None) -> Iterator[Placed]:
         """The same texts with the lines where they stand."""
-        found = Problems() if problems is None else problems
+        problems = Problems() if problems is None else problems
         path = self.files[one_of(split, self.splits)]
         ids = set[bytes]()
-        for line, row in self._rows(path, found):
+        for line, row in self._rows(path, problems):
             try:
                 document = self._document(row, path, line)
             except DataError as error:
-                found.refuse(error)
+                problems.refuse(error)
                 continue
             if not document.text.strip():
-                found.note("row without text, skipped", path, line)
+                problems.note("row without text, skipped", path, line)
                 continue
             if (mark := digest(document.id)) in ids:
-                found.note("repeated id", path, line)
+                problems.note("repeated id", path, line)
             ids.add(mark)
             yield Placed(document, path, line)
 

@@ -60,13 +60,13 @@ class Named:
     def unique(self, name: str, *, fold: bool = False) -> str:
         """The name, with a number if it was given before; `fold` for places that do not tell capitals apart."""
         key = name.casefold() if fold else name
-        found, number = key, self.last.get(key, 1)
-        while found in self.given:
+        free, number = key, self.last.get(key, 1)
+        while free in self.given:
             number += 1
-            found = f"{key}{self.mark}{number}"
-        self.given.add(found)
+            free = f"{key}{self.mark}{number}"
+        self.given.add(free)
         self.last[key] = number
-        return name + found[len(key) :]
+        return name + free[len(key) :]
 
 
 @contextmanager

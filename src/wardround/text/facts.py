@@ -96,10 +96,10 @@ class Facts:
     @cached_property
     def tails(self) -> Mapping[str, Collection[str]]:
         """What each head is related to."""
-        found: dict[str, list[str]] = {}
+        by_head: dict[str, list[str]] = {}
         for head, tail in self._known:
-            found.setdefault(head, []).append(tail)
-        return found
+            by_head.setdefault(head, []).append(tail)
+        return by_head
 
     @cached_property
     def ids(self) -> frozenset[str]:
@@ -109,22 +109,22 @@ class Facts:
     @property
     def labels(self) -> tuple[str, ...]:
         """`NA` and the relations, sorted."""
-        return (UNRELATED, *sorted({relation for told in self._known.values() for relation in told}))
+        return (UNRELATED, *sorted({relation for known in self._known.values() for relation in known}))
 
 
 def read_facts(
     path: Path, relations: Collection[str] = (), problems: Problems | None = None, encoding: str | None = None
 ) -> Facts:
     """The facts of a file; with `relations`, those of others are left out."""
-    found = Problems() if problems is None else problems
+    problems = Problems() if problems is None else problems
     kept: dict[Fact, int] = {}
     others = Counter[str]()
-    for line, fact in _rows(path, encoding, found):
+    for line, fact in _rows(path, encoding, problems):
         if relations and fact.relation not in (*relations, UNRELATED):
             others[fact.relation] += 1
-            found.note("fact of a relation that is not in the study, left out", path, line)
+            problems.note("fact of a relation that is not in the study, left out", path, line)
         elif fact in kept:
-            found.note("repeated fact", path, line)
+            problems.note("repeated fact", path, line)
         else:
             kept[fact] = line
     if not kept and others:
@@ -135,15 +135,15 @@ def read_facts(
     if not kept:
         raise DataError(path, None, "no facts", "write head, relation and tail between tabs, one fact per line")
     for relation in sorted({*relations} - {fact.relation for fact in kept}):
-        found.at("relation asked for of which there is no fact", relation)
+        problems.at("relation asked for of which there is no fact", relation)
     first: dict[tuple[str, str], Fact] = {}
     for fact in sorted(kept, key=lambda fact: fact.relation == UNRELATED):  # stable
         if first.setdefault((fact.head, fact.tail), fact) == fact:
             continue
         if fact.relation == UNRELATED:
-            found.note("pair both related and NA, taken as related", path, kept[fact])
+            problems.note("pair both related and NA, taken as related", path, kept[fact])
         else:
-            found.note("another relation of the same pair, a bag of its own", path, kept[fact])
+            problems.note("another relation of the same pair, a bag of its own", path, kept[fact])
     return Facts(kept)
 
 

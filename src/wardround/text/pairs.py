@@ -47,24 +47,24 @@ def pairs(
     problems: Problems | None = None,
 ) -> Iterator[Placed]:
     """Every candidate pair of a note with its relation or `none`; an empty `none` leaves the unrelated out."""
-    found = Problems() if problems is None else problems
+    problems = Problems() if problems is None else problems
     document = note.document
     entities = sorted(document.entities, key=lambda entity: (entity.start, entity.end))
     if not entities:
-        found.note("no entity, so no pair", note.path, note.line_at(0))
-    told = _told(note, entities, found, both_ways=both_ways)
+        problems.note("no entity, so no pair", note.path, note.line_at(0))
+    relations = _relations(note, entities, problems, both_ways=both_ways)
     for (start, end), one, other in candidates(document.text, entities, scope):
         head, tail = entities[one], entities[other]
         backwards = one > other and head.type == tail.type
         if (head.type, tail.type) not in allowed or (backwards and not both_ways):
             continue
         line = note.line_at(start)
-        labels = told.pop((one, other), [none] if none else [])
+        labels = relations.pop((one, other), [none] if none else [])
         if overlap(head, tail):
-            found.note("entities overlap, pair skipped", note.path, line)
+            problems.note("entities overlap, pair skipped", note.path, line)
             continue
         if len(labels) > 1:
-            found.note("pair with several relations, a document for each", note.path, line)
+            problems.note("pair with several relations, a document for each", note.path, line)
         for number, label in enumerate(labels):
             made = pair(
                 f"{document.id}:{head.id}-{tail.id}" + (f"-{number + 1}" if number else ""),
@@ -76,27 +76,27 @@ def pairs(
                 language=document.language,
             )
             yield Placed(made, note.path, line)
-    _count_left_out(note, entities, told, allowed, scope, found)
+    _count_left_out(note, entities, relations, allowed, scope, problems)
 
 
-def _told(
+def _relations(
     note: Placed, entities: Sequence[Entity], problems: Problems, *, both_ways: bool
 ) -> dict[tuple[int, int], list[str]]:
     """The relations by the numbers of head and tail in the order of the text."""
     number = {entity.id: at for at, entity in enumerate(entities)}
-    told: dict[tuple[int, int], list[str]] = {}
+    relations: dict[tuple[int, int], list[str]] = {}
     for relation in note.document.relations:
         head, tail = number[relation.head], number[relation.tail]
         line = note.line_at(entities[head].start)
         if not both_ways and head > tail and entities[head].type == entities[tail].type:
             problems.note("relation against the order of the text, turned", note.path, line)
             head, tail = tail, head
-        types = told.setdefault((head, tail), [])
+        types = relations.setdefault((head, tail), [])
         if relation.type in types:
             problems.note("repeated relation", note.path, line)
         else:
             types.append(relation.type)
-    return told
+    return relations
 
 
 def candidates(
@@ -126,12 +126,12 @@ def _near(entities: Sequence[Entity], numbers: Sequence[int], near: int) -> Iter
 def _count_left_out(
     note: Placed,
     entities: Sequence[Entity],
-    told: Mapping[tuple[int, int], list[str]],
+    relations: Mapping[tuple[int, int], list[str]],
     allowed: Collection[tuple[str, str]],
     scope: Scope,
     problems: Problems,
 ) -> None:
-    for (one, other), labels in told.items():
+    for (one, other), labels in relations.items():
         head, tail = entities[one], entities[other]
         if one == other:
             kind = "relation of an entity with itself, left out"

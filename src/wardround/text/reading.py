@@ -142,12 +142,12 @@ def data_folder(wanted: str = "the corpora") -> Path:
 
 def data_file(name: str, origin: str) -> Path:
     """A named corpus' file such as `cmedtc/train.txt.gz`, compressed or not."""
-    found = data_folder(f"{name} (from {origin})") / name
-    plain = found.with_suffix("") if found.suffix == ".gz" else found
-    for path in (found, plain):
+    expected = data_folder(f"{name} (from {origin})") / name
+    plain = expected.with_suffix("") if expected.suffix == ".gz" else expected
+    for path in (expected, plain):
         if path.is_file():
             return path
-    raise DataError(found, None, "no such file under WARDROUND_DATA", f"it comes from {origin}")
+    raise DataError(expected, None, "no such file under WARDROUND_DATA", f"it comes from {origin}")
 
 
 def found_path(text: str, folder: str = "") -> Path:

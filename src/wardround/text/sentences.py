@@ -43,7 +43,7 @@ def sentences(text: str, scope: Scope = "sentence", whole: Iterable[Entity] = ()
             inside = before > 0 and reach[before - 1] > stop.end()
             if not inside and (scope == "line" or _ends(text, stop)):
                 cuts.append(stop.end())
-    found = []
+    parts = []
     for start, end in pairwise([*cuts, len(text)]):
         held = spans[bisect_left(starts, start) : bisect_left(starts, end)]
         part = text[start:end]
@@ -51,17 +51,17 @@ def sentences(text: str, scope: Scope = "sentence", whole: Iterable[Entity] = ()
         if held:  # an entity may begin or end with a blank
             left, right = min(left, held[0][0]), max(right, *(last for _, last in held))
         if left < right:
-            found.append((left, right))
-    return found
+            parts.append((left, right))
+    return parts
 
 
 def held(spans: Sequence[tuple[int, int]], entities: Iterable[Entity]) -> dict[int, list[int]]:
     """By the number of the sentence, the numbers of the entities that begin in it, in the order given."""
     starts = [start for start, _ in spans]
-    found: dict[int, list[int]] = {}
+    by_sentence: dict[int, list[int]] = {}
     for number, entity in enumerate(entities):
-        found.setdefault(bisect_right(starts, entity.start) - 1, []).append(number)
-    return found
+        by_sentence.setdefault(bisect_right(starts, entity.start) - 1, []).append(number)
+    return by_sentence
 
 
 def _ends(text: str, stop: re.Match[str]) -> bool:

@@ -48,15 +48,15 @@ def no_tag(tag: str, token: str) -> str:
 
 def spans(tags: Sequence[str], scheme: Scheme = "BIO", *, scheme_only: bool = False) -> tuple[list[Span], int]:
     """The entities of a sentence, and how many of them had to be repaired."""
-    found, repaired = repaired_spans(tags, scheme, scheme_only=scheme_only)
-    return found, len(repaired)
+    entities, repaired = repaired_spans(tags, scheme, scheme_only=scheme_only)
+    return entities, len(repaired)
 
 
 def repaired_spans(
     tags: Sequence[str], scheme: Scheme = "BIO", *, scheme_only: bool = False
 ) -> tuple[list[Span], list[int]]:
     """The entities of a sentence, and with which tokens those begin that had to be repaired."""
-    found: list[Span] = []
+    entities: list[Span] = []
     repaired: list[int] = []
     start, before, kind = 0, "O", ""
 
@@ -64,7 +64,7 @@ def repaired_spans(
         whole = first == "B" if scheme == "BIO" else (first, before) in (("B", "E"), ("S", "S"))
         repaired.extend([start] * (not whole))
         if whole or not scheme_only:
-            found.append((kind, start, end))
+            entities.append((kind, start, end))
 
     first = "O"
     for at, tag in enumerate([*tags, "O"]):
@@ -75,7 +75,7 @@ def repaired_spans(
         if mark != "O" and not goes_on:
             start, first = at, mark
         before, kind = mark, now
-    return found, repaired
+    return entities, repaired
 
 
 def tagged(entities: Iterable[Span], length: int, scheme: Scheme = "BIO") -> list[str]:
@@ -124,11 +124,11 @@ def joined(
         starts.append(at)
         at += len(token) + 1
     guessed: Scheme = "BIOES" if any(tag[:1] in ("E", "S") for tag in tags) else "BIO"
-    found, repaired = repaired_spans(tags, scheme or guessed)
+    marked, repaired = repaired_spans(tags, scheme or guessed)
     for number in repaired:
         problems.note("tags break their scheme, repaired", place[0], lines[number] if lines else place[1])
     entities = tuple(
         Entity(f"T{number}", kind or bare, starts[first], starts[last - 1] + len(tokens[last - 1]))
-        for number, (kind, first, last) in enumerate(found, 1)
+        for number, (kind, first, last) in enumerate(marked, 1)
     )
     return Document(name, " ".join(tokens), entities=entities)

@@ -80,7 +80,7 @@ def _place(document: Document) -> str:
 
 
 def _places(document: Document, unit: Unit, problems: Problems) -> list[tuple[int, int]]:
-    found = []
+    spans = []
     for match in PATTERNS[unit].finditer(document.text):
         form = plain(match[0])
         if len(form) < len(match[0]) and re.search(f"[{INVISIBLE}]", match[0]):
@@ -88,13 +88,13 @@ def _places(document: Document, unit: Unit, problems: Problems) -> list[tuple[in
         if len(form) > LETTERS:
             problems.at(f"word of more than {LETTERS} characters, spelt only so far", _place(document), match.start())
         if form:
-            found.append(match.span())
-    return found
+            spans.append(match.span())
+    return spans
 
 
 def _snapped(document: Document, places: list[tuple[int, int]], problems: Problems) -> list[tuple[Span, Entity]]:
     """Each entity as a span of tokens: all those that it touches."""
-    found = []
+    snapped = []
     ordered = sorted(document.entities, key=lambda entity: (entity.start, entity.end))
     first = 0
     for entity in ordered:
@@ -108,16 +108,16 @@ def _snapped(document: Document, places: list[tuple[int, int]], problems: Proble
             continue
         if places[first][0] < entity.start or places[last - 1][1] > entity.end:
             problems.at("span cuts a token, widened to it", _place(document), entity.start)
-        found.append(((entity.type, first, last), entity))
-    return found
+        snapped.append(((entity.type, first, last), entity))
+    return snapped
 
 
-def _apart(found: list[tuple[Span, Entity]], document: Document, problems: Problems) -> list[Span]:
+def _apart(snapped: list[tuple[Span, Entity]], document: Document, problems: Problems) -> list[Span]:
     """Entities that do not overlap, in order."""
     taken: set[int] = set()
     kept: list[Span] = []
     seen: set[Span] = set()
-    for span, entity in sorted(found, key=lambda item: (item[0][1] - item[0][2], item[0][1], item[0][0])):
+    for span, entity in sorted(snapped, key=lambda item: (item[0][1] - item[0][2], item[0][1], item[0][0])):
         if span in seen:
             problems.at("entity stands twice, the first taken", _place(document), entity.start)
         elif taken.isdisjoint(range(span[1], span[2])):

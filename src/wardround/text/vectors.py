@@ -42,20 +42,20 @@ def read_vectors(
     problems: Problems | None = None,
 ) -> WordVectors:
     """All vectors of a file in its order, or those of `words`."""
-    found = Problems() if problems is None else problems
+    problems = Problems() if problems is None else problems
     if path.suffix == ".npz":
-        return _from_arrays(path, words, found)
+        return _from_arrays(path, words, problems)
     if path.suffix == ".bin":
         raise DataError(path, None, "word2vec's binary form is not read", "save the vectors as text")
     kept: dict[str, None] = {}
     values = array("f")
     size = 0
-    for line, word, numbers in _rows(path, encoding, found):
+    for line, word, numbers in _rows(path, encoding, problems):
         size = numbers.count(" ") + 1
         if words is not None and word not in words:
             continue
         if word in kept:
-            found.note("repeated word, dropped", path, line)
+            problems.note("repeated word, dropped", path, line)
             continue
         kept[word] = None
         values.extend(_numbers(numbers, path, line))
