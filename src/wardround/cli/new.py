@@ -21,7 +21,6 @@ from wardround.cli.options import console, errors, fail, one_of, refusals
 from wardround.cli.reading import reading
 from wardround.core.files import write
 from wardround.formats.check import Survey, check
-from wardround.formats.kinds import KINDS, Kinds
 from wardround.formats.options import VIEWS, Options
 from wardround.formats.register import FORMATS
 from wardround.formats.tables import Table, usual_columns
@@ -55,8 +54,7 @@ def command(
         form = _format(whole)
         known = {name: kind for name, kind in TASKS.items() if kind.finds}
         one_of(task, known, "--task")
-        kinds = _kinds(whole)
-        task = task or _chosen(known, form, kinds)
+        task = task or _chosen(known, form, whole)
         learnt = _learnt(known[task], whole)
         whole = [check(file, options, task=known[task](**learnt), form=form) for file in files.values()]
         _show(whole)
@@ -64,7 +62,7 @@ def command(
             fail("nothing was written; mend what is listed above", 1)
         said = {split: os.path.relpath(file, out.parent) for split, file in files.items()}
         said |= _columns(form, files["train"], options)
-        text = drafted(Draft(_name(path), task, known[task].takes, form, said, kinds, learnt))
+        text = drafted(Draft(_name(path), task, known[task].takes, form, said, whole, learnt))
         cells(tomllib.loads(text), where=str(out), folder=out.parent)
         write(out, text.encode())
     sizes = " and ".join(f"{survey.documents:,} {split}" for split, survey in zip(files, whole, strict=True))
@@ -96,19 +94,14 @@ def _format(whole: list[Survey]) -> str:
     return formats[0]
 
 
-def _kinds(whole: list[Survey]) -> Kinds:
-    """What all of them hold."""
-    kinds = Kinds()
-    for name in KINDS:
-        for survey in whole:
-            getattr(kinds, name).update(getattr(survey, name))
-    return kinds
-
-
-def _chosen(known: Mapping[str, Any], form: str, kinds: Kinds) -> str:
+def _chosen(known: Mapping[str, Any], form: str, whole: list[Survey]) -> str:
     """The one task that takes what the files hold."""
     ready, holds = FORMATS[form].ready, FORMATS[form].holds
-    views = [ready] if ready else [view for view in VIEWED if view in holds and kinds.learnt(view)]
+    views = (
+        [ready]
+        if ready
+        else [view for view in VIEWED if view in holds and any(survey.learnt(view) for survey in whole)]
+    )
     able = [name for name, kind in known.items() if kind.takes in views]
     if not able:
         fail("the files hold neither labels nor entities; name the column with --label-column, or annotate them first")

@@ -1,14 +1,14 @@
 """A study for somebody's own files, as far as the files tell: what `wardround new` writes.
 
     survey = check(train, Options(), task=Tagging())
-    text = drafted(Draft("notes", "tagging", "entities", "brat", {"train": "a", "test": "b"}, survey))
+    text = drafted(Draft("notes", "tagging", "entities", "brat", {"train": "a", "test": "b"}, [survey], {}))
 
 What the files tell is filled in; every other setting stands there as a comment, with its default and its sentence from
 the reference. Labels, types and relations are named only if all of them may be shown (`text.shown`).
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,7 +37,8 @@ class Draft:
     format: str
     files: Mapping[str, Any]
     """The paths by split, and the columns."""
-    kinds: Kinds
+    kinds: Sequence[Kinds]
+    """What was counted in each split: a text that stands in two does not make a name of what it has for a label."""
     learnt: Mapping[str, Any]
     """What the task needs to be told."""
 
@@ -78,9 +79,9 @@ def _toml(value: Any) -> str:
 
 def _names(draft: Draft) -> dict[str, list[str]]:
     """All labels, types or relations, if each may be shown and the format has not its own."""
-    counts, form = draft.kinds.learnt(draft.view), FORMATS[draft.format]
+    counts, form = [kinds.learnt(draft.view) for kinds in draft.kinds], FORMATS[draft.format]
     key = next(name for name in DECLARED if name in files_page(draft.format, draft.view).settings)
-    names = sorted({*counts} - ({UNRELATED} if key == "relations" else set()))
-    if not names or key in form.usual or not names_of(counts).issuperset(names):
+    names = sorted({name for split in counts for name in split} - ({UNRELATED} if key == "relations" else set()))
+    if not names or key in form.usual or not frozenset().union(*map(names_of, counts)).issuperset(names):
         return {}
     return {key: ["none", *names] if draft.view == "pairs" and not form.ready and "none" not in names else names}
