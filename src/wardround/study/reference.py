@@ -37,7 +37,7 @@ TABLES: dict[str, tuple[str, str | Mapping[str, Any]]] = {
     "task": ("what is learnt", TASKS),
     "corpus": ("what it is learnt from: a corpus by name, or files of one's own by `format`", CORPORA),
     "partition": ("how a corpus is cut into sites", PARTITIONS),
-    "sites": ("who takes part in a round", f"{OWN}:Sites"),
+    "sites": ("who takes part in a round", f"{OWN}:SitesTable"),
     "evaluation": ("when, on what, and how closely the shared model is tried", f"{OWN}:Evaluation"),
     "stop": ("the figure at which a run may stop", f"{OWN}:Stop"),
     "public": ("examples that everybody may see: one of the two", f"{OWN}:_Public"),
