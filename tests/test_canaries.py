@@ -216,6 +216,20 @@ def test_a_site_is_checked_without_a_word(corpus: tuple[str, str], encoder: Path
     assert {} == {name: leaked for name, leaked in found.items() if leaked}
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_a_study_is_written_for_files_without_a_word(form: str, tmp_path: Path, say: Say) -> None:
+    found = {}
+    for number, (name, spoil) in enumerate(SPOILT.items()):
+        place = tmp_path / str(number)
+        for split in ("train", "test"):
+            spoilt(written(place / "notes", form, documents(12, words=(8, 3)[number % 2]), split), spoil)
+        named = ("--from", form) if number % 4 > 1 else ()
+        task = ("--task", TEXT_TASKS[number % 4]) if number % 3 else ()
+        output = say("new", place / "notes", *named, *task, "--out", place / "out" / "study.toml")
+        found[name] = leaks(output, place / "out")
+    assert {} == {name: leaked for name, leaked in found.items() if leaked}
+
+
 @pytest.fixture(scope="module")
 def sorter(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return trained_models.sorter(tmp_path_factory.mktemp("sorter") / "run") / "model"

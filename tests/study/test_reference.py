@@ -18,6 +18,7 @@ ENTRIES = [(table, entry) for table in TABLES for entry in page(table).entries o
 @pytest.mark.parametrize(("table", "entry"), ENTRIES)
 def test_every_setting_has_a_sentence_and_a_type(table: str, entry: str) -> None:
     settings = page(table, entry).settings
+    assert entry or settings
     assert [] == [key for key, one in settings.items() if not one.about.endswith((".", ")"))]
     assert [] == [key for key, one in settings.items() if not kind_words(one.kind)]
 

@@ -12,7 +12,7 @@ A column `source` or `language` is used if there is one.
 import csv
 import io
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -35,7 +35,7 @@ from wardround.text.reading import (
 )
 from wardround.text.shown import names_of, shown
 
-__all__ = ["Table", "flag", "read_csv", "read_tsv", "write_csv", "write_tsv"]
+__all__ = ["Table", "flag", "read_csv", "read_tsv", "usual_columns", "write_csv", "write_tsv"]
 
 Row = Mapping[str, str]
 DELIMITERS = {"csv": ",", "tsv": "\t"}
@@ -44,6 +44,8 @@ HEADER = ("id", "text", "label", "source", "language")
 USUAL = {
     "text": ("text", "note_text", "note", "sentence", "content", "document", "report"),
     "label": ("label", "labels", "class", "category"),
+    "id": ("id",),
+    "source": ("source",),
 }
 """Names under which columns are found if nobody names them."""
 
@@ -220,18 +222,22 @@ def read_tsv(path: Path, problems: Problems, options: Options) -> Iterator[Place
     return _read(path, problems, options, "tsv")
 
 
+def usual_columns(names: Sequence[str]) -> dict[str, str]:
+    """By what it holds, the column of a header that is called as is usual."""
+    folded = {name.casefold(): name for name in reversed(names)}
+    first = ((meaning, next(filter(folded.__contains__, known), None)) for meaning, known in USUAL.items())
+    return {meaning: folded[name] for meaning, name in first if name is not None}
+
+
 def _read(path: Path, problems: Problems, options: Options, form: Literal["csv", "tsv"]) -> Iterator[Placed]:
     bare = Table(files={"all": path}, format=form, quoting=options.quoting, encoding=options.encoding)
     names = bare.columns("all")
-    folded = {name.casefold(): name for name in reversed(names)}
+    usual = usual_columns(names)
 
     def column(name: Column) -> Column | None:
         """A column as it was named, or by its number."""
         number = isinstance(name, str) and name.isdecimal() and name not in names
         return int(name) if number else name or None
-
-    def usual(meaning: str) -> Column | None:
-        return next((folded[name] for name in USUAL[meaning] if name in folded), None)
 
     texts = options.text if isinstance(options.text, tuple) else (options.text,)
     chosen = tuple(name for name in map(column, texts) if name is not None)
@@ -241,8 +247,8 @@ def _read(path: Path, problems: Problems, options: Options, form: Literal["csv",
     if header is None:
         header = not any(isinstance(name, int) for name in wishes) or not wishes.isdisjoint(names) or _usual(names)
     if header:
-        chosen, label = chosen or tuple(filter(None, [usual("text")])), label or usual("label")
-        id_, source = id_ or folded.get("id"), source or folded.get("source")
+        chosen = chosen or tuple(filter(None, [usual.get("text")]))
+        label, id_, source = label or usual.get("label"), id_ or usual.get("id"), source or usual.get("source")
     if "labels" in options.needs:
         label = label or "label"
     table = replace(

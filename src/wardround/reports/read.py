@@ -62,7 +62,7 @@ def _read(folder: Path, origin: str) -> RunRecord:
     except tomllib.TOMLDecodeError as error:
         raise RunError(f"{path}: is not valid TOML ({error}); restore it, or run the study again") from None
     for table in ("method", "corpus"):
-        if not isinstance(study.get(table), dict) or "name" not in study[table]:
+        if not isinstance(study.get(table), dict) or not study[table].keys() & {"name", "format"}:  # files have no name
             raise RunError(f"{path}: has no [{table}] with a name; give a folder that `wardround run` has made")
     start, metrics, lines = current(folder), METRICS.read(folder), read_journal(folder)
     if metrics is not None and not lines:

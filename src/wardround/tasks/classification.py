@@ -147,6 +147,8 @@ class Classification(TaskSettings):
     def check(self, placed: Placed, problems: Problems) -> None:
         """Documents without a label are left out, those with several need a setting."""
         labels, line = placed.document.labels, placed.line or 1
+        if self.several:
+            return
         if not labels:
             problems.note("document without a label, left out", placed.path, line)
         elif len(labels) > 1:

@@ -1,0 +1,147 @@
+"""`wardround new PATH`: a study for a user's own files, after they are checked, so that a first run needs no reading.
+
+    wardround new notes/                        # a folder with train and test in it, as `data split` writes them
+    wardround new train.csv test.csv --label-column ward --out wards.toml
+
+Exit codes: 0 all is well, 1 something of the files would be lost, 2 the command or the input is wrong. Note text is
+printed only with `--show-text`.
+"""
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from wardround.cli.data.findings import show_findings
+from wardround.cli.options import console, errors, fail, one_of, refusals
+from wardround.cli.reading import reading
+from wardround.core.files import write
+from wardround.formats.check import Survey, check
+from wardround.formats.options import VIEWS, Options
+from wardround.formats.register import FORMATS
+from wardround.formats.tables import Table, usual_columns
+from wardround.study.draft import Draft, drafted
+from wardround.study.load import cells
+from wardround.tasks import TASKS
+
+__all__ = ["command"]
+
+VIEWED = ("labels", "entities", "pairs")
+"""What documents show that they are for; bags also need public facts."""
+COLUMNS = ("text", "label", "id", "source")
+
+
+@reading
+def command(
+    path: Annotated[Path, typer.Argument(help="The training texts, or a folder with train and test in it.")],
+    test: Annotated[Path | None, typer.Argument(help="The test texts.", show_default=False)] = None,
+    task: Annotated[str, typer.Option(help="What is to be learnt, if the texts leave it open.")] = "",
+    out: Annotated[Path, typer.Option(help="The study file to write.")] = Path("study.toml"),
+    *,
+    options: Options,
+    form: str,
+) -> None:
+    """Write a study for your own files: what they tell filled in, the rest as comments."""
+    if out.exists():
+        fail(f"{out} is there already, and nothing is overwritten; name another with --out")
+    with refusals(out):
+        files = _files(path, test)
+        whole = [check(file, options, form=form) for file in files.values()]
+        form = _format(whole)
+        known = {name: kind for name, kind in TASKS.items() if kind.finds}
+        one_of(task, known, "--task")
+        task = task or _chosen(known, form, whole)
+        learnt = _learnt(known[task], whole)
+        whole = [check(file, options, task=known[task](**learnt), form=form) for file in files.values()]
+        _show(whole)
+        if any(survey.findings.lost for survey in whole):
+            fail("nothing was written; mend what is listed above", 1)
+        said = {split: os.path.relpath(file, out.parent) for split, file in files.items()}
+        said |= _columns(form, files["train"], options)
+        text = drafted(Draft(_name(path), task, known[task].takes, form, said, whole, learnt))
+        cells(tomllib.loads(text), where=str(out), folder=out.parent)
+        write(out, text.encode())
+    sizes = " and ".join(f"{survey.documents:,} {split}" for split, survey in zip(files, whole, strict=True))
+    console.print(f"{out}: {task} with {sizes} documents ({FORMATS[form].about})\nrun it: wardround run {out}")
+
+
+def _files(path: Path, test: Path | None) -> dict[str, Path]:
+    """Training and test texts, given or in a folder under these names."""
+    if test is not None:
+        return {"train": path, "test": test}
+    if not path.exists():
+        fail(f"{path}: there is no such file or folder")
+    named = {split: sorted(path.glob(f"{split}*")) for split in ("train", "test", "valid")}
+    splits = {split: files[0] for split, files in named.items() if len(files) == 1}
+    if not {"train", "test"} <= splits.keys():
+        folder = path.with_name(f"{path.stem}-split")
+        remedy = f"set some aside: wardround data split {path} {folder} (with what options you gave here)"
+        fail(f"{path} has no texts for testing; {remedy}, then: wardround new {folder}; or: wardround new TRAIN TEST")
+    return splits
+
+
+def _format(whole: list[Survey]) -> str:
+    """The one format of the files."""
+    formats = sorted({name for survey in whole for name in survey.formats})
+    if len(formats) != 1 or any(survey.unreadable for survey in whole):
+        _show(whole)
+        mixed = f"files in several formats ({', '.join(formats)}): convert them to one; "
+        fail(f"{mixed if formats[1:] else ''}nothing was written")
+    return formats[0]
+
+
+def _chosen(known: Mapping[str, Any], form: str, whole: list[Survey]) -> str:
+    """The one task that takes what the files hold."""
+    ready, holds = FORMATS[form].ready, FORMATS[form].holds
+    views = (
+        [ready]
+        if ready
+        else [view for view in VIEWED if view in holds and any(survey.learnt(view) for survey in whole)]
+    )
+    able = [name for name, kind in known.items() if kind.takes in views]
+    if not able:
+        fail("the files hold neither labels nor entities; name the column with --label-column, or annotate them first")
+    if len(able) > 1:
+        choice = ", ".join(f"--task {name} ({VIEWS[known[name].takes]})" for name in able)
+        fail(f"the files would do for several tasks; choose one: {choice}")
+    return able[0]
+
+
+def _learnt(kind: Any, whole: list[Survey]) -> dict[str, Any]:
+    """What a task has to be told about these texts."""
+    fields, languages = kind.__dataclass_fields__, whole[0].languages
+    several = any(survey.labels.total() > survey.documents - survey.unlabelled for survey in whole)
+    more = {"several": True} if several and "several" in fields else {}
+    chinese = bool(languages) and languages.most_common(1)[0][0] == "zh"
+    by_words = "tokens" in fields and fields["tokens"].default is not None
+    return {**more, **({"tokens": "characters"} if chinese and by_words else {})}
+
+
+def _columns(form: str, path: Path, options: Options) -> dict[str, Any]:
+    """The columns that were named, or that have a usual name, and what else was said of the files."""
+    known = FORMATS[form].options
+    given = {name: value for name in (*COLUMNS, "separator") if (value := getattr(options, name)) and name in known}
+    numbered = {name: int(value) if name in COLUMNS and value.isdecimal() else value for name, value in given.items()}
+    if "header" in known and path.is_file():
+        table = Table(files={"all": path}, format=form, encoding=options.encoding)  # type: ignore[arg-type]  # a table's
+        usual = usual_columns(table.columns("all"))
+        by_number = any(isinstance(value, int) for value in numbered.values())
+        numbered |= {"header": False} if by_number and not usual else {**usual, **numbered}
+    if options.fix_offsets and "fix_offsets" in known:
+        numbered["fix_offsets"] = True
+    more = {"encoding": options.encoding, "language": options.language}
+    return {**numbered, **{name: value for name, value in more.items() if value}}
+
+
+def _show(whole: list[Survey]) -> None:
+    for survey in whole:
+        show_findings(errors, survey.findings.listed, survey.findings.sizes)
+
+
+def _name(path: Path) -> str:
+    """A study's name, of the path's."""
+    return re.sub(r"[^A-Za-z0-9]+", "-", path.resolve().stem).strip("-")[:50] or "study"

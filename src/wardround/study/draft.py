@@ -1,0 +1,87 @@
+"""A study for somebody's own files, as far as the files tell: what `wardround new` writes.
+
+    survey = check(train, Options(), task=Tagging())
+    text = drafted(Draft("notes", "tagging", "entities", "brat", {"train": "a", "test": "b"}, [survey], {}))
+
+What the files tell is filled in; every other setting stands there as a comment, with its default and its sentence from
+the reference. Labels, types and relations are named only if all of them may be shown (`text.shown`).
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from wardround.formats.kinds import Kinds
+from wardround.formats.register import FORMATS
+from wardround.study.reference import files_page, kind_words, page
+from wardround.study.source import UNKNOWN, Setting
+from wardround.text.facts import UNRELATED
+from wardround.text.shown import names_of
+
+__all__ = ["Draft", "drafted"]
+
+DECLARED = ("labels", "types", "relations")
+"""The settings that list what is to be told apart; each view has one of them."""
+TABLES = ("table", "list of tables")
+ROUNDS, SITES = 10, 3
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What is known of a study."""
+
+    name: str
+    task: str
+    view: str
+    format: str
+    files: Mapping[str, Any]
+    """The paths by split, and the columns."""
+    kinds: Sequence[Kinds]
+    """What was counted in each split: a text that stands in two does not make a name of what it has for a label."""
+    learnt: Mapping[str, Any]
+    """What the task needs to be told."""
+
+
+def drafted(draft: Draft) -> str:
+    """The study as the text of a TOML file."""
+    tables: dict[str, tuple[Mapping[str, Any], Mapping[str, Setting]]] = {
+        "corpus": (
+            {"format": draft.format, **draft.files, **_names(draft)},
+            files_page(draft.format, draft.view).settings,
+        ),
+        "partition": ({"name": "iid", "sites": SITES}, page("partition", "iid").settings),
+        "task": ({"name": draft.task, **draft.learnt}, page("task", draft.task).settings),
+        "method": ({"name": "fedavg"}, page("method", "fedavg").settings),
+        "sites": ({}, page("sites").settings),
+        "evaluation": ({}, page("evaluation").settings),
+    }
+    own = {key: one for key, one in page("study").settings.items() if kind_words(one.kind) not in TABLES}
+    lines = [*_lines({"name": draft.name, "rounds": ROUNDS}, own)]
+    for table, (given, settings) in tables.items():
+        about = {"partition": f"  # a simulation: the training texts cut into {SITES} sites"}.get(table, "")
+        lines += ["", f"[{table}]{about}", *_lines(given, settings)]
+    return "\n".join([*lines, "", "# Other tables, methods and tasks: wardround settings", ""])
+
+
+def _lines(given: Mapping[str, Any], settings: Mapping[str, Setting]) -> Iterator[str]:
+    yield from (f"{key} = {_toml(value)}" for key, value in given.items())
+    for key, one in settings.items():
+        if key not in given and key != "folder":
+            default = "…" if one.default is None or one.default is UNKNOWN else _toml(one.default)
+            yield f"# {key} = {default}  # {one.about} ({kind_words(one.kind)})"
+
+
+def _toml(value: Any) -> str:
+    """A text, a number or a list of them, which TOML writes as JSON does."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _names(draft: Draft) -> dict[str, list[str]]:
+    """All labels, types or relations, if each may be shown and the format has not its own."""
+    counts, form = [kinds.learnt(draft.view) for kinds in draft.kinds], FORMATS[draft.format]
+    key = next(name for name in DECLARED if name in files_page(draft.format, draft.view).settings)
+    names = sorted({name for split in counts for name in split} - ({UNRELATED} if key == "relations" else set()))
+    if not names or key in form.usual or not frozenset().union(*map(names_of, counts)).issuperset(names):
+        return {}
+    return {key: ["none", *names] if draft.view == "pairs" and not form.ready and "none" not in names else names}

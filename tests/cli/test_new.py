@@ -1,0 +1,122 @@
+"""`wardround new` writes a study that runs, for files in any format, and nothing where it would have to guess."""
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from canaries import documents, written
+from study_files import cli
+from wardround.study.load import load_study
+from wardround.text.document import Document
+
+SMALL = ("model=cnn-crf", "buckets=50", "embedding=4", "filters=4")
+
+
+def halves(folder: Path, form: str, notes: list[Document] | None = None) -> Path:
+    mine = documents(30) if notes is None else notes
+    written(folder, form, mine[:20])
+    written(folder, form, mine[20:], "test")
+    return folder
+
+
+def read(path: Path) -> dict[str, Any]:
+    return tomllib.loads(path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(
+    ("form", "task"),
+    [("csv", "classification"), ("jsonl", "classification"), ("conll", "tagging"), ("brat", "tagging")],
+)
+def test_a_study_is_written_that_runs(form: str, task: str, tmp_path: Path) -> None:
+    halves(tmp_path / "notes", form)
+    ended = cli("new", "notes", *(() if form in ("csv", "conll") else ("--task", task)), cwd=tmp_path)
+    assert (0, True) == (ended.code, "run it: wardround run study.toml" in ended.out), ended
+    tables = read(tmp_path / "study.toml")
+    assert (task, form, "fedavg") == (tables["task"]["name"], tables["corpus"]["format"], tables["method"]["name"])
+    assert {"name": "iid", "sites": 3} == tables["partition"]
+    key, names = ("labels", ["cold", "flu"]) if task == "classification" else ("types", ["drug", "effect"])
+    assert names == tables["corpus"][key]
+    changes = [f"--set=task.{change}" for change in SMALL if task == "tagging"]
+    ended = cli("run", "study.toml", "--set=rounds=1", *changes, "--workers", 1, cwd=tmp_path)
+    assert 0 == ended.code, ended
+
+
+def test_columns_are_filled_in_by_their_usual_names_or_as_given(tmp_path: Path) -> None:
+    rows = [f"{note.text},{note.labels[0]}" for note in documents(30)]
+    (tmp_path / "a.csv").write_text("\n".join(["Note,ward", *rows[:20]]) + "\n")
+    (tmp_path / "b.csv").write_text("\n".join(["Note,ward", *rows[20:]]) + "\n")
+    ended = cli("new", "a.csv", "b.csv", "--label-column", "ward", "--out", "new/wards.toml", cwd=tmp_path)
+    assert 0 == ended.code, ended
+    corpus = read(tmp_path / "new" / "wards.toml")["corpus"]
+    assert ("Note", "ward", "../a.csv", "../b.csv") == tuple(corpus[key] for key in ("text", "label", "train", "test"))
+
+
+def test_columns_by_number_mean_a_table_without_a_header(tmp_path: Path) -> None:
+    rows = [f"{note.text},{note.labels[0]}" for note in documents(30)]
+    for name in ("a.csv", "b.csv"):
+        (tmp_path / name).write_text("\n".join(rows) + "\n")
+    ended = cli("new", "a.csv", "b.csv", "--text-column", 1, "--label-column", 2, cwd=tmp_path)
+    assert 0 == ended.code, ended
+    corpus = read(tmp_path / "study.toml")["corpus"]
+    assert (1, 2, False) == tuple(corpus[key] for key in ("text", "label", "header"))
+
+
+def test_every_other_setting_is_a_comment_that_can_be_taken_up(tmp_path: Path) -> None:
+    halves(tmp_path / "notes", "csv")
+    cli("new", "notes", cwd=tmp_path)
+    lines = (tmp_path / "study.toml").read_text(encoding="utf-8").splitlines()
+    assert 5 < len([line for line in lines if line.startswith("# ") and "…" in line.partition("#")[2][:20]])
+    taken = [line[2:] if line.startswith("# ") and " = " in line and " = …" not in line else line for line in lines]
+    (tmp_path / "all.toml").write_text("\n".join(taken), encoding="utf-8")
+    assert "logistic" == load_study(tmp_path / "all.toml")[0].study.task.model
+
+
+def test_relations_are_declared_with_the_label_of_unrelated_pairs(tmp_path: Path) -> None:
+    halves(tmp_path / "notes", "brat")
+    assert 0 == cli("new", "notes", "--task", "relation", cwd=tmp_path).code
+    assert ["none", "causes", "cures"] == read(tmp_path / "study.toml")["corpus"]["labels"]
+
+
+def test_texts_with_several_labels_and_chinese_texts_are_told_to_the_task(tmp_path: Path) -> None:
+    text = "今天头痛发热两天没有咳嗽{}号"
+    entity = {"id": "T1", "type": "symptom", "start": 2, "end": 4}
+    for split in ("train", "test"):
+        rows = [{"text": text.format(n), "labels": ["a", "b"][: n % 2 + 1], "entities": [entity]} for n in range(20)]
+        (tmp_path / f"{split}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    for task, key, value in (("classification", "several", True), ("tagging", "tokens", "characters")):
+        ended = cli("new", "train.jsonl", "test.jsonl", "--task", task, "--out", f"{task}.toml", cwd=tmp_path)
+        assert 0 == ended.code, ended
+        assert value == read(tmp_path / f"{task}.toml")["task"][key]
+
+
+def test_what_would_be_a_guess_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    halves(tmp_path / "all", "jsonl")
+    (tmp_path / "there.toml").touch()
+    bare = [Document(note.id, note.text) for note in documents(30)]
+    halves(tmp_path / "bare", "jsonl", bare)
+    (tmp_path / "mixed").mkdir()
+    halves(tmp_path / "mixed", "jsonl")
+    (tmp_path / "mixed" / "test.jsonl").unlink()
+    written(tmp_path / "mixed", "csv", documents(10), "test")
+    for arguments, words in (
+        (("all",), "choose one: --task classification (labelled texts), --task relation (pairs of entities), --task"),
+        (("all", "--task", "taging"), "--task taging: did you mean tagging?"),
+        (("all/train.jsonl",), "wardround data split all/train.jsonl all/train-split"),
+        (("all", "--out", "there.toml"), "there.toml is there already"),
+        (("bare",), "neither labels nor entities"),
+        (("mixed",), "files in several formats (csv, jsonl): convert them to one; nothing was written"),
+        (("nowhere",), "nowhere: there is no such file or folder"),
+    ):
+        ended = cli("new", *arguments, cwd=tmp_path)
+        assert (2, True) == (ended.code, words in ended.err), ended
+    assert ["there.toml"] == [path.name for path in tmp_path.glob("*.toml")]
+
+
+def test_a_column_of_which_most_values_occur_once_is_no_column_of_labels(tmp_path: Path) -> None:
+    notes = [Document(note.id, note.text, (f"{note.text} {at}",)) for at, note in enumerate(documents(30))]
+    halves(tmp_path / "notes", "csv", notes)
+    ended = cli("new", "notes", cwd=tmp_path)
+    assert (1, True, []) == (ended.code, "does not look like labels" in ended.err, [*tmp_path.glob("*.toml")])
