@@ -246,6 +246,27 @@ def test_predictions_are_made_without_a_word_beside_them(form: str, sorter: Path
     assert {} == {name: leaked for name, leaked in found.items() if leaked}
 
 
+@pytest.mark.parametrize(
+    "corpus",
+    [("csv", "classification"), ("conll", "tagging"), ("jsonl", "relation"), ("jsonl", "bags"), ("bags", "bags")],
+    ids=str,
+)
+def test_a_model_is_tried_without_a_word(corpus: tuple[str, str], encoder: Path, tmp_path: Path, say: Say) -> None:
+    toml = spoilt_study(tmp_path / "good", corpus, encoder, 0, declared=True)
+    say("run", toml, "--out", tmp_path / "run", "--no-report")
+    facts = ("--kb", tmp_path / "good" / "facts.tsv") if corpus == ("jsonl", "bags") else ()
+    found = {}
+    for number, (name, spoil) in enumerate(SPOILT.items()):
+        place = tmp_path / str(number)
+        path = written(place, corpus[0], documents(12, words=(8, 3)[number % 2]), "test")
+        spoilt(path, spoil)
+        numbers = place / "numbers" / "figures.json"
+        output = say("evaluate", tmp_path / "run", path, "--from", corpus[0], "--json", numbers, *facts)
+        assert number or numbers.exists(), output
+        found[name] = leaks(output, numbers.parent)
+    assert {} == {name: leaked for name, leaked in found.items() if leaked}
+
+
 def test_a_server_answers_and_logs_without_a_word(
     sorter: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -107,11 +107,10 @@ def evaluate(
 
 def _files(part: Part, path: Path, form: str, options: Options, given: Mapping[str, Any]) -> Files:
     """The files at a path as the view of them that the model's task takes."""
-    view = part.settings.takes or "labels"
-    kind: Any = FILES[view]
+    kind: Any = FILES[part.settings.takes or "labels"]
     format_ = recognised(path, form, options.encoding)[0][1]
     study = tomllib.loads((part.folder / "study.toml").read_text(encoding="utf-8")).get("corpus", {})
-    if view == "bags" and format_.ready is None and "kb" in study and not given["kb"]:
+    if "kb" in study and format_.ready is None and not given["kb"]:
         remedy = "name their file: kb = …"
         raise DataError(path, None, "the model was trained on notes that were aligned with public facts", remedy)
     wishes = {name: value for name in format_.options if (value := getattr(options, name, None))}
