@@ -250,14 +250,14 @@ def test_what_was_sent_cannot_be_sent_again(scene: Scene, monkeypatch: pytest.Mo
     head, data = asks[0]
     before = len(scene.federation.ledger("site-1"))
     others = {"run": scene.run(), "exchange": exchange_of(round=3), "to": "site-0"}
-    altered = {what: ({**head, what: others.get(what, "0" * 64)}, data) for what in (*STATED, "signature")}
+    altered = {what: ({**head, what: others.get(what, "0" * 64)}, data) for what in (*STATED, "signature", "inside")}
     altered |= {f"byte {place}": (head, flipped(data, place)) for place in (0, 8, len(data) // 2, len(data) - 1)}
     altered |= {"cut": (head, data[:-1]), "more": (head, data + b"0"), "nothing": (head, b"")}
     got = {what: knocked(scene, "site-1", *frame) for what, frame in altered.items()}
     assert dict.fromkeys(altered, "unsigned") == {what: said.get("fault") for what, (said, _) in got.items()}
     assert "unsigned" == knocked(scene, "site-0", head, data)[0].get("fault")
     again = knocked(scene, "site-1", head, data)
-    assert {"ask", "key"} == again[0].keys()
+    assert {"ask", "key", "inside"} == again[0].keys()  # of which the last is sealed, as the data are
     assert not Tape([again]).within(update.change)
     assert [] == [line for line in scene.federation.ledger("site-1")[before:] if line.get("mark") == "new"]
 
