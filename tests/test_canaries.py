@@ -225,7 +225,8 @@ def test_a_study_is_written_for_files_without_a_word(form: str, tmp_path: Path, 
             spoilt(written(place / "notes", form, documents(12, words=(8, 3)[number % 2]), split), spoil)
         named = ("--from", form) if number % 4 > 1 else ()
         task = ("--task", TEXT_TASKS[number % 4]) if number % 3 else ()
-        output = say("new", place / "notes", *named, *task, "--out", place / "out" / "study.toml")
+        lossy = ("--lossy",) if number % 5 else ()
+        output = say("new", place / "notes", *named, *task, *lossy, "--out", place / "out" / "study.toml")
         found[name] = leaks(output, place / "out")
     assert {} == {name: leaked for name, leaked in found.items() if leaked}
 

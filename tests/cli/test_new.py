@@ -120,3 +120,16 @@ def test_a_column_of_which_most_values_occur_once_is_no_column_of_labels(tmp_pat
     halves(tmp_path / "notes", "csv", notes)
     ended = cli("new", "notes", cwd=tmp_path)
     assert (1, True, []) == (ended.code, "does not look like labels" in ended.err, [*tmp_path.glob("*.toml")])
+
+
+def test_what_a_task_would_leave_out_is_told_and_accepted_if_asked(tmp_path: Path) -> None:
+    text, spans = "Aspirin was given. A rash came. It went.", ((0, 7), (21, 25))
+    entities = [{"id": f"T{at}", "type": "ab"[at], "start": start, "end": end} for at, (start, end) in enumerate(spans)]
+    row = {"text": text, "entities": entities, "relations": [{"type": "causes", "head": "T0", "tail": "T1"}]}
+    for split in ("train", "test"):
+        (tmp_path / f"{split}.jsonl").write_text(f"{json.dumps(row)}\n" * 3)
+    arguments = ("new", "train.jsonl", "test.jsonl", "--task", "relation")
+    ended = cli(*arguments, cwd=tmp_path)
+    assert (1, True) == (ended.code, "relation across sentences, left out" in ended.err)
+    assert 0 == cli(*arguments, "--lossy", cwd=tmp_path).code
+    assert ["none", "causes"] == read(tmp_path / "study.toml")["corpus"]["labels"]

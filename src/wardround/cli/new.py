@@ -41,6 +41,7 @@ def command(
     test: Annotated[Path | None, typer.Argument(help="The test texts.", show_default=False)] = None,
     task: Annotated[str, typer.Option(help="What is to be learnt, if the texts leave it open.")] = "",
     out: Annotated[Path, typer.Option(help="The study file to write.")] = Path("study.toml"),
+    lossy: Annotated[bool, typer.Option("--lossy", help="Go on, whatever of the files would be lost.")] = False,
     *,
     options: Options,
     form: str,
@@ -58,8 +59,8 @@ def command(
         learnt = _learnt(known[task], whole)
         whole = [check(file, options, task=known[task](**learnt), form=form) for file in files.values()]
         _show(whole)
-        if any(survey.findings.lost for survey in whole):
-            fail("nothing was written; mend what is listed above", 1)
+        if not lossy and any(survey.findings.lost for survey in whole):
+            fail("nothing was written; mend what is listed above, or go on with --lossy and set it in the study", 1)
         said = {split: os.path.relpath(file, out.parent) for split, file in files.items()}
         said |= _columns(form, files["train"], options)
         text = drafted(Draft(_name(path), task, known[task].takes, form, said, whole, learnt))
