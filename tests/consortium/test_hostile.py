@@ -176,7 +176,7 @@ def test_a_full_disk_and_an_error_become_codes(tmp_path: Path, monkeypatch: pyte
 
 def test_every_code_of_a_site_has_words() -> None:
     source = "".join(path.read_text() for path in Path(consortium.__file__).parent.glob("*.py"))
-    used = {part.split('"')[1] for part in source.split("Refusal(")[1:] if part.startswith('"')}
+    used = {part.split('"')[1] for part in source.split("Denial(")[1:] if part.startswith('"')}
     assert {"restart", "rounds", "weights", "changed"} < used
     assert used | {"disk"} <= set(CODES)
 
