@@ -14,6 +14,7 @@ from wardround.core.exchange import seeded
 from wardround.corpora.synthetic import Rows
 from wardround.models.recurrent import LSTMClassifier
 from wardround.tasks.features import FeaturesTask
+from wardround.tasks.task import TaskSettings
 
 __all__ = ["Reading", "Tokens"]
 
@@ -45,7 +46,7 @@ class Tokens:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
+class Reading(TaskSettings):
     """The settings of the task."""
 
     embedding: int = 64

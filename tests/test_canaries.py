@@ -20,23 +20,18 @@ from encoders import tiny_encoder
 from loopback import site_folder
 from serving import send, served
 from wardround.cli.app import app
-from wardround.core.cohort import BelowQuorum
-from wardround.engines.inline import SiteFailed
+from wardround.core.refusal import Refusal
 from wardround.federation.describe import describe
 from wardround.formats.register import FORMATS
 from wardround.runs.build import build
-from wardround.runs.checkpoint import CheckpointError
-from wardround.runs.errors import RunError
 from wardround.serve.app import Desk
 from wardround.study.load import load_study
-from wardround.study.settings import StudyError
 from wardround.tasks import TASKS
-from wardround.trained.about import ModelError
 from wardround.trained.folder import about_of
 from wardround.trained.model import load
 
 FEW = {"buckets": 50, "embedding": 4, "character": 4, "filters": 4, "hidden": 4}
-TOLD = (StudyError, RunError, CheckpointError, ModelError, BelowQuorum, SiteFailed)
+TOLD = Refusal
 """What the command line shows by its text alone."""
 TEXT_TASKS = [name for name, kind in TASKS.items() if kind.finds]
 CORPORA = [

@@ -484,7 +484,8 @@ def test_a_site_does_not_change_its_coordinator_by_joining_again(
     kit = admit(tmp_path / "evil", read_request(request))
     assert "is of another coordinator" in called(capsys, "site", "join", tmp_path / "b", kit)[2]
     real = read_kit(centre / "kits" / "b.zip")
-    write_kit(kit, replace(real, about=replace(real.about, ask_key="ab" * 32)))  # whoever has the old kit can make this
+    other = real.about.model_copy(update={"ask_key": "ab" * 32})
+    write_kit(kit, replace(real, about=other))  # whoever has the old kit can make this
     assert "is of another coordinator" in called(capsys, "site", "join", tmp_path / "b", kit)[2]
     assert before == files(tmp_path / "b")
 
@@ -498,7 +499,7 @@ def test_who_is_revoked_is_out_for_good_and_in_words(
     code, out, _ = called(capsys, "consortium", "revoke", centre, "b")
     assert (0, True) == (code, "b is revoked" in out)
     member, today = read_roster(centre)["b"], datetime.now(UTC)
-    assert f"its certificate was revoked on {today:%Y-%m-%d}" == member.barred
+    assert ("revoked", today.date()) == (member.barred, member.revoked and member.revoked.date())
     assert ["ready"] == json.loads((centre / "consortium.json").read_text())["sites"]
     assert not (centre / "kits" / "b.zip").exists()
     for command, why in (
@@ -540,11 +541,12 @@ def test_an_expired_certificate_is_said_in_words_at_both_ends(
     wait_until(lambda: "cannot be reached" not in refused())
     assert "refuses this kit's certificate, which expired 3 days ago" in refused()
     with changed(running.centre) as members:
-        members["old"] = replace(members["old"], expires=old.not_valid_after_utc)
-    assert "its certificate expired 3 days ago" in str(read_roster(running.centre)["old"].barred)
+        members["old"] = members["old"].model_copy(update={"expires": old.not_valid_after_utc})
+    old_member = read_roster(running.centre)["old"]
+    assert ("expired", True) == (old_member.barred, lasts(old_member.expires).startswith("expired 3 days ago"))
     assert any("the certificate of old expired 3 days ago" in text for text in soon_over(running.centre))
     renew(running.centre, "old")
-    assert read_roster(running.centre)["old"].barred is None
+    assert "" == read_roster(running.centre)["old"].barred
 
 
 def test_the_coordinators_own_certificates_are_renewed_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,6 @@
 """An error that a user is meant to read: a command ends with its message and its exit code, and no traceback."""
 
-__all__ = ["Refusal"]
+__all__ = ["Misfit", "Refusal"]
 
 
 class Refusal(Exception):
@@ -8,3 +8,7 @@ class Refusal(Exception):
 
     code = 2
     """The exit code of a command that ends so: 2 if what was given is wrong, 1 if the work failed."""
+
+
+class Misfit(Refusal, ValueError):
+    """Examples that are not what the study says of them."""

@@ -28,6 +28,7 @@ from annotated_types import Ge, Lt
 from torch import Tensor, nn
 from torch.nn import functional
 
+from wardround.core.refusal import Misfit
 from wardround.core.weights import Layout
 from wardround.metrics.classes import class_counts, class_layout, class_metrics
 from wardround.metrics.constant import class_constant, label_constant
@@ -229,11 +230,11 @@ class ClassificationTask(ClassesTask):
         for document in texts.documents:
             for label in document.labels:
                 if label not in places:
-                    raise ValueError(
+                    raise Misfit(
                         f"document {called(document.id)}: label {shown(label)} is not among {list(self.labels)}"
                     )
             if len(document.labels) != 1 and not self.settings.several:
-                raise ValueError(
+                raise Misfit(
                     f"document {called(document.id)} has {len(document.labels)} labels; set several = true in [task]"
                 )
         if not self.settings.several:

@@ -27,6 +27,7 @@ import torch
 from annotated_types import Ge, Lt
 from torch import Tensor
 
+from wardround.core.refusal import Misfit
 from wardround.core.training import belongs
 from wardround.core.weights import Layout
 from wardround.metrics.constant import entity_constant
@@ -210,9 +211,7 @@ class TaggingTask(BoundTask):
         for document in texts.documents:
             kinds = [self.settings.renamed(entity.type) for entity in document.entities]
             if strange := next((kind for kind in kinds if kind and kind not in self.types), None):
-                raise ValueError(
-                    f"document {called(document.id)}: type {shown(strange)} is not among {list(self.types)}"
-                )
+                raise Misfit(f"document {called(document.id)}: type {shown(strange)} is not among {list(self.types)}")
             for _ in range(kinds.count("")):
                 problems.at("entity of a type that the study leaves out", called(document.id))
             entities = [replace(one, type=kind) for one, kind in zip(document.entities, kinds, strict=True) if kind]
