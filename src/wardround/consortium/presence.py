@@ -71,11 +71,12 @@ class Presence:
         members = read_roster(self.folder)
         first, self._read = self._read is None, changed
         for name, member in members.items():
-            before = self.sites.get(name)
-            self.sites.setdefault(name, _Site(member)).member = member
-            if not first and before is None:
+            known = name in self.sites
+            site = self.sites.setdefault(name, _Site(member))
+            before, site.member = site.member, member
+            if not first and not known:
                 self.say(f"{name} was admitted")
-            if not first and member.revoked and not (before and before.member.revoked):
+            if not first and member.revoked and not (known and before.revoked):
                 self.say(f"{name} was revoked; it is cut off")
         for name in self.sites.keys() - members.keys():
             del self.sites[name]
