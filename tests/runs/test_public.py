@@ -10,7 +10,7 @@ import wardround
 
 NAMES = [
     "Document", "Entity", "Label", "Model", "ModelError", "Prediction", "Relation", "Result", "RunError", "StudyError",
-    "__version__", "load", "run", "write_report",
+    "__version__", "evaluate", "load", "run", "write_report",
 ]  # fmt: skip
 CALLS = {
     "load": "(*folders: str | pathlib.Path, rename: collections.abc.Mapping[str, str] | None = None) "
