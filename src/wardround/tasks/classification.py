@@ -234,9 +234,8 @@ class ClassificationTask(ClassesTask):
                         f"document {called(document.id)}: label {shown(label)} is not among {list(self.labels)}"
                     )
             if len(document.labels) != 1 and not self.settings.several:
-                raise Misfit(
-                    f"document {called(document.id)} has {len(document.labels)} labels; set several = true in [task]"
-                )
+                many = f"has {len(document.labels)} labels; set several = true in [task]"
+                raise Misfit(f"document {called(document.id)} {many}")
         if not self.settings.several:
             return torch.tensor([places[document.labels[0]] for document in texts.documents], dtype=torch.int64)
         labels = torch.zeros(len(texts), len(self.labels))
