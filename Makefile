@@ -22,7 +22,7 @@ demo: $(STAMP)  ## train across five generated hospitals and write a report
 	$(BIN)/wardround run studies/demo.toml --out runs/demo
 
 test: $(STAMP)  ## the whole test suite
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m pytest -n 3 --dist worksteal
 
 check: $(STAMP)  ## format, lint, types
 	$(BIN)/ruff format .

@@ -62,16 +62,16 @@ def main() -> None:
             emissions = torch.randn(sentences, longest, tags, requires_grad=True)
 
             def ours(mine: CRF = mine, x: Tensor = emissions, y: Tensor = gold, n: Tensor = lengths) -> Tensor:
-                found: Tensor = mine(x, y, n).sum()
-                found.backward()  # type: ignore[no-untyped-call]
-                return found
+                likelihood: Tensor = mine(x, y, n).sum()
+                likelihood.backward()  # type: ignore[no-untyped-call]
+                return likelihood
 
             def theirs(
                 other: torchcrf.CRF = other, x: Tensor = emissions, y: Tensor = gold, m: Tensor = mask
             ) -> Tensor:
-                found: Tensor = other(x, y, mask=m)
-                found.backward()  # type: ignore[no-untyped-call]
-                return found
+                likelihood: Tensor = other(x, y, mask=m)
+                likelihood.backward()  # type: ignore[no-untyped-call]
+                return likelihood
 
             if not torch.allclose(ours(), theirs(), rtol=1e-4):
                 sys.exit("the two give other likelihoods: no comparison")

@@ -2,10 +2,12 @@
 
     python benchmarks/exchange.py                  # ours: three sites, no-op, 100 MB, a FedNER minute, memory
     python benchmarks/exchange.py --default        # NVFlare's own settings and tasks beside them
+    git worktree add ../before b450eb0; python benchmarks/exchange.py --before ../before
 
 The sites' processes are replaced by an echo, one process each: what is measured is the wire, not the training. Letters
-are signed and sealed as the engine's are, both ways; what that costs is said as a ratio to the same bytes in the clear,
-in turns.
+are signed and sealed as the engine's are, both ways. What that costs is said as a ratio to the same bytes in the clear,
+over the same wire; and with `--before`, as a ratio to another checkout's whole way of doing it. All take turns, ratios
+are those of neighbours in time, and printed are their medians.
 """
 
 import argparse
@@ -16,18 +18,23 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NoReturn
 
 from wardround.consortium.kits import init_site, new_consortium
-from wardround.consortium.roster import read_roster
 from wardround.consortium.site_start import commands
 from wardround.engines.frames import DOOR, Line, door_of, listen, shut
 from wardround.engines.processes import Programs, descendants, end_with_parent
 from wardround.engines.remote import borrowed
-from wardround.engines.seal import Answerer, Asker, Parcel, read_sealing_key, read_signing_key
+
+try:
+    from wardround.consortium.roster import read_roster
+    from wardround.engines import seal
+except ImportError:  # a checkout from before there were seals
+    seal = None  # type: ignore[assignment]
 
 SITES = ("a", "b", "c")
 MEGABYTE = 1 << 20
@@ -41,13 +48,18 @@ def main() -> None:
     parser.add_argument("--noops", type=int, default=50)
     parser.add_argument("--megabytes", type=int, default=100)
     parser.add_argument("--minute", type=float, default=60.0, help="seconds of the FedNER minute")
+    parser.add_argument("--before", type=Path, help="another checkout, which takes turns with this one")
+    parser.add_argument("--obey", action="store_true", help=argparse.SUPPRESS)  # be that other one
     parser.add_argument("--echo", type=Path, help=argparse.SUPPRESS)  # be the process of the site in this folder
     chosen = parser.parse_args()
     if chosen.echo:
         echo(chosen.echo)
+    if chosen.obey:
+        obey()
+        return
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores", flush=True)
     with tempfile.TemporaryDirectory(prefix="wardround-") as folder:
-        measure(Path(folder), chosen.noops, chosen.megabytes, chosen.minute)
+        measure(Path(folder), chosen.noops, chosen.megabytes, chosen.minute, chosen.before)
     if chosen.default:
         from nvflare_default import measure_default  # noqa: PLC0415 -- an echo is started with no folder on its path
 
@@ -55,18 +67,14 @@ def main() -> None:
             measure_default(Path(folder), SITES, min(chosen.noops, 10))
 
 
-def measure(folder: Path, noops: int, megabytes: int, minute: float) -> None:
-    """Our settings: one job per site, messages pushed."""
+@contextmanager
+def consortium(folder: Path) -> Iterator[tuple[dict[str, Line], "seal.Asker | None", list[Programs]]]:
+    """Three sites that echo: the lines to them, the desk that seals, and the programs. One job per site."""
     began = time.perf_counter()
     kits = new_consortium(folder / "centre", "bench", SITES, "127.0.0.1", free_port())
-    print(f"certificates and kits: {time.perf_counter() - began:.1f} s")
-    programs = [
-        Programs(
-            {"board": [sys.executable, "-m", "wardround.consortium.switchboard", str(folder / "centre")]},
-            {},
-            folder / "said",
-        )
-    ]
+    tell(f"certificates and kits: {time.perf_counter() - began:.1f} s")
+    board = {"board": [sys.executable, "-m", "wardround.consortium.switchboard", str(folder / "centre")]}
+    programs = [Programs(board, {}, folder / "said")]
     for name, kit in zip(SITES, kits, strict=True):
         init_site(kit, folder / name)
         site = {
@@ -79,34 +87,75 @@ def measure(folder: Path, noops: int, megabytes: int, minute: float) -> None:
         for program in programs:
             program.look()
         lines = {name: reached(folder / "centre", name) for name in SITES}
-        print(f"start to first exchange, three sites: {time.perf_counter() - began:.1f} s", flush=True)
-        desk = Asker(read_signing_key(folder / "centre" / "keys" / "ask.key"), seals(folder / "centre"))
+        tell(f"start to first exchange, three sites: {time.perf_counter() - began:.1f} s")
+        desk = asker(folder / "centre") if seal else None
         exchange(lines, b"", desk)
-        times, ratio = turns(lines, b"", desk, noops)
-        spread = statistics.quantiles(times, n=4)
-        low, middle, high = (1000 * value for value in (spread[0], statistics.median(times), spread[2]))
-        print(f"no-op, three sites: median {middle:.0f} ms, quartiles {low:.0f} – {high:.0f} ms (aim ≤ 300 ms); "
-              f"{ratio:.2f} × unsealed", flush=True)  # fmt: skip
-        for sites in (("a",), SITES):
-            data = os.urandom(megabytes * MEGABYTE)
-            some = {name: lines[name] for name in sites}
-            each, ratio = turns(some, data, desk, 3)
-            print(
-                f"{megabytes} MB each way, {len(sites)} site(s): {min(each):.1f} s; {ratio:.2f} × unsealed", flush=True
-            )
-        data, count, end = os.urandom(FEDNER), 0, time.monotonic() + minute
-        while time.monotonic() < end:
-            exchange(lines, data, desk)
-            count += 1
-        ratio = turns(lines, data, desk, max(min(noops, 20), 2))[1]
-        print(f"a FedNER minute ({FEDNER / 1e6:.1f} MB each way, three sites): {count * 60 / minute:.0f} exchanges; "
-              f"{ratio:.2f} × unsealed (aim ≤ 1.1)")  # fmt: skip
-        memory(programs)
+        yield lines, desk, programs
     finally:
         for program in programs:
             program.stop()
         for name in SITES:
             shut(door_of(folder / name))
+
+
+def measure(folder: Path, noops: int, megabytes: int, minute: float, before: Path | None) -> None:
+    """Our settings, and in turns with them the same in the clear, and another checkout."""
+    with consortium(folder) as (lines, desk, programs), other(before) as beside:
+        times, ratios = turns(lines, b"", desk, noops, beside)
+        spread = statistics.quantiles(times, n=4)
+        low, middle, high = (1000 * value for value in (spread[0], statistics.median(times), spread[2]))
+        tell(
+            f"no-op, three sites: median {middle:.0f} ms, quartiles {low:.0f} – {high:.0f} ms (aim ≤ 300 ms); {ratios}"
+        )
+        for sites in (("a",), SITES):
+            some = {name: lines[name] for name in sites}
+            each, ratios = turns(some, os.urandom(megabytes * MEGABYTE), desk, 3, beside)
+            tell(f"{megabytes} MB each way, {len(sites)} site(s): {min(each):.1f} s; {ratios}")
+        data, count, end = os.urandom(FEDNER), 0, time.monotonic() + minute
+        while time.monotonic() < end:
+            exchange(lines, data, desk)
+            count += 1
+        _, ratios = turns(lines, data, desk, max(min(noops, 20), 2), beside)
+        what = f"{FEDNER / 1e6:.1f} MB each way, three sites"
+        tell(f"a FedNER minute ({what}): {count * 60 / minute:.0f} exchanges; {ratios}")
+        memory(programs)
+
+
+def tell(text: str) -> None:
+    """Print at once, on whichever stream is for people."""
+    print(text, flush=True, file=sys.stderr if "--obey" in sys.argv else sys.stdout)
+
+
+Beside = Callable[[str, int], float]
+
+
+@contextmanager
+def other(checkout: Path | None) -> Iterator[Beside | None]:
+    """A function that has another checkout's consortium exchange so many bytes with these sites: the seconds."""
+    if checkout is None:
+        yield None
+        return
+    command = [sys.executable, __file__, "--obey"]
+    environment = {**os.environ, "PYTHONPATH": str(checkout.resolve() / "src")}
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment) as there:
+        into, out = there.stdin, there.stdout
+        assert into and out  # noqa: S101, PT018 -- they are pipes
+
+        def ask(sites: str, size: int) -> float:
+            print(sites, size, file=into, flush=True)
+            return float(out.readline())
+
+        ask("abc", 0)
+        yield ask
+        into.close()
+
+
+def obey() -> None:
+    """Exchange what is asked for, line by line, with whatever code is on the path."""
+    with tempfile.TemporaryDirectory(prefix="wardround-") as folder, consortium(Path(folder)) as (lines, desk, _):
+        for order in sys.stdin:
+            sites, size = order.split()
+            print(exchange({name: lines[name] for name in sites}, os.urandom(int(size)), desk), flush=True)
 
 
 def reached(centre: Path, name: str) -> Line:
@@ -118,22 +167,28 @@ def reached(centre: Path, name: str) -> Line:
         time.sleep(0.05)
 
 
-def seals(centre: Path) -> dict[str, str]:
-    """The public key of each site."""
-    return {name: member.seal for name, member in read_roster(centre).items()}
+def asker(centre: Path) -> "seal.Asker":
+    """The coordinator's desk, with the public key of each site."""
+    keys = {name: member.seal for name, member in read_roster(centre).items()}
+    return seal.Asker(seal.read_signing_key(centre / "keys" / "ask.key"), keys)
 
 
-def turns(lines: dict[str, Line], data: bytes, desk: Asker, times: int) -> tuple[list[float], float]:
-    """How long sealed exchanges took, and the median of their ratios to those in the clear beside them."""
-    sealed, ratios = [], []
+def turns(
+    lines: dict[str, Line], data: bytes, desk: "seal.Asker | None", times: int, beside: Beside | None
+) -> tuple[list[float], str]:
+    """How long sealed exchanges took, and the medians of their ratios to what took place beside them."""
+    sealed, clear, before = [], [], []
     for _ in range(times):
         plain = exchange(lines, data, None)
         sealed.append(exchange(lines, data, desk))
-        ratios.append(sealed[-1] / plain)
-    return sealed, statistics.median(ratios)
+        clear.append(sealed[-1] / plain)
+        if beside:
+            before.append(sealed[-1] / beside("".join(lines), len(data)))
+    aim = f", {statistics.median(before):.2f} × the other checkout (aim ≤ 1.1)" if before else ""
+    return sealed, f"{statistics.median(clear):.2f} × unsealed{aim}"
 
 
-def exchange(lines: dict[str, Line], data: bytes, desk: Asker | None) -> float:
+def exchange(lines: dict[str, Line], data: bytes, desk: "seal.Asker | None") -> float:
     """One message to each site and each one's echo, side by side as the engine does it; the seconds it took."""
 
     def one(name: str) -> None:
@@ -147,7 +202,7 @@ def exchange(lines: dict[str, Line], data: bytes, desk: Asker | None) -> float:
         assert len(back) == len(data)  # noqa: S101 -- likewise
 
     began = time.perf_counter()
-    parcel = Parcel.of(data) if desk else None
+    parcel = seal.Parcel.of(data) if desk else None
     with ThreadPoolExecutor(len(lines)) as pool:
         list(pool.map(one, lines))
     return time.perf_counter() - began
@@ -157,13 +212,13 @@ def echo(folder: Path) -> NoReturn:
     """A site process that sends back what it gets, sealed if it was."""
     end_with_parent()
     kit = json.loads((folder / "kit" / "site.json").read_text(encoding="utf-8"))
-    site = Answerer(folder.name, kit["ask_key"], read_sealing_key(folder / "keys" / "seal.key"))
+    site = seal and seal.Answerer(folder.name, kit["ask_key"], seal.read_sealing_key(folder / "keys" / "seal.key"))
     server = listen(door_of(folder))
     while True:
         end, _ = server.accept()
         with suppress(OSError), Line(end) as line:
             if frame := line.receive():
-                if "signature" not in frame[0]:
+                if not site or "signature" not in frame[0]:
                     line.send({"echo": True}, frame[1])
                     continue
                 ask = site.open(*frame)
@@ -175,11 +230,11 @@ def memory(programs: list[Programs]) -> None:
     first = [process.pid for program in programs for process in program.running.values()]
     for pid in [*first, *(child for parent in first for child in descendants(parent))]:
         with suppress(OSError):
-            told = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
             status = Path(f"/proc/{pid}/status").read_text()
             size = {key: int(status.split(f"{key}:")[1].split()[0]) // 1024 for key in ("VmRSS", "VmHWM")}
             kind = next((word for word in ("switchboard", "server_train", "client_train", "runner_process",
-                                           "worker_process") if word in told), "?")  # fmt: skip
+                                           "worker_process") if word in words), "?")  # fmt: skip
             print(f"memory of {kind}: {size['VmRSS']} MB now, {size['VmHWM']} MB at most")
 
 

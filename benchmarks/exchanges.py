@@ -120,11 +120,11 @@ def endless(built: Built, name: str, share: int) -> Iterator[Batch]:
 
 def begun(built: Built) -> dict[str, nn.Module]:
     """Each site's model with the private part that it begins with."""
-    found = {}
+    results = {}
     for name in built.sites.names:
         site = built.host.site(name, Exchange("begin", 0, 0, 0, built.study.seed))
-        found[name] = copy.deepcopy(Bench.at(site, built.weights).model)
-    return found
+        results[name] = copy.deepcopy(Bench.at(site, built.weights).model)
+    return results
 
 
 def agree(name: str, steps: int, folder: Path) -> None:

@@ -70,7 +70,7 @@ class Padded:
 
 def padded(built: Built) -> list[Padded]:
     """All sites, read before the clock starts."""
-    found = []
+    results = []
     for name in built.sites.names:
         train = cast("Any", built.sites.open(name).train)
         numbers, count = train.numbers, len(train.numbers.heads)
@@ -78,12 +78,12 @@ def padded(built: Built) -> list[Padded]:
         facts = torch.empty(count, dtype=torch.int64)
         facts[rows] = train.facts[owner]
         tokens = numbers.tokens.padded(torch.arange(count))
-        found.append(
+        results.append(
             Padded(
                 name, tokens, numbers.tokens.lengths, numbers.heads, numbers.tails, numbers.relations, facts.tolist()
             )
         )
-    return found
+    return results
 
 
 def bare(built: Built, sites: list[Padded]) -> StateDict:
@@ -145,14 +145,14 @@ def main() -> None:
         sites = padded(built)
         serial = Serial(built.host)
         agree({"bare": bare(built, sites), "serial": through(built, serial, Path(folder) / "first", before=False)})
-        found = Timed()
+        results = Timed()
         for _ in range(repeats):
-            found.bare.append(clocked(lambda _: bare(built, sites)))
-            found.mine.append(clocked(lambda out: through(built, serial, out, before=False)))
-    low, median, high = found.ratio("wall")
-    per_round = sorted(time.wall for time in found.mine)[len(found.mine) // 2] / built.study.rounds
+            results.bare.append(clocked(lambda _: bare(built, sites)))
+            results.mine.append(clocked(lambda out: through(built, serial, out, before=False)))
+    low, median, high = results.ratio("wall")
+    per_round = sorted(time.wall for time in results.mine)[len(results.mine) // 2] / built.study.rounds
     print(f"serial {per_round * 1e3:,.0f} ms a round   {median:.2f} × bare  [{low:.2f} – {high:.2f}]", end="   ")
-    print(f"CPU {found.ratio('cpu')[1]:.2f} ×   aim ≤ {AIM}")
+    print(f"CPU {results.ratio('cpu')[1]:.2f} ×   aim ≤ {AIM}")
 
 
 if __name__ == "__main__":

@@ -22,9 +22,9 @@ from nvflare.apis.impl.controller import Controller
 from nvflare.apis.shareable import Shareable
 
 class Noop(Controller):
-    def __init__(self, count, told):
+    def __init__(self, count, report):
         super().__init__()
-        self.count, self.told = count, told
+        self.count, self.report = count, told
     def start_controller(self, fl_ctx): pass
     def stop_controller(self, fl_ctx): pass
     def control_flow(self, abort_signal, fl_ctx):
@@ -33,7 +33,7 @@ class Noop(Controller):
             began = time.perf_counter()
             self.broadcast_and_wait(Task("noop", Shareable()), fl_ctx, min_responses=3, abort_signal=abort_signal)
             times.append(time.perf_counter() - began)
-        with open(self.told, "w") as file:
+        with open(self.report, "w") as file:
             json.dump(times, file)
 
 class Echo(Executor):
@@ -65,7 +65,7 @@ def measure_default(folder: Path, sites: Sequence[str], count: int) -> None:
 
     commands = {"server": program("server.server_train", made / "localhost", "fed_server.json")}
     commands |= {site: program("client.client_train", made / site, "fed_client.json", f"uid={site}") for site in sites}
-    told = folder / "times.json"
+    report = folder / "times.json"
     with Programs(commands, {}, folder / "said") as programs:
         programs.look()
         desk = None
@@ -74,23 +74,23 @@ def measure_default(folder: Path, sites: Sequence[str], count: int) -> None:
                 with suppress(Exception):
                     desk = session(admin, made / admin, timeout=5.0)
             time.sleep(0.5)
-        desk.submit_job(str(_job(folder / "job", count, told)))
+        desk.submit_job(str(_job(folder / "job", count, report)))
         end = time.monotonic() + 300
-        while not told.exists() and time.monotonic() < end:
+        while not report.exists() and time.monotonic() < end:
             time.sleep(0.5)
         with suppress(Exception):
             desk.close()
-    times = json.loads(told.read_text())
+    times = json.loads(report.read_text())
     print(f"NVFlare's defaults, its tasks: no-op, three sites: median {statistics.median(times) * 1000:.0f} ms")
 
 
-def _job(folder: Path, count: int, told: Path) -> Path:
+def _job(folder: Path, count: int, report: Path) -> Path:
     (folder / "app" / "config").mkdir(parents=True)
     (folder / "app" / "custom").mkdir()
     (folder / "app" / "custom" / "noop.py").write_text(CODE, encoding="utf-8")
     server = {
         "format_version": 2,
-        "workflows": [{"id": "noop", "path": "noop.Noop", "args": {"count": count, "told": str(told)}}],
+        "workflows": [{"id": "noop", "path": "noop.Noop", "args": {"count": count, "report": str(report)}}],
     }
     client = {"format_version": 2, "executors": [{"tasks": ["*"], "executor": {"path": "noop.Echo", "args": {}}}]}
     meta = {"name": "noop", "resource_spec": {}, "deploy_map": {"app": ["@ALL"]}, "min_clients": 3}

@@ -87,14 +87,14 @@ def main() -> None:
     repeats = 1 if options.quick else options.repeats
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, Python {platform.python_version()}", end=", ")
     print(f"torch {torch.__version__}, one thread, {repeats} repeats; time is per site and round")
-    told: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     with one_thread():
         for name in [options.only] if options.only else CASES:
             print(f"\n{name}", flush=True)
-            told[name] = _case(name, repeats, quick=options.quick)
+            results[name] = _case(name, repeats, quick=options.quick)
     if options.json:
         machine = {"cores": os.cpu_count(), "python": platform.python_version(), "torch": torch.__version__}
-        options.json.write_text(json.dumps({"machine": machine, "cases": told}, indent=1) + "\n")
+        options.json.write_text(json.dumps({"machine": machine, "cases": results}, indent=1) + "\n")
 
 
 def _options() -> argparse.Namespace:
@@ -135,9 +135,9 @@ def _case(name: str, repeats: int, *, quick: bool) -> dict[str, Any]:
             pairs, weights = peers.flower(name, work, lambda: alone().wall, max(repeats // 4, 1), quick=quick)
             agree({"bare": bare(work), "Flower": weights})
             results["Flower"] = Timed([Time(its, 0) for _, its in pairs], [Time(alone, 0) for alone, _ in pairs])
-    told = {who: _told(name, who, mine, turns) for who, mine in results.items()}
+    rows = {who: _row(name, who, mine, turns) for who, mine in results.items()}
     _missing()
-    return told
+    return rows
 
 
 @contextlib.contextmanager
@@ -183,7 +183,7 @@ def agree(weights: dict[str, StateDict]) -> None:
             sys.exit("two workers end with other bits than one process: that is a fault in the engine")
 
 
-def _told(case: str, who: str, timed: Timed, turns: int) -> dict[str, Any]:
+def _row(case: str, who: str, timed: Timed, turns: int) -> dict[str, Any]:
     low, median, high = timed.ratio("wall")
     aim = AIMS.get((case, who))
     line = f"  {who:<12} {statistics.median(time.wall for time in timed.mine) / turns * 1e6:9,.0f} µs"

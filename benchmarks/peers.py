@@ -131,10 +131,10 @@ def flower(
         weights = work.start
         for round_, turns in enumerate(work.plan, 1):
             arrays = ArrayRecord(weights)
-            told = [(turn, ConfigRecord({"site": turn.site, "seed": str(turn.seed)})) for turn in turns]
+            records = [(turn, ConfigRecord({"site": turn.site, "seed": str(turn.seed)})) for turn in turns]
             messages = [
                 Message(RecordDict({"arrays": arrays, "turn": turn}), nodes[site.site], "train", group_id=str(round_))
-                for site, turn in told
+                for site, turn in records
             ]
             replies = list(grid.send_and_receive(messages, timeout=SECONDS))
             examples = [reply.content["metrics"]["examples"] for reply in replies]

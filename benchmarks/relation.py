@@ -55,14 +55,14 @@ def main() -> None:
     options = _options()
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, Python {platform.python_version()}", end=", ")
     print(f"torch {torch.__version__}, one thread, {options.repeats} repeats, batches of {options.batch}")
-    told: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     with one_thread(), tempfile.TemporaryDirectory() as folder:
         os.environ["WARDROUND_CACHE"] = folder
         steps = 2 if options.quick else 6
         for name, mine, theirs, count, aim in _comparisons(Path(folder), options.batch, steps):
-            told[name] = _compared(name, mine, theirs, count, options.repeats, aim)
+            results[name] = _compared(name, mine, theirs, count, options.repeats, aim)
     if options.json:
-        options.json.write_text(json.dumps(told, indent=1) + "\n")
+        options.json.write_text(json.dumps(results, indent=1) + "\n")
 
 
 def _options() -> argparse.Namespace:

@@ -82,13 +82,15 @@ class Loot:
 
 def attack(plan: Plan, asks: Sequence[Answer], user: str = "") -> Loot:
     """Have a process of its own carry out a plan, as another user if one is named, with nothing of ours at hand."""
-    told = {**dataclasses.asdict(plan), "asks": [[head, base64.b64encode(data).decode()] for head, data in asks]}
+    content = {**dataclasses.asdict(plan), "asks": [[head, base64.b64encode(data).decode()] for head, data in asks]}
     if user:
-        told["become"] = [pwd.getpwnam(user).pw_uid, pwd.getpwnam(user).pw_gid]
-    ended = subprocess.run(
-        [sys.executable, "-I", str(PROGRAM)], input=json.dumps(told).encode(), capture_output=True, check=False,
-        timeout=SECONDS, cwd="/", env={"PATH": os.environ["PATH"], "HOME": "/nonexistent"},
-    )  # fmt: skip
+        content["become"] = [pwd.getpwnam(user).pw_uid, pwd.getpwnam(user).pw_gid]
+    with tempfile.TemporaryDirectory() as nowhere:  # NVFlare looks for settings all through the folder that it is in
+        Path(nowhere).chmod(0o755)
+        ended = subprocess.run(
+            [sys.executable, "-I", str(PROGRAM)], input=json.dumps(content).encode(), capture_output=True, check=False,
+            timeout=SECONDS, cwd=nowhere, env={"PATH": os.environ["PATH"], "HOME": "/nonexistent"},
+        )  # fmt: skip
     assert ended.returncode == 0, ended.stderr.decode()[-2000:]
     found = json.loads(ended.stdout)
     answers = [(one["head"] or {}, base64.b64decode(one["data"])) for one in found["answers"]]

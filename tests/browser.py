@@ -183,11 +183,11 @@ class Browser:
             command["sessionId"] = self.session
         os.write(self.writes, json.dumps(command).encode() + b"\0")
         while True:
-            told = self._next()
-            if told.get("id") == self.number:
-                if "error" in told:
-                    raise RuntimeError(f"{method}: {told['error']}")
-                return dict(told["result"])
+            answer = self._next()
+            if answer.get("id") == self.number:
+                if "error" in answer:
+                    raise RuntimeError(f"{method}: {answer['error']}")
+                return dict(answer["result"])
 
     def until(self, event: str, **params: Any) -> None:
         """Wait for an event with these parameters since the page was opened."""
@@ -204,10 +204,10 @@ class Browser:
                 raise RuntimeError(f"Chromium went silent: {(self.folder / 'log').read_text(errors='replace')[-500:]}")
             self.rest += data
         raw, _, self.rest = self.rest.partition(b"\0")
-        told: dict[str, Any] = json.loads(raw)
-        if "method" in told:
-            self.events.append(told)
-        return told
+        content: dict[str, Any] = json.loads(raw)
+        if "method" in content:
+            self.events.append(content)
+        return content
 
 
 def _complaint(event: dict[str, Any]) -> str:

@@ -45,7 +45,7 @@ def documents(size: int, seed: int = 0, words: int = 8) -> list[Document]:
     """Notes of some words, that repeat from note to note, as words do; three words are as short as a label."""
     rng = random.Random(seed)  # noqa: S311 -- the same each time
     known = [word(random.Random(n)) for n in range(40)]  # noqa: S311
-    found = []
+    results = []
     for number in range(size):
         mine = [rng.choice(known) for _ in range(words)]
         text = " ".join(mine) + (" ." if words > 5 else "")
@@ -57,8 +57,8 @@ def documents(size: int, seed: int = 0, words: int = 8) -> list[Document]:
         )
         relations = (Relation("causes", "T1", "T2"),) if number % 2 else (Relation("cures", "T1", "T3"),)
         label, source = ("flu", "cold")[number % 2], ("north", "south")[number // 2 % 2]
-        found.append(Document(f"n{number}", text, (label,), entities, relations, source, "en"))
-    return found
+        results.append(Document(f"n{number}", text, (label,), entities, relations, source, "en"))
+    return results
 
 
 def written(folder: Path, form: str, notes: Sequence[Document], name: str = "train") -> Path:
@@ -99,13 +99,20 @@ def _text(folder: Path, notes: Sequence[Document], name: str) -> Path:
 def _opennre(folder: Path, notes: Sequence[Document], name: str) -> Path:
     def row(note: Document) -> dict[str, object]:
         ends = {one.id: one for one in note.entities}
-        told = note.relations[0]
+        relation = note.relations[0]
         head, tail = (
             {"id": f"C{at}", "name": note.text[ends[end].start : ends[end].end], "type": ends[end].type,
              "pos": [ends[end].start, ends[end].end]}
-            for at, end in enumerate((told.head, told.tail))
+            for at, end in enumerate((relation.head, relation.tail))
         )  # fmt: skip
-        return {"text": note.text, "h": head, "t": tail, "relation": told.type, "id": note.id, "source": note.source}
+        return {
+            "text": note.text,
+            "h": head,
+            "t": tail,
+            "relation": relation.type,
+            "id": note.id,
+            "source": note.source,
+        }
 
     return _lines(folder, f"{name}.opennre", map(row, notes))
 
@@ -125,13 +132,13 @@ def _i2b2(folder: Path, notes: Sequence[Document], name: str) -> Path:
     for note in notes:
         (folder / name).mkdir(exist_ok=True)
         tokens = [len(note.text[: one.start].split()) for one in note.entities]
-        said = [
+        places = [
             f'c="{note.text[one.start : one.end]}" 1:{at} 1:{at}' for one, at in zip(note.entities, tokens, strict=True)
         ]
-        rows = [f'{place}||t="{kinds[one.type]}"' for place, one in zip(said, note.entities, strict=True)]
+        rows = [f'{place}||t="{kinds[one.type]}"' for place, one in zip(places, note.entities, strict=True)]
         (folder / name / f"{note.id}.txt").write_text(note.text + "\n", encoding="utf-8")
         (folder / name / f"{note.id}.con").write_text("\n".join(rows) + "\n", encoding="utf-8")
-        (folder / name / f"{note.id}.rel").write_text(f'{said[0]}||r="TrAP"||{said[1]}\n', encoding="utf-8")
+        (folder / name / f"{note.id}.rel").write_text(f'{places[0]}||r="TrAP"||{places[1]}\n', encoding="utf-8")
     return folder / name
 
 

@@ -1,8 +1,12 @@
-"""What holds for every test: one thread, as in a run, and property tests that a busy machine cannot fail."""
+"""What holds for every test: one thread, as in a run; property tests that a busy machine cannot fail; short keys."""
+
+import signal
 
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
+
+from wardround.engines import certificates
 
 settings.register_profile("wardround", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("wardround")
@@ -11,3 +15,20 @@ settings.load_profile("wardround")
 @pytest.fixture(autouse=True, scope="session")
 def _one_thread() -> None:
     torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _short_keys() -> None:
+    certificates.BITS = certificates.SMALLEST  # a longer one takes four times as long to make
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _signals() -> None:
+    """Heed what nohup or a shell's `&` has the tests ignore, which all that they start would inherit."""
+    for number, handler in (
+        (signal.SIGHUP, signal.SIG_DFL),
+        (signal.SIGQUIT, signal.SIG_DFL),
+        (signal.SIGINT, signal.default_int_handler),
+    ):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, handler)

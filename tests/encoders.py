@@ -26,7 +26,7 @@ def tiny_tensors(words: int = len(WORDS), layers: int = LAYERS, prefix: str = ""
     def drawn(*shape: int) -> torch.Tensor:
         return torch.randn(*shape, generator=generator) * 0.3
 
-    found = {
+    results = {
         "embeddings.word_embeddings.weight": drawn(words, WIDTH),
         "embeddings.position_embeddings.weight": drawn(POSITIONS, WIDTH),
         "embeddings.token_type_embeddings.weight": drawn(2, WIDTH),
@@ -43,12 +43,12 @@ def tiny_tensors(words: int = len(WORDS), layers: int = LAYERS, prefix: str = ""
             "intermediate.dense": (64, WIDTH),
             "output.dense": (WIDTH, 64),
         }.items():
-            found[f"encoder.layer.{number}.{part}.weight"] = drawn(out, inside)
-            found[f"encoder.layer.{number}.{part}.bias"] = drawn(out)
+            results[f"encoder.layer.{number}.{part}.weight"] = drawn(out, inside)
+            results[f"encoder.layer.{number}.{part}.bias"] = drawn(out)
         for part in ("attention.output.LayerNorm", "output.LayerNorm"):
-            found[f"encoder.layer.{number}.{part}.weight"] = 1 + drawn(WIDTH)
-            found[f"encoder.layer.{number}.{part}.bias"] = drawn(WIDTH)
-    return {prefix + name: tensor for name, tensor in found.items()}
+            results[f"encoder.layer.{number}.{part}.weight"] = 1 + drawn(WIDTH)
+            results[f"encoder.layer.{number}.{part}.bias"] = drawn(WIDTH)
+    return {prefix + name: tensor for name, tensor in results.items()}
 
 
 def tiny_encoder(folder: Path, **changes: object) -> Path:

@@ -51,6 +51,12 @@ TABLE = {
         "`round 4, fit: 1 of 3 sites gave a usable reply, the quorum is 2 (…); waiting for sites to come back`",
         "after `--wait` seconds it would stop; the round is run again with those who are back, and gives the same bits",
     ),
+    "frozen": Row(
+        "a site's own process hangs while nobody asks it, behind an NVFlare client that lives",
+        "`wardround status`, within a minute: `connected, but its site process has not answered for 18 s`; the "
+        "coordinator says so, too",
+        "asked then, it costs one deadline; once it answers again, it is ready",
+    ),
     "not approved": Row(
         "a site has not approved this study, or another version of it",
         "`2 of 3 sites ready … (site-2: refused: it has not approved this study; there: wardround site approve)`",
@@ -99,7 +105,7 @@ TABLE = {
     ),
     "versions": Row(
         "mixed versions of wardround",
-        "`site-0: refused: it runs wardround 9.9.9, the coordinator 0.1.0; install the same`",
+        "`site-0: refused: it runs wardround 9.9.9, the coordinator 0.2.0; install the same`",
         "nothing is started",
     ),
     "cut ledger": Row(

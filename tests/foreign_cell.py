@@ -55,11 +55,11 @@ def cell_of(plan: dict[str, Any]) -> Any:
     if plan.get("parent"):
         options |= {"parent_url": plan["parent"], "parent_resources": {"connection_security": "clear"}}
     cell = Cell(plan["name"], credentials=credentials, create_internal_listener=False, **options)
-    told = plan.get("auth") or {}
+    content = plan.get("auth") or {}
     headers = {
-        CellMessageHeaderKeys.CLIENT_NAME: told.get("client"),
-        CellMessageHeaderKeys.TOKEN: told.get("token"),
-        CellMessageHeaderKeys.TOKEN_SIGNATURE: told.get("signature"),
+        CellMessageHeaderKeys.CLIENT_NAME: content.get("client"),
+        CellMessageHeaderKeys.TOKEN: content.get("token"),
+        CellMessageHeaderKeys.TOKEN_SIGNATURE: content.get("signature"),
     }
 
     def signed(message: Message) -> None:

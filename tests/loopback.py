@@ -50,7 +50,7 @@ buckets = 64
 name = "fedavg"
 """
 """A study on a site's own files."""
-OPEN = ("[consent]", "smallest_count = 0", "least_examples = 0")
+OPEN = ("[consent]", "smallest_count = 0", "least_examples = 0", 'messages = ["any", "Sums"]')
 """The consent of a site whose notes are generated, and few."""
 Twist = Callable[[str, dict[str, Any], Answer], Answer | None]
 
@@ -60,7 +60,7 @@ def site_folder(
     name: str,
     study: Study,
     *more: str,
-    data: Sequence[str] = ("share = true",),
+    data: Sequence[str] = ("from_study = true",),
     modules: Sequence[Path] = (),
     **budget: int,
 ) -> Path:
@@ -141,7 +141,7 @@ class Exchange:
         folder: Path,
         study: Study,
         names: Sequence[str],
-        data: Sequence[str] = ("share = true",),
+        data: Sequence[str] = ("from_study = true",),
         consent: Sequence[str] = OPEN,
         modules: Sequence[Path] = (),
         **budget: int,

@@ -12,8 +12,6 @@ import os
 import shutil
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -24,6 +22,7 @@ from typing import Any, Self
 import psutil
 
 from loopback import Twisted
+from nursery import Process, start
 from wardround.consortium.approval import approve
 from wardround.consortium.kits import init_site, new_consortium
 from wardround.consortium.submit import Consortium, submit
@@ -38,7 +37,6 @@ __all__ = ["Answer", "Between", "Federation", "free_port", "running", "wait_unti
 Answer = tuple[dict[str, Any], bytes]
 
 PATIENCE = 120.0  # far more than anything here takes
-HASTY = Path(__file__).with_name("hasty.py")
 
 
 def free_port() -> int:
@@ -82,11 +80,12 @@ class Federation:
         kits = new_consortium(relative, "tests", self.names, "127.0.0.1", free_port())
         for name, kit in zip(self.names, kits, strict=True):
             init_site(kit, self.site(name))
-            text = f'name = "{name}"\n[data]\nshare = true\n[consent]\nsmallest_count = 0\nleast_examples = 0\n'
+            text = f'name = "{name}"\n[data]\nfrom_study = true\n[consent]\nsmallest_count = 0\nleast_examples = 0\n'
+            text += 'messages = ["any", "Sums"]\n'
             (self.site(name) / "site.toml").write_text(text + modules_table(modules), encoding="utf-8")
             for module in modules:
                 shutil.copy(module, self.site(name))
-        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.processes: dict[str, Process] = {}
         self.started: set[int] = set()
 
     def site(self, name: str) -> Path:
@@ -98,12 +97,8 @@ class Federation:
             ("switchboard", [self.centre]) if name == "coordinator" else ("site_start", [self.site(name), name])
         )
         with (self.folder / f"{name}.said").open("ab") as printed:
-            self.processes[name] = subprocess.Popen(
-                [sys.executable, str(HASTY), f"wardround.consortium.{module}", *map(str, place)],
-                stdout=printed,
-                stderr=printed,
-                env={**os.environ, WITH_PARENT: "1"},
-            )
+            words = [f"wardround.consortium.{module}", *map(str, place)]
+            self.processes[name] = start(words, {**os.environ, WITH_PARENT: "1"}, printed)
 
     def stop(self, name: str) -> int:
         process = self.processes.pop(name)

@@ -14,7 +14,7 @@ import tomli_w
 __all__ = ["make_run", "make_sweep", "study_of"]
 
 KINDS = {"centralised": {"pooled": True}, "local": {"shares": False}, "public": {"trains": False}}
-VERSIONS = {"wardround": "0.1.0", "python": "3.11.7", "torch": "2.13.0", "numpy": "2.4.6"}
+VERSIONS = {"wardround": "0.2.0", "python": "3.11.7", "torch": "2.13.0", "numpy": "2.4.6"}
 
 
 def study_of(method: str = "fedavg", seed: int = 0, rounds: int = 2, **changes: Any) -> dict[str, Any]:
@@ -88,12 +88,12 @@ def make_run(
     kind = KINDS.get(method, {}) | {"format": 2}
     _write(folder / "run.json", {**kind, "resumed": []})
     if finished:
-        told = {
+        results = {
             **kind, "study": study["name"], "versions": VERSIONS, "method": method, "seed": seed, "rounds": len(values),
             "stopped": "all rounds done", "rounds_to_target": None, "final": lines[-1]["metrics"], "best": {},
             "bytes": {}, "seconds": 0.5 * len(values),
         }  # fmt: skip
-        _write(folder / "metrics.json", told)
+        _write(folder / "metrics.json", results)
     return folder
 
 

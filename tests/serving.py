@@ -21,28 +21,28 @@ from wardround.text.document import Document, Entity, Relation
 from wardround.text.prediction import Label, Prediction, numbered
 from wardround.trained.model import Model
 
-__all__ = ["JSON", "Relates", "Told", "send", "served"]
+__all__ = ["JSON", "Relates", "Scripted", "send", "served"]
 
 JSON = {"Content-Type": "application/json"}
 
 
-class Told(Model):
+class Scripted(Model):
     """Takes words of three or more capitals for drugs, the first for a cause of the second, and so on."""
 
     def __call__(self, text: str | Document) -> Prediction:
         words = text.text if isinstance(text, Document) else text
         if "BREAK" in words:
             raise RuntimeError(f"cannot read {words}")
-        found = [Entity("", "drug", one.start(), one.end(), 0.9) for one in re.finditer(r"\b[A-Z]{3,}\b", words)]
+        entities = [Entity("", "drug", one.start(), one.end(), 0.9) for one in re.finditer(r"\b[A-Z]{3,}\b", words)]
         if "OVER LAP" in words:
             at = words.index("OVER LAP")
-            found += [Entity("", "long", at, at + 8, 0.4), Entity("", "cross", at + 2, at + 6, 0.6)]
-        found.sort(key=lambda entity: (entity.start, -entity.end))
-        links = tuple(Relation("causes <b>x</b>", f"T{at}", f"T{at + 1}", 0.7) for at in range(1, len(found)))
-        return Prediction(words, (Label("<i>ward</i>", 0.51),), numbered(found), links)
+            entities += [Entity("", "long", at, at + 8, 0.4), Entity("", "cross", at + 2, at + 6, 0.6)]
+        entities.sort(key=lambda entity: (entity.start, -entity.end))
+        links = tuple(Relation("causes <b>x</b>", f"T{at}", f"T{at + 1}", 0.7) for at in range(1, len(entities)))
+        return Prediction(words, (Label("<i>ward</i>", 0.51),), numbered(entities), links)
 
 
-class Relates(Told):
+class Relates(Scripted):
     """One that finds no entities itself."""
 
     finds_entities = False

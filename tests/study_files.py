@@ -222,15 +222,15 @@ def start(
     """
     if arguments[:1] == ("run",) and not report:
         arguments = ("run", "--no-report", *arguments[1:])
-    said = [cwd / f".said-{time.monotonic_ns()}-{stream}" for stream in ("out", "err")]
+    streams = [cwd / f".said-{time.monotonic_ns()}-{stream}" for stream in ("out", "err")]
     order = {
         "arguments": [str(argument) for argument in arguments],
         "cwd": str(cwd),
-        "said": [str(path) for path in said],
+        "streams": [str(path) for path in streams],
         "file_limit": file_limit,
         "kill_at": kill_at,
     }
-    return Running(_warm().ask(order)["pid"], said[0], said[1])
+    return Running(_warm().ask(order)["pid"], streams[0], streams[1])
 
 
 @dataclass(frozen=True)
@@ -333,7 +333,8 @@ def _become(order: Mapping[str, Any]) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs start with it ignored
     os.chdir(order["cwd"])
     handles = [
-        os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND) for path in (os.devnull, order["said"][0], order["said"][1])
+        os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+        for path in (os.devnull, order["streams"][0], order["streams"][1])
     ]
     if order["file_limit"] is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (order["file_limit"],) * 2)
@@ -369,7 +370,14 @@ def _run_module(name: str, arguments: list[str], handles: list[int]) -> None:
 class _Forked:
     """`subprocess.Popen` for our own modules, without the seconds that importing takes."""
 
-    def __init__(self, command: list[str], stdin: Any = None, stdout: Any = None, stderr: Any = None) -> None:
+    def __init__(
+        self,
+        command: list[str],
+        stdin: Any = None,
+        stdout: Any = None,
+        stderr: Any = None,
+        process_group: int | None = None,
+    ) -> None:
         self.stdin: IO[bytes] | None = None
         self.stdout: IO[bytes] | None = None
         self.returncode: int | None = None
@@ -387,6 +395,8 @@ class _Forked:
             self.stdin, self.stdout = os.fdopen(ours[0], "wb"), os.fdopen(ours[1], "rb")
         self.pid = os.fork()
         if self.pid == 0:
+            if process_group is not None:
+                os.setpgid(0, process_group)
             handles = [fcntl.fcntl(handle, fcntl.F_DUPFD, 3) for handle in handles]
             _run_module(command[2], command[3:], handles)
         for handle in handles:
@@ -439,9 +449,11 @@ def _kill_at(count: int, moment: str) -> None:
                 if moment == "torn" and name == "fsync":
                     tear(arguments[0])
                 os.kill(os.getpid(), signal.SIGKILL)
-            result = real(*arguments, **options)
-            if left == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
+            try:
+                result = real(*arguments, **options)
+            finally:  # a removal of what is not there is one, too
+                if left == 0:
+                    os.kill(os.getpid(), signal.SIGKILL)
             if name == "fsync":
                 durable[file_of(arguments[0])] = os.fstat(arguments[0]).st_size
             return result

@@ -13,13 +13,13 @@ FOLDER = Path(__file__).parents[1] / "benchmarks"
 
 def ratios(text: str) -> dict[str, list[str]]:
     """By case, who has a ratio to the bare loop."""
-    found: dict[str, list[str]] = {}
+    results: dict[str, list[str]] = {}
     for line in text.splitlines():
         if re.fullmatch(r"\w+", line):
-            found[line] = []
+            results[line] = []
         elif match := re.match(r"  (.+?) +[\d,]+ µs +\d+\.\d\d × bare  \[\d+\.\d\d – \d+\.\d\d\]", line):
-            found[list(found)[-1]].append(match[1])
-    return found
+            results[list(results)[-1]].append(match[1])
+    return results
 
 
 def benchmark(*options: str, script: str = "overhead.py") -> subprocess.CompletedProcess[str]:
@@ -54,40 +54,40 @@ def test_the_relation_model_has_its_ratios_too(tmp_path: Path) -> None:
     ended = benchmark("--quick", "--batch", "2", "--json", str(tmp_path / "ratios.json"), script="relation.py")
     assert (0, "") == (ended.returncode, ended.stderr if ended.returncode else "")
     names = ["engine / bare", "cached / plain", "cached / frozen, not cached", "grouped / fixed length"]
-    told = json.loads((tmp_path / "ratios.json").read_text())
-    assert names == list(told)
-    assert all(case["ratio"] > 0 and name in ended.stdout for name, case in told.items())
-    assert [1.05, 0.35, None, None] == [case["aim"] for case in told.values()]
+    content = json.loads((tmp_path / "ratios.json").read_text())
+    assert names == list(content)
+    assert all(case["ratio"] > 0 and name in ended.stdout for name, case in content.items())
+    assert [1.05, 0.35, None, None] == [case["aim"] for case in content.values()]
 
 
 @pytest.mark.parametrize(
-    ("script", "options", "said"),
+    ("script", "options", "message"),
     [
         ("exchanges.py", ["--quick"], r"  (?:paper|small) +bare +[\d.]+ ms per exchange   engine [\d.]+ × bare"),
         ("crf.py", ["--repeats", "1"], r"(?:loss|paths) +pytorch-crf +[\d.]+ ms   ours +[\d.]+ ms +[\d.]+ × as fast"),
     ],
 )
 def test_the_taggers_benchmarks_agree_on_the_work_and_print_their_ratios(
-    script: str, options: list[str], said: str
+    script: str, options: list[str], message: str
 ) -> None:
     ended = benchmark(*options, script=script)
     assert (0, "") == (ended.returncode, ended.stderr if ended.returncode else "")
-    assert {"exchanges.py": 2, "crf.py": 6}[script] == len(re.findall(said, ended.stdout))
+    assert {"exchanges.py": 2, "crf.py": 6}[script] == len(re.findall(message, ended.stdout))
 
 
 def test_an_exchange_across_sites_is_measured_over_real_processes() -> None:
     pytest.importorskip("nvflare")
     ended = benchmark("--noops", "2", "--megabytes", "1", "--minute", "0.5", script="exchange.py")
     assert (0, "") == (ended.returncode, ended.stderr if ended.returncode else "")
-    for said in (
+    for words in (
         r"^load [\d.]+ on \d+ cores$",
         r"^start to first exchange, three sites: [\d.]+ s$",
         r"^no-op, three sites: median \d+ ms, quartiles \d+ – \d+ ms \(aim ≤ 300 ms\); [\d.]+ × unsealed$",
         r"^1 MB each way, 1 site\(s\): [\d.]+ s; [\d.]+ × unsealed$",
         r"^1 MB each way, 3 site\(s\): [\d.]+ s; [\d.]+ × unsealed$",
-        r"^a FedNER minute \(2.6 MB each way, three sites\): \d+ exchanges; [\d.]+ × unsealed \(aim ≤ 1.1\)$",
+        r"^a FedNER minute \(2.6 MB each way, three sites\): \d+ exchanges; [\d.]+ × unsealed$",
     ):
-        assert 1 == len(re.findall(said, ended.stdout, re.MULTILINE)), said
+        assert 1 == len(re.findall(words, ended.stdout, re.MULTILINE)), words
     kinds = re.findall(r"^memory of (\w+): \d+ MB now, \d+ MB at most$", ended.stdout, re.MULTILINE)
     once, thrice = ["server_train", "switchboard"], ["client_train", "runner_process", "worker_process"]
     assert sorted([*once, *thrice * 3]) == sorted(kinds)

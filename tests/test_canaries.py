@@ -79,29 +79,29 @@ def say(capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) ->
     """All that a command says and logs, were it by a traceback."""
     caplog.set_level(logging.DEBUG)
 
-    def said(*arguments: object) -> str:
+    def output_of(*arguments: object) -> str:
         caplog.clear()
         capsys.readouterr()
         error = heard(lambda: command().main([str(one) for one in arguments], standalone_mode=False))
         shown = capsys.readouterr()
         return f"{shown.out}\n{shown.err}\n{error}\n{caplog.text}"
 
-    return said
+    return output_of
 
 
 def leaks(output: str, *folders: Path) -> list[str]:
     """Canaries and tracebacks in an output, canaries in the files under a folder and in their names."""
-    found = escaped(output) + re.findall(r"Traceback[\s\S]*", output)
+    leaked = escaped(output) + re.findall(r"Traceback[\s\S]*", output)
     for folder in folders:
         for path in folder.rglob("*"):
             text = path.read_bytes().decode("utf-8", "replace") if path.is_file() else ""
-            found += [f"{path.name}: {one}" for one in (*escaped(path.name), *escaped(text))]
-    return found
+            leaked += [f"{path.name}: {one}" for one in (*escaped(path.name), *escaped(text))]
+    return leaked
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_files_are_checked_and_rewritten_without_a_word(form: str, tmp_path: Path, say: Say) -> None:
-    found = {}
+    results = {}
     for number, (name, spoil) in enumerate(SPOILT.items()):
         place = tmp_path / str(number)
         path = written(place, form, documents(12, words=(8, 3)[number % 2]))
@@ -111,8 +111,8 @@ def test_files_are_checked_and_rewritten_without_a_word(form: str, tmp_path: Pat
         output = say("data", "check", path, *named, "--task", task, *(("--json",) if number % 3 else ()))
         output += say("data", "convert", path, place / "out", "--from", form, "--to", to)
         output += say("data", "split", path, place / "halves", "--from", form) if number % 3 == 0 else ""
-        found[name] = leaks(output)
-    assert {} == {name: leaked for name, leaked in found.items() if leaked}
+        results[name] = leaks(output)
+    assert {} == {name: leaked for name, leaked in results.items() if leaked}
 
 
 def study(folder: Path, corpus: tuple[str, str], *, declared: bool) -> Path:
@@ -152,7 +152,7 @@ def spoilt_study(place: Path, corpus: tuple[str, str], encoder: Path, number: in
 
 @pytest.mark.parametrize("corpus", CORPORA, ids=str)
 def test_what_a_run_knows_of_its_data_has_no_word(corpus: tuple[str, str], encoder: Path, tmp_path: Path) -> None:
-    found = {}
+    results = {}
     for number, name in enumerate(SPOILT):
         place = tmp_path / str(number)
         toml = spoilt_study(place, corpus, encoder, number, declared=number % 3 == 1)
@@ -166,8 +166,8 @@ def test_what_a_run_knows_of_its_data_has_no_word(corpus: tuple[str, str], encod
 
         output = heard(look) + "".join(known)
         assert number or known, output
-        found[name] = leaks(output)
-    assert {} == {name: leaked for name, leaked in found.items() if leaked}
+        results[name] = leaks(output)
+    assert {} == {name: leaked for name, leaked in results.items() if leaked}
 
 
 @pytest.mark.parametrize(("corpus", "spoil"), [
@@ -191,11 +191,11 @@ def test_a_site_is_checked_without_a_word(corpus: tuple[str, str], encoder: Path
     """The site of a study is set up while its files are in order; then they go wrong."""
     (tmp_path / "north").mkdir()
     toml = spoilt_study(tmp_path / "north", corpus, encoder, 0, declared=True)
-    told = load_study(toml)[0].study
-    data = [f"{key} = {json.dumps(value)}" for key, value in told.resolved["corpus"].items()
+    study = load_study(toml)[0].study
+    data = [f"{key} = {json.dumps(value)}" for key, value in study.resolved["corpus"].items()
             if key in ("format", "train", "test", "kb", "label")]  # fmt: skip
-    site = site_folder(tmp_path, "north", told, data=data)
-    found = {}
+    site = site_folder(tmp_path, "north", study, data=data)
+    results = {}
     for number, name in enumerate(SPOILT):
         if number and number % 2 == (corpus[0] in ("conll", "bags")):
             continue  # half of the ways for each
@@ -204,16 +204,16 @@ def test_a_site_is_checked_without_a_word(corpus: tuple[str, str], encoder: Path
         for split in ("train", "test"):
             (file,) = place.glob(f"{split}*")
             file.replace(site / file.name)
-        said = [say("site", "check", site, "--study", toml, "--offline")] if number % 4 < 2 else []
-        said += [say("site", "approve", site, toml, "--yes")] if number % 4 > 1 or not number else []
-        assert number or "training and" in said[0], said
-        found[name] = leaks("".join(said), site / "approved", site / "ledger")
-    assert {} == {name: leaked for name, leaked in found.items() if leaked}
+        output = [say("site", "check", site, "--study", toml, "--offline")] if number % 4 < 2 else []
+        output += [say("site", "approve", site, toml, "--yes")] if number % 4 > 1 or not number else []
+        assert number or "training and" in output[0], output
+        results[name] = leaks("".join(output), site / "approved", site / "ledger")
+    assert {} == {name: leaked for name, leaked in results.items() if leaked}
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_study_is_written_for_files_without_a_word(form: str, tmp_path: Path, say: Say) -> None:
-    found = {}
+    results = {}
     for number, (name, spoil) in enumerate(SPOILT.items()):
         place = tmp_path / str(number)
         for split in ("train", "test"):
@@ -222,8 +222,8 @@ def test_a_study_is_written_for_files_without_a_word(form: str, tmp_path: Path, 
         task = ("--task", TEXT_TASKS[number % 4]) if number % 3 else ()
         lossy = ("--lossy",) if number % 5 else ()
         output = say("new", place / "notes", *named, *task, *lossy, "--out", place / "out" / "study.toml")
-        found[name] = leaks(output, place / "out")
-    assert {} == {name: leaked for name, leaked in found.items() if leaked}
+        results[name] = leaks(output, place / "out")
+    assert {} == {name: leaked for name, leaked in results.items() if leaked}
 
 
 @pytest.fixture(scope="module")
@@ -233,13 +233,13 @@ def sorter(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_predictions_are_made_without_a_word_beside_them(form: str, sorter: Path, tmp_path: Path, say: Say) -> None:
-    found = {}
+    results = {}
     for number, (name, spoil) in enumerate(SPOILT.items()):
         path = written(tmp_path / str(number), form, documents(6))
         spoilt(path, spoil)
         output = say("predict", sorter, path, "--from", form, "--out", tmp_path / str(number) / "out.jsonl")
-        found[name] = leaks(output)
-    assert {} == {name: leaked for name, leaked in found.items() if leaked}
+        results[name] = leaks(output)
+    assert {} == {name: leaked for name, leaked in results.items() if leaked}
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ def test_a_model_is_tried_without_a_word(corpus: tuple[str, str], encoder: Path,
     toml = spoilt_study(tmp_path / "good", corpus, encoder, 0, declared=True)
     say("run", toml, "--out", tmp_path / "run", "--no-report")
     facts = ("--kb", tmp_path / "good" / "facts.tsv") if corpus == ("jsonl", "bags") else ()
-    found = {}
+    results = {}
     for number, (name, spoil) in enumerate(SPOILT.items()):
         place = tmp_path / str(number)
         path = written(place, corpus[0], documents(12, words=(8, 3)[number % 2]), "test")
@@ -259,8 +259,8 @@ def test_a_model_is_tried_without_a_word(corpus: tuple[str, str], encoder: Path,
         numbers = place / "numbers" / "figures.json"
         output = say("evaluate", tmp_path / "run", path, "--from", corpus[0], "--json", numbers, *facts)
         assert number or numbers.exists(), output
-        found[name] = leaks(output, numbers.parent)
-    assert {} == {name: leaked for name, leaked in found.items() if leaked}
+        results[name] = leaks(output, numbers.parent)
+    assert {} == {name: leaked for name, leaked in results.items() if leaked}
 
 
 def test_a_server_answers_and_logs_without_a_word(

@@ -34,7 +34,7 @@ ALLOWED = {
         "trained",
     },
     "consortium": {"core", "text", "formats", "federation", "engines", "layers", "runs", "study"},
-    "reports": {"core", "metrics", "runs"},
+    "reports": {"core", "formats", "metrics", "runs"},
     "exports": {"core", "text", "models", "tasks", "trained"},
     "serve": {"core", "text", "trained"},
     "cli": {

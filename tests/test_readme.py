@@ -47,12 +47,12 @@ def test_the_study_runs_as_printed(folder: Path) -> None:
 
 
 def test_the_mistakes_are_answered_as_printed(folder: Path) -> None:
-    told = re.search(r"```\n(study\.toml: .*?)\n```", README, re.DOTALL)
-    assert told
+    actual = re.search(r"```\n(study\.toml: .*?)\n```", README, re.DOTALL)
+    assert actual
     text = block("toml").replace("mu = 0.1", "mue = 0.1") + "\n[sites]\nfraction = 2\n"
     with pytest.raises(StudyError) as error:
         cells(tomllib.loads(text), where="study.toml", folder=folder)
-    assert sorted(told[1].splitlines()) == sorted(str(error.value).splitlines())
+    assert sorted(actual[1].splitlines()) == sorted(str(error.value).splitlines())
 
 
 def test_the_method_of_ones_own_goes_half_the_way(folder: Path) -> None:

@@ -94,6 +94,13 @@ TABLE = {
         "stays connected, or comes back",
         "cut off within seconds, refused from then on, and told in words on both sides",
     ),
+    "outdated": Row(
+        "a hospital that was given a new certificate",
+        "goes on with the old one",
+        "let in until that one ends, and spoken of until then by `status` and the coordinator. It is neither revoked "
+        "nor expired: both are for the same key, so whoever has the one can have the other. A key that may be in "
+        "other hands is revoked, by the hospital's name: no certificate that it ever had is let in after that",
+    ),
     "half-open": Row(
         "anybody who reaches the coordinator's port",
         "opens more than a thousand connections and says nothing",
@@ -172,8 +179,9 @@ OPEN = (
     ),
     Gap(
         "Small label counts can be worked out.",
-        "`smallest_count` leaves them out of what evaluation tells; but a model that never says a label gives them "
-        "away by its false alarms elsewhere (a test does it), and an update by the classifier's rows.",
+        "`smallest_count` leaves them out of what evaluation tells; but with more than 100 labels, of which no matrix "
+        "is counted, a model that never says a label gives them away by its false alarms elsewhere (a test does it), "
+        "and any update by the classifier's rows.",
         "Treat label counts as known to the coordinator.",
     ),
     Gap(
@@ -213,6 +221,13 @@ OPEN = (
         "A local user can fill NVFlare's listener or the disk, another hospital can send bytes until lines are full. "
         "Nothing leaves by that, but a round is late.",
         "A firewall that knows the hospitals' addresses, quotas for local users.",
+    ),
+    Gap(
+        "A user of the hospital's machine who poses as NVFlare's server on its loopback listener.",
+        "He is given the hospital's NVFlare token, and the connection is his until it is made anew: he can learn who "
+        "is connected, and cut the site off. Letters are sealed for the site process and signed by the coordinator: he "
+        "can read none and ask for nothing.",
+        "A machine, a container or a network namespace of its own for the site.",
     ),
     Gap(
         "That a hospital takes part, when, and how much it sends.",

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from wardround.trained.evaluate import evaluate
     from wardround.trained.model import Model, load
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Document", "Entity", "Label", "Model", "ModelError", "Prediction", "Relation", "Result", "RunError", "StudyError",

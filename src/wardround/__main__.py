@@ -3,8 +3,6 @@
 import os
 import sys
 
-__all__ = ["main"]
-
 
 def main() -> None:
     """Import and run the command line."""

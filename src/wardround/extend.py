@@ -20,14 +20,14 @@ from wardround.methods.fedavg import FedAvg, Update
 from wardround.tasks.classes import ClassifierTask
 from wardround.tasks.features import FeatureRows, FeaturesTask
 from wardround.tasks.task import BoundTask, TaskSettings
-from wardround.text.document import Document, Entity, Relation
+from wardround.text.document import Attribute, Document, Entity, Relation
 from wardround.text.prediction import Label, Prediction
 from wardround.text.reading import Problems
 
 __all__ = [
-    "Batch", "BelowQuorum", "BoundTask", "ClassTask", "ClassifierTask", "Clinic", "Cohort", "Counts", "Document",
-    "Entity", "Exam", "Examples", "Exchange", "FeatureRows", "FeaturesTask", "FedAvg", "Global", "Label", "Layer",
-    "Layout", "LocalTraining", "Message", "Method", "Prediction", "Private", "Problems", "Pull", "Record", "Relation",
-    "Site", "SiteData", "Step", "Task", "TaskSettings", "Term", "Tilt", "Update", "Weights", "Withheld", "flattened",
-    "on_site", "restored", "reveals",
+    "Attribute", "Batch", "BelowQuorum", "BoundTask", "ClassTask", "ClassifierTask", "Clinic", "Cohort", "Counts",
+    "Document", "Entity", "Exam", "Examples", "Exchange", "FeatureRows", "FeaturesTask", "FedAvg", "Global", "Label",
+    "Layer", "Layout", "LocalTraining", "Message", "Method", "Prediction", "Private", "Problems", "Pull", "Record",
+    "Relation", "Site", "SiteData", "Step", "Task", "TaskSettings", "Term", "Tilt", "Update", "Weights", "Withheld",
+    "flattened", "on_site", "restored", "reveals",
 ]  # fmt: skip

@@ -21,13 +21,13 @@ WANTED = 0.97
 
 def values(folders: Sequence[Path], file: str, *keys: str) -> list[float]:
     """One figure of each run."""
-    found = []
+    results = []
     for folder in folders:
-        told = json.loads((folder / file).read_text(encoding="utf-8"))
+        content = json.loads((folder / file).read_text(encoding="utf-8"))
         for key in keys:
-            told = told[key]
-        found.append(float(told))
-    return found
+            content = content[key]
+        results.append(float(content))
+    return results
 
 
 def shown(numbers: Sequence[float]) -> str:
@@ -47,14 +47,14 @@ def line(name: str, runs: Path) -> str:
     cells = [name, first.replace("_", "-"), str(len(by_method["fedavg"]))]
     means = {}
     for reference in ("majority", "tfidf"):
-        found = [values(done, "references.json", reference, metric) for metric in (first, "macro_f1")]
-        seeds = [numbers[: len(by_method["centralised"])] for numbers in found]
+        figures = [values(done, "references.json", reference, metric) for metric in (first, "macro_f1")]
+        seeds = [numbers[: len(by_method["centralised"])] for numbers in figures]
         means[reference] = [statistics.fmean(numbers) for numbers in seeds]
         cells.append(" / ".join(map(shown, seeds)))
     for method, folders in by_method.items():
-        found = [values(folders, "metrics.json", "final", metric) for metric in (first, "macro_f1")]
-        means[method] = [statistics.fmean(numbers) for numbers in found]
-        cells.append(" / ".join(map(shown, found)))
+        figures = [values(folders, "metrics.json", "final", metric) for metric in (first, "macro_f1")]
+        means[method] = [statistics.fmean(numbers) for numbers in figures]
+        cells.append(" / ".join(map(shown, figures)))
     beats = [means["centralised"][at] - means["tfidf"][at] for at in (0, 1)]
     share = [means["fedavg"][at] / means["centralised"][at] for at in (0, 1)]
     cells.append(" / ".join(f"{gap:+.3f}" for gap in beats))

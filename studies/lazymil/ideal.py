@@ -18,7 +18,7 @@ from wardround.study.load import load_study
 from wardround.text.facts import UNRELATED, Fact
 
 
-def surest(told: list[Expressed]) -> dict[Fact, list[Expressed]]:
+def surest(scores: list[Expressed]) -> dict[Fact, list[Expressed]]:
     """For each fact, its sentences whose clause most often goes with its relation."""
     counts: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     bags: dict[Fact, list[Expressed]] = defaultdict(list)
@@ -29,7 +29,7 @@ def surest(told: list[Expressed]) -> dict[Fact, list[Expressed]]:
     def sure(one: Expressed) -> float:
         return counts[seen(one)][one.fact.relation] / counts[seen(one)].total()
 
-    for one in told:
+    for one in scores:
         counts[seen(one)][one.fact.relation] += 1
         bags[one.fact].append(one)
     facts = {fact: mine for fact, mine in bags.items() if fact.relation != UNRELATED}
@@ -44,11 +44,11 @@ def bags(study: str) -> None:
         if reader in seen:
             continue
         seen.append(reader)
-        told = defaultdict(list)
+        results = defaultdict(list)
         for row in reader.documents("train"):
-            told[row.fact].append(row.expressed)
-        facts = [mine for fact, mine in told.items() if fact.relation != UNRELATED]
-        rest = [mine for fact, mine in told.items() if fact.relation == UNRELATED]
+            results[row.fact].append(row.expressed)
+        facts = [mine for fact, mine in results.items() if fact.relation != UNRELATED]
+        rest = [mine for fact, mine in results.items() if fact.relation == UNRELATED]
         said = f"{sum(any(mine) for mine in facts) / len(facts):.2f} have a true one" if None not in facts[0] else ""
         print(
             f"{study} {cell.label}: {len(facts)} facts of {sum(map(len, facts)) / len(facts):.1f} sentences {said}",
@@ -66,16 +66,16 @@ def main() -> None:
     print("background  relation       bags   true  chosen  at most  what is chosen first")
     for background in (0.0, 1.0):
         clinic = Clinic(hospitals=4, documents=1000, heterogeneity=0.3, expression=0.25, background=background)
-        told = [one for name in clinic.names() for one in clinic.stream_distant(name, "train")]
-        chosen = surest(told)
+        sentences = [one for name in clinic.names() for one in clinic.stream_distant(name, "train")]
+        chosen = surest(sentences)
         for relation in ("may_treat", "may_cause", "reveals", "presents_with"):
-            mine = [one for one in told if one.fact.relation == relation]
+            mine = [one for one in sentences if one.fact.relation == relation]
             best = [ones for fact, ones in chosen.items() if fact.relation == relation]
-            said = {one.fact for one in mine if one.expressed}
+            result = {one.fact for one in mine if one.expressed}
             right = sum(sum(one.expressed for one in ones) / len(ones) for ones in best) / len(best)
             share = sum(one.expressed for one in mine) / len(mine)
             kinds = ", ".join(f"{kind} {n}" for kind, n in Counter(ones[0].clause for ones in best).most_common(3))
-            figures = f"{share:.3f}   {right:.3f}    {len(said) / len(best):.3f}"
+            figures = f"{share:.3f}   {right:.3f}    {len(result) / len(best):.3f}"
             print(f"{background:10.0f}  {relation:13}  {len(best):4}  {figures}  {kinds}")
 
 

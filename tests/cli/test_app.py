@@ -61,14 +61,27 @@ HEAVY = ("torch", "numpy", "scipy", "sklearn", "tokenizers", "wardround.study.lo
 MEGABYTES = 100
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["site", "--help"], ["run", "--help"], ["runn"]])
-def test_help_imports_nothing_that_works(arguments: list[str]) -> None:
+EVERY = [
+    [part.replace("_", "-") for part in path.relative_to(HOME).with_suffix("").parts]
+    for path in sorted(HOME.rglob("*.py"))
+    if COMMAND.search(path.read_text(encoding="utf-8"))
+]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [[["--help"]], [["--version"]], [["site", "--help"]], [["runn"]], [[*words, "--help"] for words in EVERY]],
+    ids=["help", "version", "group", "mistyped", "every command"],
+)
+def test_help_imports_nothing_that_works(asked: list[list[str]]) -> None:
     lines = (
         "import atexit, re, sys; from pathlib import Path; from wardround.__main__ import main",
         f"heavy = lambda: [name for name in {HEAVY} if name in sys.modules]",
         "peak = lambda: int(re.search(r'VmHWM:\\s*(\\d+)', Path('/proc/self/status').read_text())[1]) // 1024",
         "atexit.register(lambda: print(heavy(), peak()))",
-        f"sys.argv[1:] = {arguments}; main()",
+        f"for sys.argv[1:] in {asked}:",
+        "    try: main()",
+        "    except SystemExit: pass",
     )
     ended = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=False)
     heavy, peak = ended.stdout.splitlines()[-1].rsplit(maxsplit=1)
@@ -149,7 +162,8 @@ def test_a_mistake_in_the_command_is_answered_with_code_2(tmp_path: Path, argume
 
 def test_elsewhere_than_on_a_terminal_progress_is_plain_lines(tmp_path: Path) -> None:
     ended = cli("run", small_study(tmp_path), "--out", "run", "--workers", 1, cwd=tmp_path)
-    lines = ended.err.splitlines()
+    first, *lines = ended.err.splitlines()
+    assert "small: reading the data" == first
     assert all(re.fullmatch(r"small: round \d/3  accuracy 0\.\d{4}  0\.\d\d MB up", line) for line in lines)
     assert lines[-1].startswith("small: round 3/3 ")
     assert "\x1b" not in ended.out + ended.err
@@ -184,14 +198,16 @@ def test_a_missing_file_of_vectors_is_one_message(tmp_path: Path) -> None:
     corpus = {"name": "clinic-bags", "hospitals": 2, "sentences": 9}
     path = small_study(tmp_path, corpus=corpus, task={"name": "bags", "vectors": "none.npz"}, stop=None)
     ended = cli("run", path, cwd=tmp_path)
-    assert (2, f"{path}: 1 problem\n  {tmp_path}/none.npz: no such file\n") == (ended.code, ended.err)
+    progress, _, message = ended.err.partition("\n")
+    assert "small: reading the data" == progress
+    assert (2, f"{path}: 1 problem\n  {tmp_path}/none.npz: no such file\n") == (ended.code, message)
 
 
 def test_a_grids_progress_elsewhere_is_plain_lines_too(tmp_path: Path) -> None:
     ended = cli("run", small_study(tmp_path, seeds=[1, 2]), "--out", "grid", "--workers", 2, cwd=tmp_path)
     lines = ended.err.splitlines()
-    assert all(re.match(r"\d/2 cells done; ", line) for line in lines)
-    assert lines[-1].startswith("2/2 cells done; ")
+    assert all(re.match(r"\d/2 cells done(, about \d+:\d\d(:\d\d)? left)?(; |$)", line) for line in lines)
+    assert lines[-1].startswith("2/2 cells done")
     assert "\x1b" not in ended.out + ended.err
 
 

@@ -72,7 +72,7 @@ def test_check_for_machines(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["check", "none.jsonl"], "none.jsonl: no such file — did you mean notes.jsonl?"),
         (["check", "notes.jsonl", "--task", "relations"], "--task relations: did you mean relation?"),
@@ -89,7 +89,7 @@ def test_check_for_machines(tmp_path: Path) -> None:
         (["convert", "notes.jsonl", "notes.jsonl/out", "--to", "csv", "--lossy"], "nothing was written"),
     ],
 )
-def test_wrong_usage_and_unreadable_input_end_with_code_2(tmp_path: Path, arguments: list[str], said: str) -> None:
+def test_wrong_usage_and_unreadable_input_end_with_code_2(tmp_path: Path, arguments: list[str], message: str) -> None:
     jsonl(tmp_path)
     (tmp_path / "latin.csv").write_bytes("text,label\nété,x\n".encode("latin-1"))
     (tmp_path / "rows.csv").write_text("NOTE_TEXTS,x\na,b\n")
@@ -98,7 +98,7 @@ def test_wrong_usage_and_unreadable_input_end_with_code_2(tmp_path: Path, argume
     before = sorted(tmp_path.rglob("*"))
     ended = cli("data", *arguments, cwd=tmp_path)
     assert 2 == ended.code
-    assert said in " ".join((ended.out + ended.err).split())
+    assert message in " ".join((ended.out + ended.err).split())
     assert "Traceback" not in ended.err
     assert before == sorted(tmp_path.rglob("*"))
 
@@ -162,9 +162,30 @@ def test_options_reach_the_reader(tmp_path: Path) -> None:
     assert (0, "") == (ended.code, ended.err)
     expected = {"id": "7", "text": "Fièvre", "labels": ["x", "y"], "entities": [], "source": "b", "language": "fr"}
     assert expected == json.loads((tmp_path / "a.jsonl").read_text(encoding="utf-8"))
-    assert {"encoding", "language", "text", "label", "id", "source", "separator", "fix_offsets", "show_text"} == set(
-        Options.__slots__
-    ) - {"labelled", "needs", "concepts", "flags", "header", "quoting", "token", "tag", "scheme", "bare", "tags"}
+    assert {
+        "encoding",
+        "language",
+        "text",
+        "label",
+        "id",
+        "source",
+        "patient",
+        "separator",
+        "fix_offsets",
+        "show_text",
+    } == set(Options.__slots__) - {
+        "labelled",
+        "needs",
+        "concepts",
+        "flags",
+        "header",
+        "quoting",
+        "token",
+        "tag",
+        "scheme",
+        "bare",
+        "tags",
+    }
     # which `predict` and views decide, or a study says
 
 
@@ -205,19 +226,44 @@ def test_split_by_source_keeps_a_source_whole(tmp_path: Path) -> None:
     assert {"ward 0", "ward 1", "ward 2"} == sides[0] | sides[1]
 
 
+def test_split_sets_a_second_share_aside_and_can_keep_patients_whole(tmp_path: Path) -> None:
+    labels = ("well", "ill")
+    rows = [{"id": str(at), "text": f"Note {at}.", "label": labels[at % 2], "who": f"p{at % 30}"} for at in range(240)]
+    (tmp_path / "notes.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    shares = ("--test", "0.2", "--valid", "0.2", "--by", "patient", "--patient-column", "who")
+    ended = cli("data", "split", "notes.jsonl", "out", *shares, cwd=tmp_path)
+    assert (0, "") == (ended.code, ended.err)
+    sides = [
+        [json.loads(line)["patient"] for line in (tmp_path / "out" / f"{side}.jsonl").read_text().splitlines()]
+        for side in ("train", "test", "valid")
+    ]
+    assert 240 == sum(map(len, sides))
+    assert 30 == len({name for side in sides for name in side}) == sum(len({*side}) for side in sides)
+    drafted = cli("new", "out", cwd=tmp_path)
+    assert (0, "") == (drafted.code, drafted.err)
+    ended = cli("run", "study.toml", "--set", "rounds=2", "--workers", 1, "--quiet", cwd=tmp_path)
+    assert (0, "") == (ended.code, ended.err)
+    assert "is kept, the best by valid_accuracy; the figures are those of that round" in ended.out
+
+
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (["--test", "1.5"], "--test 1.5: a share between 0 and 1"),
         (["--by", "sorce"], "--by sorce: did you mean source?"),
-        (["--by", "source"], "notes.jsonl: nothing would go to "),
+        (["--by", "source"], "notes.jsonl:1: a document without a source — name its column with --source-column"),
+        (["--by", "patient"], "notes.jsonl:1: a document without a patient — name its column with --patient-column"),
+        (["--test", "0.0001"], "notes.jsonl: nothing would go to test: 2 documents, and a test share of 0.0001"),
+        (["--valid", "1.2"], "--valid 1.2: a share that leaves some beside --test 0.2"),
+        (["--valid", "0.8"], "--valid 0.8: a share that leaves some beside --test 0.2"),
+        (["--valid", "0.0001", "--test", "0.5", "--seed", "3"], "nothing would go to "),
     ],
 )
-def test_a_split_that_cannot_be_is_refused_and_leaves_nothing(tmp_path: Path, options: list[str], said: str) -> None:
+def test_a_split_that_cannot_be_is_refused_and_leaves_nothing(tmp_path: Path, options: list[str], message: str) -> None:
     notes(tmp_path, ["One.", "Two."])
     ended = cli("data", "split", "notes.jsonl", "out", *options, cwd=tmp_path)
     assert 2 == ended.code
-    assert said in ended.err
+    assert message in ended.err
     assert ["notes.jsonl"] == sorted(path.name for path in tmp_path.iterdir())
 
 

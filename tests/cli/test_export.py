@@ -22,11 +22,11 @@ def test_export_writes_a_new_folder_and_says_where(tmp_path: Path) -> None:
 def test_mistakes_are_answered_with_the_reason_and_leave_nothing(tmp_path: Path) -> None:
     tagger(tmp_path / "run")
     sorter(tmp_path / "other")
-    for arguments, said in {
+    for arguments, message in {
         ("run", "--to", "spacyy"): "--to spacyy: did you mean spacy?\n",
         ("run", "--to", "pytorch"): "--to pytorch: use one of onnx, spacy, transformers\n",
         ("run", "--to", "onnx", "--rename", "a=b"): (
-            "run: onnx takes one model, so no other has names for its types; leave --rename away\n"
+            "run: onnx takes one model, so no other has names for its types; leave --rename out\n"
         ),
         ("run", "--to", ""): "--to is empty: use one of onnx, spacy, transformers\n",
         ("nowhere", "--to", "spacy"): "nowhere: there is no such folder; name the model/ folder of a run\n",
@@ -41,7 +41,7 @@ def test_mistakes_are_answered_with_the_reason_and_leave_nothing(tmp_path: Path)
         ),
     }.items():
         ended = cli("export", *arguments, "--out", "out", cwd=tmp_path)
-        assert (2, said) == (ended.code, ended.err)
+        assert (2, message) == (ended.code, ended.err)
         assert ["encoder", "other", "run"] == sorted({*(path.name for path in tmp_path.iterdir()), "encoder"})
 
 

@@ -65,17 +65,17 @@ def mapped(site: Path) -> None:
 
 
 def test_names_that_cannot_be_are_all_answered_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    said = refused(
+    error_text = refused(
         capsys, "consortium", "new", "x", "a", "a", "../b", "server", "--address", "h", "--out", tmp_path / "x"
     )
-    assert "two sites are called 'a'" in said
-    assert "'../b' cannot be a name" in said
-    assert "'server' is taken" in said
+    assert "two sites are called 'a'" in error_text
+    assert "'../b' cannot be a name" in error_text
+    assert "'server' is taken" in error_text
     assert not (tmp_path / "x").exists()
     assert "is not a port" in refused(capsys, "consortium", "new", "x", "a", "--address", "host:http")
     for host in ("", "a host", "[::1]", "h..org", "-h"):
-        said = refused(capsys, "consortium", "new", "x", "a", "--address=" + host, "--out", tmp_path / "x")
-        assert f"{host!r} is no host's name or IPv4 address" in said
+        error_text = refused(capsys, "consortium", "new", "x", "a", "--address=" + host, "--out", tmp_path / "x")
+        assert f"{host!r} is not a host name or an IPv4 address" in error_text
     assert not (tmp_path / "x").exists()
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()
@@ -126,7 +126,7 @@ def test_a_port_in_use_is_named(north: Path, capsys: pytest.CaptureFixture[str])
 
 def test_what_is_not_running_is_said_to_be(north: Path, site: Path, capsys: pytest.CaptureFixture[str]) -> None:
     study = site.parent / "study.toml"
-    for command in (["status", north], ["stop", north], ["submit", study, "--to", north]):
+    for command in (["status", north], ["stop", north], ["submit", study, "--to", north, "--wait", 0]):
         assert f"start it with: wardround coordinator start {north}" in refused(capsys, *command)
     assert "holds no consortium" in refused(capsys, "submit", study, "--to", site)
 
@@ -156,13 +156,13 @@ def test_a_site_is_checked_and_told_what_would_leave_before_it_approves(
     mapped(site)
     study = site.parent / "study.toml"
     main_ok("site", "check", site, "--study", study, "--offline")
-    said = capsys.readouterr().out
-    assert "ok  data: 30 training and 30 test examples" in said
-    assert "ok  disk:" in said
-    assert "how the site's notes move the model" in said
-    assert "bytes leave this site" in said
-    assert "never leaves: text, tokens, entity strings, document ids, private records\n" in said
-    assert "fewer than 10 examples are left out of what evaluation tells; an update can still give them away" in said
+    output = capsys.readouterr().out
+    assert "ok  data: 30 training and 30 test examples" in output
+    assert "ok  disk:" in output
+    assert "how the site's notes move the model" in output
+    assert "bytes leave this site" in output
+    assert "never leaves: text, tokens, entity strings, document ids, private records\n" in output
+    assert "fewer than 10 examples are left out of what evaluation tells; an update can still give them away" in output
     main_ok("site", "approve", site, study)
     assert 1 == len(list((site / "approved").glob("*.toml")))
 
@@ -201,7 +201,7 @@ def test_keys_and_addresses_that_are_wrong_start_nothing(
     assert f"{config} was changed since the kit was taken up" in refused(capsys, "site", "start", tmp_path / "b")
     main_ok("consortium", "new", "x", "c", "--address", "nowhere.invalid", "--out", tmp_path / "x")
     main_ok("site", "init", tmp_path / "x" / "kits" / "c.zip", tmp_path / "c")
-    assert "nowhere.invalid:8002 is no address that can be found" in refused(capsys, "site", "start", tmp_path / "c")
+    assert "nowhere.invalid:8002 is an address that cannot be found" in refused(capsys, "site", "start", tmp_path / "c")
 
 
 def test_kits_that_are_none_and_folders_that_are_taken(
@@ -214,19 +214,19 @@ def test_kits_that_are_none_and_folders_that_are_taken(
     assert not (tmp_path / "new").exists()
 
 
-@pytest.mark.parametrize(("text", "said"), [
+@pytest.mark.parametrize(("text", "message"), [
     ("nam = 'a'\n[data]\nformat='csv'", "nam is unknown; did you mean 'name'?"),
     ("name = 'a'", "data is missing: say under [data] where the notes are"),
-    ("name = 'a'\nworkers = 0\n[data]\nshare=true", "workers = 0: should be greater than or equal to 1"),
-    ("name = 'a'\n[data]\nshare=true\n[consent]\nstep = 'any'", "consent.step is unknown; did you mean 'steps'?"),
-    ("name = 'a'\n[data]\nshare=true\n[consent]\nsteps = 'some'", "consent.steps = 'some': should be a valid array"),
+    ("name = 'a'\nthreads = 0\n[data]\nfrom_study=true", "threads = 0: should be greater than or equal to 1"),
+    ("name = 'a'\n[data]\nfrom_study=true\n[consent]\nstep = 'any'", "consent.step is unknown; did you mean 'steps'?"),
+    ("name = 'a'\n[data]\nfrom_study=1\n[consent]\nsteps = 'some'", "consent.steps = 'some': should be a valid array"),
     ("name = [", "cannot be read"),
 ])  # fmt: skip
 def test_mistakes_in_a_sites_settings_are_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, said: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, message: str
 ) -> None:
     (tmp_path / "site.toml").write_text(text)
-    assert said in refused(capsys, "site", "start", tmp_path)
+    assert message in refused(capsys, "site", "start", tmp_path)
 
 
 def test_a_site_without_data_for_the_task_says_so(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -266,15 +266,15 @@ def test_the_ledger_can_be_read_and_verified(tmp_path: Path, capsys: pytest.Capt
         submit(study, tmp_path / "run", exchange.over)
     capsys.readouterr()
     main_ok("ledger", "show", tmp_path / "x" / "site-0")
-    said = capsys.readouterr().out
-    assert "Update" in said
-    assert "how the site's notes move the model" in said
+    output = capsys.readouterr().out
+    assert "Update" in output
+    assert "how the site's notes move the model" in output
     main_ok("ledger", "verify", tmp_path / "x" / "site-0", "--against", tmp_path / "run")
     assert "the chain is intact" in capsys.readouterr().out
     path = tmp_path / "x" / "site-0" / "ledger" / "site.jsonl"
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:-2]))
-    said = refused(capsys, "ledger", "verify", tmp_path / "x" / "site-0", "--against", tmp_path / "run")
-    assert "lines were cut off or replaced" in said
+    output = refused(capsys, "ledger", "verify", tmp_path / "x" / "site-0", "--against", tmp_path / "run")
+    assert "lines were cut off or replaced" in output
     path.write_text(path.read_text().replace("Update", "update"))
     assert "the chain is broken here" in refused(capsys, "ledger", "verify", tmp_path / "x" / "site-0")
     assert "there is no ledger" in refused(capsys, "ledger", "show", tmp_path)

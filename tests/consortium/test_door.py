@@ -17,6 +17,7 @@ from wardround.consortium.deployed import study_hash
 from wardround.consortium.house_ledger import proven
 from wardround.consortium.site_process import SiteProcess
 from wardround.consortium.submit import submit
+from wardround.core.cohort import BelowQuorum
 from wardround.core.exchange import EVALUATION
 from wardround.core.method import Exam, Global
 from wardround.core.weights import Weights
@@ -316,7 +317,19 @@ def test_every_step_says_on_how_many_examples_its_reply_stands(tmp_path: Path, n
     study = cells(tables)[0].study
     names = build_names(study, tmp_path)
     journal: list[Any] = []
-    with Exchange(tmp_path / "x", study, names, consent=("[consent]", "smallest_count = 0")) as exchange:
+    consent = ("[consent]", "smallest_count = 0", 'messages = ["any", "Sums"]' if name.startswith("ridge") else "")
+    with Exchange(tmp_path / "x", study, names, consent=consent) as exchange:
         submit(study, tmp_path / "run", exchange.over, progress=journal.append)
     assert [{}] * 3 == [line.left_out for line in journal]
     assert json.loads((tmp_path / "run" / "metrics.json").read_text())["rounds"] == 3
+
+
+def test_a_message_that_tells_much_leaves_only_if_consent_names_it(tmp_path: Path) -> None:
+    """Ridge's sums are no part of "any"; the refusal says where to look."""
+    corpus = {"name": "synthetic", "sites": 3, "largest": 400}
+    tables = {"name": "m", "rounds": 1, "method": {"name": "ridge"}, "task": {"name": "features"}, "corpus": corpus}
+    study = cells(tables)[0].study
+    names = build_names(study, tmp_path)
+    refused = pytest.raises(BelowQuorum, match="consent does not allow this; there: ")
+    with Exchange(tmp_path / "x", study, names, consent=("[consent]",)) as exchange, refused:
+        submit(study, tmp_path / "run", exchange.over)

@@ -75,7 +75,7 @@ class Shaky(Scaffold):
         if said == "shape":
             update = replace(update, change=Weights({name: torch.zeros(3) for name in update.change}))
         if said == "count":
-            update = replace(update, sites=10**12)
+            update = replace(update, weight=10**12)
         return update
 '''
 
@@ -282,7 +282,7 @@ def test_a_faulty_result_does_not_leave_the_site(scene: Scene, tmp_path: Path, w
 LIES: tuple[Callable[[ScaffoldUpdate], bytes], ...] = (
     lambda told: replace(told, change=told.change * float("nan")).encode(),
     lambda told: replace(told, change=Weights({name: torch.zeros(3) for name in told.change})).encode(),
-    lambda told: replace(told, sites=10**12).encode(),
+    lambda told: replace(told, weight=10**12).encode(),
     lambda told: told.encode() + bytes(10**6),
     lambda _: b"garbage",
 )
@@ -291,7 +291,7 @@ FOUND = [
     "",
     "fit: invalid: ScaffoldUpdate.change holds NaN or infinity",
     "fit: invalid: ScaffoldUpdate.change does not fit: ",
-    "fit: invalid: ScaffoldUpdate.sites is outside 0 … 1,000,000,000",
+    "fit: invalid: ScaffoldUpdate.weight is outside 0 … 1,000,000,000",
     "fit: invalid: ScaffoldUpdate of ",
     "fit: invalid: the bytes are cut off or are no safetensors file",
 ]
@@ -303,10 +303,10 @@ def test_a_site_that_lies_is_left_out_and_nothing_that_it_sent_counts(scene: Sce
     study = cells({**scene.study.resolved, "rounds": len(FOUND)}, folder=scene.beside)[0].study
 
     def lying(head: Mapping[str, Any], answer: Answer) -> Answer:
-        told = head.get("exchange") or {}
-        if told.get("step") != "fit" or told["round"] == 1:
+        content = head.get("exchange") or {}
+        if content.get("step") != "fit" or content["round"] == 1:
             return answer
-        return answer[0], LIES[told["round"] - 2](decode(ScaffoldUpdate, answer[1]))
+        return answer[0], LIES[content["round"] - 2](decode(ScaffoldUpdate, answer[1]))
 
     scene.federation.approve(study)
     lines: list[Round] = []
@@ -314,15 +314,15 @@ def test_a_site_that_lies_is_left_out_and_nothing_that_it_sent_counts(scene: Sce
         scene.federation.submit(study, tmp_path / "run", progress=lines.append)
     assert [[], *[["site-1"]] * len(LIES)] == [list(line.left_out) for line in lines]
     said = [line.left_out.get("site-1", "") for line in lines]
-    assert FOUND == [told[: len(found)] for told, found in zip(said, FOUND, strict=True)]
+    assert FOUND == [content[: len(found)] for content, found in zip(said, FOUND, strict=True)]
     module = scene.beside / "shaky.py"
     with Exchange(
         tmp_path / "x", study, SITES, modules=[module]
     ) as exchange:  # the same, but for a site that is not there
 
         def failing(name: str, head: dict[str, Any], answer: Answer) -> Answer:
-            told = head.get("exchange") or {}
-            away = name == "site-1" and told.get("step") == "fit" and told["round"] > 1
+            content = head.get("exchange") or {}
+            away = name == "site-1" and content.get("step") == "fit" and content["round"] > 1
             return ({"fault": "failed"}, b"") if away else answer
 
         exchange.twist = failing

@@ -228,11 +228,11 @@ def test_what_a_site_did_not_seal_to_this_ask_is_not_looked_at(tmp_path: Path, g
     carried: dict[tuple[str, int], Any] = {}
 
     def garbled(name: str, head: dict[str, Any], answer: Any) -> Any:
-        told = head.get("exchange") or {}
-        if told.get("step") != "fit":
+        exchange = head.get("exchange") or {}
+        if exchange.get("step") != "fit":
             return answer
-        carried[name, told["round"]] = answer
-        if (name, told["round"]) != ("site-1", 2):
+        carried[name, exchange["round"]] = answer
+        if (name, exchange["round"]) != ("site-1", 2):
             return answer
         return {
             "replayed": carried["site-1", 1],
@@ -265,13 +265,13 @@ def test_a_site_whose_reply_was_lost_was_not_in_that_round(tmp_path: Path) -> No
     for case in ("lost", "absent"):
 
         def twisted(name: str, head: dict[str, Any], answer: Any) -> Any:
-            told = head.get("exchange") or {}
-            gone = (name, told.get("step"), told.get("round")) == ("site-1", "fit", 2)
+            exchange = head.get("exchange") or {}
+            gone = (name, exchange.get("step"), exchange.get("round")) == ("site-1", "fit", 2)
             return None if gone else answer
 
         def unasked(name: str, head: dict[str, Any]) -> bool:
-            told = head.get("exchange") or {}
-            return (name, told.get("step"), told.get("round")) == ("site-1", "fit", 2)
+            exchange = head.get("exchange") or {}
+            return (name, exchange.get("step"), exchange.get("round")) == ("site-1", "fit", 2)
 
         lines: list[Round] = []
         with Exchange(tmp_path / case, study, SITES) as exchange:
@@ -316,21 +316,21 @@ def test_a_lost_reply_is_undone_even_if_the_coordinator_crashes_before_the_site_
 def test_a_round_that_is_run_again_after_a_lost_quorum_gives_the_same_bits(tmp_path: Path) -> None:
     study = study_of(method={"name": "scaffold"}, sites={"quorum": 3})
     run(study, tmp_path / "inline")
-    said: list[str] = []
+    lines: list[str] = []
     with Exchange(tmp_path / "x", study, SITES) as exchange:
-        told: set[int] = set()
+        results: set[int] = set()
 
         def twisted(name: str, head: dict[str, Any], answer: Any) -> Any:
             exchange_ = head.get("exchange") or {"round": 0}
             if name == "site-2" and exchange_["round"] == 2 and not exchange_["resumed"]:
-                told.add(2)
+                results.add(2)
                 return None
             return answer
 
         exchange.twist = twisted
-        submit(study, tmp_path / "run", exchange.over, say=said.append)
-    assert {2} == told
-    assert any("2 of 3 sites gave a usable reply, the quorum is 3" in text for text in said)
+        submit(study, tmp_path / "run", exchange.over, say=lines.append)
+    assert {2} == results
+    assert any("2 of 3 sites gave a usable reply, the quorum is 3" in text for text in lines)
     assert [1] == json.loads((tmp_path / "run" / "run.json").read_text())["resumed"]
     model = "model/weights.safetensors"
     assert (tmp_path / "inline" / model).read_bytes() == (tmp_path / "run" / model).read_bytes()
@@ -338,7 +338,7 @@ def test_a_round_that_is_run_again_after_a_lost_quorum_gives_the_same_bits(tmp_p
 
 def test_a_round_that_fails_again_and_again_stops_the_run(tmp_path: Path) -> None:
     study = study_of(sites={"quorum": 2})
-    said: list[str] = []
+    lines: list[str] = []
 
     def twisted(name: str, head: dict[str, Any], answer: Any) -> Any:
         round_ = (head.get("exchange") or {}).get("round")
@@ -347,8 +347,8 @@ def test_a_round_that_fails_again_and_again_stops_the_run(tmp_path: Path) -> Non
     with Exchange(tmp_path / "x", study, SITES) as exchange:
         exchange.twist = twisted
         with pytest.raises(BelowQuorum, match="1 of 3 sites gave a usable reply, the quorum is 2"):
-            submit(study, tmp_path / "run", exchange.over, say=said.append)
-    assert 2 == sum("waiting for sites to come back" in text for text in said)
+            submit(study, tmp_path / "run", exchange.over, say=lines.append)
+    assert 2 == sum("waiting for sites to come back" in text for text in lines)
     assert [1, 1] == json.loads((tmp_path / "run" / "run.json").read_text())["resumed"]
 
 
@@ -366,10 +366,10 @@ def test_a_tail_that_is_cut_off_shows_in_the_other_sides_ledger(tmp_path: Path) 
     )
     assert 6 == compared(own, central)  # three rounds, a fit and an evaluation in each
     assert 7 == compared(central, own)  # and a last word
-    found = summed(own)
-    assert [("Update", 3), ("Counts", 3)] == [(kind, sent.times) for (_, _, kind), sent in found.items()]
-    assert all("hostile" in study for _, study, _ in found)
-    assert "how" in str([sent.reveals for sent in found.values()])
+    sums = summed(own)
+    assert [("Update", 3), ("Counts", 3)] == [(kind, sent.times) for (_, _, kind), sent in sums.items()]
+    assert all("hostile" in study for _, study, _ in sums)
+    assert "how" in str([sent.reveals for sent in sums.values()])
     for path, other in ((own, central), (central, own)):
         whole = path.read_bytes()
         path.write_bytes(b"".join(whole.splitlines(keepends=True)[:-3]))

@@ -137,7 +137,7 @@ def test_a_hospital_makes_its_keys_is_admitted_and_joins_a_coordinator_that_runs
     startup = tmp_path / "charite" / "kit" / "startup"
     wait_until(lambda: reach(startup, *at(running)) is None)
     monkeypatch.setattr(running, "site", lambda _name: tmp_path / "charite")
-    (tmp_path / "charite" / "site.toml").write_text('name = "charite"\n[data]\nshare = true\n')
+    (tmp_path / "charite" / "site.toml").write_text('name = "charite"\n[data]\nfrom_study = true\n')
     running.start("charite")
     wait_until(lambda: "charite is connected" in (running.folder / "coordinator.said").read_text())
     running.stop("charite")
@@ -218,7 +218,7 @@ def test_requests_that_are_none_are_refused_with_one_message(
         for text in texts:
             path.write_bytes(text if isinstance(text, bytes) else text.encode())
             code, _, err = called(capsys, "consortium", "admit", north, path, "--fingerprint", good.fingerprint)
-            assert (2, True, True, 1) == (code, why in err, "is no request to join" in err, err.count("\n")), err
+            assert (2, True, True, 1) == (code, why in err, "is not a request to join" in err, err.count("\n")), err
     assert before == files(north)
 
 
@@ -271,13 +271,13 @@ def lying_bomb(kit: Path) -> bytes:
 
 
 MALFORMED: dict[str, tuple[Callable[[Path], bytes], str]] = {
-    "no zip": (lambda _kit: b"no zip", "it is no whole zip file"),
-    "nothing": (lambda _kit: b"", "it is no whole zip file"),
-    "cut": (lambda kit: kit.read_bytes()[:-30], "it is no whole zip file"),
-    "cut in front": (lambda kit: kit.read_bytes()[300:], "it is no whole zip file"),
+    "no zip": (lambda _kit: b"no zip", "it is not a whole zip file"),
+    "nothing": (lambda _kit: b"", "it is not a whole zip file"),
+    "cut": (lambda kit: kit.read_bytes()[:-30], "it is not a whole zip file"),
+    "cut in front": (lambda kit: kit.read_bytes()[300:], "it is not a whole zip file"),
     "large": (lambda kit: kit.read_bytes() + b"\0" * LIMIT, "larger than"),
     "bomb": (bomb, "unpacks to more than"),
-    "lying bomb": (lying_bomb, "it is no whole zip file"),
+    "lying bomb": (lying_bomb, "it is not a whole zip file"),
     "python": (lambda kit: with_entry(kit, "evil.py"), "'evil.py'"),
     "local/custom": (lambda kit: with_entry(kit, "local/custom/nvflare_decomposers/x.py"), "'local/custom/"),
     "resources": (lambda kit: with_entry(kit, "local/resources.json"), "'local/resources.json'"),
@@ -286,7 +286,7 @@ MALFORMED: dict[str, tuple[Callable[[Path], bytes], str]] = {
     "folder": (lambda kit: with_entry(kit, "client.crt/"), "'client.crt/'"),
     "nul": (lambda kit: with_entry(kit, "client.crtx").replace(b"client.crtx", b"client.crt\0"), "no kit does"),
     "twice": (lambda kit: with_entry(kit, "client.crt"), "client.crt twice"),
-    "symlink": (symlink, "no plain file"),
+    "symlink": (symlink, "not a plain file"),
     "without root": (lambda kit: kit_bytes(kit, lambda parts: parts.pop("rootCA.pem")), "rootCA.pem is missing"),
     "one key": (lambda kit: kit_bytes(kit, lambda parts: parts.pop("seal.key")), "seal.key is missing"),
     "no JSON": (lambda kit: kit_bytes(kit, lambda parts: parts.update({"site.json": b"{"})), "be JSON"),
@@ -295,7 +295,7 @@ MALFORMED: dict[str, tuple[Callable[[Path], bytes], str]] = {
     "no ask key": (lambda kit: with_site(kit, ask_key=None), "no ask_key"),
     "a wrong ask key": (lambda kit: with_site(kit, ask_key="ab"), "no ask_key, or not one of the right kind"),
     "more": (lambda kit: with_site(kit, custom="x"), "'custom', which is unknown"),
-    "a host that is none": (lambda kit: with_site(kit, host="h; rm -rf /"), "is no host's name"),
+    "a host that is none": (lambda kit: with_site(kit, host="h; rm -rf /"), "is not a host name"),
     "a port that is none": (lambda kit: with_site(kit, port=70000), "70000 is not a port"),
     "a true port": (lambda kit: with_site(kit, port=True), "no port"),
     "a path for a name": (lambda kit: with_site(kit, site="../x"), "cannot be a name"),
@@ -303,7 +303,7 @@ MALFORMED: dict[str, tuple[Callable[[Path], bytes], str]] = {
     "sites that are none": (lambda kit: with_site(kit, sites=[{"a": 1}]), "no sites, or not"),
     "another's name": (lambda kit: with_site(kit, site="another"), "its certificate is for 'ready', not for another"),
     "no certificate": (
-        lambda kit: kit_bytes(kit, lambda parts: parts.update({"client.crt": b"x"})), "is no certificate",
+        lambda kit: kit_bytes(kit, lambda parts: parts.update({"client.crt": b"x"})), "is not a certificate",
     ),
     "another root": (
         lambda kit: kit_bytes(kit, lambda parts: parts.update({"rootCA.pem": parts["client.crt"]})),
@@ -337,7 +337,7 @@ def test_a_kit_with_the_keys_of_another_is_refused(
     (other,) = add(centre, ["other"])
     for name, why in (
         ("client.key", "client.key does not belong to its client.crt"),
-        ("seal.key", "seal.key is no key"),
+        ("seal.key", "seal.key is not a key"),
     ):
         data = zipfile.ZipFile(other).read("client.key")
         kit.write_bytes(kit_bytes(ready, lambda parts, name=name, data=data: parts.update({name: data})))  # type: ignore[misc]
@@ -407,8 +407,8 @@ def put(path: Path) -> None:
 
 TAMPERED: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "changed": (change, "kit/local/resources.json", "was changed since the kit was taken up"),
-    "missing": (remove, "kit/local/authorization.json", "is missing, or no plain file"),
-    "a link": (linked, "kit/startup/rootCA.pem", "is missing, or no plain file"),
+    "missing": (remove, "kit/local/authorization.json", "is missing, or not a plain file"),
+    "a link": (linked, "kit/startup/rootCA.pem", "is missing, or not a plain file"),
     "a linked folder": (linked, "kit/local", "is missing, or a link to another place"),
     "custom": (put, "kit/local/custom/nvflare_decomposers/evil.py", "is not of the kit, and NVFlare would read or run"),
     "more resources": (put, "kit/local/evil__resources.json", "is not of the kit, and NVFlare would read or run"),
@@ -507,7 +507,7 @@ def test_who_is_revoked_is_out_for_good_and_in_words(
         (["revoke", centre, "b"], "was revoked already"),
         (["add", centre, "B"], "b was revoked, and its name with it"),
         (["add", centre, "ready"], "ready is a member already"),
-        (["renew", centre, "nobody"], "nobody is no member of"),
+        (["renew", centre, "nobody"], "nobody is not a member of"),
         (["add", tmp_path, "c"], "holds no consortium"),
     ):
         code, _, err = called(capsys, "consortium", *command)

@@ -159,69 +159,71 @@ def test_a_study_that_names_no_quorum_needs_two_real_sites() -> None:
 
 def test_submit_says_what_each_site_has_and_that_two_protect_nobody(tmp_path: Path) -> None:
     study = study_of(rounds=1, corpus={**CORPUS, "documents": 20, "test_documents": 5})
-    said: list[str] = []
+    lines: list[str] = []
     with Exchange(tmp_path, study, SITES[:2]) as exchange:
-        submit(study, tmp_path / "run", exchange.over, say=said.append)
-    assert "hospital-0: ready, at most 32 train and 8 test examples" in said
-    assert "2 sites: a median of fewer than 3 protects nobody, one that lies can spoil the model unseen" in said
+        submit(study, tmp_path / "run", exchange.over, say=lines.append)
+    assert "hospital-0: ready, at most 32 train and 8 test examples" in lines
+    assert "2 sites: a median of fewer than 3 protects nobody, one that lies can spoil the model unseen" in lines
 
 
 def test_that_so_few_protect_nobody_is_said_once_where_one_of_three_refuses(tmp_path: Path) -> None:
     study = study_of(rounds=2, corpus={**CORPUS, "documents": 20, "test_documents": 5})
-    said: list[str] = []
+    lines: list[str] = []
     with Exchange(tmp_path, study, SITES) as exchange:
         shutil.rmtree(tmp_path / LIAR / "approved")
-        submit(study, tmp_path / "run", exchange.over, say=said.append)
-    assert 1 == sum("a median of fewer than 3" in line for line in said)
+        submit(study, tmp_path / "run", exchange.over, say=lines.append)
+    assert 1 == sum("a median of fewer than 3" in line for line in lines)
 
 
 def test_a_spent_approval_is_told_before_the_first_round(tmp_path: Path) -> None:
     study = study_of(rounds=2, corpus={**CORPUS, "documents": 20, "test_documents": 5})
     for exchanges, words in ((0, "is spent: it repeats what it has answered, and no more"), (1, "has 1 answer left")):
-        said: list[str] = []
+        lines: list[str] = []
         folder = tmp_path / str(exchanges)
         with Exchange(folder, study, SITES[:2], exchanges=exchanges) as exchange, pytest.raises(BelowQuorum):
-            submit(study, folder / "run", exchange.over, say=said.append)
-        assert f"hospital-0: its approval {words}; there: wardround site approve --again" == said[2]
+            submit(study, folder / "run", exchange.over, say=lines.append)
+        assert f"hospital-0: its approval {words}; there: wardround site approve --again" == lines[2]
 
 
 def test_a_member_that_never_came_is_told_in_the_first_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     study = study_of(rounds=1, corpus={**CORPUS, "documents": 20, "test_documents": 5})
-    said: list[str] = []
+    lines: list[str] = []
     lend = remote.borrowed
     monkeypatch.setattr(
         remote, "borrowed", lambda door, name, *rest: "unseen" if name == LIAR else lend(door, name, *rest)
     )
     with Exchange(tmp_path, study, SITES) as exchange:
-        submit(study, tmp_path / "run", exchange.over, wait=1.0, say=said.append)
-    assert "hospital-2: lost: it has not connected since the coordinator was started; there: wardround site" in said[0]
+        submit(study, tmp_path / "run", exchange.over, wait=1.0, say=lines.append)
+    assert "hospital-2: lost: it has not connected since the coordinator was started; there: wardround site" in lines[0]
 
 
 def test_submit_waits_for_a_coordinator_that_is_being_started(tmp_path: Path) -> None:
     study = study_of(rounds=1, corpus={**CORPUS, "documents": 20, "test_documents": 5})
-    said: list[str] = []
+    lines: list[str] = []
     exchange = Exchange(tmp_path, study, SITES[:2])
     with pytest.raises(RunError, match="is not running; start it with"):
-        await_coordinator(exchange.over.folder, 0.0, said.append)
+        await_coordinator(exchange.over.folder, 0.0, lines.append)
     threading.Timer(1.2, exchange.__enter__).start()
-    await_coordinator(exchange.over.folder, 60.0, said.append)
+    await_coordinator(exchange.over.folder, 60.0, lines.append)
     exchange.__exit__()
-    assert ["is not running; start it with" in said[0], "; waiting for it until " in said[0]] == [True] * len(said) * 2
+    assert ["is not running; start it with" in lines[0], "; waiting for it until " in lines[0]] == [True] * len(
+        lines
+    ) * 2
 
 
 def test_a_site_that_declares_far_more_than_the_others_is_left_out_unless_trusted(tmp_path: Path) -> None:
     study = study_of(rounds=1, corpus={**CORPUS, "documents": 20, "test_documents": 5})
     for trusted, left_out in ((False, [LIAR]), (True, [])):
         folder = tmp_path / str(trusted)
-        said: list[str] = []
+        messages: list[str] = []
         lines: list[Round] = []
         with Exchange(folder, study, SITES) as exchange:
             exchange.over.trust_sizes = trusted
             exchange.over.remote = boasting(exchange.over)  # type: ignore[method-assign]
-            submit(study, folder / "run", exchange.over, progress=lines.append, say=said.append, wait=0.5)
+            submit(study, folder / "run", exchange.over, progress=lines.append, say=messages.append, wait=0.5)
         assert left_out == list(lines[0].left_out)
         words = "it declares up to 1,048,576 train examples, 32,768 times the median of the others"
-        assert trusted != any(f"{LIAR}: refused: {words}" in line for line in said)
+        assert trusted != any(f"{LIAR}: refused: {words}" in line for line in messages)
 
 
 def boasting(over: Consortium) -> Callable[..., Any]:

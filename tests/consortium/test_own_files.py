@@ -49,16 +49,16 @@ CASES: dict[str, dict[str, Any]] = {
 def lines(declared: str, site: str) -> str:
     """A site's own notes."""
     if declared == "corpus.relations":
-        told = {"text": f"a drug causes b in {site}", "head": [2, 6], "tail": [14, 15]}
-        rows: list[dict[str, Any]] = [{"head": f"D{n}", "relation": "causes", "tail": "b", "sentences": [told]}
+        sentence_row = {"text": f"a drug causes b in {site}", "head": [2, 6], "tail": [14, 15]}
+        rows: list[dict[str, Any]] = [{"head": f"D{n}", "relation": "causes", "tail": "b", "sentences": [sentence_row]}
                                       for n in range(8)]  # fmt: skip
     else:
         spans = [
             {"id": f"T1 of {site}" if declared == "corpus.pairs" else "T1", "start": 2, "end": 6, "type": "DRUG"},
             {"id": "T2", "start": 14, "end": 15, "type": "DISEASE"},
         ]
-        told = {"entities": spans, "relations": [{"type": "causes", "head": "T1", "tail": "T2"}]}
-        rows = [{"id": f"{n}", "text": f"a drug causes b in {site} {n}", **told} for n in range(8)]
+        sentence_row = {"entities": spans, "relations": [{"type": "causes", "head": "T1", "tail": "T2"}]}
+        rows = [{"id": f"{n}", "text": f"a drug causes b in {site} {n}", **sentence_row} for n in range(8)]
     return "".join(json.dumps(row) + "\n" for row in rows)
 
 

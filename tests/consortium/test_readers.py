@@ -151,15 +151,15 @@ MISFITS = [
 def test_a_format_without_a_place_for_what_the_task_takes_is_refused(task: str, form: str, tmp_path: Path) -> None:
     study = study_of(task, tmp_path)
     table = {"format": form, "train": "train", "test": "test"}
-    said = rf"format = '{form}' has no place for .*, which the task takes; (convert the files to jsonl|it holds no)"
-    with pytest.raises(StudyError, match=f"corpus: {said}"):
+    pattern = rf"format = '{form}' has no place for .*, which the task takes; (convert the files to jsonl|it holds no)"
+    with pytest.raises(StudyError, match=f"corpus: {pattern}"):
         cells({**study.resolved, "corpus": table}, folder=tmp_path)
     lines = "".join(f'{name} = "{value}"\n' for name, value in table.items())
     (tmp_path / "site.toml").write_text(f'name = "a"\n[data]\n{lines}', encoding="utf-8")
-    with pytest.raises(StudyError, match=f"data: {said}"):
+    with pytest.raises(StudyError, match=f"data: {pattern}"):
         read_site(tmp_path).examples(study)
     (finding,) = [finding for finding in checked(tmp_path, study, online=False) if finding.what == "data"]
-    assert re.search(said, finding.detail)
+    assert re.search(pattern, finding.detail)
 
 
 MOVED = {
@@ -193,8 +193,8 @@ def test_a_setting_of_another_view_is_refused_with_the_reason(task: str, key: st
 
 
 @pytest.mark.parametrize(("form", "more", "said"), [
-    ("csv", {"token": 2}, "token says nothing where format = 'csv'; take it out"),
-    ("jsonl", {"header": True}, "header says nothing where format = 'jsonl'"),
+    ("csv", {"token": 2}, "token has no meaning where format = 'csv'; take it out"),
+    ("jsonl", {"header": True}, "header has no meaning where format = 'jsonl'"),
     ("jsnl", {}, "format = 'jsnl' is unknown; did you mean 'jsonl'?"),
 ])  # fmt: skip
 def test_a_setting_of_another_format_is_refused(form: str, more: dict[str, Any], said: str, tmp_path: Path) -> None:

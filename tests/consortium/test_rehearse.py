@@ -38,11 +38,11 @@ def test_a_rehearsal_runs_the_study_over_real_connections_and_leaves_no_process(
 
 def left(mark: str) -> list[str]:
     """Commands of the processes that still run and were started below the one with this mark."""
-    found = []
+    results = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             if mark.encode() in (folder / "environ").read_bytes():
-                found.append((folder / "cmdline").read_bytes().decode())
+                results.append((folder / "cmdline").read_bytes().decode())
         except OSError:
             continue
-    return found
+    return results

@@ -49,7 +49,7 @@ name = "synthetic"
 sites = 2
 largest = 40
 """
-SITE = 'name = "a"\n[data]\nshare = true\n'
+SITE = 'name = "a"\n[data]\nfrom_study = true\n'
 
 
 @pytest.fixture
@@ -143,7 +143,7 @@ def test_what_cannot_be_trusted(site: Path) -> None:
     with pytest.raises(RunError, match="cannot be read"):
         trust_module(site, Path("y.py"))
     (site / "z.py").write_text("def", encoding="utf-8")
-    with pytest.raises(RunError, match="is no Python source"):
+    with pytest.raises(RunError, match="is not Python source"):
         trust_module(site, Path("z.py"))
     assert SITE == (site / "site.toml").read_text()
     (site / "site.toml").write_text(SITE + '[modules]\n"kit.x" = "00"\n', encoding="utf-8")
@@ -210,7 +210,7 @@ def test_a_site_is_started_without_the_current_folder(member: Path, monkeypatch:
 
     begun: list[list[str]] = []
     monkeypatch.setattr("os.execv", lambda _path, words: begun.append(words))
-    monkeypatch.setattr(start, "checked", lambda *_: iter(()))
+    monkeypatch.setattr("wardround.consortium.check.checked", lambda *_: iter(()))
     start.command(member)
     assert [[sys.executable, "-P", "-m", "wardround.consortium.site_start", str(member), "a"]] == begun
 

@@ -22,7 +22,8 @@ from typing import Any
 import psutil
 import pytest
 
-from real_sites import Federation, wait_until
+from fault_table import fault
+from real_sites import Between, Federation, wait_until
 from study_files import cli
 from threat_table import threat
 from wardround.consortium.admission import renew, revoke
@@ -116,7 +117,7 @@ def test_the_coordinator_listens_on_the_address_it_was_given_and_on_no_other(sce
 
 
 def test_an_address_that_cannot_be_listened_on_is_told_with_the_remedy(scene: Scene, tmp_path: Path) -> None:
-    with pytest.raises(ListenError, match=r"192\.0\.2\.1 is no address of this machine .* --listen ADDRESS"):
+    with pytest.raises(ListenError, match=r"192\.0\.2\.1 is not an address of this machine .* --listen ADDRESS"):
         servers_at("192.0.2.1", 8002)
     with pytest.raises(ListenError, match="is in use; is a coordinator running already"):
         servers_at(*scene.address)
@@ -233,18 +234,32 @@ def lent(centre: Path, site: str) -> Line:
     return found[0]
 
 
-def test_a_site_that_is_not_heard_of_is_called_silent(scene: Scene) -> None:
-    pid = scene.federation.processes["site-1"].pid
-    everyone = [pid, *descendants(pid)]
+@fault("frozen")
+def test_a_site_that_is_not_heard_of_is_called_silent_and_one_whose_process_is_frozen_is_not_called_ready(
+    scene: Scene,
+) -> None:
+    """At the same time: all processes of one site, and of another its own process, behind a client that lives."""
+    pid, process = scene.federation.processes["site-1"].pid, "wardround.consortium.site_process"
+    frozen = scene.federation.pid("site-2", process)
+    everyone = [pid, *descendants(pid), frozen]
     for one in everyone:
         os.kill(one, signal.SIGSTOP)
+    began = time.monotonic()
     try:
+        words = "connected, but its site process has not answered for "
+        wait_until(lambda: scene.status("site-2").startswith(words), 60)
         wait_until(lambda: scene.status("site-1").startswith(("silent for", "not connected since")), 60)
+        assert 60 > time.monotonic() - began
+        wait_until(lambda: "site-2: its site process has not answered for " in scene.said("coordinator"))
+        assert scene.status("site-0").startswith("ready")
     finally:
         for one in everyone:
             os.kill(one, signal.SIGCONT)
     scene.federation.ready(scene.study)
-    wait_until(lambda: "ready" == scene.status("site-1"))
+    wait_until(lambda: ["ready"] * 2 == [scene.status(name) for name in ("site-1", "site-2")])
+    scene.federation.kill_part("site-2", process)
+    scene.federation.ready(scene.study)
+    wait_until(lambda: "ready" == scene.status("site-2"))
 
 
 def test_a_line_that_somebody_has_is_busy(scene: Scene) -> None:
@@ -274,6 +289,19 @@ def test_a_full_disk_is_told_on_the_sites_own_console(scene: Scene, tmp_path: Pa
 
     scene.federation.submit(scene.study, tmp_path / "run", progress=after)
     wait_until(lambda: "no room left on this disk, so nothing was sent" in scene.said("site-1"))
+
+
+# long messages
+
+
+@pytest.mark.parametrize("size", [5, 3 << 20])
+def test_a_long_answer_arrives_whole_whether_the_ask_was_short_or_long(scene: Scene, size: int) -> None:
+    """A short ask travels in one piece; what is too long for one is fetched."""
+    answer = ({"ask": "1"}, os.urandom(3 << 20))
+    with Between(scene.federation.site("site-1"), lambda *_: answer), lent(scene.centre, "site-1") as line:
+        line.socket.settimeout(60)
+        line.send({"ask": "1", "seconds": 30.0}, bytes(size))
+        assert answer == line.receive()
 
 
 # sockets
@@ -390,18 +418,21 @@ def test_certificates_that_end_soon_are_told_once_a_day(
     assert [f"{name}: its certificate {order} {name}" for name in ("site-0", "coordinator")] == found
 
 
+@threat("outdated")
 def test_a_renewed_certificate_that_a_hospital_has_not_taken_is_told_until_it_has(scene: Scene) -> None:
     kit = renew(scene.centre, "site-0")
     assert kit is not None
     words = "shows the certificate from before it was renewed; there: wardround site join, with the new kit"
     wait_until(lambda: words in scene.status("site-0"))
     assert 1 == scene.said("coordinator").count(f"site-0 {words}")
+    scene.federation.ready(scene.study)  # it takes part as before
     join(scene.federation.site("site-0"), kit)
-    wait_until(lambda: "ready" == scene.status("site-0"))
+    wait_until(lambda: (text := scene.status("site-0")).startswith("ready") and words not in text)
 
 
 @threat("revoked")
 def test_a_site_that_is_revoked_is_cut_off_and_told_on_both_sides(scene: Scene, tmp_path: Path) -> None:
+    renew(scene.centre, "site-2")  # by its name, not by its last certificate, which is not the one that it shows
     line = lent(scene.centre, "site-2")
     with line:
         revoke(scene.centre, "site-2")

@@ -90,7 +90,7 @@ class Wrong(Base):
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[tuple[int, str]]]:
+def complaints(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[tuple[int, str]]]:
     """What mypy says of both snippets, as lines and words."""
     folder = tmp_path_factory.mktemp("types")
     (folder / "mypy.ini").write_text(SETTINGS)
@@ -105,22 +105,22 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[tuple[int, 
         text=True,
         check=False,
     )
-    found: dict[str, list[tuple[int, str]]] = {"right.py": [], "wrong.py": []}
+    results: dict[str, list[tuple[int, str]]] = {"right.py": [], "wrong.py": []}
     for line in done.stdout.splitlines()[:-1]:
         file, number, words = line.split(":", 2)
-        found[file].append((int(number), words.strip().replace("builtins.", "")))
+        results[file].append((int(number), words.strip().replace("builtins.", "")))
     assert "" == done.stderr
-    return found
+    return results
 
 
-def test_a_correct_method_passes_and_its_replies_have_their_types(told: dict[str, list[tuple[int, str]]]) -> None:
+def test_a_correct_method_passes_and_its_replies_have_their_types(complaints: dict[str, list[tuple[int, str]]]) -> None:
     types = ["right.Answer", "dict[str, right.Answer]", "int", "right.Secret"]
-    assert [f'note: Revealed type is "{kind}"' for kind in types] == [words for _, words in told["right.py"]]
+    assert [f'note: Revealed type is "{kind}"' for kind in types] == [words for _, words in complaints["right.py"]]
 
 
-def test_what_may_not_be_sent_is_an_error_where_it_stands(told: dict[str, list[tuple[int, str]]]) -> None:
+def test_what_may_not_be_sent_is_an_error_where_it_stands(complaints: dict[str, list[tuple[int, str]]]) -> None:
     lines = (HEAD + WRONG).splitlines()
     expected = {line.partition("  # ")[2] for line in lines} - {""}
-    errors = [(number, words) for number, words in told["wrong.py"] if words.startswith("error: ")]
+    errors = [(number, words) for number, words in complaints["wrong.py"] if words.startswith("error: ")]
     actual = {lines[number - 1].partition("  # ")[2] for number, _ in errors}
     assert expected == actual

@@ -14,7 +14,7 @@ from wardround.cli.app import main
 from wardround.clinic.bags import ClinicBags
 from wardround.corpora.align import align, related_types
 from wardround.corpora.register import CORPORA
-from wardround.corpora.views import Bags
+from wardround.corpora.views import BaggedSentences
 from wardround.federation.describe import describe
 from wardround.federation.partition import BySource, Evenly
 from wardround.federation.sites import federate, opened
@@ -33,10 +33,10 @@ PAIRS = {("drug", "problem")}
 
 
 def note(*entities: tuple[str, str, int, int], text: str = TEXT) -> Placed:
-    return Placed(Document("n", text, (), tuple(Entity(*told) for told in entities)), Path("n.txt"), 1)
+    return Placed(Document("n", text, (), tuple(Entity(*plain) for plain in entities)), Path("n.txt"), 1)
 
 
-def told(rows: list[Sentence]) -> list[tuple[str, str, str, str]]:
+def plain(rows: list[Sentence]) -> list[tuple[str, str, str, str]]:
     """Head, relation and tail of each sentence, and what stands at the place of its head."""
     return [
         (row.fact.head, row.fact.relation, row.fact.tail, row.text[row.entities[0].start : row.entities[0].end])
@@ -50,7 +50,7 @@ ASPIRIN, RASH, IBUPROFEN = ("D1", "drug", 0, 7), ("D9", "problem", 19, 23), ("D2
 def test_a_pair_with_a_fact_has_its_relation_and_one_without_is_na() -> None:
     found = note(ASPIRIN, RASH, IBUPROFEN, ("D8", "problem", 52, 57))
     rows = list(align([found], CAUSES, PAIRS))
-    assert [("D1", "causes", "D9", "Aspirin"), ("D2", UNRELATED, "D8", "Ibuprofen")] == told(rows)
+    assert [("D1", "causes", "D9", "Aspirin"), ("D2", UNRELATED, "D8", "Ibuprofen")] == plain(rows)
     assert "Aspirin gave her a rash." == rows[0].text
     assert [rows[0].fact, rows[1].fact] == list(Counter(row.fact for row in rows))
 
@@ -63,7 +63,7 @@ def test_a_pair_with_two_relations_is_in_two_bags() -> None:
 def test_of_several_mentions_the_nearest_two_stand_for_the_pair() -> None:
     text = "Aspirin, yes aspirin, gave her a rash."
     found = note(("D1", "drug", 0, 7), ("D1", "drug", 13, 20), ("D9", "problem", 33, 37), text=text)
-    assert [("D1", "causes", "D9", "aspirin")] == told(list(align([found], CAUSES, PAIRS)))
+    assert [("D1", "causes", "D9", "aspirin")] == plain(list(align([found], CAUSES, PAIRS)))
 
 
 def test_where_both_orders_are_allowed_the_facts_decide_or_else_the_text() -> None:
@@ -79,7 +79,7 @@ def test_what_is_odd_in_notes_is_counted_and_the_rest_is_aligned() -> None:
     problems = Problems()
     odd = [("D3", "drug", 50, 99), ("-1", "drug", 25, 34), ("D4|D1", "drug", 0, 7), RASH, ("D9", "problem", 3, 1)]
     rows = list(align([note(*odd)], CAUSES, PAIRS, problems=problems))
-    assert [("D4", UNRELATED, "D9", "Aspirin"), ("D1", "causes", "D9", "Aspirin")] == told(rows)
+    assert [("D4", UNRELATED, "D9", "Aspirin"), ("D1", "causes", "D9", "Aspirin")] == plain(rows)
     assert {
         "mention outside the text, left out": 2,
         "mention without an id, left out": 1,
@@ -132,7 +132,7 @@ def test_facts_of_other_relations_alone_are_an_error_that_names_them(tmp_path: P
 def test_what_is_odd_in_facts_is_told_once_for_both_splits(tmp_path: Path) -> None:
     (tmp_path / "facts.tsv").write_text("D1\tcauses\tD9\nD1\tcauses\tD9\n")
     (tmp_path / "n.jsonl").write_text('{"text": "x", "entities": []}\n')
-    reader = Bags(
+    reader = BaggedSentences(
         format="jsonl",
         train="n.jsonl",
         test="n.jsonl",
@@ -177,17 +177,17 @@ PUBTATOR = """\
 def test_pubtator_files_are_their_own_facts_and_name_concepts(tmp_path: Path) -> None:
     for split in ("train", "test"):
         (tmp_path / f"{split}.txt").write_text(PUBTATOR)
-    reader = Bags(format="pubtator", train="train.txt", test="test.txt", folder=str(tmp_path))
+    reader = BaggedSentences(format="pubtator", train="train.txt", test="test.txt", folder=str(tmp_path))
     problems = Problems()
     rows: list[Any] = list(reader.documents("train", problems))
-    assert [("D1", "CID", "D9", "Aspirin"), ("D1", UNRELATED, "D8", "Aspirin")] == told(rows)
+    assert [("D1", "CID", "D9", "Aspirin"), ("D1", UNRELATED, "D8", "Aspirin")] == plain(rows)
     with pytest.raises(
         ValueError, match=r"does not look like relations: 1 of 1 values occur once; .* \(relations = \[…\]\)"
     ):
         _ = reader.labels
     with showing_text():
         assert ((UNRELATED, "CID"), "7") == (reader.labels, rows[0].source)
-    unseen = Bags(
+    unseen = BaggedSentences(
         format="pubtator", train="train.txt", test="test.txt", folder=str(tmp_path), unseen=True, relations=("CID",)
     )
     assert [] == list(unseen.documents("test", problems))
@@ -219,24 +219,24 @@ def test_mentions_that_stand_elsewhere_are_moved_and_counted(tmp_path: Path) -> 
 def test_bags_come_back_as_they_were_written(tmp_path: Path) -> None:
     rows = list(align([note(ASPIRIN, RASH, IBUPROFEN, ("D8", "problem", 52, 57))], CAUSES, PAIRS))
     (tmp_path / "bags.jsonl").write_text("".join(f"{line}\n" for line in write_bags(rows)))
-    reader = Bags(format="bags", train="bags.jsonl", test="bags.jsonl", folder=str(tmp_path))
+    reader = BaggedSentences(format="bags", train="bags.jsonl", test="bags.jsonl", folder=str(tmp_path))
     assert rows == list(reader.documents("train"))
 
 
 def test_a_sentence_whose_mention_lies_outside_is_left_out_of_its_bag(tmp_path: Path) -> None:
-    told = [{"text": "ab", "head": [0, 1], "tail": [1, 3]}, {"text": "ab", "head": [0, 1], "tail": [1, 2]}]
-    line = json.dumps({"head": "D1", "relation": "causes", "tail": "D9", "sentences": told})
+    plain = [{"text": "ab", "head": [0, 1], "tail": [1, 3]}, {"text": "ab", "head": [0, 1], "tail": [1, 2]}]
+    line = json.dumps({"head": "D1", "relation": "causes", "tail": "D9", "sentences": plain})
     (tmp_path / "bags.jsonl").write_text(line)
     problems = Problems()
-    reader = Bags(format="bags", train="bags.jsonl", test="bags.jsonl", folder=str(tmp_path))
+    reader = BaggedSentences(format="bags", train="bags.jsonl", test="bags.jsonl", folder=str(tmp_path))
     assert 1 == len(list(reader.documents("train", problems)))
     assert {"mention outside the text, sentence left out": 1} == dict(problems.counts)
 
 
 def bag(relation: str = "causes", *spans: tuple[list[int], list[int]]) -> str:
     """A line of a file of bags, with a sentence for each head and tail."""
-    told = [{"text": "ab", "head": head, "tail": tail} for head, tail in spans]
-    return json.dumps({"head": "D1", "relation": relation, "tail": "D9", "sentences": told}) + "\n"
+    plain = [{"text": "ab", "head": head, "tail": tail} for head, tail in spans]
+    return json.dumps({"head": "D1", "relation": relation, "tail": "D9", "sentences": plain}) + "\n"
 
 
 def test_bags_are_not_taken_for_notes(tmp_path: Path) -> None:
@@ -250,13 +250,15 @@ def test_bags_are_not_taken_for_notes(tmp_path: Path) -> None:
 def test_what_is_odd_in_bags_is_counted(tmp_path: Path) -> None:
     (tmp_path / "x").write_text(bag() + bag("causes", ([0, 2], [1, 2])) + bag("causes", ([0, 1], [1, 2])))
     problems = Problems()
-    assert 1 == len(list(Bags(format="bags", train="x", test="x", folder=str(tmp_path)).documents("train", problems)))
+    assert 1 == len(
+        list(BaggedSentences(format="bags", train="x", test="x", folder=str(tmp_path)).documents("train", problems))
+    )
     assert {"bag without a sentence": 1, "entities overlap, sentence left out": 1} == dict(problems.counts)
 
 
 def test_sentences_of_relations_that_are_not_in_the_study_are_left_out_and_counted(tmp_path: Path) -> None:
     (tmp_path / "x").write_text("".join(bag(name, ([0, 1], [1, 2])) for name in ("causes", "cures", "NA")))
-    reader = Bags(format="bags", train="x", test="x", relations=("causes",), folder=str(tmp_path))
+    reader = BaggedSentences(format="bags", train="x", test="x", relations=("causes",), folder=str(tmp_path))
     for split in reader.splits:
         problems = Problems()
         assert ["causes", "NA"] == [row.labels[0] for row in reader.documents(split, problems)]
@@ -269,14 +271,14 @@ def test_sentences_of_relations_that_are_not_in_the_study_are_left_out_and_count
 )
 def test_declared_relations_are_named_once_and_na_is_none_of_them(relations: tuple[str, ...], said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        Bags(format="bags", train="x", test="x", relations=relations)
+        BaggedSentences(format="bags", train="x", test="x", relations=relations)
 
 
 def test_a_test_split_without_a_fact_says_so(tmp_path: Path) -> None:
     (tmp_path / "train").write_text(bag("causes", ([0, 1], [1, 2])))
     (tmp_path / "test").write_text(bag("NA", ([0, 1], [1, 2])))
     problems = Problems()
-    reader = Bags(format="bags", train="train", test="test", folder=str(tmp_path), relations=("causes",))
+    reader = BaggedSentences(format="bags", train="train", test="test", folder=str(tmp_path), relations=("causes",))
     assert 1 == len(list(reader.documents("test", problems)))
     assert ["no fact to find, so no precision and recall"] == list(problems.counts)
 
@@ -300,7 +302,7 @@ def test_every_sentence_of_a_long_note_gives_its_own_pair() -> None:
     places = [(name, kind, 14 * at + start, 14 * at + end) for at in range(many) for name, kind, start, end in
               (("D1", "drug", 0, 7), ("D9", "problem", 8, 12))]  # fmt: skip
     rows = list(align([note(*places, text=text)], CAUSES, PAIRS, scope="line"))
-    assert {("D1", "causes", "D9", "Aspirin")} == {*told(rows)}
+    assert {("D1", "causes", "D9", "Aspirin")} == {*plain(rows)}
     assert [f"n:{14 * at}" for at in range(many)] == [row.id for row in rows]
 
 
@@ -312,7 +314,7 @@ def test_opennre_sentences_whose_mention_lies_outside_are_counted(tmp_path: Path
     ))  # fmt: skip
     problems = Problems()
     assert 1 == len(
-        list(Bags(format="opennre", train="x", test="x", folder=str(tmp_path)).documents("train", problems))
+        list(BaggedSentences(format="opennre", train="x", test="x", folder=str(tmp_path)).documents("train", problems))
     )
     assert "mention outside the text, sentence left out: 3 (x:2, x:3, x:4)" == str(problems)
 
@@ -327,7 +329,7 @@ def test_opennre_files_keep_the_ids_of_the_knowledge_base(tmp_path: Path) -> Non
     text = "\n".join(json.dumps({**line, "relation": label}) for line, label in zip(lines, labels, strict=True))
     (tmp_path / "x.txt").write_text(text)
     problems = Problems()
-    reader = Bags(format="opennre", train="x.txt", test="x.txt", folder=str(tmp_path), unrelated="none")
+    reader = BaggedSentences(format="opennre", train="x.txt", test="x.txt", folder=str(tmp_path), unrelated="none")
     rows: list[Any] = list(reader.documents("train", problems))
     facts = [("/m/1", "causes", "/m/9"), ("a|r", UNRELATED, "a|r"), ("aspirin", "causes", "rash")]
     assert facts == [(row.fact.head, row.fact.relation, row.fact.tail) for row in rows]
@@ -340,15 +342,17 @@ def test_mirgene_lines_give_a_sentence_per_relation_and_none_is_na(tmp_path: Pat
              "NONE 7 1 miR-1|TP53 dep:a\tNo <e2>TP53</e2> with <e1>miR-1</e1> at p <0.05> ."]  # fmt: skip
     for split in ("train", "test"):
         (tmp_path / split).write_text("\n".join(lines))
-    rows: list[Any] = list(Bags(format="mirgene", train="train", test="test", folder=str(tmp_path)).documents("train"))
+    rows: list[Any] = list(
+        BaggedSentences(format="mirgene", train="train", test="test", folder=str(tmp_path)).documents("train")
+    )
     expected = [("miR-223|FOXO1", "R_MIRTAR", "miR-223|FOXO1", "miR-223"), ("miR-1|TP53", "NA", "miR-1|TP53", "miR-1")]
-    assert expected == told(rows)
+    assert expected == plain(rows)
     assert ["miR-223 regulates FOXO1 .", "No TP53 with miR-1 at p <0.05> ."] == [row.text for row in rows]
     with pytest.raises(DataError, match='nothing is marked "MIR" — it has 2 other marks; set tags'):
         list(
-            Bags(format="mirgene", train="train", test="test", folder=str(tmp_path), tags=("MIR", "GENE")).documents(
-                "train"
-            )
+            BaggedSentences(
+                format="mirgene", train="train", test="test", folder=str(tmp_path), tags=("MIR", "GENE")
+            ).documents("train")
         )
 
 
@@ -365,18 +369,18 @@ def test_align_writes_bags_of_the_clinics_own_files_and_tells_what_is_odd(
             main(command)
         assert 0 == (end.value.code or 0)
     assert "40 sentences in" in capsys.readouterr().out
-    again = Bags(format="jsonl",
+    again = BaggedSentences(format="jsonl",
         train="c/hospital-0/train/documents.jsonl", test="c/hospital-0/test/documents.jsonl",
         kb="c/facts.tsv", folder=str(tmp_path),
     )  # fmt: skip
-    aligned = Bags(format="bags", train="bags.jsonl", test="bags.jsonl", folder=str(tmp_path))
+    aligned = BaggedSentences(format="bags", train="bags.jsonl", test="bags.jsonl", folder=str(tmp_path))
     facts = [Counter(row.fact for row in reader.documents("train")) for reader in (again, aligned)]  # type: ignore[attr-defined]
     truth = Counter(row.fact for row in ClinicBags(hospitals=1, sentences=40)._rows("train", Problems()))
     assert [truth, truth] == facts
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (("--pair", "drug"), "--pair drug: write the types"),
         (("--scope", "page"), "--scope page: use"),
@@ -390,7 +394,7 @@ def test_align_writes_bags_of_the_clinics_own_files_and_tells_what_is_odd(
     ],
 )
 def test_align_says_what_is_wrong(
-    tmp_path: Path, change: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, change: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "facts.tsv").write_text("D1\tcauses\tD9\nD2\tcauses\tD9\n")
     entities = [
@@ -403,7 +407,7 @@ def test_align_says_what_is_wrong(
     with pytest.raises(SystemExit) as end:
         main(["align", *options, *(part.format(tmp_path) for part in change)])
     assert 2 == end.value.code
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
     assert "entities" in (tmp_path / "n.jsonl").read_text()
 
 
@@ -412,7 +416,7 @@ def test_pubtators_own_facts_of_other_relations_are_left_out_and_their_pairs_are
              "1\tcures\tD1\tD9", ""]  # fmt: skip
     (tmp_path / "x.pubtator").write_text("\n".join(lines))
     problems = Problems()
-    reader = Bags(format="pubtator",
+    reader = BaggedSentences(format="pubtator",
         train="x.pubtator", test="x.pubtator", relations=("causes",), pairs=(("Chemical", "Disease"),),
         folder=str(tmp_path),
     )  # fmt: skip

@@ -45,7 +45,7 @@ def spans_are_true(documents: list[Document]) -> bool:
     ("split", "dialogues", "sentences", "symptoms", "odd"),
     [
         ("train", 1241, 52952, 13524, (393, 16)),
-        ("dev", 413, 16935, 4037, (101, 7)),
+        ("valid", 413, 16935, 4037, (101, 7)),
         ("test", 413, 17118, 4072, (116, 2)),
     ],
 )
@@ -109,7 +109,7 @@ def test_imcs21_intents() -> None:
 @needs_data
 @pytest.mark.usefixtures("_real")
 @pytest.mark.parametrize(
-    ("split", "count", "classes"), [("train", 14_610, 44), ("dev", 1_550, 39), ("test", 1_800, 39)]
+    ("split", "count", "classes"), [("train", 14_610, 44), ("valid", 1_550, 39), ("test", 1_800, 39)]
 )
 def test_cmedtc(split: str, count: int, classes: int) -> None:
     documents = list(CMedTC().documents(split))
@@ -150,7 +150,7 @@ def test_psytar_labels() -> None:
     documents = {split: list(corpus.documents(split)) for split in corpus.splits}
     assert {split: len(part) for split, part in documents.items()} == {
         "train": 4_201,
-        "dev": 612,
+        "valid": 612,
         "test": 1_189,
     }
     counts = Counter(label for d in documents["train"] for label in d.labels)
@@ -279,7 +279,7 @@ def test_cmedtc_keeps_its_label_set(folder: Path) -> None:
     with pytest.raises(
         DataError, match=r'dev\.txt:1: unknown label \(a value of 8 characters\) — did you mean "Disease"\?'
     ):
-        list(CMedTC().documents("dev"))
+        list(CMedTC().documents("valid"))
 
 
 def test_a_missing_corpus_says_where_it_comes_from(folder: Path) -> None:

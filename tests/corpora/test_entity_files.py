@@ -17,9 +17,10 @@ from wardround.corpora.views import MarkedTexts
 from wardround.federation.sites import opened
 from wardround.text.document import Document
 from wardround.text.reading import DataError, Problems
+from wardround.text.tokens import tokenised
 
 
-def told(documents: list[Document]) -> list[list[tuple[str, str]]]:
+def plain(documents: list[Document]) -> list[list[tuple[str, str]]]:
     """Type and words of every entity, document by document."""
     return [[(e.type, d.text[e.start : e.end]) for e in d.entities] for d in documents]
 
@@ -47,24 +48,24 @@ def conll(folder: Path, text: str | bytes, **settings: Any) -> tuple[list[Docume
 def test_columns_become_text_with_spans(text: str, tmp_path: Path) -> None:
     documents, problems = conll(tmp_path, text)
     assert ["Aspirin gave", "a bad rash"] == [document.text for document in documents]
-    assert [[("drug", "Aspirin")], [("side-effect", "bad rash")]] == told(documents)
+    assert [[("drug", "Aspirin")], [("side-effect", "bad rash")]] == plain(documents)
     assert {} == problems.counts
 
 
 def test_bare_tags_have_the_type_that_the_reader_names(tmp_path: Path) -> None:
     documents, _ = conll(tmp_path, "Mus\tB\nmusculus\tI\nran\tO\n", bare="Species")
-    assert [[("Species", "Mus musculus")]] == told(documents)
+    assert [[("Species", "Mus musculus")]] == plain(documents)
 
 
 def test_token_and_tag_may_stand_in_any_column(tmp_path: Path) -> None:
     documents, _ = conll(tmp_path, "1\tB-drug\tAspirin\tNN\n2\tO\tgave\tV\n", token=3, tag=2)
-    assert [[("drug", "Aspirin")]] == told(documents)
+    assert [[("drug", "Aspirin")]] == plain(documents)
 
 
 def test_oddities_are_repaired_or_left_out_and_counted(tmp_path: Path) -> None:
     text = "rash\tI-effect\n\n\n\nit\tO\textra\n\tO\n-DOCSTART-\tO\n\nAspirin\tB-drug\npain\tI-effect\n"
     documents, problems = conll(tmp_path, text, tag=2)
-    assert [[("effect", "rash")], [], [("drug", "Aspirin"), ("effect", "pain")]] == told(documents)
+    assert [[("effect", "rash")], [], [("drug", "Aspirin"), ("effect", "pain")]] == plain(documents)
     assert ["", "", "a-1"] == [document.source for document in documents]
     assert {
         "tags break their scheme, repaired": 2,
@@ -76,7 +77,7 @@ def test_oddities_are_repaired_or_left_out_and_counted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "settings", "said"),
+    ("text", "settings", "message"),
     [
         ("a\tO\nsecret\n", {}, "a.conll:2: one column, so a token without a tag"),
         ("a\tO\nb\tX-drug\n", {}, "a.conll:2: column 2: (a value of 6 characters) is no tag — write O"),
@@ -86,11 +87,11 @@ def test_oddities_are_repaired_or_left_out_and_counted(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_what_cannot_be_read_is_named_with_its_line(
-    text: str | bytes, settings: dict[str, Any], said: str, tmp_path: Path
+    text: str | bytes, settings: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
     with pytest.raises(DataError) as refused:
         conll(tmp_path, text, **settings)
-    assert said in str(refused.value)
+    assert message in str(refused.value)
     assert "secret" not in str(refused.value)
 
 
@@ -105,7 +106,7 @@ def test_each_hospital_can_have_a_file_of_its_own(tmp_path: Path) -> None:
     files = {name: f"{name}.conll" for name in ("north", "south")}
     corpus: Any = opened(MarkedTexts(format="conll", train=files, test=files, folder=str(tmp_path)))
     assert (("north", "south"), ("drug", "effect")) == (corpus.names, corpus.types)
-    assert [[("effect", "it")]] == told(list(corpus.raw("south")[0].documents))
+    assert [[("effect", "it")]] == plain(list(corpus.raw("south")[0].documents))
 
 
 def jsonl(folder: Path, *rows: object, **settings: Any) -> tuple[list[Document], Problems]:
@@ -124,13 +125,13 @@ def test_jsonl_takes_spans_or_tags(tmp_path: Path) -> None:
         {"tokens": ["Aspirin", "gave", "rash"], "tags": ["B-drug", "O", "I-effect"]},
         {"text": " ", "entities": []},
     )
-    assert [[("effect", "rash")], [("drug", "Aspirin"), ("effect", "rash")]] == told(documents)
+    assert [[("effect", "rash")], [("drug", "Aspirin"), ("effect", "rash")]] == plain(documents)
     assert ("1", "b") == (documents[0].id, documents[0].source)
     assert {"tags break their scheme, repaired": 1, "empty sentence, left out": 1} == problems.counts
 
 
 @pytest.mark.parametrize(
-    ("row", "said"),
+    ("row", "message"),
     [
         ({"tokens": ["a", "b"], "tags": ["O"]}, "2 tokens, but 1 tags"),
         ({"tokens": ["a"], "tags": ["B"]}, "(a value of 1 characters) is no tag"),
@@ -141,10 +142,10 @@ def test_jsonl_takes_spans_or_tags(tmp_path: Path) -> None:
         ([], "a JSON list"),
     ],
 )  # fmt: skip
-def test_jsonl_says_what_is_wrong_in_which_line(row: object, said: str, tmp_path: Path) -> None:
+def test_jsonl_says_what_is_wrong_in_which_line(row: object, message: str, tmp_path: Path) -> None:
     with pytest.raises(DataError) as refused:
         jsonl(tmp_path, {"text": "x", "entities": []}, row)
-    assert f"a.jsonl:2: {said}" in str(refused.value)
+    assert f"a.jsonl:2: {message}" in str(refused.value)
 
 
 def test_cadec_as_published(tmp_path: Path) -> None:
@@ -159,9 +160,13 @@ def test_cadec_as_published(tmp_path: Path) -> None:
         )
     reader, problems = CADEC(path=str(tmp_path), by="source"), Problems()
     documents = list(reader.documents("train", problems))
-    assert [("Drug", "Lipitor"), ("ADR", "pain in legs and arms")] == told(documents)[0]
-    assert {"discontinuous entity, taken from first to last character": 9, "comment, ignored": 9,
-            "note without .ann, skipped": 1} == problems.counts  # fmt: skip
+    assert [("Drug", "Lipitor"), ("ADR", "pain in legs and arms")] == plain(documents)[0]
+    assert {"comment, ignored": 9, "note without .ann, skipped": 1} == problems.counts
+    assert {((18, 25), (35, 39))} == {document.entities[1].parts for document in documents}
+    told = Problems()
+    for document in documents:
+        list(tokenised(document, told))
+    assert {"discontinuous entity, taken from first to last character": 7} == told.counts
     assert (7, 2) == (len(documents), len(list(reader.documents("test"))))
 
 
@@ -182,7 +187,7 @@ def test_smm4h_as_published(tmp_path: Path) -> None:
         [("Drug", "Vioxx"), ("ADE", "dizzy"), ("ADE", "sick")],
         [("Drug", "Prozac")],
         [],
-    ] == told(documents)
+    ] == plain(documents)
     assert {"offsets repaired": 1, "drug not in its tweet by this name": 1} == problems.counts
 
 
@@ -190,7 +195,7 @@ def test_brat_notes_come_whole(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("Aspirin. A rash.", encoding="utf-8")
     (tmp_path / "a.ann").write_text("T1\tdrug 0 7\tAspirin\nT2\teffect 11 15\trash\n", encoding="utf-8")
     documents = list(MarkedTexts(format="brat", train=str(tmp_path), test=str(tmp_path)).documents("train"))
-    assert [[("drug", "Aspirin"), ("effect", "rash")]] == told(documents)
+    assert [[("drug", "Aspirin"), ("effect", "rash")]] == plain(documents)
 
 
 @needs_data
@@ -229,7 +234,7 @@ def test_ade_offsets_count_from_the_start_of_the_article(tmp_path: Path, monkeyp
     monkeypatch.setenv("WARDROUND_DATA", str(tmp_path))
     text = "Rash, then rash after aspirin."
     found = ade(tmp_path, f"7|{text}|rash|111|115|aspirin|122|129", f"7|{text}|Rash|100|104|aspirin|122|129")
-    assert [[("ADE", "Rash"), ("ADE", "rash"), ("Drug", "aspirin")]] == told(found)
+    assert [[("ADE", "Rash"), ("ADE", "rash"), ("Drug", "aspirin")]] == plain(found)
     assert [("ADE", 0, 4), ("ADE", 11, 15), ("Drug", 22, 29)] == [(e.type, e.start, e.end) for e in found[0].entities]
 
 

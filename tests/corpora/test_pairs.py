@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, get_args
@@ -41,7 +41,7 @@ def made(document: Document, allowed: Iterable[tuple[str, str]] = BOTH, **settin
     return [row.document for row in rows], str(problems)
 
 
-def told(documents: Iterable[Document]) -> list[tuple[str, str, str]]:
+def plain(documents: Iterable[Document]) -> list[tuple[str, str, str]]:
     return [
         (d.labels[0], *(d.text[e.start : e.end] for e in d.entities))  # type: ignore[misc]
         for d in documents
@@ -100,7 +100,7 @@ def test_many_marks_are_no_trouble(unit: str) -> None:
 def test_candidates_are_the_allowed_pairs_of_a_sentence() -> None:
     note = Document("7", NOTE, entities=DRUGS, relations=(Relation("causes", "T1", "T2"),), language="en")
     documents, problems = made(note)
-    assert told(documents) == [("causes", "Aspirin", "rash"), ("none", "Ibuprofen", "fever")]
+    assert plain(documents) == [("causes", "Aspirin", "rash"), ("none", "Ibuprofen", "fever")]
     assert [(d.id, d.text, d.source, d.language) for d in documents] == [
         ("7:T1-T2", "Aspirin gave her a rash.", "7", "en"),
         ("7:T3-T4", "Ibuprofen helped the fever.", "7", "en"),
@@ -116,7 +116,7 @@ def test_a_note_without_entities_gives_no_pair_and_is_counted() -> None:
 
 def test_without_a_name_for_none_only_relations_come() -> None:
     note = Document("7", NOTE, entities=DRUGS, relations=(Relation("causes", "T1", "T2"),))
-    assert told(made(note, none="")[0]) == [("causes", "Aspirin", "rash")]
+    assert plain(made(note, none="")[0]) == [("causes", "Aspirin", "rash")]
 
 
 def test_scope_note_pairs_across_sentences() -> None:
@@ -135,9 +135,9 @@ def test_two_of_one_type_in_both_orders_or_in_that_of_the_text() -> None:
         relations=(Relation("PIP", "T2", "T1"),),
     )
     allowed = [("problem", "problem")]
-    assert told(made(note, allowed)[0]) == [("none", "cough", "fever"), ("PIP", "fever", "cough")]
+    assert plain(made(note, allowed)[0]) == [("none", "cough", "fever"), ("PIP", "fever", "cough")]
     documents, problems = made(note, allowed, both_ways=False)
-    assert told(documents) == [("PIP", "cough", "fever")]
+    assert plain(documents) == [("PIP", "cough", "fever")]
     assert problems == "relation against the order of the text, turned: 1 (notes.jsonl:1)"
 
 
@@ -229,12 +229,12 @@ def test_dedupe_counts_shared_texts_and_drops_them_if_wished(drop: bool, left: i
 def test_resplit_is_stratified_and_knows_no_order() -> None:
     rows = [*rows_of(f"x{n}" for n in range(50)), *rows_of((f"y{n}" for n in range(15)), "s")]
     parts = {part: list(resplit(rows, part, 0)) for part in ("train", "valid", "test")}
-    assert {part: Counter(r.document.labels[0] for r in found) for part, found in parts.items()} == {
+    assert {part: Counter(r.document.labels[0] for r in results) for part, results in parts.items()} == {
         "train": {"r": 36, "s": 11},
         "valid": {"r": 4, "s": 1},
         "test": {"r": 10, "s": 3},
     }
-    assert {r.document.text for found in parts.values() for r in found} == {r.document.text for r in rows}
+    assert {r.document.text for results in parts.values() for r in results} == {r.document.text for r in rows}
     again = {r.document.text for r in resplit(rows[::-1], "test", 0)}
     assert again == {r.document.text for r in parts["test"]}
     assert again != {r.document.text for r in resplit(rows, "test", 1)}
@@ -259,7 +259,7 @@ def line(**changes: Any) -> str:
     row = {
         "id": "7",
         "text": NOTE,
-        "entities": [asdict(e) for e in DRUGS],
+        "entities": Document("", "", entities=DRUGS).plain()["entities"],
         "relations": [{"type": "causes", "head": "T1", "tail": "T2"}],
     }
     return json.dumps({key: value for key, value in {**row, **changes}.items() if value is not ...})
@@ -284,7 +284,7 @@ def refused(reader: RelatedPairs, split: str = "train") -> str:
 def test_jsonl(tmp_path: Path, mark: bytes, end: str) -> None:
     reader = corpus(tmp_path, mark + f"{line()}{end}{end}{line(id='8', source='ward b', language='en')}".encode())
     documents = list(reader.documents("train"))
-    assert told(documents) == [("causes", "Aspirin", "rash"), ("none", "Ibuprofen", "fever")] * 2
+    assert plain(documents) == [("causes", "Aspirin", "rash"), ("none", "Ibuprofen", "fever")] * 2
     assert [(d.id, d.source, d.language) for d in documents[1:3]] == [("7:T3-T4", "7", ""), ("8:T1-T2", "ward b", "en")]
     assert reader.splits == ("train", "test")
     assert [row.document.entities for row in reader.placed("train", Problems())] == [DRUGS, DRUGS]
@@ -292,7 +292,7 @@ def test_jsonl(tmp_path: Path, mark: bytes, end: str) -> None:
 
 def test_jsonl_of_pair_documents_comes_back(tmp_path: Path) -> None:
     first = made(Document("7", NOTE, entities=DRUGS, relations=(Relation("causes", "T1", "T2"),)))[0]
-    reader = corpus(tmp_path, "\n".join(json.dumps(asdict(d)) for d in first), scope="note")
+    reader = corpus(tmp_path, "\n".join(json.dumps(d.plain()) for d in first), scope="note")
     again = [replace(d, id=d.id.removesuffix(":e1-e2")) for d in reader.documents("train")]
     assert first == again
 
@@ -341,7 +341,7 @@ def test_a_type_in_other_capitals_is_an_error_not_an_empty_corpus(tmp_path: Path
         ({"entities": [{"id": "T1", "type": "drug", "start": -1, "end": 5}]}, 'entity "T1" goes from -1 to 5'),
         ({"entities": [{"id": "T1", "type": "drug", "start": 0, "end": 99}]}, "ends at 99, the text has 52 characters"),
         ({"entities": [{"id": 1, "type": "drug", "start": 0, "end": 9}]}, '"entities.id" is a int'),
-        ({"entities": [asdict(DRUGS[0]), asdict(DRUGS[0])]}, 'two entities "T1"'),
+        ({"entities": Document("", "", entities=(DRUGS[0],) * 2).plain()["entities"]}, 'two entities "T1"'),
         ({"relations": [{"type": "causes", "head": "T1", "tail": "T9"}]}, 'names "T9", which is no entity here'),
         ({"relations": [{"type": "causes", "head": "T1"}]}, 'no "relations.tail"'),
         ({"relations": [{"type": " ", "head": "T1", "tail": "T2"}]}, "empty label"),

@@ -20,10 +20,10 @@ def test_blotting_changes_the_words_keeps_the_marks_and_moves_what_follows() -> 
     document = Document(
         "1", "Sodium salts and rash.", entities=(Entity("T1", "Drug", 0, 12), Entity("T2", "ADE", 17, 21))
     )
-    found = _blotted(document, frozenset({"sodium salts"}))
-    assert "entity entity and rash." == found.text
+    actual = _blotted(document, frozenset({"sodium salts"}))
+    assert "entity entity and rash." == actual.text
     assert [("Drug", "entity entity"), ("ADE", "rash")] == [
-        (e.type, found.text[e.start : e.end]) for e in found.entities
+        (e.type, actual.text[e.start : e.end]) for e in actual.entities
     ]
 
 

@@ -89,12 +89,12 @@ def federation(beside: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 def study_of(method: str, task: str, beside: Path) -> Study:
-    told = {"name": "both", "rounds": 2, "method": {"name": method}, "evaluation": {"each": True}, **CASES[task]}
+    tables = {"name": "both", "rounds": 2, "method": {"name": method}, "evaluation": {"each": True}, **CASES[task]}
     if task == "relation":
-        told["task"] = {**told["task"], "encoder": str(beside / "encoder")}
+        tables["task"] = {**tables["task"], "encoder": str(beside / "encoder")}
     if method in METHODS and METHODS[method].kind.public:
-        told["public"] = {"fraction": 0.3}
-    return cells(told)[0].study
+        tables["public"] = {"fraction": 0.3}
+    return cells(tables)[0].study
 
 
 def outcome(out: Path) -> dict[str, Any]:
@@ -130,6 +130,23 @@ def test_real_sites_give_the_same_bits(
     before = {name: len(federation.ledger(name)) for name in SITES}
     federation.submit(study, tmp_path / "real")
     assert outcome(tmp_path / "inline") == outcome(tmp_path / "real")
+    assert_ledgers_agree(federation, tmp_path / "real", before)
+
+
+@pytest.mark.parametrize("task", CASES)
+def test_real_sites_set_aside_and_choose_the_same(
+    task: str, federation: Federation, beside: Path, tmp_path: Path
+) -> None:
+    tables = dict(study_of("fedavg", task, beside).resolved)
+    tables |= {"rounds": 5, "validation": {"share": 0.3, "patience": 2}}
+    study = cells(tables)[0].study
+    result = run(study, tmp_path / "inline", checkpoint_seconds=0)
+    assert result.chosen
+    federation.approve(study)
+    before = {name: len(federation.ledger(name)) for name in SITES}
+    federation.submit(study, tmp_path / "real")
+    assert outcome(tmp_path / "inline") == outcome(tmp_path / "real")
+    assert any("best-" in name for name in outcome(tmp_path / "real")["files"])
     assert_ledgers_agree(federation, tmp_path / "real", before)
 
 

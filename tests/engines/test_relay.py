@@ -62,19 +62,19 @@ def test_what_goes_in_comes_back_whole_however_slowly_it_is_read(echo: Echo) -> 
     sent = os.urandom(20_000_000)
     with relay(echo) as (_, address), socket.create_connection(address) as end:
         threading.Thread(target=end.sendall, args=(sent,), daemon=True).start()
-        found = bytearray()
-        while len(found) < len(sent):
-            found += end.recv(100_000)
-        assert sent == bytes(found)
+        results = bytearray()
+        while len(results) < len(sent):
+            results += end.recv(100_000)
+        assert sent == bytes(results)
 
 
 def test_an_end_that_goes_takes_the_other_with_it(echo: Echo) -> None:
-    with relay(echo) as (found, address):
+    with relay(echo) as (carrier, address):
         with socket.create_connection(address) as end:
             end.sendall(b"x")
             assert b"x" == end.recv(1)
             (port,) = echo.ports
-            assert "127.0.0.1" == found.remote(port)
+            assert "127.0.0.1" == carrier.remote(port)
         wait_until(lambda: 1 == echo.ended)
 
 
@@ -86,13 +86,13 @@ def test_a_connection_that_says_nothing_is_closed_and_the_server_never_heard_of_
 
 def test_a_connection_that_proves_nothing_is_closed_and_one_that_did_stays(echo: Echo) -> None:
     with (
-        relay(echo, unproved=1.0) as (found, address),
+        relay(echo, unproved=1.0) as (carrier, address),
         socket.create_connection(address) as good,
         socket.create_connection(address) as bad,
     ):
         good.sendall(b"x")
         assert b"x" == good.recv(1)
-        found.proved(echo.ports[0])
+        carrier.proved(echo.ports[0])
         bad.sendall(b"x")
         assert b"x" == bad.recv(1)
         assert closed(bad)
@@ -101,7 +101,7 @@ def test_a_connection_that_proves_nothing_is_closed_and_one_that_did_stays(echo:
 
 
 def test_one_address_has_so_many_connections_and_others_are_not_touched(echo: Echo) -> None:
-    with relay(echo, each=3) as (found, address):
+    with relay(echo, each=3) as (carrier, address):
         many = [socket.create_connection(address, source_address=("127.0.0.2", 0)) for _ in range(5)]
         assert [True, True] == [closed(end) for end in many[3:]]
         with socket.create_connection(address) as other:
@@ -109,7 +109,7 @@ def test_one_address_has_so_many_connections_and_others_are_not_touched(echo: Ec
             assert b"x" == other.recv(1)
         many[0].sendall(b"x")
         assert b"x" == many[0].recv(1)
-        assert {"127.0.0.2": 2} == found.turned_away
+        assert {"127.0.0.2": 2} == carrier.turned_away
         for end in many:
             end.close()
 

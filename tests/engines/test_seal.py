@@ -122,7 +122,8 @@ def test_an_answer_is_read_by_its_asker_alone_and_to_its_own_ask(
     for wrong in (answer, ({**answer[0], "ask": second.head["ask"]}, answer[1])):
         with pytest.raises(SealError):
             second.read(*wrong)
-    for head in ({}, {"ask": first.head["ask"]}, {**answer[0], "key": "00" * 32}):
+    keys: tuple[object, ...] = ("00" * 32, [], {}, 0, None)
+    for head in ({}, {"ask": first.head["ask"]}, *({**answer[0], "key": key} for key in keys)):
         with pytest.raises(SealError):
             first.read(head, answer[1])
     assert ({}, b"the update") == first.read(*answer)

@@ -33,7 +33,7 @@ print(json.dumps({"failed": failed, "codes": codes}))
 
 def test_only_what_speaks_to_other_machines_needs_nvflare(tmp_path: Path) -> None:
     study, out = str(small_study(tmp_path)), tmp_path / "run"
-    (tmp_path / "site.toml").write_text('name = "a"\n[data]\nshare = true\n')
+    (tmp_path / "site.toml").write_text('name = "a"\n[data]\nfrom_study = true\n')
     commands = [
         ["run", study, "--out", str(out)],
         ["consortium", "new", "x", "a", "--address", "h", "--out", str(tmp_path / "x")],

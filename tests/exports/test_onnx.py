@@ -54,7 +54,7 @@ def test_the_patterns_are_those_that_words_are_cut_by() -> None:
 
 
 @pytest.mark.parametrize(
-    ("made", "tables", "said"),
+    ("made", "tables", "message"),
     [
         (tagger, {}, "a CRF's best path is a search"),
         (relater, {}, "use --to transformers"),
@@ -62,9 +62,9 @@ def test_the_patterns_are_those_that_words_are_cut_by() -> None:
     ],
 )
 def test_what_onnx_cannot_hold_is_refused_with_the_reason(
-    made: Any, tables: dict[str, Any], said: str, tmp_path: Path
+    made: Any, tables: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
     run = made(tmp_path / "run", **tables)
-    with pytest.raises(ModelError, match=said):
+    with pytest.raises(ModelError, match=message):
         export([run], "onnx", tmp_path / "out")
     assert not (tmp_path / "out").exists()

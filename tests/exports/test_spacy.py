@@ -38,10 +38,10 @@ def test_a_pipeline_finds_the_entities_that_the_model_finds(folders: dict[str, P
     export([folders["tagger"]], "spacy", tmp_path / "out")
     nlp = spacy.load(tmp_path / "out")
     assert ("en", ["wardround"]) == (nlp.lang, nlp.pipe_names)
-    told = list(load(folders["tagger"]).predict(NOTES))
+    prediction = list(load(folders["tagger"]).predict(NOTES))
     docs = list(nlp.pipe(NOTES))
-    assert sum(len(one.entities) for one in told) > 20
-    for doc, one in zip(docs, told, strict=True):
+    assert sum(len(one.entities) for one in prediction) > 20
+    for doc, one in zip(docs, prediction, strict=True):
         spread = [doc.char_span(e.start, e.end, e.type, alignment_mode="expand") for e in one.entities]
         widened = sum((s.start_char, s.end_char) != (e.start, e.end) for s, e in zip(spread, one.entities, strict=True))
         assert widened == doc._.wardround["widened"]
@@ -69,14 +69,16 @@ def test_two_models_chain_and_a_third_sorts(folders: dict[str, Path], tmp_path: 
     export(chosen, "spacy", tmp_path / "out")
     nlp, model = spacy.load(tmp_path / "out"), load(*chosen)
     for text in NOTES[:3]:
-        doc, told = nlp(text), model(text)
-        assert {label.name: label.confidence for label in told.labels} == doc.cats
-        assert [link.type for link in told.relations] == [link["type"] for link in doc._.relations]
-        assert [link.confidence for link in told.relations] == pytest.approx(
+        doc, prediction = nlp(text), model(text)
+        assert {label.name: label.confidence for label in prediction.labels} == doc.cats
+        assert [link.type for link in prediction.relations] == [link["type"] for link in doc._.relations]
+        assert [link.confidence for link in prediction.relations] == pytest.approx(
             [link["confidence"] for link in doc._.relations]
         )
         if not doc._.wardround["widened"]:
-            assert [told.words(link.head) for link in told.relations] == [r["head"].text for r in doc._.relations]
+            assert [prediction.words(link.head) for link in prediction.relations] == [
+                r["head"].text for r in doc._.relations
+            ]
 
 
 def test_types_under_other_names_chain_once_they_are_renamed(folders: dict[str, Path], tmp_path: Path) -> None:
@@ -109,13 +111,13 @@ def test_entities_of_another_pipe_are_related_and_stay(folders: dict[str, Path])
 def test_what_does_not_fit_spacy_s_tokens_is_widened_and_what_overlaps_is_left_out_and_both_are_counted(
     folders: dict[str, Path],
 ) -> None:
-    told = load(folders["tagger"])(NOTES[0])
+    prediction = load(folders["tagger"])(NOTES[0])
     nlp = spacy.blank("en")
     pipe = Component([str(folders["tagger"])])
     whole = spacy.tokens.Doc(nlp.vocab, [NOTES[0]], spaces=[False])  # one token: every entity is widened to it
     doc = pipe(whole)
-    assert len(told.entities) > 1
-    assert {"widened": len(told.entities), "left_out": len(told.entities) - 1, "cut": 0} == doc._.wardround
+    assert len(prediction.entities) > 1
+    assert {"widened": len(prediction.entities), "left_out": len(prediction.entities) - 1, "cut": 0} == doc._.wardround
     assert [(0, len(NOTES[0]))] == [(span.start_char, span.end_char) for span in doc.ents]
 
 
@@ -131,7 +133,7 @@ def test_a_pipeline_is_saved_with_its_models_and_never_as_bytes(folders: dict[st
     damaged = tmp_path / "saved" / "wardround" / "0" / "weights.safetensors"
     damaged.write_bytes(damaged.read_bytes()[:-1] + b"x")
     with pytest.raises(ModelError, match="damaged"):
-        spacy.load(tmp_path / "saved")(NOTES[0])
+        spacy.load(tmp_path / "saved")  # before any text
 
 
 def test_spacy_finds_the_pipe_by_the_entry_point(folders: dict[str, Path], tmp_path: Path) -> None:

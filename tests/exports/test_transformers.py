@@ -38,10 +38,10 @@ def run(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 def lines(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What the README's lines define, run in the folder."""
-    found = re.search(r"```python\n(.*?)```", (folder / "README.md").read_text(encoding="utf-8"), re.DOTALL)
-    assert found
+    match = re.search(r"```python\n(.*?)```", (folder / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    assert match
     script = folder.parent / "lines.py"
-    script.write_text(found[1], encoding="utf-8")
+    script.write_text(match[1], encoding="utf-8")
     monkeypatch.chdir(folder)
     return runpy.run_path(str(script))
 
@@ -56,10 +56,10 @@ def scores(part: Part) -> torch.Tensor:
     """Our model's scores of all pairs."""
     task = task_of(part)
     examples = task.unlabelled(PAIRS)[0]
-    found = torch.zeros(len(PAIRS), len(task.labels))
+    scores = torch.zeros(len(PAIRS), len(task.labels))
     for batch in task.batches(examples, 4, None):
-        found[batch.rows] = task.scored(cast("RelationModel", part.network), batch)
-    return found
+        scores[batch.rows] = task.scored(cast("RelationModel", part.network), batch)
+    return scores
 
 
 def test_the_readme_s_lines_give_the_same_predictions(
@@ -67,13 +67,13 @@ def test_the_readme_s_lines_give_the_same_predictions(
 ) -> None:
     export([run], "transformers", tmp_path / "out")
     part, related = load_part(run), lines(tmp_path / "out", monkeypatch)["related"]
-    told = []
+    results = []
     for document in PAIRS:
         ends = {entity.id: (entity.start, entity.end, entity.type) for entity in document.entities}
-        told.append(list(related(document.text, ends["e1"], ends["e2"]).values()))
+        results.append(list(related(document.text, ends["e1"], ends["e2"]).values()))
     ours = scores(part).softmax(1)
-    torch.testing.assert_close(torch.tensor(told), ours, atol=1e-5, rtol=0)
-    assert len({tuple(row) for row in told}) > len(PAIRS) // 2
+    torch.testing.assert_close(torch.tensor(results), ours, atol=1e-5, rtol=0)
+    assert len({tuple(row) for row in results}) > len(PAIRS) // 2
 
 
 @torch.no_grad()

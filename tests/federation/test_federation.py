@@ -36,13 +36,13 @@ class Backwards(Wards):
 
 def ids(corpus: Wards, partition: Partition | None) -> dict[str, tuple[set[str], set[str]]]:
     sites = federate(opened(corpus), partition, seed=3)
-    found = {}
+    results = {}
     for name in sites.names:
         train, test = sites.raw(name)
         assert isinstance(train, Texts)
         assert isinstance(test, Texts)
-        found[name] = ({d.id for d in train.documents}, {d.id for d in test.documents})
-    return found
+        results[name] = ({d.id for d in train.documents}, {d.id for d in test.documents})
+    return results
 
 
 def test_a_source_keeps_its_own_test_documents_whatever_the_order() -> None:
@@ -102,9 +102,9 @@ def test_test_texts_that_are_in_training_are_counted_with_both_places(tmp_path: 
     corpus = opened(
         LabelledTexts(format="csv", train="train.csv", test="test.csv", folder=str(tmp_path), dedupe=dedupe)
     )
-    told = describe(federate(corpus, None, 0))
+    data = describe(federate(corpus, None, 0))
     if dedupe:
-        assert (0, ["text also in test, dropped: 1 (train.csv:6)"]) == (told["leaked"], told["problems"])
+        assert (0, ["text also in test, dropped: 1 (train.csv:6)"]) == (data["leaked"], data["problems"])
     else:
         line = "test text that is also in training: 1 of 2 (test.csv:2 = train.csv:6)"
-        assert (1, [line]) == (told["leaked"], told["problems"])
+        assert (1, [line]) == (data["leaked"], data["problems"])

@@ -115,17 +115,17 @@ class Known(Wards):
 def test_sentences_that_are_public_and_a_sites_own_are_counted() -> None:
     """By their text, whatever the label; the text itself is not told."""
     leak = "test text that is also in training: 1 of 3 (b-0 = a-0)"  # over all wards
-    told = describe(federate(opened(Wards()), None, 0, Public(corpus=Known())))
+    data = describe(federate(opened(Wards()), None, 0, Public(corpus=Known())))
     assert [
         "train examples with the text of a public example: 3 (a: 2, b: 1)",
         "test examples with the text of a public example: 1 (a: 1)",
         leak,
-    ] == told["problems"]
-    assert {"y": 3} == told["public"]
-    assert "two" not in json.dumps(told)
+    ] == data["problems"]
+    assert {"y": 3} == data["public"]
+    assert "two" not in json.dumps(data)
     plain = describe(federate(opened(Wards()), None, 0))
     assert ([leak], False) == (plain["problems"], "public" in plain)
-    assert plain["fingerprint"] != told["fingerprint"]
+    assert plain["fingerprint"] != data["fingerprint"]
 
 
 def test_the_count_is_told_after_a_run_and_kept_with_it(tmp_path: Path) -> None:
@@ -141,10 +141,10 @@ def test_the_count_is_told_after_a_run_and_kept_with_it(tmp_path: Path) -> None:
         public={"corpus": {**files, "train": "public.csv"}},
     )
     ended = cli("run", path, "--out", "run", "--no-report", cwd=tmp_path)
-    said = "train examples with the text of a public example: 1 (site-"
+    wanted = "train examples with the text of a public example: 1 (site-"
     assert 0 == ended.code
-    assert f"in the data: {said}" in ended.err
-    assert [True] == [said in line for line in json.loads((tmp_path / "run/data.json").read_text())["problems"][:1]]
+    assert f"in the data: {wanted}" in ended.err
+    assert [True] == [wanted in line for line in json.loads((tmp_path / "run/data.json").read_text())["problems"][:1]]
 
 
 def test_a_run_with_public_examples_is_another_run(tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ def test_a_run_with_public_examples_is_another_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("public", "said"),
+    ("public", "message"),
     [
         ({}, "public should have either fraction or [public.corpus]"),
         ({"fraction": 0.2, "corpus": {"name": "synthetic"}}, "public should have either fraction or [public.corpus]"),
@@ -183,10 +183,10 @@ def test_a_run_with_public_examples_is_another_run(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_mistakes_in_the_table_are_named(public: Any, said: str, tmp_path: Path) -> None:
+def test_mistakes_in_the_table_are_named(public: Any, message: str, tmp_path: Path) -> None:
     with pytest.raises(StudyError) as error:
         load_study(small_study(tmp_path, public=public))
-    assert any(problem.startswith(said) for problem in error.value.problems), error.value.problems
+    assert any(problem.startswith(message) for problem in error.value.problems), error.value.problems
 
 
 def test_drawing_from_many_sites_takes_from_each_about_its_share() -> None:

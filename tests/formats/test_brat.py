@@ -90,19 +90,33 @@ def test_sub_folders_and_relations_before_their_entities(tmp_path: Path) -> None
     assert {d.source for d in documents} == {"ward.b/17.x"}
 
 
+def test_attributes_and_concepts_are_kept(tmp_path: Path) -> None:
+    more = (
+        "A1\tNegated T2\nM1\tCertainty T2 Low\nA2\tHedged R1\nN1\tReference T1 RxNorm:1191\tAspirin\n"
+        "N2\tReference T1 id:D1\tacetylsalicylic acid\n"
+    )
+    problems = Problems()
+    [note] = MarkedTexts(
+        format="brat", train="train", test="test", folder=str(folder(tmp_path, ann=ANN + more))
+    ).documents("train", problems)
+    assert [("RxNorm:1191", "D1"), ()] == [one.concepts for one in note.entities[:2]]
+    assert (("Certainty", "Low"), ("Negated", "true")) == note.entities[1].attributes
+    assert [(("Hedged", "true"),), ()] == [one.attributes for one in note.relations]
+    assert "name of a concept beside its id, not kept: 1 (17.ann:11)" == str(problems)
+
+
 def test_other_lines_are_ignored_and_counted(tmp_path: Path) -> None:
     more = (
-        "E1\tGiving:T1 Theme:T2\nA1\tNegated T2\nM1\tNegated T2\nN1\tReference T1 RxNorm:1191\tAspirin\n"
+        "E1\tGiving:T1 Theme:T2\nA1\tNegated E1\nM1\tNegated E1\n#2\tAnnotatorNotes T1\tconfidence 0.9, tagger 1.0\n"
         "#1\tAnnotatorNotes T1\tsure?\n*\tEquiv T1 T3\nR3\tcauses Arg1:T1 Arg2:E1\n\n"
     )
     documents, problems = read(folder(tmp_path, ann=ANN + more))
     assert words_of(documents) == EXPECTED
     assert problems.splitlines() == [
         "event, ignored: 1 (17.ann:7)",
-        "attribute, ignored: 2 (17.ann:8, 17.ann:9)",
-        "normalisation, ignored: 1 (17.ann:10)",
         "comment, ignored: 1 (17.ann:11)",
         "equivalence, ignored: 1 (17.ann:12)",
+        "attribute of an event, ignored: 2 (17.ann:8, 17.ann:9)",
         "relation of an event, left out: 1 (17.ann:13)",
     ]
 
@@ -111,7 +125,7 @@ def test_discontinuous_entities_reach_from_first_to_last(tmp_path: Path) -> None
     ann = "T1\tdrug 0 7\tAspirin\nT2\tproblem 8 12;19 23\tgave rash\nR1\tcauses Arg1:T1 Arg2:T2\n"
     documents, problems = read(folder(tmp_path, ann=ann))
     assert words_of(documents) == [("causes", "Aspirin", "gave her a rash")]
-    assert problems == "discontinuous entity, taken from first to last character: 1 (17.ann:2)"
+    assert problems == "discontinuous entity, taken from first to last character: 1 (17.txt:1)"
 
 
 def test_an_entity_over_a_line_end_is_written_with_a_blank(tmp_path: Path) -> None:

@@ -57,10 +57,20 @@ def test_everything_is_counted(tmp_path: Path) -> None:
         "labels": {"allergy": 2, "(not shown)": 1},
         "entities": {"(not shown)": 2},
         "relations": {"(not shown)": 1},
+        "attributes": {},
+        "concepts": 0,
+        "discontinuous": 0,
+        "predicted": 0,
         "languages": {"en": 1, "fr": 1, "zh": 1},
         "unreadable": "",
     }
     assert (expected, []) == (survey.counts(), survey.findings.listed)
+
+
+def test_what_a_model_has_annotated_is_told(tmp_path: Path) -> None:
+    survey = looked(jsonl(tmp_path, {"text": NOTE, "entities": ENTITIES, "model": "tagger@1"}, {"text": "Fever."}))
+    expected = ["documents that a model has annotated, and nobody has confirmed: 1"]
+    assert (expected, 0) == (whats(survey, lost=False), survey.findings.lost)
 
 
 def test_duplicates_are_told_and_whether_they_contradict_each_other(tmp_path: Path) -> None:
@@ -131,7 +141,10 @@ def test_shifted_offsets_are_told_with_the_remedy_and_words_only_if_asked_for(tm
         ("T1\tdrug 90 97\tAspirin", "T1 says 7 characters, text[90:97] differs"),
         ("T1\tdrug -1 7\tAspirin", "T1 goes from -1 to 7"),
         ("T1\tdrug 7 0\tAspirin", "T1 goes from 7 to 0"),
-        ("T1\tdrug 0 4;5 7\tAspi in", "discontinuous entity, taken from first to last character"),
+        ("T1\tdrug 0 4;5 7\tAspi in", ""),
+        ("A1\tnegated T9", '"A1" names "T9", which is not in this file'),
+        ("A1\tnegated", "not a line of BRAT's A kind"),
+        ("N1\tReference T0 C0015230", "not a line of BRAT's N kind"),
         ("T1\tdrug 0 7", ""),
         ("T0\tdrug 0 7\tAspirin", '"T0" is already in line 1'),
         ("R1\tcauses Arg1:T0 Arg2:T9", '"R1" names "T9", which is not in this file'),

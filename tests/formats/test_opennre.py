@@ -53,7 +53,10 @@ def test_characters(tmp_path: Path) -> None:
                 id="train.txt:1",
                 text=TEXT,
                 labels=("causes",),
-                entities=(Entity("e1", "ENTITY", 0, 7), Entity("e2", "ENTITY", 19, 23)),
+                entities=(
+                    Entity("e1", "ENTITY", 0, 7, concepts=(IN_TEXT["h"]["id"],)),
+                    Entity("e2", "ENTITY", 19, 23, concepts=(IN_TEXT["t"]["id"],)),
+                ),
                 relations=(Relation("causes", "e1", "e2"),),
                 language="en",
             )

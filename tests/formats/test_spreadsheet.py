@@ -25,6 +25,9 @@ CANARIES = (
     "\n=1",
     "＝1",
     "'=1",
+    '"=1"',
+    " =1+1",
+    '" @x',
     "''-x",
     "-",
 )
@@ -32,7 +35,20 @@ NUMBERS = ("-0.5", "+3", "-1e-05", "7", "-.5")
 
 
 def dangerous(cell: str) -> bool:
-    return cell[:1] in {"=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠"} and cell not in NUMBERS
+    """Also behind quotes, which TSV does not double, and blanks, which some programs take away."""
+    return cell not in NUMBERS and cell.lstrip('" ')[:1] in {
+        "=",
+        "+",
+        "-",
+        "@",
+        "\t",
+        "\r",
+        "\n",
+        "＝",
+        "＋",
+        "－",
+        "＠",
+    }
 
 
 @pytest.mark.parametrize("canary", CANARIES)

@@ -11,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wardround.corpora.views import LabelledTexts
+from wardround.formats.check import check
+from wardround.formats.options import Options
 from wardround.formats.tables import Table
 from wardround.text.document import Document
 from wardround.text.reading import DataError, Problems
@@ -254,3 +256,29 @@ def test_splits(tmp_path: Path) -> None:
     assert table(tmp_path, "").splits == ("train",)
     with pytest.raises(ValueError, match='no split "test"'):
         next(table(tmp_path, "").documents("test"))
+
+
+def test_columns_that_nothing_is_read_from_are_listed_and_offered(tmp_path: Path) -> None:
+    rows = "".join(
+        f'the patient coughs {i},{"flu" if i % 3 else "cold"},{i % 2},{int(i % 5 == 0)},"[{{""start"": {i}}}]"\n'
+        for i in range(30)
+    )
+    path = tmp_path / "notes.csv"
+    path.write_text(f"text,diagnosis_group,fever,rash,spans\n{rows}", encoding="utf-8")
+    (one,) = [found for found in check(path, Options()).findings.listed if "not read" in found.what]
+    assert 'columns that are not read: "diagnosis_group", "fever", "rash", "spans"' == one.what
+    assert "--label-column diagnosis_group" in one.remedy
+    assert 'flags = ["fever", "rash"]' in one.remedy
+    assert "entities? they are read from JSONL" in one.remedy
+    assert not one.lost
+    told = check(path, Options(label="diagnosis_group")).findings.listed
+    assert "--label-column" not in " ".join(found.remedy for found in told)
+
+
+def test_of_an_unread_column_nothing_of_a_note_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "notes.csv"
+    long = "the patient was seen by the ward at noon and sent home"
+    path.write_text(f"text,{long}\n" + f"coughs,{long}\n" * 12, encoding="utf-8")
+    told = " ".join(f"{found.what} {found.remedy}" for found in check(path, Options()).findings.listed)
+    assert "columns that are not read: (not shown)" in told
+    assert long not in told

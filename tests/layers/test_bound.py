@@ -79,11 +79,11 @@ def test_honest_sites_are_all_in_the_sum() -> None:
     assert {} == left_out(honest(), Bound())
 
 
-@pytest.mark.parametrize(("times", "said"), [(100, "100"), (-10, "10"), (1e30, "1e+30")])
-def test_an_update_many_times_as_long_as_the_others_is_left_out_by_name(times: float, said: str) -> None:
+@pytest.mark.parametrize(("times", "message"), [(100, "100"), (-10, "10"), (1e30, "1e+30")])
+def test_an_update_many_times_as_long_as_the_others_is_left_out_by_name(times: float, message: str) -> None:
     lie = update(1.2)
     lie = dataclasses.replace(lie, change=lie.change * times)
-    expected = {"bob": f"fit: invalid: Update.change is {said} times the median of this exchange's"}
+    expected = {"bob": f"fit: invalid: Update.change is {message} times the median of this exchange's"}
     assert expected == left_out(honest(bob=lie), Bound())
 
 
@@ -114,14 +114,14 @@ def test_the_median_of_a_round_is_its_largest_so_far() -> None:
     assert ["cyd"] == list(left_out(quiet, Bound()))  # in a round's first exchange there is nothing to go by
 
 
-def rounds(bound: Bound, *told: Mapping[str, Message], first: int = 1) -> list[tuple[list[str], Any]]:
+def rounds(bound: Bound, *exchanges: Mapping[str, Message], first: int = 1) -> list[tuple[list[str], Any]]:
     """Whom each of several rounds leaves out, and what it notes."""
-    found = []
-    for round_, replies in enumerate(told, first):
+    results = []
+    for round_, replies in enumerate(exchanges, first):
         asked = cohort(replies, bound, round_)
         asked.total(step_of(Global, Update), MODEL)
-        found.append((sorted(asked.left_out), asked.noted))
-    return found
+        results.append((sorted(asked.left_out), asked.noted))
+    return results
 
 
 def test_a_site_that_comes_back_late_is_not_taken_for_a_liar() -> None:

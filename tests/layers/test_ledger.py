@@ -257,7 +257,7 @@ def test_sites_and_coordinator_tell_the_same_story(tmp_path: Path, method: Calla
 
 def test_nothing_but_names_kinds_and_counts_is_written_down(tmp_path: Path) -> None:
     after_a_run(tmp_path, FedAvg())
-    said = {"kind": str, "bytes": int}
+    kinds = {"kind": str, "bytes": int}
     common = {"time": str, "round": int, "exchange": int, "step": str, "hash": str}
     shapes = {
         "to": common | {"to": list, "message": dict},
@@ -271,7 +271,7 @@ def test_nothing_but_names_kinds_and_counts_is_written_down(tmp_path: Path) -> N
             assert set(line.get("to", [])) <= set(NAMES)
             assert line["step"] in FedAvg.declared()
             for message in (line[name] for name in ("message", "received", "sent") if name in line):
-                assert said == {name: type(value) for name, value in message.items()}
+                assert kinds == {name: type(value) for name, value in message.items()}
                 assert message["kind"] in {"Global", "Update"}
 
 

@@ -11,6 +11,7 @@ from quadratic import Trial, weights
 from wardround.core.layer import Layer
 from wardround.core.method import Method
 from wardround.core.record import Message, Record, reveals_of
+from wardround.core.training import LocalTraining
 from wardround.methods import METHODS
 from wardround.methods.fedatt import FedAtt
 from wardround.methods.fedcmc import FedCMC
@@ -19,7 +20,10 @@ from wardround.methods.feded import FedED
 from wardround.methods.fedner import FedNER
 from wardround.methods.fedpa import FedPA
 from wardround.methods.fedrs import FedRS
-from wardround.runs.protocol import rehearsed, toy
+from wardround.methods.heads import HEADS
+from wardround.methods.ridge import ClosedForm, Ridge
+from wardround.methods.ridge_sgd import RidgeSGD
+from wardround.runs.protocol import rehearsal, rehearsed, toy
 from wardround.study.load import Study, cells
 from wardround.study.settings import StudyError
 from wardround.tasks.features import FeatureRows
@@ -34,6 +38,8 @@ VARIANTS: dict[str, list[Method[Any]]] = {
     "fedrs": [FedRS(by_share=True)],
     "fedner": [FedNER(ask_sizes=False), FedNER(server="sgd", optimizer="sgd", steps_per_exchange=2)],
     "fedpa": [FedPA(per_tensor=True), FedPA(nearer=True)],
+    "ridge": [Ridge(lone="drop"), Ridge(penalties=(1.0,))],
+    "ridge-sgd": [RidgeSGD(lone="drop"), RidgeSGD(every=1)],
 }
 """Settings under which a method may use steps that it does not use otherwise, or ask where it only totals."""
 
@@ -62,6 +68,19 @@ def test_declared_steps_are_the_used_ones(name: str) -> None:
     assert set(declared) == {exchange.step for exchange in seen}
     used = {(exchange.step, type(exchange.message), type(exchange.reply)) for exchange in seen}
     assert {(step, *declared[step].kinds()) for step in declared} == used
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_a_head_at_the_end_declares_what_it_asks(head: str) -> None:
+    """Under another method its steps are there, each is used, and only sums are looked at."""
+    tables: dict[str, Any] = {"name": "end", "rounds": 1, "method": {"name": "fedavg"}, **rehearsal("features")}
+    more = [{"lone": "drop"}] if head == "ridge" else [{}]
+    made = [cells({**tables, "finish": {"head": head, **settings}})[0].study for settings in more]
+    seen = [exchange for study in made for exchange in rehearsed(study)]
+    declared = type(made[0].method).declared()
+    used = {(exchange.step, type(exchange.message), type(exchange.reply)) for exchange in seen}
+    assert {(step, *declared[step].kinds()) for step in declared} == used
+    assert {"total"} == {exchange.verb for exchange in seen}
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -95,12 +114,12 @@ def test_methods_run_where_only_sums_may_be_seen(name: str, tmp_path: Any) -> No
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_field_says_what_it_reveals(kind: type[Method[Any]]) -> None:
     """A data-protection officer finds no blank."""
-    told = {
+    results = {
         f"{message.__name__}.{field}": reveal.what
         for message in messages(kind)
         for field, reveal in reveals_of(message).items()
     }
-    assert [] == [field for field, what in told.items() if what == "not stated" or not what.strip()]
+    assert [] == [field for field, what in results.items() if what == "not stated" or not what.strip()]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -126,7 +145,12 @@ def test_every_docstring_is_one_line(kind: type[Method[Any]]) -> None:
 def test_settings_keep_their_limits_where_a_method_overrides_them(name: str) -> None:
     """A default of a method's own takes no check away."""
     method = METHODS[name].kind
-    wrong = {"lr": 0.0, "decay": 2.0, "batch": -1, "epochs": 0, "steps": -1, "eps": 0.0}
+    training = {"lr": 0.0, "decay": 2.0, "batch": -1, "epochs": 0, "steps": -1, "eps": 0.0}
+    solving = {"sharpness": 0.0, "least_rows": -1}
+    wrong = (training if issubclass(method, LocalTraining) else {}) | (
+        solving if issubclass(method, ClosedForm) else {}
+    )
+    assert wrong
     assert {field.name for field in fields(method)} >= set(wrong)
     tables = {
         "name": "limits",

@@ -139,11 +139,11 @@ def test_a_sites_own_decision_survives_the_grid(raw: list[list[float]], bits: Li
     method = FedED(bits=bits)
     votes = method.voted(scores)
     assert votes.abs().max() <= torch.iinfo(votes.dtype).max
-    found = method.taught(votes, 1)
+    actual = method.taught(votes, 1)
     best = scores.argmax(1, keepdim=True)
-    assert (found.gather(1, best).log() >= found.amax(1, keepdim=True).log() - 1.01 * method.step).all()
+    assert (actual.gather(1, best).log() >= actual.amax(1, keepdim=True).log() - 1.01 * method.step).all()
     gap = scores.gather(1, best) - scores  # how much less likely each class is
-    told = found.gather(1, best).log() - found.log()
+    told = actual.gather(1, best).log() - actual.log()
     assert ((told - gap.clamp(max=method.reach)).abs() <= 1.01 * method.step).all()
 
 
@@ -165,15 +165,15 @@ def test_the_figures_of_a_run_do_not_depend_on_the_bits(tmp_path: Path) -> None:
         corpus={"name": "synthetic", "sites": 8, "features": 20, "classes": 6, "largest": 150},
         public={"fraction": 0.2},
     )
-    found = {}
+    results = {}
     for bits in (8, 16, 32):
         study = load_study(path, [f"method.bits={bits}"])[0].study
-        found[bits] = run(study, tmp_path / str(bits)).metrics
+        results[bits] = run(study, tmp_path / str(bits)).metrics
     for metric in ("accuracy", "macro_f1"):
-        assert found[8][metric] == pytest.approx(found[32][metric], abs=0.01)
-        assert found[16][metric] == pytest.approx(found[32][metric], abs=0.005)
+        assert results[8][metric] == pytest.approx(results[32][metric], abs=0.01)
+        assert results[16][metric] == pytest.approx(results[32][metric], abs=0.005)
     first = json.loads((tmp_path / "8" / "journal.jsonl").read_text().splitlines()[0])["metrics"]
-    assert first["macro_f1"] + 0.05 < found[8]["macro_f1"]  # it learns
+    assert first["macro_f1"] + 0.05 < results[8]["macro_f1"]  # it learns
 
 
 def test_many_sites_votes_add_up_without_overflow(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_many_sites_votes_add_up_without_overflow(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("votes", "said"),
+    ("votes", "message"),
     [
         (torch.zeros(5, 1, dtype=torch.int8), r"has shape \[5, 1\], not \[6, 1\]"),
         (torch.zeros(6, 2, dtype=torch.int8), r"has shape \[6, 2\], not \[6, 1\]"),
@@ -198,11 +198,11 @@ def test_many_sites_votes_add_up_without_overflow(tmp_path: Path) -> None:
         (torch.zeros(6, 1, dtype=DOUBLE), "has dtype float64, not int8"),
     ],
 )
-def test_votes_of_another_shape_or_width_are_refused(votes: Tensor, said: str, tmp_path: Path) -> None:
+def test_votes_of_another_shape_or_width_are_refused(votes: Tensor, message: str, tmp_path: Path) -> None:
     manifest = trial(FedED(), tmp_path, public=6, classes=2).manifest
     refusal = manifest.refusal(Vote, Vote(votes))
     assert refusal is not None
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         raise ValueError(refusal)
     assert manifest.refusal(Vote, Vote(torch.zeros(6, 1, dtype=torch.int8))) is None
     wide = trial(FedED(bits=32), tmp_path, public=6, classes=2).manifest
@@ -271,11 +271,11 @@ def test_the_journal_tells_how_well_teacher_and_student_know_the_public_labels(t
     public = rows(10, 4, 3, 99)
     scores = public.inputs @ weights["linear.weight"].T + weights["linear.bias"]
     loss = torch.nn.functional.cross_entropy(scores, public.labels).item()
-    told = cohort.noted["public"]
-    assert told["student"] == pytest.approx(
+    actual = cohort.noted["public"]
+    assert actual["student"] == pytest.approx(
         {"accuracy": (scores.argmax(1) == public.labels).double().mean().item(), "loss": loss}
     )
-    assert 0 < told["teacher"]["loss"] < torch.log(torch.tensor(3.0))
+    assert 0 < actual["teacher"]["loss"] < torch.log(torch.tensor(3.0))
 
 
 class Answers:

@@ -254,13 +254,13 @@ def test_sites_may_round_their_own_shares_so_that_only_sums_are_seen(tmp_path: P
 
     case = oracle.cases("fedner")[0]["inputs"]
     start, sites = weights(case["theta_shared"]), sites_of(case)
-    asked, told = (Linear(start) for _ in range(2))
+    asked, actual = (Linear(start) for _ in range(2))
     open_ = Trial(FedNER(steps=3), asked, sites, start, tmp_path / "open")
     with pytest.raises(PermissionError, match="only sums"):
         Trial(FedNER(steps=3), asked, sites, start, tmp_path / "shut", layers=[SumOnly()])
-    closed = Trial(FedNER(steps=3, ask_sizes=False), told, sites, start, tmp_path / "closed", layers=[SumOnly()])
+    closed = Trial(FedNER(steps=3, ask_sizes=False), actual, sites, start, tmp_path / "closed", layers=[SumOnly()])
     assert open_.round().weights == closed.round().weights
-    assert asked.asked == told.asked
+    assert asked.asked == actual.asked
 
 
 def test_a_site_without_examples_changes_nothing(tmp_path: Path) -> None:

@@ -196,14 +196,14 @@ def test_on_generated_texts_a_run_tells_how_much_of_what_was_chosen_is_true(tmp_
         "name": "said", "rounds": 2, **rehearsal("bags"), "sites": {"fraction": 0.67},
         "evaluation": {"splits": ["test", "train"]},
     }  # fmt: skip
-    found = {}
+    results = {}
     for method, denoiser in (("lazy-mil", "one"), ("fedavg", "none"), ("fedavg", "one"), ("fedavg", "attention")):
         tables = {**base, "method": {"name": method}, "task": {**base["task"], "denoiser": denoiser}}
         out = tmp_path / f"{method}-{denoiser}"
         run(cells(tables)[0].study, out)
         lines = [json.loads(line) for line in (out / "journal.jsonl").read_text().splitlines()]
-        found[method, denoiser] = [line["metrics"]["train_expressed"] for line in lines]
-    every = found["fedavg", "none"]
+        results[method, denoiser] = [line["metrics"]["train_expressed"] for line in lines]
+    every = results["fedavg", "none"]
     assert every[0] == every[1] == pytest.approx(0.6, abs=0.15)  # the share that the clinic was asked for
-    assert all(0 < value < 1 for told in found.values() for value in told)
-    assert found["lazy-mil", "one"] != found["fedavg", "one"]
+    assert all(0 < value < 1 for told in results.values() for value in told)
+    assert results["lazy-mil", "one"] != results["fedavg", "one"]

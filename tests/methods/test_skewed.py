@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -98,11 +99,11 @@ def test_oracle_moon(case: oracle.Case) -> None:
     inputs, expected = case["inputs"], case["expected"]
     features = tensor(inputs["z"]).requires_grad_()
     far = [tensor(previous) for previous in inputs["z_previous"]]
-    found = contrast(features, tensor(inputs["z_global"]), *far, temperature=inputs["temperature"])
-    same("moon", expected["con_mean"], found.detach())
+    scores = contrast(features, tensor(inputs["z_global"]), *far, temperature=inputs["temperature"])
+    same("moon", expected["con_mean"], scores.detach())
     entropy = functional.cross_entropy(tensor(inputs["logits"]), torch.tensor(inputs["labels"]))
-    same("moon", expected["total"], (entropy + inputs["mu"] * found).detach())
-    found.backward()  # type: ignore[no-untyped-call]
+    same("moon", expected["total"], (entropy + inputs["mu"] * scores).detach())
+    scores.backward()  # type: ignore[no-untyped-call]
     same("moon", expected["grad_con_wrt_z"], features.grad)
 
 
@@ -111,12 +112,12 @@ def lstm(folder: Path, method: FedAvg) -> Trial[Any]:
     torch.manual_seed(0)
     chosen = Classification(model="lstm", buckets=50, embedding=4, hidden=3)
     task = OneLabelTask(chosen, ("a", "b", "c"))
-    told = {"x": ["fever ab", "cough bc b", "chest a"], "y": ["pain", "film ca", "rash and fever b", "none c"]}
+    actual = {"x": ["fever ab", "cough bc b", "chest a"], "y": ["pain", "film ca", "rash and fever b", "none c"]}
     sites = {
         name: task.examples(
             Texts(tuple(Document(text, text, (text[-1] if text[-1] in "abc" else "a",)) for text in own))
         )
-        for name, own in told.items()
+        for name, own in actual.items()
     }
     return Trial(method, task, sites, Weights.of_model(task.model()), folder)
 
@@ -155,13 +156,13 @@ def test_by_cosine_the_contrast_does_not_grow_with_the_features() -> None:
     task = DoubleFeatures(2, 2)
     majors, classifier = torch.eye(2, dtype=torch.float64), torch.zeros(2, 2, dtype=torch.float64)
     inputs, labels = tensor([[0.6, 0.8], [1.0, 0.0]]), [0, 0]
-    found = [
+    actual = [
         Judged(task, FedCMC(temperature=0.5).loss(task, 7 * majors), classifier, (size * inputs).tolist(), labels).loss
         for size in (1.0, 9.0)
     ]
     expected = functional.cross_entropy(inputs / 0.5, torch.tensor(labels)) + torch.log(torch.tensor(2.0).double())
-    torch.testing.assert_close(expected, found[0])
-    torch.testing.assert_close(expected, found[1])
+    torch.testing.assert_close(expected, actual[0])
+    torch.testing.assert_close(expected, actual[1])
 
 
 @pytest.mark.parametrize("case", oracle.params("fedcmc"))
@@ -169,10 +170,10 @@ def test_oracle_fedcmc(case: oracle.Case) -> None:
     """Similarities, whose vector is chosen for each class, and the loss with its gradients."""
     inputs, expected = case["inputs"], case["expected"]
     vectors, rng = tensor(inputs["client_classifiers"]), torch.Generator()
-    found = similarity(vectors)
-    same("fedcmc", expected["local_average_similarity"], found)
+    scores = similarity(vectors)
+    same("fedcmc", expected["local_average_similarity"], scores)
     classes = torch.arange(vectors.shape[1])
-    major, minor = (FedCMC(contrast=which).chosen(found, rng) for which in ("major", "minor"))
+    major, minor = (FedCMC(contrast=which).chosen(scores, rng) for which in ("major", "minor"))
     assert expected["selected_client_per_class"] == major.tolist()
     assert expected["minor_client_per_class"] == minor.tolist()
     same("fedcmc", expected["minor_vectors"], vectors[minor, classes])
@@ -182,7 +183,7 @@ def test_oracle_fedcmc(case: oracle.Case) -> None:
     features, labels = inputs["features"], inputs["labels"]
     local = tensor(inputs["local_classifier"])
     task = DoubleFeatures(local.shape[1], len(local))
-    judged = Judged(task, FedCMC(mu=inputs["mu"]).loss(task, majors), local, features, labels)
+    judged = Judged(task, FedCMC(mu=inputs["mu"], temperature=0.0).loss(task, majors), local, features, labels)
     same("fedcmc", expected["total_mean"], judged.loss.detach())
     same("fedcmc", expected["grad_features"], judged.inputs)
     same("fedcmc", expected["grad_local_classifier"], judged.classifier)
@@ -239,10 +240,21 @@ def test_the_journal_tells_how_alike_the_vectors_of_each_site_are(tmp_path: Path
     run(study, tmp_path)
     lines = [json.loads(line) for line in (tmp_path / "journal.jsonl").read_text().splitlines()]
     for line in lines:
-        told = line["noted"]["similarity"]
-        assert ["site-00", "site-01", "site-02"] == list(told)
-        assert [[str(label) for label in range(10)]] * 3 == [list(row) for row in told.values()]
-        assert all(-1 <= value <= 1 for row in told.values() for value in row.values())
+        actual = line["noted"]["similarity"]
+        assert ["site-00", "site-01", "site-02"] == list(actual)
+        assert [[str(label) for label in range(10)]] * 3 == [list(row) for row in actual.values()]
+        assert all(-1 <= value <= 1 for row in actual.values() for value in row.values())
+
+
+@pytest.mark.parametrize(("classes", "expected"), [(2, 1), (3, 0)])
+def test_fedcmc_warns_where_two_classes_leave_nothing_to_choose(
+    classes: int, expected: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Both majors then come from one site, and it has diverged."""
+    task = DoubleFeatures(2, classes)
+    cohort: Any = SimpleNamespace(hub=SimpleNamespace(task=task))
+    FedCMC().start(Bench.of(task).weights(), cohort)
+    assert expected == sum("two classes" in record.getMessage() for record in caplog.records)
 
 
 @pytest.mark.parametrize("kind", [FedRS, FedLC, MOON])

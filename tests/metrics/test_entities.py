@@ -28,7 +28,7 @@ def figures(case: oracle.Case, *, scheme_only: bool) -> tuple[dict[str, Any], di
 @pytest.mark.parametrize("case", oracle.params("ner_f1"))
 @pytest.mark.parametrize("mode", ["lenient", "scheme"])
 def test_oracle_ner_f1(case: oracle.Case, mode: str) -> None:
-    counts, told = figures(case, scheme_only=mode == "scheme")
+    counts, actual = figures(case, scheme_only=mode == "scheme")
     for how, prefix in (("strict", ""), ("relaxed", "relaxed_")):
         expected = case["expected"][mode][how]
         assert expected["num_pred"] == counts["predicted"].sum()
@@ -36,18 +36,18 @@ def test_oracle_ner_f1(case: oracle.Case, mode: str) -> None:
         assert expected["tp_pred"] == counts[f"{how}_predicted"].sum()
         assert expected["tp_gold"] == counts[f"{how}_true"].sum()
         for name in ("precision", "recall", "f1"):
-            assert expected[name] == pytest.approx(told[prefix + name], abs=1e-9)
+            assert expected[name] == pytest.approx(actual[prefix + name], abs=1e-9)
 
 
 def test_each_type_has_figures_of_its_own_and_counts_add_over_sites() -> None:
     one = entity_counts([([(0, 0, 2)], [(0, 0, 2), (1, 3, 4)])], 3, 1, torch.tensor(2.0))
     two = entity_counts([([(1, 0, 3)], [(1, 1, 2)]), ([], [])], 3, 0, torch.tensor(4.0))
-    told = entity_metrics({name: one[name] + two[name] for name in one}, ["drug", "effect", "dose"])
-    assert (1.0, 0.0) == (told["f1[drug]"], told["f1[effect]"])
-    assert 2 / 3 == pytest.approx(told["relaxed_f1[effect]"])  # one of two predictions, the one entity found
-    assert not any(name.endswith("[dose]") for name in told)
-    assert (2.0, 1 / 3, 3.0) == (told["loss"], told["repaired"], told["examples"])
-    assert 2 * (1 / 3) * (1 / 2) / (1 / 3 + 1 / 2) == pytest.approx(told["f1"])
+    actual = entity_metrics({name: one[name] + two[name] for name in one}, ["drug", "effect", "dose"])
+    assert (1.0, 0.0) == (actual["f1[drug]"], actual["f1[effect]"])
+    assert 2 / 3 == pytest.approx(actual["relaxed_f1[effect]"])  # one of two predictions, the one entity found
+    assert not any(name.endswith("[dose]") for name in actual)
+    assert (2.0, 1 / 3, 3.0) == (actual["loss"], actual["repaired"], actual["examples"])
+    assert 2 * (1 / 3) * (1 / 2) / (1 / 3 + 1 / 2) == pytest.approx(actual["f1"])
 
 
 def test_counts_have_the_declared_layout_and_no_sentence_gives_no_figure() -> None:

@@ -13,7 +13,7 @@ from wardround.core.weights import Weights
 from wardround.metrics.facts import DEFINITIONS, EDGE, Curve, curve_of, fact_layout, fact_metrics, log_odds, score_bands
 
 
-def told(case: oracle.Case) -> tuple[Tensor, Tensor, int]:
+def inputs_of(case: oracle.Case) -> tuple[Tensor, Tensor, int]:
     """Scores, whether each is right, and how many facts there are."""
     given = case["inputs"]
     facts = {tuple(fact) for fact in given["facts"]}
@@ -24,14 +24,14 @@ def told(case: oracle.Case) -> tuple[Tensor, Tensor, int]:
 
 def counts(scores: Tensor, right: Tensor, facts: int) -> dict[str, Tensor]:
     """What a site with these predictions counts."""
-    found = {name: torch.zeros(shape, dtype=torch.float64) for name, shape in fact_layout().shapes.items()}
+    found = {name: torch.zeros(shape, dtype=torch.float64) for name, shape in fact_layout(3).shapes.items()}
     return {**found, **score_bands(scores.logit(), right), "facts": torch.tensor(float(facts)).double()}
 
 
 @pytest.mark.parametrize("case", oracle.params("re_pr_curve"))
 def test_the_curve_is_the_oracles(case: oracle.Case) -> None:
     """With a band for each prediction, in stable order."""
-    scores, right, facts = told(case)
+    scores, right, facts = inputs_of(case)
     order = torch.argsort(scores, descending=True, stable=True)
     hits = right[order].double()
     curve, expected = Curve(hits, 1 - hits, facts), case["expected"]
@@ -50,7 +50,7 @@ def test_the_curve_is_the_oracles(case: oracle.Case) -> None:
 
 def test_a_curve_made_of_bands_is_the_exact_one_within_their_resolution() -> None:
     case = next(case for case in oracle.cases("re_pr_curve") if case["id"] == "p_at_100_200_300")
-    curve, expected = curve_of(counts(*told(case))), case["expected"]
+    curve, expected = curve_of(counts(*inputs_of(case))), case["expected"]
     assert expected["auc"] == pytest.approx(curve.area(), abs=5e-4)
     assert expected["max_f1"] == pytest.approx(curve.max_f1, abs=5e-3)
     for rank, precision in expected["p_at_n"].items():
@@ -58,7 +58,7 @@ def test_a_curve_made_of_bands_is_the_exact_one_within_their_resolution() -> Non
 
 
 def test_counts_add_over_sites_to_those_of_all_pairs() -> None:
-    scores, right, facts = told(oracle.cases("re_pr_curve")[-1])
+    scores, right, facts = inputs_of(oracle.cases("re_pr_curve")[-1])
     whole = counts(scores, right, facts)
     half = len(scores) // 2
     parts = [Weights(counts(scores[:half], right[:half], 3)), Weights(counts(scores[half:], right[half:], facts - 3))]
@@ -73,7 +73,7 @@ def test_within_a_band_the_right_ones_are_evenly_spread() -> None:
 
 
 def test_figures_for_which_there_is_too_little_are_left_out() -> None:
-    nothing = {name: torch.zeros(shape, dtype=torch.float64) for name, shape in fact_layout().shapes.items()}
+    nothing = {name: torch.zeros(shape, dtype=torch.float64) for name, shape in fact_layout(3).shapes.items()}
     assert {} == fact_metrics(nothing)
     few = counts(torch.rand(150).double(), torch.arange(150) % 3 == 0, 50)
     assert ["pr_auc", "p_100", "max_f1"] == list(fact_metrics(few))
@@ -89,13 +89,15 @@ def test_every_figure_has_a_definition() -> None:
 
 def test_what_a_site_counts_takes_66_kilobytes_on_the_wire() -> None:
     message = Counts(Weights(counts(torch.rand(10).double(), torch.ones(10).bool(), 10)))
-    assert 66_208 == len(message.encode()) == decode(Counts, message.encode()).nbytes
+    assert 66_496 == len(message.encode()) == decode(Counts, message.encode()).nbytes
 
 
 @pytest.mark.parametrize("value", [0.0, -50.0, 50.0, 1000.0])
 def test_log_odds_are_exact_where_probabilities_are_not(value: float) -> None:
     """For two relations the log-odds are the difference of their scores."""
-    found = log_odds(torch.tensor([value, 0.0]).double())
+    actual = log_odds(torch.tensor([value, 0.0]).double())
     expected: Any = [value, -value]
-    assert expected == pytest.approx(found.clamp(-EDGE, EDGE).tolist()) if abs(value) <= EDGE else found[0] * value > 0
-    assert found.isfinite().all()
+    assert (
+        expected == pytest.approx(actual.clamp(-EDGE, EDGE).tolist()) if abs(value) <= EDGE else actual[0] * value > 0
+    )
+    assert actual.isfinite().all()

@@ -21,12 +21,12 @@ def test_figures_are_those_of_opennre_and_scikit_learn(case: oracle.Case) -> Non
     given, expected = case["inputs"], case["expected"]
     labels = [str(number) for number in range(given["num_classes"])]
     negative = given["negative_class"]
-    found = relation_metrics(
+    actual = relation_metrics(
         counted(given["gold"], given["pred"], len(labels)), labels, labels[negative] if negative >= 0 else ""
     )
 
     def same(ours: str, theirs: float) -> None:
-        assert math.isclose(theirs, found[ours], rel_tol=0, abs_tol=1e-12), ours
+        assert math.isclose(theirs, actual[ours], rel_tol=0, abs_tol=1e-12), ours
 
     same("accuracy", expected["accuracy"])
     same("macro_f1", expected["macro_f1_all"])

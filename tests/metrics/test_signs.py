@@ -90,12 +90,12 @@ def test_a_collapsed_run_says_so_in_progress_journal_summary_and_report(
     (tmp_path / "study.toml").write_text(study.toml())
     with pytest.raises(SystemExit):
         main(["run", str(tmp_path / "study.toml"), "--out", str(tmp_path / "again"), "--workers", "1"])
-    said = capsys.readouterr()
+    output = capsys.readouterr()
     assert (
         "the model has collapsed: one class predicted; no better than a constant answer; try a lower method.lr"
-        in said.out
+        in output.out
     )
-    assert "(one class predicted; no better than a constant answer)" in said.err
+    assert "(one class predicted; no better than a constant answer)" in output.err
     assert "collapsed: one class predicted" in (tmp_path / "again" / "report.html").read_text()
 
 

@@ -41,16 +41,16 @@ def test_oracle_crf(case: oracle.Case) -> None:
     crf = filled(inputs)
     emissions = torch.tensor(inputs["emissions"], dtype=torch.float64, requires_grad=True)
     tags, lengths = torch.tensor(inputs["tags"]), torch.tensor(inputs["mask"]).sum(1)
-    found = crf(emissions, tags, lengths)
-    found.sum().backward()
+    scores = crf(emissions, tags, lengths)
+    scores.sum().backward()
 
     def same(key: str, actual: Tensor) -> None:
         assert torch.allclose(torch.tensor(expected[key], dtype=torch.float64), actual, rtol=0, atol=TOLERANCE)
 
-    same("log_likelihood", found)
-    same("sum", found.sum())
-    same("mean", found.mean())
-    same("token_mean", found.sum() / lengths.sum())
+    same("log_likelihood", scores)
+    same("sum", scores.sum())
+    same("mean", scores.mean())
+    same("token_mean", scores.sum() / lengths.sum())
     same("log_partition", crf.partition(emissions, lengths))
     same("gold_score", crf.score(emissions, tags, lengths))
     assert emissions.grad is not None

@@ -16,10 +16,10 @@ os.environ["HF_HUB_OFFLINE"] = "1"  # before transformers is imported: nothing i
 pytest.importorskip("transformers")
 
 
-def ours(found: Pretrained, layers: range, *, embeddings: bool = True) -> Encoder:
+def ours(pretrained: Pretrained, layers: range, *, embeddings: bool = True) -> Encoder:
     """These layers with the folder's weights."""
-    encoder = Encoder(found.shape, layers, embeddings=embeddings).eval()
-    weights = found.weights()
+    encoder = Encoder(pretrained.shape, layers, embeddings=embeddings).eval()
+    weights = pretrained.weights()
     encoder.load_state_dict({name: weights[name] for name in encoder.state_dict()})
     return encoder
 
@@ -41,14 +41,14 @@ def padded(*rows: list[int], padding: int = 0) -> tuple[Tensor, Tensor]:
 
 @torch.no_grad()
 def test_minilm_gives_the_states_of_transformers_padding_included() -> None:
-    found = read_encoder(packaged())
+    encoder = read_encoder(packaged())
     sentences = ["The gene causes the disease.", "Aspirin", "In 12 patients, CYP2D6 variants altered clearance of it."]
-    rows = [[found.start, *found.tokenizer.encode(s, add_special_tokens=False).ids, found.end] for s in sentences]
+    rows = [[encoder.start, *encoder.tokenizer.encode(s, add_special_tokens=False).ids, encoder.end] for s in sentences]
     ids, real = padded(*rows)
     expected = theirs(packaged())(input_ids=ids, attention_mask=real.long()).last_hidden_state
-    states = ours(found, range(6))(ids, real)
+    states = ours(encoder, range(6))(ids, real)
     torch.testing.assert_close(states[real], expected[real], rtol=0, atol=1e-5)
-    alone = ours(found, range(6))(torch.tensor([rows[1]]))[0]
+    alone = ours(encoder, range(6))(torch.tensor([rows[1]]))[0]
     torch.testing.assert_close(alone, expected[1, : len(rows[1])], rtol=0, atol=1e-5)
 
 
@@ -65,21 +65,21 @@ def test_minilm_gives_the_states_of_transformers_padding_included() -> None:
 @torch.no_grad()
 def test_other_kinds_agree_with_transformers_too(kind: str, changes: dict[str, object], tmp_path: Path) -> None:
     folder = tiny_encoder(tmp_path, model_type=kind, **changes)
-    found = read_encoder(folder)
+    encoder = read_encoder(folder)
     ids, real = padded([2, 10, 11, 14, 10, 12, 3], [2, 11, 3])
     expected = theirs(folder)(input_ids=ids, attention_mask=real.long()).last_hidden_state
-    torch.testing.assert_close(ours(found, range(LAYERS))(ids, real)[real], expected[real], rtol=0, atol=1e-5)
-    assert POSITIONS - (kind != "bert") == found.shape.longest
+    torch.testing.assert_close(ours(encoder, range(LAYERS))(ids, real)[real], expected[real], rtol=0, atol=1e-5)
+    assert POSITIONS - (kind != "bert") == encoder.shape.longest
 
 
 @torch.no_grad()
 def test_a_trunk_and_the_rest_make_the_whole(tmp_path: Path) -> None:
-    found = read_encoder(tiny_encoder(tmp_path))
+    encoder = read_encoder(tiny_encoder(tmp_path))
     ids, real = padded([2, 10, 11, 14, 10, 12, 3], [2, 11, 3])
-    whole = ours(found, range(2))(ids, real)
+    whole = ours(encoder, range(2))(ids, real)
     for cut in (0, 1, 2):
-        below = ours(found, range(cut))(ids, real)
-        torch.testing.assert_close(whole, ours(found, range(cut, 2), embeddings=False)(below, real))
+        below = ours(encoder, range(cut))(ids, real)
+        torch.testing.assert_close(whole, ours(encoder, range(cut, 2), embeddings=False)(below, real))
 
 
 @pytest.mark.parametrize("layers", [0, 1, 2])

@@ -17,12 +17,12 @@ def test_pieces_and_their_maxima_are_the_oracles(case: oracle.Case) -> None:
     assert expected["mask"] == piece.tolist()
     empty = torch.stack([(piece != number).all(1) for number in (1, 2, 3)], 1)
     assert expected["segment_empty"] == empty.tolist()
-    found = pooled(outputs, piece)
+    scores = pooled(outputs, piece)
     torch.testing.assert_close(
-        torch.tensor(expected["segment_max_empty_zero"], dtype=torch.float64), found, atol=1e-9, rtol=0
+        torch.tensor(expected["segment_max_empty_zero"], dtype=torch.float64), scores, atol=1e-9, rtol=0
     )
     torch.testing.assert_close(
-        torch.tensor(expected["tanh_empty_zero"], dtype=torch.float64), found.tanh(), atol=1e-9, rtol=0
+        torch.tensor(expected["tanh_empty_zero"], dtype=torch.float64), scores.tanh(), atol=1e-9, rtol=0
     )
 
 

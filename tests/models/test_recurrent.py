@@ -33,13 +33,13 @@ def test_padding_changes_no_score(summary: Literal["mean", "last"]) -> None:
 @pytest.mark.parametrize("summary", SUMMARIES)
 def test_padding_changes_no_gradient(summary: Literal["mean", "last"]) -> None:
     model = model_of(summary)
-    found = []
+    results = []
     for length in (5, 40):
         model.zero_grad()
         model(padded(TEXTS, length)).square().sum().backward()
-        found.append([parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None])
-    assert 7 == len(found[0])  # the embedding, four of the LSTM, two of the linear layer
-    torch.testing.assert_close(found[0], found[1])
+        results.append([parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None])
+    assert 7 == len(results[0])  # the embedding, four of the LSTM, two of the linear layer
+    torch.testing.assert_close(results[0], results[1])
 
 
 def test_the_scores_are_those_of_a_packed_lstm() -> None:

@@ -69,12 +69,12 @@ def test_the_character_table_is_a_convolution() -> None:
 def test_the_word_filters_are_convolutions(length: int) -> None:
     mine = WordCNN(6, 4, (1, 3, 5))
     states = torch.randn(2, length, 6)
-    found = []
+    results = []
     for number, size in enumerate((1, 3, 5)):
         weight = torch.stack(mine.filters[number].weight.chunk(size, 0), 2)  # type: ignore[operator]
         bias = mine.bias[4 * number : 4 * number + 4]
-        found.append(functional.conv1d(states.transpose(1, 2), weight, bias, padding=size // 2))
-    expected = functional.relu(torch.cat(found, 1)).transpose(1, 2)
+        results.append(functional.conv1d(states.transpose(1, 2), weight, bias, padding=size // 2))
+    expected = functional.relu(torch.cat(results, 1)).transpose(1, 2)
     assert torch.allclose(expected, mine(states), atol=1e-6)
 
 

@@ -190,6 +190,18 @@ def test_sites_left_out_are_listed(tmp_path: Path) -> None:
     (folder / "journal.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert "Sites left out of rounds (1)" in page_of(folder)
     assert "north timed out 0 2" in words_of(page_of(folder))
+    summary = "Under fedavg, north was left out of 1 round, first of round 2: timed out."
+    assert summary in words_of(page_of(folder))
+
+
+def test_a_run_on_files_which_have_no_name_has_its_page(tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "a")
+    study = (folder / "study.toml").read_text(encoding="utf-8").replace('name = "synthetic"', 'format = "csv"')
+    assert 'format = "csv"' in study
+    (folder / "study.toml").write_text(study, encoding="utf-8")
+    told = words_of(page_of(folder))
+    assert "fedavg reached an accuracy of 0.600" in told
+    assert "enerated data" not in told
 
 
 def test_results_by_site_are_shown_where_they_are_known(tmp_path: Path) -> None:

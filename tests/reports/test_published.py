@@ -55,10 +55,10 @@ def test_one_run_that_knows_what_is_expected_is_enough(tmp_path: Path) -> None:
 
 
 def test_a_method_stands_for_its_only_cell(tmp_path: Path) -> None:
-    told: dict[str, Any] = {"expected": {"fedavg": {"accuracy": 0.7}, "fedprox": {"accuracy": 0.8}}}
-    runs = [make_run(tmp_path / "fedavg,mu=1", **told), make_run(tmp_path / "fedprox,mu=1", "fedprox", **told)]
+    results: dict[str, Any] = {"expected": {"fedavg": {"accuracy": 0.7}, "fedprox": {"accuracy": 0.8}}}
+    runs = [make_run(tmp_path / "fedavg,mu=1", **results), make_run(tmp_path / "fedprox,mu=1", "fedprox", **results)]
     assert "fedavg, measured|0.6000|" in section(*runs)
-    runs.append(make_run(tmp_path / "fedavg,mu=2", using={"mu": 2}, **told))
+    runs.append(make_run(tmp_path / "fedavg,mu=2", using={"mu": 2}, **results))
     assert "fedavg, measured" not in section(*runs)
     assert "fedprox, measured|0.6000|" in section(*runs)
 

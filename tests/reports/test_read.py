@@ -61,12 +61,12 @@ def test_a_label_names_the_settings_in_which_runs_of_one_method_differ(tmp_path:
 def test_runs_on_other_data_say_on_which(tmp_path: Path) -> None:
     runs = [make_run(tmp_path / f"{alpha}", corpus={"alpha": alpha}) for alpha in (0.1, 1.0)]
     cut = make_run(tmp_path / "cut", corpus={"alpha": 1.0}, partition={"name": "iid", "sites": 5})
-    told = [(run.label, run.measured_on) for run in read_runs([*runs, cut])]
+    actual = [(run.label, run.measured_on) for run in read_runs([*runs, cut])]
     assert [
         ("fedavg", "corpus.alpha = 0.1, partition = none"),
         ("fedavg", "corpus.alpha = 1.0, partition = none"),
         ("fedavg", "corpus.alpha = 1.0, partition = iid"),
-    ] == told
+    ] == actual
 
 
 def test_a_label_names_nothing_in_which_only_runs_on_other_data_differ(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_a_folder_above_a_sweep_says_which_was_meant(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "content", "said"),
+    ("file", "content", "message"),
     [
         ("journal.jsonl", "{}\n", "journal.jsonl:1: is not a line of a journal (round: Field required); restore it"),
         (
@@ -199,10 +199,10 @@ def test_a_folder_above_a_sweep_says_which_was_meant(tmp_path: Path) -> None:
         ("study.toml", "\xff", "study.toml: cannot be read"),
     ],
 )
-def test_a_broken_file_is_named_with_what_is_wrong(tmp_path: Path, file: str, content: str, said: str) -> None:
+def test_a_broken_file_is_named_with_what_is_wrong(tmp_path: Path, file: str, content: str, message: str) -> None:
     folder = make_run(tmp_path / "a")
     (folder / file).write_bytes(content.encode("latin-1"))
-    assert said in refused(folder)
+    assert message in refused(folder)
 
 
 def test_a_run_of_another_version_is_refused_with_a_remedy(tmp_path: Path) -> None:

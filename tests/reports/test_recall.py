@@ -27,10 +27,10 @@ def test_a_run_without_a_curve_has_no_such_section(tmp_path: Path) -> None:
 
 
 def test_a_run_with_a_curve_has_it_drawn_and_in_the_contents(tmp_path: Path) -> None:
-    told = page(read_runs([with_curve(tmp_path / "a", CURVE)]))
-    assert 'href="#precision-recall"' in told
-    assert "precision over recall; it begins with fedavg 1.0000 at recall 0.1000" in told
-    assert "means over seeds at equal recall" not in told
+    markup = page(read_runs([with_curve(tmp_path / "a", CURVE)]))
+    assert 'href="#precision-recall"' in markup
+    assert "precision over recall; it begins with fedavg 1.0000 at recall 0.1000" in markup
+    assert "means over seeds at equal recall" not in markup
 
 
 def test_seeds_are_averaged_at_equal_recall_as_far_as_all_reach(tmp_path: Path) -> None:

@@ -11,21 +11,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from run_folders import make_run, make_sweep
+from wardround.reports.paired import Comparison, holm, pairs
 from wardround.reports.read import read_runs
-from wardround.reports.statistics import (
-    Comparison,
-    Group,
-    Panel,
-    Spread,
-    curve,
-    grouped,
-    holm,
-    pairs,
-    per_site,
-    primary,
-    spread,
-    to_target,
-)
+from wardround.reports.statistics import Group, Panel, Spread, curve, grouped, per_site, primary, spread, to_target
 
 
 def panel_of(*paths: Path) -> Panel:
@@ -42,21 +30,21 @@ def pair_of(*paths: Path) -> Comparison:
 
 
 def test_a_spread_is_the_mean_and_the_sample_standard_deviation() -> None:
-    found = spread([1.0, 2.0, 3.0, 4.0])
-    assert found is not None
-    assert (4, 2.5) == (found.n, found.mean)
-    assert math.sqrt(5 / 3) == pytest.approx(found.sd)
+    interval = spread([1.0, 2.0, 3.0, 4.0])
+    assert interval is not None
+    assert (4, 2.5) == (interval.n, interval.mean)
+    assert math.sqrt(5 / 3) == pytest.approx(interval.sd)
 
 
 def test_the_interval_is_students() -> None:
     values = [0.61, 0.64, 0.66, 0.7, 0.59]
-    found = spread(values)
-    assert found is not None
+    measured = spread(values)
+    assert measured is not None
     low, high = stats.t.interval(0.95, 4, loc=sum(values) / 5, scale=stats.sem(values))
-    assert pytest.approx(low) == found.low
-    assert pytest.approx(high) == found.high
-    by_hand = 2.776445105 * found.sd / math.sqrt(5) if found.sd else 0.0  # t(0.975, 4) from a table
-    assert found.mean + by_hand == pytest.approx(found.high)
+    assert pytest.approx(low) == measured.low
+    assert pytest.approx(high) == measured.high
+    by_hand = 2.776445105 * measured.sd / math.sqrt(5) if measured.sd else 0.0  # t(0.975, 4) from a table
+    assert measured.mean + by_hand == pytest.approx(measured.high)
 
 
 def test_one_value_has_no_spread_and_none_has_no_mean() -> None:
@@ -99,6 +87,7 @@ def test_unfinished_runs_do_not_count_beside_finished_ones(tmp_path: Path) -> No
         (["loss", "accuracy", "macro_f1"], None, "accuracy"),
         (["train_accuracy", "loss"], None, "loss"),
         (["accuracy", "macro_f1"], {"metric": "macro_f1", "target": 0.5}, "macro_f1"),
+        (["accuracy", "loss", "train_loss"], {"metric": "train_loss", "target": 0.5}, "loss"),
         (["accuracy"], {"metric": "gone", "target": 0.5}, "accuracy"),
         ([], None, ""),
     ],

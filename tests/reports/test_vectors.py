@@ -24,14 +24,14 @@ def test_a_run_without_them_has_no_such_section(tmp_path: Path) -> None:
 
 def test_the_first_and_the_last_round_are_drawn_and_the_least_alike_is_framed(tmp_path: Path) -> None:
     first = {"a": {"x": 0.25, "y": -0.5, "z": 0.1}, "b": {"x": 0.125, "y": 0.5, "z": 0.2}}
-    told = page(read_runs([with_similarity(tmp_path / "a", first, {"a": {"x": 0.75, "y": 0.5, "z": 0.0}})]))
-    assert 'href="#vectors"' in told
-    assert "a, y: -0.5000" in told.replace("\u2212", "-")
-    assert "seed 0, round 1: how alike" in told
-    assert "seed 0, round 2: how alike" in told
-    section = told[told.index('id="vectors"') :]
+    markup = page(read_runs([with_similarity(tmp_path / "a", first, {"a": {"x": 0.75, "y": 0.5, "z": 0.0}})]))
+    assert 'href="#vectors"' in markup
+    assert "a, y: -0.5000" in markup.replace("\u2212", "-")
+    assert "seed 0, round 1: how alike" in markup
+    assert "seed 0, round 2: how alike" in markup
+    section = markup[markup.index('id="vectors"') :]
     assert 3 + 3 == section[: section.index("</section>")].count('class="major"')
-    assert "both majors come from one site" not in told
+    assert "both majors come from one site" not in markup
 
 
 def test_with_two_classes_the_page_says_what_that_means(tmp_path: Path) -> None:

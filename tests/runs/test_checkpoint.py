@@ -10,7 +10,7 @@ from study_files import PAUSING, Ended, cli, listing, paused, result_of, small_s
 from wardround.core.method import Global
 from wardround.core.weights import Weights
 from wardround.methods.scaffold import Controlled
-from wardround.runs.checkpoint import Checkpoint, CheckpointError, load_newest, oldest_round, save
+from wardround.runs.checkpoint import Checkpoint, CheckpointError, kept_rounds, load_newest, save
 
 SERIAL = ("--workers", 1, "--quiet")
 EAGER = ("--checkpoint-seconds", 0)
@@ -31,12 +31,14 @@ def resumed(folder: Path, *more: object) -> Ended:
     return cli("run", "study.toml", "--out", "run", *SERIAL, "--resume", "--set", "rounds=4", *more, cwd=folder)
 
 
-def assert_refused(folder: Path, said: str, remedy: str = "delete it to continue from round-000001.checkpoint") -> None:
+def assert_refused(
+    folder: Path, message: str, remedy: str = "delete it to continue from round-000001.checkpoint"
+) -> None:
     before = listing(folder)
     ended = resumed(folder)
     assert (2, "", 1) == (ended.code, ended.out, len(ended.err.splitlines()))
     assert ended.err.startswith("run/checkpoints/round-000002.checkpoint: ")
-    assert said in ended.err
+    assert message in ended.err
     assert ended.err.endswith(f"; {remedy}\n")
     assert before == listing(folder)
 
@@ -113,11 +115,11 @@ def test_the_newest_checkpoint_is_that_of_the_highest_round(tmp_path: Path) -> N
     for round_ in (999_998, 999_999, 1_000_000):
         save(tmp_path, Checkpoint(round_, "study", state(round_)))
     expected = Checkpoint(1_000_000, "study", state(1_000_000))
-    assert (expected, 999_999) == (load_newest(tmp_path, "study", Global), oldest_round(tmp_path))
+    assert (expected, [999_999, 1_000_000]) == (load_newest(tmp_path, "study", Global), kept_rounds(tmp_path))
 
 
 def test_without_a_checkpoint_there_is_nothing_to_go_on_with(tmp_path: Path) -> None:
-    assert (None, 0) == (load_newest(tmp_path, "study", Global), oldest_round(tmp_path))
+    assert (None, []) == (load_newest(tmp_path, "study", Global), kept_rounds(tmp_path))
 
 
 def test_a_state_of_another_kind_is_refused(tmp_path: Path) -> None:

@@ -79,17 +79,17 @@ def test_without_out_the_folder_is_runs_and_the_studys_name(tmp_path: Path) -> N
 
 def test_the_journal_and_the_metrics_agree(tmp_path: Path) -> None:
     cli("run", small_study(tmp_path, rounds=5), "--out", "run", *SERIAL, cwd=tmp_path)
-    told, lines = metrics_of(tmp_path / "run"), journal(tmp_path / "run")
+    ended, lines = metrics_of(tmp_path / "run"), journal(tmp_path / "run")
     assert ("small", "fedavg", 7, 5, "all rounds done", None) == tuple(
-        told[key] for key in ("study", "method", "seed", "rounds", "stopped", "rounds_to_target")
+        ended[key] for key in ("study", "method", "seed", "rounds", "stopped", "rounds_to_target")
     )
-    assert lines[-1]["metrics"] == told["final"]
+    assert lines[-1]["metrics"] == ended["final"]
     for name, best in (("accuracy", max), ("macro_f1", max), ("loss", min)):
         values = [line["metrics"][name] for line in lines]
         expected = {"value": best(values), "round": 1 + values.index(best(values))}
-        assert expected == told["best"][name]
+        assert expected == ended["best"][name]
     for key in ("up", "down", "evaluation_up", "evaluation_down"):
-        assert sum(line[key] for line in lines) == told["bytes"][key]
+        assert sum(line[key] for line in lines) == ended["bytes"][key]
 
 
 def test_a_method_without_a_shared_model_leaves_none(tmp_path: Path) -> None:
@@ -203,12 +203,12 @@ def test_a_run_stops_at_its_target_or_only_notes_when_it_was_reached(tmp_path: P
     cli("run", path, "--out", "three", "--set", "rounds=3", *SERIAL, cwd=tmp_path)
     losses = [line["metrics"]["loss"] for line in journal(tmp_path / "all")]
     assert sorted(losses, reverse=True) == losses
-    target = ("--set", f"stop={{metric='loss', target={losses[2]!r}}}")
+    target = ("--set", f"stop={{metric='loss', target={losses[2]!r}, on_test_figures=true}}")
 
     ended = cli("run", path, "--out", "early", *target, *SERIAL, cwd=tmp_path)
-    told = metrics_of(tmp_path / "early")
+    actual = metrics_of(tmp_path / "early")
     said = "loss reached its target in round 3"
-    assert (3, 3, said) == (told["rounds"], told["rounds_to_target"], told["stopped"])
+    assert (3, 3, said) == (actual["rounds"], actual["rounds_to_target"], actual["stopped"])
     assert ended.out.startswith(said)
     assert result_of(tmp_path / "three")["model"] == result_of(tmp_path / "early")["model"]
     before = listing(tmp_path / "early")
@@ -216,17 +216,17 @@ def test_a_run_stops_at_its_target_or_only_notes_when_it_was_reached(tmp_path: P
     assert (ended.out, before) == (again.out, listing(tmp_path / "early"))
 
     cli("run", path, "--out", "noted", *target, "--set", "stop.early=false", *SERIAL, cwd=tmp_path)
-    told = metrics_of(tmp_path / "noted")
-    assert (5, 3, "all rounds done") == (told["rounds"], told["rounds_to_target"], told["stopped"])
+    actual = metrics_of(tmp_path / "noted")
+    assert (5, 3, "all rounds done") == (actual["rounds"], actual["rounds_to_target"], actual["stopped"])
     assert result_of(tmp_path / "all")["model"] == result_of(tmp_path / "noted")["model"]
 
-    cli("run", path, "--out", "never", "--set", "stop.target=1.1", *SERIAL, cwd=tmp_path)
-    told = metrics_of(tmp_path / "never")
-    assert (5, None) == (told["rounds"], told["rounds_to_target"])
+    cli("run", path, "--out", "never", "--set", "stop={target=1.1, on_test_figures=true}", *SERIAL, cwd=tmp_path)
+    actual = metrics_of(tmp_path / "never")
+    assert (5, None) == (actual["rounds"], actual["rounds_to_target"])
 
 
 def test_a_target_is_only_looked_for_where_there_is_a_figure(tmp_path: Path) -> None:
-    path = small_study(tmp_path, rounds=5, evaluation={"every": 2}, stop={"target": 0.0})
+    path = small_study(tmp_path, rounds=5, evaluation={"every": 2}, stop={"target": 0.0, "on_test_figures": True})
     cli("run", path, "--out", "run", *SERIAL, cwd=tmp_path)
     assert 2 == metrics_of(tmp_path / "run")["rounds_to_target"]
 
@@ -347,18 +347,18 @@ def test_a_folder_with_something_else_in_it_is_refused_and_left_alone(tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("out", "said"),
+    ("out", "message"),
     [
         ("study.toml", "study.toml is a file, not a folder; choose another --out\n"),
         ("study.toml/x", "study.toml/x cannot be made: Not a directory; choose another --out\n"),
     ],
 )
 @pytest.mark.parametrize("seeds", ["seeds=[1]", "seeds=[1,2]"])
-def test_a_place_that_can_be_no_folder_is_refused(tmp_path: Path, out: str, said: str, seeds: str) -> None:
+def test_a_place_that_can_be_no_folder_is_refused(tmp_path: Path, out: str, message: str, seeds: str) -> None:
     small_study(tmp_path)
     before = listing(tmp_path)
     ended = cli("run", "study.toml", "--out", out, "--set", seeds, *SERIAL, cwd=tmp_path)
-    assert (2, said) == (ended.code, ended.err)
+    assert (2, message) == (ended.code, ended.err)
     assert before == listing(tmp_path)
 
 
@@ -460,20 +460,20 @@ def test_fewer_rounds_than_are_done_are_refused_and_change_nothing(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("harm", "said"),
+    ("harm", "message"),
     [
         ("", "run/journal.jsonl: 0 of 3 rounds are there; the journal was changed since the checkpoint\n"),
         ("[]\n{}\n3\n", "run/journal.jsonl: 0 of 3 rounds are there; the journal was changed since the checkpoint\n"),
     ],
 )
 def test_a_journal_that_does_not_fit_its_checkpoint_is_refused_and_left_alone(
-    tmp_path: Path, harm: str, said: str
+    tmp_path: Path, harm: str, message: str
 ) -> None:
     path = small_study(tmp_path)
     cli("run", path, "--out", "run", *SERIAL, cwd=tmp_path)
     (tmp_path / "run" / "journal.jsonl").write_text(harm)
     ended = cli("run", path, "--out", "run", *SERIAL, "--resume", "--set", "rounds=4", cwd=tmp_path)
-    assert (2, said, harm) == (ended.code, ended.err, (tmp_path / "run" / "journal.jsonl").read_text())
+    assert (2, message, harm) == (ended.code, ended.err, (tmp_path / "run" / "journal.jsonl").read_text())
 
 
 def test_going_on_without_any_checkpoint_does_not_overwrite_the_journal(tmp_path: Path) -> None:

@@ -71,10 +71,10 @@ def test_there_is_no_golden_file_too_many() -> None:
 def test_centralised_says_why_it_only_runs_inline(capsys: pytest.CaptureFixture[str]) -> None:
     """There is no protocol by which notes may leave."""
     code, out, _ = printed(capsys, "protocol", "centralised")
-    said = " ".join(out.split())
+    actual = " ".join(out.split())
     assert 0 == code
-    assert "It runs only in a simulation" in said
-    assert "on real sites every note would have to leave" in said
+    assert "It runs only in a simulation" in actual
+    assert "on real sites every note would have to leave" in actual
 
 
 def test_a_wrong_name_ends_with_the_nearest_right_one(capsys: pytest.CaptureFixture[str]) -> None:
@@ -120,8 +120,8 @@ def test_a_look_at_single_sites_shows_even_after_sums(tmp_path: Path, monkeypatc
         encoding="utf-8",
     )
     try:
-        told = rows(rehearsed(load_study(tmp_path / "study.toml")[0].study))
+        actual = rows(rehearsed(load_study(tmp_path / "study.toml")[0].study))
     finally:
         sys.modules.pop("curious", None)
-    changes = [row.seen for row in told if (row.step, row.field) == ("fit", "change")]
+    changes = [row.seen for row in actual if (row.step, row.field) == ("fit", "change")]
     assert ["sum", "each"] == changes

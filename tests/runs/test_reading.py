@@ -48,3 +48,16 @@ def test_a_public_share_opens_no_site_twice(fraction: float | None, tmp_path: Pa
     sites = [line.split()[1] for line in (tmp_path / "opened").read_text(encoding="utf-8").splitlines()]
     assert sorted(set(sites)) == sorted(sites)
     assert 1 == json.loads((tmp_path / "run" / "metrics.json").read_text(encoding="utf-8"))["rounds"]
+
+
+def test_the_cells_of_a_grid_share_a_corpus_that_is_read_once(tmp_path: Path) -> None:
+    write_module(tmp_path, NOTED)
+    corpus = {"name": "mine:Noted", "sites": 4, "largest": 40}
+    grid = {"method": [{"name": "fedavg"}, {"name": "scaffold"}, {"name": "centralised"}]}
+    path = small_study(tmp_path, corpus=corpus, rounds=1, seeds=[1, 2], grid=grid)
+    ended = cli("run", path, "--out", "grid", "--quiet", "--workers", 2, cwd=tmp_path)
+    assert (0, "") == (ended.code, ended.err)
+    lines = [line.split() for line in (tmp_path / "opened").read_text(encoding="utf-8").splitlines()]
+    assert 2 * 4 == len(lines)  # a seed makes other sites
+    assert 1 == len({process for process, _ in lines})
+    assert 6 == len(list((tmp_path / "grid").glob("*/metrics.json")))

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from wardround.cli.app import main
+from wardround.cli.progress import headline
 from wardround.metrics.classes import class_counts, class_metrics
 from wardround.metrics.constant import class_constant, label_constant
 from wardround.metrics.labels import label_counts, label_metrics
@@ -105,11 +106,11 @@ def test_tfidf_is_fitted_once_for_the_same_data(tmp_path: Path, monkeypatch: pyt
     pytest.importorskip("sklearn", reason='scikit-learn is not installed: pip install "wardround[baselines]"')
     study = cells(tables(tmp_path, references=["tfidf"]))[0].study
     run(study, tmp_path / "one")
-    found = REFERENCES.read(tmp_path / "one") or {}
-    assert 1.0 == found["tfidf"]["accuracy"]
+    actual = REFERENCES.read(tmp_path / "one") or {}
+    assert 1.0 == actual["tfidf"]["accuracy"]
     monkeypatch.setattr("wardround.runs.references._fitted", lambda *_: pytest.fail("fitted again"))
     run(study, tmp_path / "two")
-    assert found == (REFERENCES.read(tmp_path / "two") or {})
+    assert actual == (REFERENCES.read(tmp_path / "two") or {})
 
 
 def test_tfidf_of_several_labels_has_the_task_s_figures(tmp_path: Path) -> None:
@@ -126,3 +127,6 @@ def test_only_the_first_figure_decides_whether_a_reference_is_beaten() -> None:
     final = {"accuracy": 0.8, "macro_f1": 0.1, "loss": 9.0}
     beside = {"majority": {"accuracy": 0.7, "macro_f1": 0.3}, "tfidf": {"accuracy": 0.9}}
     assert ["tfidf"] == [line.split()[6] for line in missed(final, beside)]
+    before = {"train_accuracy": 1.0, "valid_accuracy": 1.0, **final}  # in the order of the study's splits
+    assert ["tfidf"] == [line.split()[6] for line in missed(before, beside)]
+    assert ("accuracy 0.8000", "") == (headline(before), headline({}))

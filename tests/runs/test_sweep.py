@@ -59,12 +59,12 @@ def test_a_grid_gives_what_its_cells_give_alone(tmp_path: Path) -> None:
     assert ["fedavg", "scaffold"] == [row["label"] for row in rows]
     assert [[1, 2], [1, 2]] == [row["seeds"] for row in rows]
     for row in rows:
-        told = [
+        actual = [
             json.loads((tmp_path / "grid" / f"{row['label']},seed={seed}" / "metrics.json").read_text())
             for seed in (1, 2)
         ]
         for metric in ("accuracy", "macro_f1", "loss"):
-            final, best = ([t["final"][metric] for t in told], [t["best"][metric]["value"] for t in told])
+            final, best = ([t["final"][metric] for t in actual], [t["best"][metric]["value"] for t in actual])
             assert {"mean": statistics.mean(final), "sd": statistics.stdev(final)} == row["final"][metric]
             assert {"mean": statistics.mean(best), "sd": statistics.stdev(best)} == row["best"][metric]
         accuracy = row["final"]["accuracy"]
@@ -85,6 +85,17 @@ def test_one_seed_has_no_spread_and_what_is_not_done_is_not_counted(tmp_path: Pa
     (tmp_path / "grid" / "seed=4" / "metrics.json").unlink()
     (row,) = summary(cell_states(path, tmp_path / "grid"))
     assert ([3], 0.0) == (row["seeds"], row["final"]["accuracy"]["sd"])
+
+
+def test_cells_of_unequal_rounds_are_never_averaged(tmp_path: Path) -> None:
+    path = small_study(tmp_path, seeds=[3, 4, 5])
+    cli("run", path, "--out", "grid", *QUIET, cwd=tmp_path)
+    metrics = tmp_path / "grid" / "seed=4" / "metrics.json"
+    ended = json.loads(metrics.read_text())
+    metrics.write_text(json.dumps({**ended, "rounds": 2}))
+    rows = summary(cell_states(path, tmp_path / "grid"))
+    assert [([2], [4]), ([3], [3, 5])] == [(row["rounds"], row["seeds"]) for row in rows]
+    assert ended["final"]["accuracy"] == rows[0]["final"]["accuracy"]["mean"]
 
 
 def test_a_cell_that_fails_does_not_stop_the_others_and_going_on_does_only_what_is_missing(tmp_path: Path) -> None:
@@ -119,7 +130,7 @@ def test_a_cell_that_fails_does_not_stop_the_others_and_going_on_does_only_what_
 
 
 def test_a_cell_that_stopped_at_its_target_is_finished(tmp_path: Path) -> None:
-    path = small_study(tmp_path, seeds=[1, 2], stop={"target": 0.0})
+    path = small_study(tmp_path, seeds=[1, 2], stop={"target": 0.0, "on_test_figures": True})
     cli("run", path, "--out", "grid", *QUIET, cwd=tmp_path)
     before = listing(tmp_path / "grid")
     again = cli("run", path, "--out", "grid", *QUIET, "--resume", cwd=tmp_path)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from serving import JSON, Relates, Told, send, served
+from serving import JSON, Relates, Scripted, send, served
 from wardround.clinic import Clinic
 from wardround.serve.app import WAITING, Desk
 from wardround.serve.guard import Guarded
@@ -30,8 +30,8 @@ def place(tagger: Path) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def told(tagger: Path) -> Told:
-    return Told(load(tagger).parts)
+def scripted(tagger: Path) -> Scripted:
+    return Scripted(load(tagger).parts)
 
 
 @pytest.fixture(scope="module")
@@ -42,10 +42,10 @@ def schema(place: str) -> dict[str, Any]:
 
 def check(schema: dict[str, Any], path: str, status: int, answer: Any, method: str = "post") -> None:
     """Compare an answer with what the schema says of this path and status."""
-    said = schema["paths"][path][method]["responses"][str(status)]
-    if "$ref" in said:
-        said = schema["components"]["responses"][said["$ref"].rpartition("/")[2]]
-    whole = {**said["content"]["application/json"]["schema"], "components": schema["components"]}
+    response = schema["paths"][path][method]["responses"][str(status)]
+    if "$ref" in response:
+        response = schema["components"]["responses"][response["$ref"].rpartition("/")[2]]
+    whole = {**response["content"]["application/json"]["schema"], "components": schema["components"]}
     Draft202012Validator(whole).validate(answer)
 
 
@@ -130,9 +130,11 @@ def test_every_answer_forbids_what_is_not_ours_and_is_not_cached(place: str) -> 
 
 
 @pytest.mark.parametrize("size", [1_001, 50_000])
-def test_a_request_that_is_too_large_is_refused_however_it_comes(told: Told, schema: dict[str, Any], size: int) -> None:
+def test_a_request_that_is_too_large_is_refused_however_it_comes(
+    scripted: Scripted, schema: dict[str, Any], size: int
+) -> None:
     """With its length told or in chunks, a little too large or by far."""
-    with served(Desk(told, largest=1_000)) as place:
+    with served(Desk(scripted, largest=1_000)) as place:
         exact = json.dumps({"text": "x" * (1_000 - len('{"text": ""}'))}).encode()
         assert 200 == send(place, "/predict", exact)[0]
         status, _, answer = send(place, "/predict", b" " * size)
@@ -144,9 +146,9 @@ def test_a_request_that_is_too_large_is_refused_however_it_comes(told: Told, sch
 
 
 def test_a_model_that_fails_is_told_by_a_code_and_the_note_is_nowhere(
-    told: Told, schema: dict[str, Any], capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+    scripted: Scripted, schema: dict[str, Any], capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    with served(Desk(told)) as place:
+    with served(Desk(scripted)) as place:
         status, _, answer = send(place, "/predict", {"text": f"BREAK {WORDS}"})
         assert 200 == send(place, "/predict", {"text": "ASPIRIN"})[0]
     assert (500, "failed") == (status, answer["error"]["code"])
@@ -170,15 +172,15 @@ def test_no_error_leaves_the_guard_for_a_server_to_log() -> None:
     assert "failed" == json.loads(sent[1]["body"])["error"]["code"]
 
 
-def test_a_model_that_only_relates_needs_entities(told: Told) -> None:
-    with served(Desk(Relates(told.parts))) as place:
+def test_a_model_that_only_relates_needs_entities(scripted: Scripted) -> None:
+    with served(Desk(Relates(scripted.parts))) as place:
         status, _, answer = send(place, "/predict", {"text": "ASPIRIN"})
         assert (422, "missing_key", "entities") == (status, answer["error"]["code"], answer["error"]["key"])
         body = {"text": "ASPIRIN", "entities": [{"type": "drug", "start": 0, "end": 7}]}
         assert 200 == send(place, "/predict", body)[0]
 
 
-class Waits(Told):
+class Waits(Scripted):
     """One that takes until it is let go, and counts who is inside."""
 
     entered, let_go = threading.Semaphore(0), threading.Event()
@@ -193,8 +195,8 @@ class Waits(Told):
         return super().__call__(text)
 
 
-def test_one_text_at_a_time_while_the_rest_still_answers_and_a_long_line_is_sent_away(told: Told) -> None:
-    desk = Desk(Waits(told.parts))
+def test_one_text_at_a_time_while_the_rest_still_answers_and_a_long_line_is_sent_away(scripted: Scripted) -> None:
+    desk = Desk(Waits(scripted.parts))
     with served(desk) as place:
         got: list[int] = []
         askers = [

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from browser import Browser, chromium
-from serving import Relates, Told, served
+from serving import Relates, Scripted, served
 from wardround.clinic import Clinic
 from wardround.serve.app import Desk
 from wardround.trained.model import load
@@ -33,8 +33,8 @@ def real(tagger: Path) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def told(tagger: Path) -> Iterator[str]:
-    with served(Desk(Told(load(tagger).parts))) as place:
+def scripted(tagger: Path) -> Iterator[str]:
+    with served(Desk(Scripted(load(tagger).parts))) as place:
         yield place
 
 
@@ -64,8 +64,8 @@ def test_one_types_presses_and_sees_what_the_model_finds(browser: Browser, real:
     assert "Not for clinical decisions" in browser.evaluate("document.body.innerText")
 
 
-def test_places_are_right_behind_an_emoji_and_ctrl_enter_asks_too(browser: Browser, told: str) -> None:
-    opened(browser, told)
+def test_places_are_right_behind_an_emoji_and_ctrl_enter_asks_too(browser: Browser, scripted: str) -> None:
+    opened(browser, scripted)
     browser.point("#text", click=True)
     browser.type("😀👩‍⚕️ 𝒳 ASPIRIN, 😀 then RASH 😀")
     browser.press("Enter", control=True)
@@ -73,8 +73,8 @@ def test_places_are_right_behind_an_emoji_and_ctrl_enter_asks_too(browser: Brows
     assert [["drug", "ASPIRIN"], ["drug", "RASH"]] == browser.evaluate(FOUND)
 
 
-def test_markup_in_a_note_a_label_or_a_relation_is_shown_and_not_run(browser: Browser, told: str) -> None:
-    opened(browser, told)
+def test_markup_in_a_note_a_label_or_a_relation_is_shown_and_not_run(browser: Browser, scripted: str) -> None:
+    opened(browser, scripted)
     note = "<script>document.title = 'run'</script><img src=x onerror=\"document.title = 'run'\"> <b>ASPIRIN</b> RASH"
     find(browser, note)
     assert note == browser.evaluate("document.querySelector('#note .block').textContent")
@@ -86,16 +86,16 @@ def test_markup_in_a_note_a_label_or_a_relation_is_shown_and_not_run(browser: Br
     assert () == browser.seen().complaints
 
 
-def test_an_empty_note_gets_a_friendly_line_and_is_not_sent(browser: Browser, told: str) -> None:
-    opened(browser, told)
+def test_an_empty_note_gets_a_friendly_line_and_is_not_sent(browser: Browser, scripted: str) -> None:
+    opened(browser, scripted)
     browser.type("  \n ")
     browser.point("#find", click=True)
     browser.wait(f"{STATUS}.includes('paste or type a note first')")
     assert [] == [request for request in browser.seen().requests if request.endswith("/predict")]
 
 
-def test_overlapping_entities_are_each_drawn_whole(browser: Browser, told: str) -> None:
-    opened(browser, told)
+def test_overlapping_entities_are_each_drawn_whole(browser: Browser, scripted: str) -> None:
+    opened(browser, scripted)
     find(browser, "an OVER LAP here")
     pieces: dict[str, str] = {}
     for kind, words in browser.evaluate(FOUND):
@@ -105,9 +105,9 @@ def test_overlapping_entities_are_each_drawn_whole(browser: Browser, told: str) 
 
 
 def test_pointing_at_an_entity_tells_its_type_and_confidence_and_at_a_relation_lights_both_ends(
-    browser: Browser, told: str
+    browser: Browser, scripted: str
 ) -> None:
-    opened(browser, told)
+    opened(browser, scripted)
     find(browser, "ASPIRIN gave her a RASH, and IBUPROFEN none")
     browser.point("#note .entity")
     browser.wait("document.getElementById('tip').textContent === 'drug, 90\\u00a0%'")
@@ -118,8 +118,8 @@ def test_pointing_at_an_entity_tells_its_type_and_confidence_and_at_a_relation_l
     assert 1 == browser.evaluate("document.querySelectorAll('#arcs path.arc.lit').length")
 
 
-def test_of_too_many_relations_those_are_drawn_that_one_points_at(browser: Browser, told: str) -> None:
-    opened(browser, told)
+def test_of_too_many_relations_those_are_drawn_that_one_points_at(browser: Browser, scripted: str) -> None:
+    opened(browser, scripted)
     find(browser, "ASPIRIN gave her a RASH. " * 30)
     arcs = "document.querySelectorAll('#arcs path.arc').length"
     browser.wait("document.getElementById('hint').textContent.includes('Too many to draw')")
@@ -129,8 +129,8 @@ def test_of_too_many_relations_those_are_drawn_that_one_points_at(browser: Brows
     assert 1 == browser.evaluate(arcs)
 
 
-def test_the_slider_hides_what_is_less_sure(browser: Browser, told: str) -> None:
-    opened(browser, told)
+def test_the_slider_hides_what_is_less_sure(browser: Browser, scripted: str) -> None:
+    opened(browser, scripted)
     find(browser, "an OVER LAP here")
     least = "{const s = document.getElementById('least'); s.value = %d; s.dispatchEvent(new Event('input'))}"
     browser.evaluate(least % 50)
@@ -169,8 +169,8 @@ def test_the_card_is_one_click_away(browser: Browser, real: str) -> None:
     assert "strict F1: type and both ends equal; harmonic mean of precision and recall" in cells
 
 
-def test_the_json_is_downloaded_as_it_was_answered(browser: Browser, told: str, tmp_path: Path) -> None:
-    opened(browser, told)
+def test_the_json_is_downloaded_as_it_was_answered(browser: Browser, scripted: str, tmp_path: Path) -> None:
+    opened(browser, scripted)
     find(browser, "ASPIRIN")
     browser.call("Page.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
     browser.point("#download", click=True)
@@ -194,13 +194,13 @@ def test_a_note_of_2_mb_is_shown_and_the_page_stays_usable(browser: Browser, rea
     browser.wait(f"{last}.querySelector('.entity')")
 
 
-def test_a_wrong_content_type_is_refused(browser: Browser, told: str) -> None:
-    opened(browser, told)
+def test_a_wrong_content_type_is_refused(browser: Browser, scripted: str) -> None:
+    opened(browser, scripted)
     ask = "fetch('/predict', {method: 'POST', body: JSON.stringify({text: 'ASPIRIN'})}).then(a => a.status)"
     assert 415 == browser.evaluate(ask)
 
 
-def test_a_page_of_another_origin_can_neither_ask_nor_read(browser: Browser, told: str, real: str) -> None:
+def test_a_page_of_another_origin_can_neither_ask_nor_read(browser: Browser, scripted: str, real: str) -> None:
     """Without its policy, which forbids it even to try."""
     browser.open(f"{real}/health")
     browser.call("Page.setBypassCSP", enabled=True)
@@ -208,14 +208,14 @@ def test_a_page_of_another_origin_can_neither_ask_nor_read(browser: Browser, tol
     ask = "fetch('%s', {method: 'POST', headers: {'Content-Type': 'application/json'}, body: '{\"text\": \"A\"}'})"
     read = "fetch('%s')"
     for script, path in ((ask, "/predict"), (read, "/health")):
-        assert "refused" == browser.evaluate((script % (told + path)) + ".then(() => 'read', () => 'refused')")
+        assert "refused" == browser.evaluate((script % (scripted + path)) + ".then(() => 'read', () => 'refused')")
     browser.call("Page.setBypassCSP", enabled=False)
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", [360, 1280])
-def test_nothing_is_wider_than_the_window(browser: Browser, told: str, width: int, *, dark: bool) -> None:
-    opened(browser, told, width=width, dark=dark)
+def test_nothing_is_wider_than_the_window(browser: Browser, scripted: str, width: int, *, dark: bool) -> None:
+    opened(browser, scripted, width=width, dark=dark)
     find(browser, "ASPIRIN gave RASH " * 5 + "X" * 300)
     assert [] == browser.evaluate(WIDER)
     assert width == browser.evaluate("document.documentElement.scrollWidth")

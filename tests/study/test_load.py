@@ -58,6 +58,10 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         {"sites": {"per_round": 4}},
         "sites.per_round = 4, but there are 3 sites; lower it",
     ),
+    "a corpus without what the task takes": (
+        {"corpus": {"name": "clinic"}, "task": {"name": "relation"}},
+        "set corpus.name = 'clinic-pairs', or task.name = 'classification' or 'tagging'",
+    ),
     "no sites": ({"corpus": {"sites": 0}}, "corpus: sites is 0: use 1 or more"),
     "a partition that cannot be": (
         {"partition": {"name": "dirichlet", "sites": 30, "alpha": 0.1, "min_per_site": 50}},
@@ -77,12 +81,47 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "a target of NaN": ({"stop": {"target": math.nan}}, "stop.target = NaN: should be a finite number"),
     "no target": ({"stop": {"metric": "loss"}}, "stop.target is missing"),
     "a target for an unknown metric": (
-        {"stop": {"metric": "acuracy", "target": 0.5}},
+        {"stop": {"metric": "acuracy", "target": 0.5, "on_test_figures": True}},
         "stop.metric = 'acuracy' is not measured; known: accuracy, macro_f1, loss",
     ),
     "a target on a split that is not tried": (
         {"stop": {"metric": "train_loss", "target": 0.5}},
         "stop.metric = 'train_loss' is not measured; known: accuracy",
+    ),
+    "a target on the test split": (
+        {"stop": {"target": 0.5}},
+        (
+            "stop.metric = 'accuracy' is a figure of the test split, which would then look better than it is: choose "
+            "the round with [validation], or by stop.metric = 'valid_accuracy'; stop.early = false only notes it, and "
+            "stop.on_test_figures = true stops all the same"
+        ),
+    ),
+    "no validation examples": (
+        {"validation": {}},
+        (
+            '[validation]: the corpus has no validation split; name files with valid = "…" in [corpus], or set some '
+            "aside with validation.share = 0.1"
+        ),
+    ),
+    "a validation share of nothing": ({"validation": {"share": 0}}, "validation.share = 0: should be greater than 0"),
+    "a validation share of all": ({"validation": {"share": 1.2}}, "validation.share = 1.2: should be less than 1"),
+    "a validation share of NaN": ({"validation": {"share": math.nan}}, "validation.share = NaN: should be a finite"),
+    "sites too small to validate": (
+        {"validation": {"share": 0.01}},
+        "[validation]: validation.share = 0.01 by document leaves every site without one; raise it",
+    ),
+    "validation by nobody": ({"validation": {"by": "ward"}}, "validation.by = 'ward': should be 'document', 'source'"),
+    "validation by patients nobody names": (
+        {"validation": {"share": 0.2, "by": "patient"}},
+        'validation.by: there is an example without a patient; name its column with patient = "…" in [corpus]',
+    ),
+    "an unknown figure to choose by": (
+        {"validation": {"share": 0.2, "metric": "acuracy"}},
+        "validation.metric = 'acuracy' is not measured; known: accuracy, macro_f1, loss",
+    ),
+    "no patience": (
+        {"validation": {"share": 0.2, "patience": 0}},
+        "validation.patience = 0: should be greater than or equal to 1",
     ),
     "a negative seed": ({"seed": -1}, "seed = -1: should be greater than or equal to 0"),
     "a seed of NaN": ({"seed": math.nan}, "seed = NaN: should be a valid integer"),
@@ -104,15 +143,15 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize(("changes", "said"), WRONG.values(), ids=WRONG)
+@pytest.mark.parametrize(("changes", "message"), WRONG.values(), ids=WRONG)
 def test_a_wrong_study_ends_with_one_message_and_code_2_and_leaves_nothing(
-    tmp_path: Path, changes: dict[str, Any], said: str
+    tmp_path: Path, changes: dict[str, Any], message: str
 ) -> None:
     path = small_study(tmp_path, **changes)
     ended = cli("run", path, "--workers", 1, cwd=tmp_path)
-    first, *problems = ended.err.splitlines()
+    first, *problems = ended.err.removeprefix("small: reading the data\n").splitlines()
     assert (2, f"{path}: 1 problem", 1) == (ended.code, first, len(problems))
-    assert said in problems[0]
+    assert message in problems[0]
     assert [path] == list(tmp_path.rglob("*"))
 
 
@@ -152,7 +191,7 @@ def test_a_problem_of_many_cells_is_told_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (b"", "the file is empty; a study has at least name, rounds, method, task, corpus"),
         (b"# nothing yet\n", "the file is empty; a study has at least name, rounds, method, task, corpus"),
@@ -166,12 +205,12 @@ def test_a_problem_of_many_cells_is_told_once(tmp_path: Path) -> None:
     ],
     ids=["empty", "only a comment", "syntax", "twice", "open table", "binary", "Latin-1", "UTF-16", "NUL"],
 )
-def test_a_file_that_is_no_study_is_named_with_the_line(tmp_path: Path, content: bytes, said: str) -> None:
+def test_a_file_that_is_no_study_is_named_with_the_line(tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / "study.toml"
     path.write_bytes(content)
     ended = cli("run", path, cwd=tmp_path)
     assert (2, f"{path}: 1 problem") == (ended.code, ended.err.splitlines()[0])
-    assert said in ended.err
+    assert message in ended.err
 
 
 def test_a_missing_file_is_answered_with_the_nearest_one(tmp_path: Path) -> None:
@@ -194,7 +233,7 @@ def test_windows_line_ends_and_a_byte_order_mark_do_no_harm(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("source", "said"),
+    ("source", "message"),
     [
         ("def broken(:\n", "cannot be imported: invalid syntax (mine.py, line 1)"),
         ("\nx = 1 / 0\n", "cannot be imported: ZeroDivisionError: division by zero (mine.py:2)"),
@@ -202,11 +241,11 @@ def test_windows_line_ends_and_a_byte_order_mark_do_no_harm(tmp_path: Path) -> N
         ("class Mine: pass\n", "method.name = 'mine:Mine' is not "),
     ],
 )
-def test_a_users_module_that_does_not_work_is_told_with_its_line(tmp_path: Path, source: str, said: str) -> None:
+def test_a_users_module_that_does_not_work_is_told_with_its_line(tmp_path: Path, source: str, message: str) -> None:
     write_module(tmp_path, source)
     path = small_study(tmp_path, method={"name": "mine:Mine"})
     ended = cli("run", path, cwd=tmp_path)
-    assert (2, True) == (ended.code, said in ended.err)
+    assert (2, True) == (ended.code, message in ended.err)
 
 
 # --set
@@ -310,7 +349,13 @@ def test_a_cells_label_is_a_harmless_folder_name(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_resolved_study_loads_as_the_same_study(tmp_path: Path, method: str) -> None:
-    path = small_study(tmp_path, method={"name": method}, partition={"name": "source"}, stop={"target": 0.5})
+    path = small_study(
+        tmp_path,
+        method={"name": method},
+        partition={"name": "source"},
+        stop={"target": 0.5, "early": False},
+        validation={"share": 0.2},
+    )
     study = load_study(path)[0].study
     again = tmp_path / "again.toml"
     again.write_text(study.toml(), encoding="utf-8")
@@ -326,7 +371,8 @@ def test_a_fingerprint_is_of_what_decides_the_result_and_nothing_else(tmp_path: 
         return load_study(path, changes)[0].study.fingerprint
 
     assert fingerprint() == fingerprint("rounds=9", "name=other", "description=new")
-    others = ["seed=8", "method.lr=0.2", "corpus.sites=4", "sites.fraction=0.5", "evaluation.every=2", "stop.target=1"]
+    others = ["seed=8", "method.lr=0.2", "corpus.sites=4", "sites.fraction=0.5", "evaluation.every=2"]
+    others += ["stop={target=1, early=false}", "validation.share=0.1", "validation.share=0.2", "validation.patience=3"]
     assert len(others) + 1 == len({fingerprint(), *(fingerprint(other) for other in others)})
 
 

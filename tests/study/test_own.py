@@ -36,11 +36,11 @@ def test_an_own_corpus_and_task_run_like_ours_with_any_number_of_workers(tmp_pat
     corpus = {"name": "own:Mine", "features": 4, "classes": 3, "largest": 20, "seed": 3}
     own = load_study(small_study(tmp_path, corpus=corpus, task={"name": "own:Rows"}))[0].study
     ours = load_study(small_study(tmp_path, corpus={**corpus, "name": "synthetic", "sites": 4}))[0].study
-    found = []
+    results = []
     for number, (study, workers) in enumerate([(ours, 1), (own, 1), (own, 2)]):
         run(study, tmp_path / str(number), workers=workers)
-        found.append((tmp_path / str(number) / "model" / "weights.safetensors").read_bytes())
-    assert [found[0]] * 3 == found
+        results.append((tmp_path / str(number) / "model" / "weights.safetensors").read_bytes())
+    assert [results[0]] * 3 == results
 
 
 def test_an_own_corpus_gets_the_studys_seed_unless_it_has_one(tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_an_own_corpus_gets_the_studys_seed_unless_it_has_one(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("section", "name", "said"),
+    ("section", "name", "message"),
     [
         ("task", "own:Nothing", "task.name = 'own:Nothing' is not a task: a dataclass with bind(corpus)"),
         ("task", "own:Mine", "task.name = 'own:Mine' is not a task"),
@@ -62,11 +62,11 @@ def test_an_own_corpus_gets_the_studys_seed_unless_it_has_one(tmp_path: Path) ->
         ("partition", "own:Mine", "partition.name = 'own:Mine' is unknown"),
     ],
 )
-def test_what_is_no_task_or_corpus_is_refused_by_name(tmp_path: Path, section: str, name: str, said: str) -> None:
+def test_what_is_no_task_or_corpus_is_refused_by_name(tmp_path: Path, section: str, name: str, message: str) -> None:
     write_module(tmp_path, SOURCE, "own")
     with pytest.raises(StudyError) as error:
         load_study(small_study(tmp_path, "study.toml", **{section: {"name": name}}))
-    assert [True] == [said in problem for problem in error.value.problems]
+    assert [True] == [message in problem for problem in error.value.problems]
 
 
 def test_an_unknown_key_of_an_own_corpus_is_told_with_the_nearest(tmp_path: Path) -> None:

@@ -44,11 +44,16 @@ def test_a_type_is_told_in_words(kind: Any, words: str) -> None:
 
 
 def test_a_default_is_told_as_a_study_would_write_it() -> None:
-    def told(default: Any, *, required: bool = False) -> str:
+    def default_of(default: Any, *, required: bool = False) -> str:
         return default_words(Setting(Any, default, "", required=required))
 
-    assert ("true", "[1, 2]", "not set", "not set") == (told(True), told((1, 2)), told(None), told(UNKNOWN))
-    assert "required" == told(UNKNOWN, required=True)
+    assert ("true", "[1, 2]", "not set", "not set") == (
+        default_of(True),
+        default_of((1, 2)),
+        default_of(None),
+        default_of(UNKNOWN),
+    )
+    assert "required" == default_of(UNKNOWN, required=True)
 
 
 def test_what_a_study_fills_in_has_no_default_of_its_own() -> None:

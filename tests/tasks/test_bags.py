@@ -28,7 +28,7 @@ def task(**settings: Any) -> BagsTask:
     return BagsTask(Bags(**{**SMALL, **settings}), (UNRELATED, "causes", "treats"))
 
 
-def said(text: str, relation: str, head: str = "D1", tail: str = "D9", expressed: bool | None = None) -> Document:
+def claim(text: str, relation: str, head: str = "D1", tail: str = "D9", expressed: bool | None = None) -> Document:
     """A sentence in which `X` is the head and `Y` the tail."""
     ends = (
         Entity(head, "drug", text.index("X"), text.index("X") + 1),
@@ -38,10 +38,10 @@ def said(text: str, relation: str, head: str = "D1", tail: str = "D9", expressed
 
 
 ROWS = (
-    said("X gave her Y .", "causes", expressed=False),
-    said("X but no Y", UNRELATED, "D2", "D9", expressed=False),
-    said("Y due to X", "causes", expressed=True),
-    said("Y due to X", "treats", expressed=False),
+    claim("X gave her Y .", "causes", expressed=False),
+    claim("X but no Y", UNRELATED, "D2", "D9", expressed=False),
+    claim("Y due to X", "causes", expressed=True),
+    claim("Y due to X", "treats", expressed=False),
 )
 
 
@@ -88,7 +88,7 @@ def test_blind_to_names_two_pairs_of_the_same_types_read_alike() -> None:
 @pytest.mark.parametrize(("before", "between", "after"), [(50, 3, 50), (0, 3, 90), (90, 3, 0), (5, 60, 5), (0, 0, 0)])
 def test_a_long_sentence_is_cut_around_its_entities(before: int, between: int, after: int) -> None:
     text = "a " * before + "X " + "b " * between + "Y" + " c" * after
-    site = task(longest=20).examples(Texts((said(text, "causes"),)))
+    site = task(longest=20).examples(Texts((claim(text, "causes"),)))
     head, tail = int(site.numbers.heads[0]), int(site.numbers.tails[0])
     count = before + between + after + 2
     assert (min(count, 20), int(count > 20)) == (int(site.numbers.tokens.lengths[0]), site.numbers.shortened)
@@ -147,14 +147,14 @@ def test_a_site_with_no_bags_counts_nothing_and_has_nothing_to_choose(denoiser: 
 def test_the_surest_sentence_of_each_fact_is_found_with_its_probability() -> None:
     chosen = task()
     site, model = chosen.examples(Texts(ROWS)), built(chosen).eval()
-    told = chosen.surest(model, site)
+    actual = chosen.surest(model, site)
     (batch,) = task(denoiser="none").batches(task(denoiser="none").examples(Texts(ROWS)), 0, None)
     each = torch.zeros(4)
     order = torch.argsort(site.numbers.tokens.lengths, stable=True)
     each[order] = model(batch.tokens, batch.heads, batch.tails).softmax(1)[torch.arange(4), batch.labels].detach()
     best = 0 if each[0] >= each[2] else 2
-    assert [best, 1, 3] == told.rows.tolist()
-    torch.testing.assert_close(each[[best, 1, 3]], told.scores)
+    assert [best, 1, 3] == actual.rows.tolist()
+    torch.testing.assert_close(each[[best, 1, 3]], actual.scores)
 
 
 def test_chosen_sentences_are_trained_on_one_by_one() -> None:
@@ -170,7 +170,7 @@ def test_chosen_sentences_are_trained_on_one_by_one() -> None:
 
 def test_where_nobody_knows_the_truth_there_is_no_such_figure() -> None:
     chosen = task()
-    site = chosen.examples(Texts((said("X gave Y", "causes"),)))
+    site = chosen.examples(Texts((claim("X gave Y", "causes"),)))
     assert "expressed" not in chosen.metrics(chosen.count(built(chosen).eval(), site))
 
 

@@ -269,7 +269,7 @@ def test_real_sites_are_told_in_one_message_what_the_study_must_say(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("pairs", "tokens", "said"),
+    ("pairs", "tokens", "message"),
     [
         (CHINESE, "words", r"without spaces \(zh\).*set tokens = \"characters\" or \"jieba\""),
         ([(f"AB{i:05d}", "ab"[i % 2]) for i in range(40)], "words", r"leaves 1.0 tokens per text.*\"characters\""),
@@ -277,11 +277,11 @@ def test_real_sites_are_told_in_one_message_what_the_study_must_say(tmp_path: Pa
     ids=["Chinese as words", "one token per text"],
 )
 def test_tokens_that_nothing_can_be_learnt_from_are_refused_before_the_run(
-    pairs: list[tuple[str, str]], tokens: str, said: str, tmp_path: Path
+    pairs: list[tuple[str, str]], tokens: str, message: str, tmp_path: Path
 ) -> None:
     tables = foreign(tmp_path, pairs)
     tables["task"]["tokens"] = tokens
-    with pytest.raises(StudyError, match=said) as error:
+    with pytest.raises(StudyError, match=message) as error:
         run(cells(tables)[0].study, tmp_path / "run")
     assert not any(text in str(error.value) for text, _ in pairs)
 

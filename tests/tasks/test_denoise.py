@@ -19,12 +19,12 @@ def double(values: Any) -> Tensor:
 
 def given(case: oracle.Case) -> tuple[PCNN, Tensor, Tensor, Tensor]:
     """A model with the oracle's relation matrix, the sentence vectors, their bags and the bags' labels."""
-    told = case["inputs"]
-    matrix = double(told["W"])
+    inputs = case["inputs"]
+    matrix = double(inputs["W"])
     model = PCNN(2, 1, len(matrix), filters=1).double().eval()
-    model.classifier.weight, model.classifier.bias = (torch.nn.Parameter(double(told[key])) for key in ("W", "b"))
-    sizes = torch.tensor([end - start for start, end in told["bag_scopes"]])
-    return model, double(told["sentence_vectors"]), torch.repeat_interleave(sizes), torch.tensor(told["bag_labels"])
+    model.classifier.weight, model.classifier.bias = (torch.nn.Parameter(double(inputs[key])) for key in ("W", "b"))
+    sizes = torch.tensor([end - start for start, end in inputs["bag_scopes"]])
+    return model, double(inputs["sentence_vectors"]), torch.repeat_interleave(sizes), torch.tensor(inputs["bag_labels"])
 
 
 @pytest.mark.parametrize("name", NAMES)

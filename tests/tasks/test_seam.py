@@ -14,7 +14,8 @@ import wardround
 from encoders import tiny_encoder
 from serving import send, served
 from study_files import cli
-from wardround.exports import TARGETS, export
+from wardround.cli.export import TARGETS
+from wardround.exports import export
 from wardround.formats.check import check
 from wardround.formats.options import Options
 from wardround.methods import METHODS
@@ -36,7 +37,10 @@ GIVEN = wardround.Document(
 NAMED = {
     "core/method.py": "the task that a method is rehearsed on, unless it says otherwise",
     "methods/lazy_mil.py": "the task that it needs, in its rehearsal and in an error",
-    "methods/fedcmc.py": "features are what its classifier sees",
+    **dict.fromkeys(
+        (f"methods/{name}.py" for name in ("fedcmc", "fedproto", "heads", "ridge", "sums")),
+        "features are what its classifier sees",
+    ),
     "metrics/facts.py": "bags are what it counts",
     "clinic/notes.py": "a hospital's taste in relations",
     "trained/outputs.py": "a relation is a kind of row in CSV",

@@ -159,7 +159,7 @@ def study_of(**changes: Any) -> Study:
 
 
 def test_a_private_part_that_the_model_has_not_is_named(tmp_path: Path) -> None:
-    with pytest.raises(StudyError, match="names 'ltsm', which is no part of the model; did you mean 'lstm'"):
+    with pytest.raises(StudyError, match="names 'ltsm', which is not a part of the model; did you mean 'lstm'"):
         build(study_of(sites={"private": ["ltsm", "crf"]}), tmp_path)
 
 
@@ -188,10 +188,10 @@ def test_a_run_tells_what_is_in_the_data_and_the_report_defines_every_figure(tmp
     run(study_of(sites={"private": ["crf"]}), tmp_path / "run")
     data = json.loads((tmp_path / "run" / "data.json").read_text())
     assert ["problem", "test", "treatment"] == list(data["sites"]["hospital-0"]["train"])
-    told = page(read_runs([tmp_path / "run"]))
-    assert "relaxed F1" in told
-    assert "Each class by itself" in told
-    assert "no definition is on record" not in told
+    markup = page(read_runs([tmp_path / "run"]))
+    assert "relaxed F1" in markup
+    assert "Each class by itself" in markup
+    assert "no definition is on record" not in markup
     assert "**Not in this folder**: crf" in (tmp_path / "run" / "model" / "README.md").read_text()
 
 

@@ -42,10 +42,10 @@ def entities(length: int) -> st.SearchStrategy[list[Span]]:
 
 
 @given(entities(12), st.sampled_from(["BIO", "BIOES"]))
-def test_spans_come_back_from_their_tags(found: list[Span], scheme: Scheme) -> None:
+def test_spans_come_back_from_their_tags(actual: list[Span], scheme: Scheme) -> None:
     """Also types with hyphens; nothing needs repair."""
-    found = [(kind or "x", start, end) for kind, start, end in found]
-    assert (found, 0) == spans(tagged(found, 12, scheme), scheme)
+    actual = [(kind or "x", start, end) for kind, start, end in actual]
+    assert (actual, 0) == spans(tagged(actual, 12, scheme), scheme)
 
 
 @pytest.mark.parametrize(

@@ -94,14 +94,14 @@ def test_every_entity_is_there_or_counted(text: str, data: st.DataObject) -> Non
     ends = st.integers(0, len(text))
     marked = data.draw(st.lists(st.tuples(st.sampled_from("xy"), ends, ends), max_size=5))
     entities = [(kind, min(a, b), max(a, b)) for kind, a, b in marked if a != b]
-    found, odd = cut(text, *entities, longest=4)
+    actual, odd = cut(text, *entities, longest=4)
     kept = 0
-    for sentence in found:
+    for sentence in actual:
         assert 0 < len(sentence.words) <= 4
         places = [place for _, start, end in sentence.spans for place in range(start, end)]
         assert sorted(set(places)) == places
         assert all(0 <= place < len(sentence.words) for place in places)
         kept += len(sentence.spans)
     left_out = sum(n for kind, n in odd.items() if "entity" in kind and ("left out" in kind or "twice" in kind))
-    if found:
+    if actual:
         assert len(entities) == kept + left_out

@@ -37,19 +37,19 @@ def strict_f1(model: wardround.Model, site: str) -> float:
     clinic = Clinic(hospitals=2, documents=30, test_documents=10)
     right = total = 0
     for document in clinic.stream(site, "test"):
-        found = tuple(
+        actual = tuple(
             Entity(str(at), one.type, one.start, one.end) for at, one in enumerate(model(document.text).entities)
         )
-        true, said = (
+        true, result = (
             {
                 (kind, one.places[start][0], one.places[end - 1][1])
                 for one in tokenised(Document("", document.text, entities=entities), Problems())
                 for kind, start, end in one.spans
             }
-            for entities in (document.entities, found)
+            for entities in (document.entities, actual)
         )
-        right += len(true & said)
-        total += len(true) + len(said)
+        right += len(true & result)
+        total += len(true) + len(result)
     return 2 * right / total
 
 

@@ -55,14 +55,14 @@ def test_a_flipped_byte_or_a_missing_file_is_told_by_name(model: Path, number: i
 def test_show_prints_the_card_and_json(model: Path) -> None:
     ended = cli("model", "show", model, cwd=model.parent)
     assert (0, "") == (ended.code, ended.err)
-    for said in (
+    for words in (
         "# small",
         "Not for clinical decisions",
         "## Training data",
         "What left the sites",
         "files, all as they",
     ):
-        assert said in ended.out
+        assert words in ended.out
     told = json.loads(cli("model", "show", model, "--json", cwd=model.parent).out)
     assert ("small", "relation", ["en"]) == (told["study"], told["task"]["name"], told["languages"])
 

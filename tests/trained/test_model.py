@@ -55,14 +55,14 @@ def strict(model: Model, documents: list[Document]) -> dict[str, float]:
     number = {kind: at for at, kind in enumerate(types)}
     pairs = []
     for document, told in zip(documents, model.predict([one.text for one in documents]), strict=True):
-        found = tuple(Entity(str(at), one.type, one.start, one.end) for at, one in enumerate(told.entities))
+        actual = tuple(Entity(str(at), one.type, one.start, one.end) for at, one in enumerate(told.entities))
         mine, theirs = (
             [
                 (number[kind], one.places[start][0], one.places[end - 1][1])
                 for one in tokenised(Document("", document.text, entities=entities), Problems())
                 for kind, start, end in one.spans
             ]
-            for entities in (document.entities, found)
+            for entities in (document.entities, actual)
         )
         pairs.append((mine, theirs))
     told_ = entity_metrics(entity_counts(pairs, len(types), 0, torch.zeros(())), types)
@@ -148,28 +148,28 @@ TEXTS = st.lists(ODD | st.sampled_from(NOTE.split(" ")) | st.text(max_size=5), m
 @settings(deadline=None, max_examples=40)
 @given(text=TEXTS | TEXTS.map(lambda text: text.replace(" ", "")))
 def test_offsets_index_the_text_that_was_given(chain: Model, text: str) -> None:
-    told = chain(text)
-    assert len(text) == len(told.text)
+    prediction = chain(text)
+    assert len(text) == len(prediction.text)
     before = 0
-    for entity in told.entities:
+    for entity in prediction.entities:
         assert before <= entity.start < entity.end <= len(text)
         assert text[entity.start : entity.end].strip()
         assert entity.confidence is not None
         assert 0 <= entity.confidence <= 1
         before = entity.end
-    for link in told.relations:
+    for link in prediction.relations:
         assert link.head != link.tail
-        assert {link.head, link.tail} <= told.places.keys()
-    json.dumps(told.plain())
+        assert {link.head, link.tail} <= prediction.places.keys()
+    json.dumps(prediction.plain())
 
 
 def test_a_note_of_two_megabytes_is_read_to_its_end(tagger: Model) -> None:
     note = (NOTE + "\r\n") * (2_000_000 // len(NOTE))
-    told, once = tagger(note), tagger(NOTE).entities
+    prediction, once = tagger(note), tagger(NOTE).entities
     step = len(NOTE) + 2
     assert len(once) > 0
     expected = [(one.start + n * step, one.end + n * step) for n in range(len(note) // step) for one in once]
-    assert expected == [(one.start, one.end) for one in told.entities]
+    assert expected == [(one.start, one.end) for one in prediction.entities]
 
 
 def test_a_note_without_a_full_stop_does_not_relate_everything_with_everything(chain: Model) -> None:
@@ -187,11 +187,11 @@ def test_entities_longer_than_the_model_reads_are_left_alone(runs: Path) -> None
 
 
 def test_two_models_relate_what_the_first_has_found(chain: Model) -> None:
-    told = chain(NOTE)
+    prediction = chain(NOTE)
     assert {about.study for about in chain.about} == {"small"}
-    assert len(told.relations) > 0
-    kind = {one.id: one.type for one in told.entities}
-    types = {(kind[link.head], kind[link.tail]) for link in told.relations}
+    assert len(prediction.relations) > 0
+    kind = {one.id: one.type for one in prediction.entities}
+    types = {(kind[link.head], kind[link.tail]) for link in prediction.relations}
     assert types <= {("treatment", "problem"), ("test", "problem"), ("problem", "problem")}
 
 

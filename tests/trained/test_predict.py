@@ -16,7 +16,8 @@ from wardround.cli.drawn import drawn
 from wardround.clinic import Clinic
 from wardround.text.document import Document, Entity, Relation
 from wardround.text.prediction import Label, Prediction
-from wardround.trained.outputs import CSV, NOTE_NLP
+from wardround.trained.note_nlp import NOTE_NLP
+from wardround.trained.outputs import CSV
 from wardround.trained.pool import Worker, WorkerError
 
 NOTE = "Patient was given aspirin for chest pain. Troponin showed infarction; continue metoprolol."
@@ -191,6 +192,13 @@ def test_csv_has_a_row_for_each_finding(here: Path) -> None:
                 assert NOTE[int(row[first]) : int(row[last])] == row[text]
 
 
+def test_a_failed_output_has_no_header(here: Path) -> None:
+    (here / "bad.jsonl").write_text("{broken\n")
+    for to in ("csv", "omop"):
+        ended = cli("predict", "tagger", "bad.jsonl", "--to", to, cwd=here)
+        assert (2, "") == (ended.code, ended.out)
+
+
 def test_omop_has_the_columns_of_note_nlp(here: Path) -> None:
     ended = cli("predict", "tagger", "--text", NOTE, "--to", "omop", cwd=here)
     table = list(csv.DictReader(io.StringIO(ended.out)))
@@ -208,10 +216,162 @@ def test_brat_keeps_texts_and_says_what_it_has_no_place_for(here: Path) -> None:
     ended = cli("predict", "tagger", "sorter", "notes", "--to", "brat", "--out", "brat", cwd=here)
     assert 0 == ended.code
     assert "brat has no place for: labels: 3" in ended.err
-    assert "brat has no place for: confidence: " in ended.err
+    assert "brat has no place for: confidence" not in ended.err
     for path in folder.rglob("*.txt"):
         assert path.read_bytes() == (here / "brat" / path.relative_to(folder)).read_bytes()
     assert 0 == cli("data", "check", "brat", cwd=here).code
+
+
+def given(here: Path) -> Path:
+    """A note whose entities have attributes and concept ids."""
+    path = marked(here / "given.jsonl")
+    note = json.loads(path.read_text())
+    note["entities"][0] |= {"concept": "RxNorm:1191", "attributes": {"negated": True, "temporality": "historical"}}
+    path.write_text(json.dumps(note) + "\n")
+    return path
+
+
+def test_given_and_found_entities_are_told_apart_by_a_field(here: Path) -> None:
+    given(here)
+    row = json.loads(cli("predict", "tagger", "given.jsonl", "--entities", "both", "--quiet", cwd=here).out)
+    kinds = {(one.get("given", False), "confidence" in one) for one in row["entities"]}
+    assert {(True, False), (False, True)} == kinds
+    (known,) = [one for one in row["entities"] if one.get("concept")]
+    assert {"negated": "true", "temporality": "historical"} == known["attributes"]
+    for workers in (1, 2):
+        ended = cli(
+            "predict", "tagger", "given.jsonl", "--entities", "both", "--to", "csv", "--quiet", "--workers", workers,
+            cwd=here,
+        )  # fmt: skip
+        assert (0, "") == (ended.code, ended.err)
+        table = list(csv.DictReader(io.StringIO(ended.out)))
+        assert {("yes", ""), ("", "found")} == {
+            (one["given"], "found" if one["confidence"] else "") for one in table if one["kind"] == "entity"
+        }
+        assert [("RxNorm:1191", "negated=true; temporality=historical")] == [
+            (one["concepts"], one["attributes"]) for one in table if one["concepts"]
+        ]
+
+
+def test_what_a_model_is_less_sure_of_is_left_out(here: Path) -> None:
+    notes(here)
+    arguments = ("predict", "tagger", "relater", "sorter", "notes")
+    every, sure = (
+        list(csv.DictReader(io.StringIO(cli(*arguments, "--to", "csv", "--quiet", *more, cwd=here).out)))
+        for more in ([], ["--at-least", "0.8"])
+    )
+    ends = {(row["id"], row["start"], row["end"]) for row in sure if row["kind"] == "entity"}
+    expected = [
+        row
+        for row in every
+        if float(row["confidence"]) >= 0.8
+        and (row["kind"] != "relation" or {(row["id"], row[a], row[b]) for a, b in ENDS} <= ends)
+    ]
+    assert 0 < len(sure) < len(every)
+    assert expected == sure
+    assert 2 == cli(*arguments, "--at-least", "1.2", cwd=here).code
+
+
+ENDS = (("start", "end"), ("tail_start", "tail_end"))
+
+
+def test_the_least_sure_texts_come_first_as_tasks_for_an_annotation_tool(here: Path) -> None:
+    notes(here, 12)
+    rows_ = rows(cli("predict", "tagger", "notes", "--quiet", cwd=here))
+    least = {
+        str(row["id"]): min((one["confidence"] for one in row.get("entities", [])), default=1.0)  # type: ignore[attr-defined]
+        for row in rows_
+    }
+    ended = cli("predict", "tagger", "notes", "--uncertain", 4, "--out", "tasks.json", "--quiet", cwd=here)
+    assert (0, "") == (ended.code, ended.err)
+    tasks = json.loads((here / "tasks.json").read_text())
+    chosen = [task["data"]["id"] for task in tasks]
+    assert sorted(least.values())[:4] == [least[name] for name in chosen]
+    (prediction,) = tasks[0]["predictions"]
+    assert "annotations" not in tasks[0]
+    assert least[chosen[0]] == prediction["score"]
+    assert "small@" in prediction["model_version"]
+    assert all(0 < one["score"] <= 1 for one in prediction["result"] if one["type"] == "labels")
+
+
+def test_for_classes_the_margin_counts(here: Path) -> None:
+    notes(here, 12)
+    model = wardround.load(here / "sorter")
+    texts = {path.stem: path.read_text() for path in sorted((here / "notes").glob("*.txt"))}
+    margins = {name: model(text).margin or 0 for name, text in texts.items()}
+    assert all(0 <= margin <= 1 for margin in margins.values())
+    told = rows(cli("predict", "sorter", "notes", "--uncertain", 3, "--quiet", cwd=here))
+    order = [str(row["id"]) for row in told if row["id"] in margins]
+    assert order == sorted(order, key=margins.__getitem__)
+
+
+@pytest.mark.parametrize("to", ["label-studio", "doccano", "brat"])
+def test_pre_annotations_come_back_as_what_a_person_has_confirmed(here: Path, to: str) -> None:
+    notes(here)
+    expected = {row["id"]: row.get("entities", []) for row in rows(cli("predict", "tagger", "notes", cwd=here))}
+    out = "out" if to == "brat" else "out.json"
+    ended = cli("predict", "tagger", "notes", "--to", to, "--out", out, "--quiet", cwd=here)
+    assert (0, "") == (ended.code, ended.err)
+    if to == "label-studio":
+        assert "but with predictions, which nobody has confirmed" in cli("data", "check", out, cwd=here).out
+        tasks = json.loads((here / out).read_text())
+        for task in tasks:
+            task["annotations"] = [{"result": task["predictions"][0]["result"]}]  # as after a click on Submit
+        (here / out).write_text(json.dumps(tasks))
+    if to == "brat":
+        assert "AnnotatorNotes T1\tconfidence 0." in (here / "out" / "n0.ann").read_text()
+    ended = cli("data", "convert", out, "back.jsonl", "--to", "jsonl", cwd=here)
+    assert (0, "documents in back.jsonl: 3\n") == (ended.code, ended.out), ended.err
+    back = [json.loads(line) for line in (here / "back.jsonl").read_text().splitlines()]
+    for row in back:
+        told = [(one["type"], one["start"], one["end"]) for one in row["entities"]]
+        assert [(one["type"], one["start"], one["end"]) for one in expected[row["id"]]] == told  # type: ignore[attr-defined]
+        assert "model" not in row
+        assert not any("confidence" in one for one in row["entities"])
+
+
+def test_predictions_converted_later_are_predictions_too(here: Path) -> None:
+    notes(here)
+    assert 0 == cli("predict", "tagger", "sorter", "notes", "--out", "found.jsonl", "--quiet", cwd=here).code
+    assert 0 == cli("data", "convert", "found.jsonl", "late.json", "--to", "label-studio", cwd=here).code
+    assert 0 == cli("predict", "tagger", "sorter", "notes", "--out", "now.json", "--quiet", cwd=here).code
+    assert (here / "now.json").read_bytes() == (here / "late.json").read_bytes()
+
+
+def test_omop_tells_what_is_negated_and_past_and_maps_concepts(here: Path) -> None:
+    given(here)
+    (here / "map.csv").write_text("concept,type,words,concept_id\nRxNorm:1191,,,1112807\n,problem,PATIENT,42\n")
+    arguments = ("predict", "tagger", "relater", "given.jsonl", "--entities", "given", "--to", "omop")
+    table = list(csv.DictReader(io.StringIO(cli(*arguments, "--concepts", "map.csv", "--quiet", cwd=here).out)))
+    actual = {one["lexical_variant"]: one for one in table}
+    columns = ("note_nlp_concept_id", "term_exists", "term_temporal")
+    assert ("1112807", "N", "Past") == tuple(actual["aspirin"][name] for name in columns)
+    assert ("42", "", "") == tuple(actual["Patient"][name] for name in columns)
+    assert (
+        "type=treatment; given; negated=true; temporality=historical; concept=RxNorm:1191"
+        in (actual["aspirin"]["term_modifiers"])
+    )
+    (here / "map.csv").write_text("type,concept_id\nproblem,42\n")
+    ended = cli(*arguments, "--concepts", "map.csv", cwd=here)
+    assert "omop has no place for: entities that the mapping lacks, written as 0: 1" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("a,b\n1,2\n", "map.csv:1: no mapping to concepts — write a column concept_id"),
+        ("type,concept_id\nproblem,x\n", "map.csv:2: its concept_id is no whole number"),
+        ("type,concept_id\n,7\n", "map.csv:2: it maps nothing"),
+        ("type,concept_id\nx,7\nx,8\n", "map.csv:3: the same is mapped to another id above"),
+    ],
+)
+def test_a_mapping_that_is_none_is_refused(here: Path, content: str, expected: str) -> None:
+    (here / "map.csv").write_text(content)
+    ended = cli("predict", "tagger", "--text", NOTE, "--to", "omop", "--concepts", "map.csv", cwd=here)
+    assert (2, "") == (ended.code, ended.out)  # and no header before the message
+    assert expected in ended.err
+    ended = cli("predict", "tagger", "--text", NOTE, "--to", "csv", "--concepts", "map.csv", cwd=here)
+    assert (2, "--concepts goes with --to omop, not csv") == (ended.code, ended.err.split(";")[0])
 
 
 def test_the_output_is_the_same_whatever_the_number_of_workers(here: Path) -> None:
@@ -239,7 +399,7 @@ def test_another_language_and_what_is_cut_are_told_once_with_the_share(here: Pat
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["tagger", "--text", ""], "--text is empty"),
         (["tagger", "--text", " \n"], "--text is empty"),
@@ -274,7 +434,7 @@ def test_another_language_and_what_is_cut_are_told_once_with_the_share(here: Pat
         (["tagger", "latin.txt"], "it looks like latin-1 — give --encoding latin-1"),
     ],
 )
-def test_mistakes_are_told_and_nothing_is_written(here: Path, arguments: list[str], said: str) -> None:
+def test_mistakes_are_told_and_nothing_is_written(here: Path, arguments: list[str], message: str) -> None:
     (here / "empty").mkdir()
     (here / "picture.txt").write_bytes(bytes(range(1, 9)) * 50)
     (here / "report.txt").write_bytes(b"%PDF-1.7 Zanzibarine")
@@ -289,7 +449,7 @@ def test_mistakes_are_told_and_nothing_is_written(here: Path, arguments: list[st
         more = []
     ended = cli("predict", *arguments, *more, cwd=here)
     assert 2 == ended.code, ended
-    assert said in ended.err
+    assert message in ended.err
     assert "Zanzibarine" not in ended.err + ended.out
     assert "Traceback" not in ended.err
     assert before == left(here)
@@ -343,14 +503,63 @@ def test_a_file_that_may_not_be_read_is_told(here: Path) -> None:
 
 
 def test_what_could_command_a_terminal_is_shown_as_a_sign() -> None:
-    told = Prediction(
+    prediction = Prediction(
         "a\x1b[2Jb\u202e c",
         (Label("x", 0.5),),
         (Entity("T1", "A", 0, 6, 0.9), Entity("T2", "B", 5, 7, 0.8)),
         (Relation("r", "T1", "T2", 0.7),),
         "id\x07",
     )
-    shown = drawn(told, colour=True, title=True)
+    shown = drawn(prediction, colour=True, title=True)
     assert not set(shown.plain) & {"\x1b", "\u202e", "\x07"}
-    plain = drawn(told, colour=False, title=True).plain
+    plain = drawn(prediction, colour=False, title=True).plain
     assert "id␇\nx 0.50\n[a␛[2J[b A 0.90]� B 0.80] c" == plain.rpartition("\n")[0]
+
+
+def test_what_cannot_be_read_is_skipped_with_its_reason_and_the_rest_goes_on(here: Path) -> None:
+    folder = notes(here)
+    whole = cli("predict", "tagger", "notes", "--quiet", cwd=here)
+    (folder / "a.txt").write_bytes(bytes(range(1, 9)) * 50)
+    (folder / "n1.txt").write_bytes("Zanzibarine\nand fi\u00e8vre".encode("latin-1"))
+    ended = cli("predict", "tagger", "notes", cwd=here)
+    assert (2, "") == (ended.code, ended.out)
+    ended = cli("predict", "tagger", "notes", "--skip", cwd=here)
+    assert (3, whole.out) == (ended.code, ended.out)
+    first, second, count = ended.err.splitlines()
+    assert "skipped notes/a.txt: a binary file, not text — export the notes as text" == first
+    assert second.startswith("skipped notes/n1.txt:2: byte 18 is not utf-8; it looks like latin-1 — give --encoding")
+    assert "skipped, for they could not be read: 2" == count
+    quiet = cli("predict", "tagger", "notes", "--skip", "--quiet", "--out", "out.jsonl", cwd=here)
+    assert (3, f"{count}\n") == (quiet.code, quiet.err)
+    assert whole.out == (here / "out.jsonl").read_text()
+    (here / "bad").mkdir()
+    (folder / "a.txt").rename(here / "bad" / "a.txt")
+    none = cli("predict", "tagger", "bad", "--skip", cwd=here)
+    assert (2, "") == (none.code, none.out)
+    assert first.replace("notes/", "bad/") == none.err.splitlines()[0]
+    assert "bad: no text" in none.err
+
+
+def test_a_line_that_cannot_be_read_is_skipped_and_those_behind_it_are_not(here: Path) -> None:
+    good = [json.dumps({"id": str(number), "text": f"{NOTE} {number}"}).encode() for number in range(3)]
+    (here / "good.jsonl").write_bytes(b"\n".join(good))
+    lines = [good[0], b'{"text": "Zanzibarine"', good[1], b'{"text": "Zanzibarine \xe8"}', b"[1]", good[2]]
+    (here / "bad.jsonl").write_bytes(b"\n".join(lines))
+    ended = cli("predict", "tagger", "bad.jsonl", "--skip", cwd=here)
+    assert (3, cli("predict", "tagger", "good.jsonl", cwd=here).out) == (ended.code, ended.out)
+    assert ["bad.jsonl:2", "bad.jsonl:4", "bad.jsonl:5"] == [
+        line.split(": ")[0].removeprefix("skipped ") for line in ended.err.splitlines()[:-1]
+    ]
+    assert "Zanzibarine" not in ended.err
+    made = [cli("data", "convert", f"{name}.jsonl", f"{name}.csv", "--to", "csv", *more, cwd=here)
+            for name, more in (("good", ()), ("bad", ["--skip"]))]  # fmt: skip
+    assert [(0, ""), (3, ended.err)] == [(one.code, one.err) for one in made]
+    assert (here / "good.csv").read_bytes() == (here / "bad.csv").read_bytes()
+    table = b"id,text\n1,ECG.\n2,CT.\n3,fi\xe8vre\n4,CT.\n"
+    (here / "rows.csv").write_bytes(table)
+    rest = cli("predict", "tagger", "rows.csv", "--skip", cwd=here)
+    assert (3, 2) == (rest.code, len(rest.out.splitlines()))
+    assert "skipped rows.csv:4: " in rest.err
+    assert ", which ends the file after 2 documents" in rest.err
+    ended = cli("data", "convert", "bad.jsonl", "worse.csv", "--to", "csv", cwd=here)
+    assert (2, False) == (ended.code, (here / "worse.csv").exists())

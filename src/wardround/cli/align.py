@@ -2,11 +2,11 @@
 
 from collections import Counter
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast, get_args
 
 import typer
 
-from wardround.cli.options import console
+from wardround.cli.options import console, one_of
 from wardround.core.files import write
 from wardround.corpora.align import align, related_types
 from wardround.formats.bags import write_bags
@@ -18,8 +18,6 @@ from wardround.text.facts import UNRELATED, Sentence, read_facts
 from wardround.text.reading import DataError, Problems, nearest
 from wardround.text.sentences import Scope
 from wardround.text.shown import names_of
-
-__all__ = ["command"]
 
 NOTES = [name for name, form in FORMATS.items() if "bags" in form.holds and not form.ready]
 
@@ -38,18 +36,18 @@ def command(
     scope: Annotated[
         str, typer.Option(help="sentence, line or note: within what two entities make a pair.")
     ] = "sentence",
-    encoding: Annotated[str | None, typer.Option(help="Of the files, if it is not UTF-8.")] = None,
+    encoding: Annotated[str | None, typer.Option(help="The files' encoding, if it is not UTF-8.")] = None,
 ) -> None:
     """Align notes with public facts: one bag per pair and relation, NA for pairs without a fact."""
+    one_of(scope or "?", get_args(Scope), "--scope")
     problems = Problems()
     try:
         if out.exists():
             raise DataError(out, None, "exists already", "name another with --out, or remove it first")
-        chosen = _scope(scope)
         known = read_facts(kb, relation or (), problems, encoding)
         notes = [note for path in dict.fromkeys(texts) for note in _notes(path, format, encoding, problems)]
         types = _known(pair, notes) if pair else related_types(notes, known)
-        rows = list(align(notes, known, types, scope=chosen, problems=problems))
+        rows = list(align(notes, known, types, scope=cast("Scope", scope), problems=problems))
         if not types:
             raise DataError(kb, None, "no note names both ends of a fact", "are these the same ids? Else set --pair")
         write(out, "".join(f"{line}\n" for line in write_bags(rows)).encode())
@@ -69,13 +67,6 @@ def _notes(path: Path, format: str, encoding: str | None, problems: Problems) ->
     if not notes:
         raise DataError(path, None, "no note", "name the file that holds the notes")
     return notes
-
-
-def _scope(name: str) -> Scope:
-    scopes: dict[str, Scope] = {"sentence": "sentence", "line": "line", "note": "note"}
-    if name not in scopes:
-        raise ValueError(f"--scope {name}: use {', '.join(scopes)}")
-    return scopes[name]
 
 
 def _known(pairs: list[str], notes: list[Placed]) -> frozenset[tuple[str, str]]:

@@ -18,10 +18,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from wardround import __version__
+from wardround.cli.options import ending
 from wardround.cli.starting import starting
-from wardround.core.refusal import Refusal
-
-__all__ = ["app", "main"]
 
 HOME = Path(__file__).parent
 COMMAND = re.compile(r'^def command\(.*?"""(.+?)(?:"""|$)', re.DOTALL | re.MULTILINE)
@@ -86,9 +84,5 @@ def options(
 
 def main(arguments: list[str] | None = None) -> None:
     """Run a command; what a user should know ends it with one message and no traceback."""
-    try:
+    with ending():
         app(args=arguments, prog_name="wardround", standalone_mode=True)
-    except Refusal as error:
-        from wardround.cli.options import fail
-
-        fail(str(error), error.code)

@@ -9,10 +9,7 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
-from wardround.text.document import Entity
 from wardround.text.prediction import Prediction, sure
-
-__all__ = ["drawn"]
 
 COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "red", "bright_cyan", "bright_magenta", "bright_green")
 UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -39,16 +36,16 @@ def _pieces(prediction: Prediction, *, colour: bool) -> Iterator[tuple[str, str]
     """The text piece by piece with styles; where entities overlap, the one that began last gives the colour."""
     kinds = sorted({one.type for one in prediction.entities})
     colours = {kind: COLOURS[number % len(COLOURS)] for number, kind in enumerate(kinds)}
-    begins, ends = (
-        sorted(range(len(prediction.entities)), key=lambda n: at(prediction.entities[n])) for at in (_start, _end)
-    )
+    spans = [(one.start, one.end) for one in prediction.entities]
+    begins = sorted(range(len(spans)), key=lambda n: (spans[n][0], -spans[n][1]))
+    ends = sorted(range(len(spans)), key=lambda n: (spans[n][1], -spans[n][0]))
     edges = sorted({0, len(prediction.text), *(edge for one in prediction.entities for edge in (one.start, one.end))})
     open_: list[int] = []
     for start, end in zip(edges, [*edges[1:], len(prediction.text)], strict=True):
         while ends and prediction.entities[ends[0]].end == start:
             one = prediction.entities[number := ends.pop(0)]
             open_.remove(number)
-            tag = f"{one.type} {sure(one.confidence):.2f}"
+            tag = f"{one.type} given" if one.given else f"{one.type} {sure(one.confidence):.2f}"
             yield (f" {tag} ", f"reverse {colours[one.type]}") if colour else (f" {tag}]", "")
         while begins and prediction.entities[begins[0]].start == start:
             open_.append(begins.pop(0))
@@ -56,14 +53,6 @@ def _pieces(prediction: Prediction, *, colour: bool) -> Iterator[tuple[str, str]
                 yield "[", ""
         style = f"underline {colours[prediction.entities[open_[-1]].type]}" if open_ and colour else ""
         yield prediction.text[start:end], style
-
-
-def _start(one: Entity) -> tuple[int, int]:
-    return one.start, -one.end
-
-
-def _end(one: Entity) -> tuple[int, int]:
-    return one.end, -one.start
 
 
 def _safe(text: str) -> str:

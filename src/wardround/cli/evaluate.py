@@ -6,7 +6,7 @@ note.
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
@@ -15,9 +15,9 @@ from wardround.cli.options import console, errors, fail, in_options, refusals, r
 from wardround.cli.reading import reading
 from wardround.core.files import write
 from wardround.formats.options import Options
-from wardround.trained.evaluate import Evaluation, evaluate
 
-__all__ = ["command"]
+if TYPE_CHECKING:
+    from wardround.trained.evaluate import Evaluation
 
 MOST = 12  # classes of which a terminal takes the confusion matrix
 NOTHING = "(nothing)"
@@ -38,6 +38,8 @@ def command(
     form: str,
 ) -> None:
     """Tell how well a model does on labelled files: figures, base rate, each class, confusion."""  # fmt: skip
+    from wardround.trained.evaluate import evaluate
+
     with refusals(as_json or model):
         try:
             result = evaluate(model, *data, form=form, options=options, rename=renames(rename), kb=kb)
@@ -48,7 +50,7 @@ def command(
     _show(result)
 
 
-def _show(result: Evaluation) -> None:
+def _show(result: "Evaluation") -> None:
     table = Table("figure", "model", result.constant or "constant answer")
     for name, value in result.figures.items():
         if not name.endswith("]"):  # by class: below
@@ -72,7 +74,7 @@ def _show(result: Evaluation) -> None:
     _warn(result)
 
 
-def _warn(result: Evaluation) -> None:
+def _warn(result: "Evaluation") -> None:
     for line in result.problems:
         errors.print(f"in the data: {line}")
     named = [f"{name} {count:,}" for name, count in result.unknown.items()]

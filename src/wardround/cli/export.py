@@ -6,9 +6,8 @@ from typing import Annotated
 import typer
 
 from wardround.cli.options import Rename, console, fail, one_of, refusals, renames
-from wardround.exports import TARGETS, export
 
-__all__ = ["command"]
+TARGETS = ("onnx", "spacy", "transformers")
 
 
 def command(
@@ -18,6 +17,8 @@ def command(
     rename: Rename = None,
 ) -> None:
     """Write a trained model for transformers, spaCy or ONNX; what cannot be exported says why."""
+    from wardround.exports import export
+
     if not to:
         fail(f"--to is empty: use one of {', '.join(TARGETS)}")
     one_of(to, TARGETS, "--to")

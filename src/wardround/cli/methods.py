@@ -5,8 +5,6 @@ from rich.table import Table
 from wardround.cli.options import console, wide
 from wardround.methods import METHODS
 
-__all__ = ["command"]
-
 
 def command() -> None:
     """List the methods, with one line each."""

@@ -24,15 +24,11 @@ from wardround.formats.check import Survey, check
 from wardround.formats.options import VIEWS, Options
 from wardround.formats.register import FORMATS
 from wardround.formats.tables import Table, usual_columns
-from wardround.study.draft import Draft, drafted
-from wardround.study.load import cells
 from wardround.tasks import TASKS
-
-__all__ = ["command"]
 
 VIEWED = ("labels", "entities", "pairs")
 """What documents show that they are for; bags also need public facts."""
-COLUMNS = ("text", "label", "id", "source")
+COLUMNS = ("text", "label", "id", "source", "patient")
 
 
 @reading
@@ -47,6 +43,9 @@ def command(
     form: str,
 ) -> None:
     """Write a study for your own files: what they tell filled in, the rest as comments."""
+    from wardround.study.draft import Draft, drafted
+    from wardround.study.load import cells
+
     if out.exists():
         fail(f"{out} is there already, and nothing is overwritten; name another with --out")
     with refusals(out):
@@ -61,9 +60,9 @@ def command(
         _show(whole)
         if not lossy and any(survey.findings.lost for survey in whole):
             fail("nothing was written; mend what is listed above, or go on with --lossy and set it in the study", 1)
-        said = {split: os.path.relpath(file, out.parent) for split, file in files.items()}
-        said |= _columns(form, files["train"], options)
-        text = drafted(Draft(_name(path), task, known[task].takes, form, said, whole, learnt))
+        settings = {split: os.path.relpath(file, out.parent) for split, file in files.items()}
+        settings |= _columns(form, files["train"], options)
+        text = drafted(Draft(_name(path), task, known[task].takes, form, settings, whole, learnt))
         cells(tomllib.loads(text), where=str(out), folder=out.parent)
         write(out, text.encode())
     sizes = " and ".join(f"{survey.documents:,} {split}" for split, survey in zip(files, whole, strict=True))

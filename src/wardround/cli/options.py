@@ -11,15 +11,12 @@ import typer
 from rich.console import Console
 
 from wardround.core.files import NO_ROOM
+from wardround.core.refusal import Refusal
+from wardround.core.unfinished import remove_stale
 from wardround.text.reading import DataError, nearest
 
 if TYPE_CHECKING:
     from wardround.study.load import Study
-
-__all__ = [
-    "Changes", "Consortium", "Days", "Quiet", "Rename", "Site", "StudyFile", "console", "errors", "fail", "in_options",
-    "literal", "one_of", "refusals", "renames", "single", "wide",
-]  # fmt: skip
 
 literal = partial(Console, markup=False, emoji=False, highlight=False, soft_wrap=True)  # a name may look like markup
 console, errors = literal(), literal(stderr=True)
@@ -31,7 +28,14 @@ Changes = Annotated[
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress, only the result.")]
 Days = Annotated[int, typer.Option(min=1, help="How long the certificates last.")]
 Consortium = Annotated[Path, typer.Argument(help="The consortium's folder.", metavar="CONSORTIUM")]
+SiteName = Annotated[str, typer.Argument(help="The site's name.", metavar="SITE")]
+Finished = Annotated[Path, typer.Argument(help="The folder of a finished run.", metavar="RUN")]
+Beside = Annotated[Path | None, typer.Option(help="Where the study file lay, if it names files or modules of its own.")]
 Site = Annotated[Path, typer.Argument(help="The site's folder.", metavar="SITE")]
+SkipUnread = Annotated[
+    bool,
+    typer.Option("--skip", help="Go on without files and lines that cannot be read; each is told with its reason."),
+]
 Rename = Annotated[
     list[str] | None,
     typer.Option("--rename", help="What the next model calls a tagger's type: drug=Chemical", metavar="TYPE=TYPE"),
@@ -52,6 +56,41 @@ def single(path: Path, changes: Iterable[str], remedy: str) -> "Study":
     if len(cells) > 1:
         raise StudyError(str(path), [f"is a grid of {len(cells)} runs; {remedy}"])
     return cells[0].study
+
+
+@contextmanager
+def ending() -> Iterator[None]:
+    """Let what a user should know end the process with one message and no traceback."""
+    try:
+        yield
+    except Refusal as error:
+        fail(str(error), error.code)
+
+
+@contextmanager
+def resumable(study: Path, folder: Path, again: str) -> Iterator[None]:
+    """Let what stops a run end with how to go on with it; `again` is the command that does."""
+    from wardround.engines.inline import SiteFailed
+    from wardround.study.settings import StudyError
+
+    try:
+        yield
+    except KeyboardInterrupt:
+        fail(f"stopped; nothing is lost, go on with: {again}", 130)
+    except StudyError as error:  # what only the data can show
+        raise StudyError(str(study), error.problems) from None
+    except (OSError, SiteFailed) as error:
+        cause = error.__cause__ if isinstance(error, SiteFailed) else error
+        if not isinstance(cause, OSError) or cause.errno not in NO_ROOM:
+            raise
+        place = f"{cause.filename or folder}; nothing written before is lost"
+        fail(f"no room left to write {place}: make room, then go on with: {again}", 1)
+
+
+def remove_unfinished(target: Path) -> None:
+    """Remove what processes that were killed have left beside a target, and tell."""
+    for path in remove_stale(target.parent):
+        errors.print(f"removed {path}: half written by a process that was killed")
 
 
 @contextmanager

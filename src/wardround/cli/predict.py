@@ -1,39 +1,49 @@
 """`wardround predict MODEL… (--text "…" | PATH | -)`: what trained models find in texts.
 
 The path is the last argument; before it stand one or several models' folders. Exit codes: 0 all is well, 1 no room to
-write, 2 the command, a model or the input is wrong. Messages never quote a note.
+write, 2 the command, a model or the input is wrong, 3 all is written but what `--skip` has passed by. Messages never
+quote a note.
 """
 
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, cast, get_args
+from typing import TYPE_CHECKING, Annotated, cast, get_args
 
 import typer
 
 from wardround import __version__
+from wardround.cli.data.findings import SKIPPED, show_skipped
 from wardround.cli.drawn import drawn
-from wardround.cli.options import Rename, console, errors, fail, one_of, refusals, renames
-from wardround.cli.progress import Counter
+from wardround.cli.options import (
+    Rename,
+    SkipUnread,
+    console,
+    errors,
+    fail,
+    one_of,
+    refusals,
+    remove_unfinished,
+    renames,
+)
 from wardround.cli.reading import reading
 from wardround.core.files import NO_ROOM
+from wardround.formats.check import Findings
 from wardround.formats.options import Options
-from wardround.runs.loop import one_thread
 from wardround.text.document import Document, Placed
 from wardround.text.prediction import Prediction
 from wardround.text.reading import DataError, Problems
-from wardround.trained.about import ABOUT, ModelError, model_folder
-from wardround.trained.languages import Languages
-from wardround.trained.mentions import Mentions
-from wardround.trained.model import Entities, Model, load
+from wardround.trained.about import ABOUT, model_folder
+from wardround.trained.least_sure import LeastSure
+from wardround.trained.note_nlp import Concepts, read_concepts
 from wardround.trained.outputs import OUTPUTS, Sink, written
-from wardround.trained.pool import WorkerError, predictions
 from wardround.trained.source import STDIN, count_files, read_texts
 
-__all__ = ["command"]
+if TYPE_CHECKING:
+    from wardround.trained.model import Model
 
 TERMINAL = "terminal"
 
@@ -66,6 +76,21 @@ def command(
         str,
         typer.Option(help="Those given with the texts, those found, or both; by default found, given if no tagger."),
     ] = "",
+    at_least: Annotated[
+        float, typer.Option(min=0, max=1, help="Leave out what a model is less sure of.", show_default=False)
+    ] = 0.0,
+    uncertain: Annotated[
+        int,
+        typer.Option(min=0, help="Only so many texts, those first of which a model is least sure.", show_default=False),
+    ] = 0,
+    concepts: Annotated[
+        Path | None, typer.Option(help="For omop: a CSV that maps concepts, words or types to concept_id.")
+    ] = None,
+    skip: SkipUnread = False,
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="Keep what is done if this is cut; the same command then goes on from there."),
+    ] = False,
     workers: Annotated[int, typer.Option(min=1, help="Processes, each with the model.")] = 1,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no warnings.")] = False,
     *,
@@ -73,10 +98,23 @@ def command(
     form: str,
 ) -> None:
     """Tell what models find in texts: labels, entities, relations."""  # fmt: skip
+    from wardround.cli.progress import Counter
+    from wardround.runs.loop import one_thread
+    from wardround.trained.languages import Languages
+    from wardround.trained.mentions import Mentions
+    from wardround.trained.model import Entities, load
+    from wardround.trained.pool import predictions
+    from wardround.trained.resume import resumed
+
     folders, path = _split(paths, text)
     target = _target(to, out, one=text is not None)
     one_of(entities, get_args(Entities), "--entities")
-    problems, losses, languages = Problems(), Problems(), Languages()
+    if concepts is not None and target.to != "omop":
+        fail(
+            f"--concepts goes with --to omop, not {target.to}; {target.to} has the concept ids that came with the texts"
+        )
+    _look_back(target, resume=resume)
+    problems, losses, languages = (Findings(skips=True) if skip else Problems()), Problems(), Languages()
     with one_thread(), _refusals(target):
         model = load(*folders, rename=renames(rename))
         model = model.using(cast("Entities", entities or ("found" if model.tags else "given")))
@@ -86,18 +124,47 @@ def command(
         )
         total = count_files(path, form) if path else 1
         silent = quiet or (target.to == TERMINAL and sys.stdout.isatty())
-        with Counter("predicting", total, quiet=silent) as counter, _sink(target, model, losses) as sink:
-            for placed, prediction in predictions(model, texts, workers):
-                sink(placed, prediction)
+        mapping = read_concepts(concepts) if concepts else None
+        least_sure = LeastSure(uncertain)
+        kept = resumed(target.path, model) if resume and target.path else nullcontext()
+        with (
+            kept as journal,
+            Counter("predicting", total, quiet=silent) as counter,
+            _sink(target, model, losses, mapping) as sink,
+        ):
+            for placed, prediction in predictions(model, texts, workers, journal):
+                if uncertain:
+                    least_sure.take(placed, prediction)
+                else:
+                    sink(placed, prediction.at_least(at_least))
                 languages.take(placed.document, prediction)
                 mentions.take(placed.document, prediction)
                 counter.step()
+            for placed, prediction in least_sure.texts():
+                sink(placed, prediction.at_least(at_least))
             if not languages.texts:
+                _skipped(problems, quiet=quiet)
                 raise DataError(path or "--text", None, "no text", "name the file or folder that holds the notes")
     if not quiet:
         _warn(problems, losses, [*mentions.lines(), *languages.warnings(model.about, _called(path))], target)
         if target.path is not None or counter.rich:
-            errors.print(f"{counter.words()}: {target}")
+            chosen = f", {journal.texts:,} of them done before" if journal and journal.texts else ""
+            chosen += f", the {len(least_sure.texts()):,} least sure of them" if uncertain else ""
+            errors.print(f"{counter.words()}{chosen}: {target}")
+    if _skipped(problems, quiet=quiet):
+        raise SystemExit(SKIPPED)
+
+
+def _look_back(target: Target, *, resume: bool) -> None:
+    """Deal with what commands that were cut have left."""
+    from wardround.trained.resume import journal_of
+
+    if target.path is not None:
+        remove_unfinished(target.path)
+        if not resume and (journal := journal_of(target.path)).exists():
+            errors.print(f"{journal} is left of a prediction that was cut; --resume goes on with it, or remove it")
+    elif resume:
+        fail("--resume goes with --out: what went to standard output cannot be taken back")
 
 
 def _split(paths: list[str], text: str | None) -> tuple[list[str], Path | None]:
@@ -126,7 +193,7 @@ def _is_model(path: str) -> bool:
 def _target(to: str, out: Path | None, *, one: bool) -> Target:
     one_of(to, OUTPUTS, "--to")
     if not to and out is not None:
-        to = out.suffix.removeprefix(".")
+        to = {".json": "label-studio"}.get(out.suffix, out.suffix.removeprefix("."))
         if to not in OUTPUTS:
             fail(f"--out {out}: say in which form with --to: {', '.join(OUTPUTS)}")
     if to == "brat" and out is None:
@@ -139,10 +206,10 @@ def _one(text: str | None, options: Options) -> Iterator[Placed]:
 
 
 @contextmanager
-def _sink(target: Target, model: Model, losses: Problems) -> Iterator[Sink]:
+def _sink(target: Target, model: "Model", losses: Problems, concepts: Concepts | None) -> Iterator[Sink]:
     if target.to != TERMINAL:
-        system = f"wardround {__version__}: {', '.join(about.study for about in model.about)}"
-        with written(target.to, target.path, system=system, losses=losses) as sink:
+        system = f"wardround {__version__}: {', '.join(part.version for part in model.parts)}"
+        with written(target.to, target.path, system=system, losses=losses, concepts=concepts) as sink:
             yield sink
         return
 
@@ -157,8 +224,6 @@ def _refusals(target: Target) -> Iterator[None]:
     with refusals(str(target)):
         try:
             yield
-        except (ModelError, WorkerError) as error:
-            fail(str(error))
         except OSError as error:
             if target.path is not None:
                 raise
@@ -167,6 +232,10 @@ def _refusals(target: Target) -> Iterator[None]:
             if isinstance(error, BrokenPipeError):  # whoever read has seen enough
                 raise SystemExit(0) from None
             fail(f"{target}: {error.strerror}; what was written is not all", 1 if error.errno in NO_ROOM else 2)
+
+
+def _skipped(problems: Problems, *, quiet: bool) -> int:
+    return show_skipped(errors, problems.skipped, quiet=quiet) if isinstance(problems, Findings) else 0
 
 
 def _warn(problems: Problems, losses: Problems, warnings: Iterable[str], target: Target) -> None:

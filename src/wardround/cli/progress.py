@@ -3,32 +3,25 @@
 import importlib.util
 import time
 from collections.abc import Sequence
-from typing import Self
+from typing import Any, Self
 
 from rich.console import Console
 from rich.live import Live
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
+from wardround.core.doing import read_notice
 from wardround.runs.files import Round
 from wardround.runs.sweep import CellState
 from wardround.study.load import Cell, Study
-
-__all__ = ["Counter", "Grid", "Single"]
 
 LINE_SECONDS = 5.0
 
 
 def headline(metrics: dict[str, float], signs: Sequence[str] = ()) -> str:
-    """The first metric, or nothing yet, and what looks wrong with the model."""
-    first = next((f"{name} {value:.4f}" for name, value in metrics.items()), "")
+    """The first metric, of the test split if there is one, or nothing yet, and what looks wrong with the model."""
+    names = sorted(metrics, key=lambda name: name.startswith(("train_", "valid_")))
+    first = f"{names[0]} {metrics[names[0]]:.4f}" if names else ""
     return f"{first} ({'; '.join(signs)})" if signs else first
 
 
@@ -41,6 +34,16 @@ class _Shown:
         self.rich = not quiet and (self.console.is_terminal or widgets)
         self.plain = not quiet and not self.rich
         self.last = 0.0
+        self.display: Any
+
+    def __enter__(self) -> Self:
+        if self.rich:
+            self.display.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.rich:
+            self.display.stop()
 
     def due(self, *, over: bool) -> bool:
         """Whether another plain line is due."""
@@ -56,20 +59,22 @@ class Single(_Shown):
 
     def __init__(self, study: Study, *, quiet: bool) -> None:
         super().__init__(quiet=quiet)
-        self.study, self.up, self.best, self.signs = study, 0, "", ""
+        self.study, self.up, self.best, self.signs, self.at = study, 0, "", "", ""
         columns = (
             TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[words]}"),
             TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
         )  # fmt: skip
-        self.bar = Progress(*columns, console=self.console, disable=not self.rich)
-        self.task = self.bar.add_task(study.name, total=study.rounds, words="")
+        self.display = Progress(*columns, console=self.console, disable=not self.rich)
+        self.task = self.display.add_task(study.name, total=study.rounds, words="")
 
-    def __enter__(self) -> Self:
-        self.bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.bar.stop()
+    def doing(self, words: str) -> None:
+        """Take in what the run is at; once there are figures, these say more."""
+        if self.best or words == self.at:
+            return
+        self.at = words
+        self.display.update(self.task, words=words)
+        if self.due(over=False):
+            self.console.print(f"{self.study.name}: {words}", soft_wrap=True)
 
     def line(self, line: Round) -> None:
         """Take in a round."""
@@ -77,11 +82,14 @@ class Single(_Shown):
         self.best = headline(line.metrics) or self.best
         self.signs = "; ".join(line.signs) if line.metrics else self.signs
         words = f"{self.best}  {self.up / 1e6:.2f} MB up" + f"  ({self.signs})" * bool(self.signs)
-        self.bar.update(self.task, completed=line.round, words=words)
+        self.display.update(self.task, completed=min(line.round, self.study.rounds), words=words)
         for name, why in line.left_out.items() if self.plain or self.rich else ():
             self.console.print(f"round {line.round}: {name} left out ({why})", soft_wrap=True)
-        if self.due(over=line.round == self.study.rounds):
-            self.console.print(f"{self.study.name}: round {line.round}/{self.study.rounds}  {words}", soft_wrap=True)
+        if self.due(over=line.round >= self.study.rounds):
+            far = (
+                f"round {line.round}/{self.study.rounds}" if line.round <= self.study.rounds else "after the last round"
+            )
+            self.console.print(f"{self.study.name}: {far}  {words}", soft_wrap=True)
 
 
 class Counter(_Shown):
@@ -91,22 +99,15 @@ class Counter(_Shown):
         super().__init__(quiet=quiet)
         columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[words]}"),
                    TimeElapsedColumn())  # fmt: skip
-        self.bar = Progress(*columns, console=self.console, disable=not self.rich, transient=True)
-        self.task = self.bar.add_task(name, total=total, words="")
+        self.display = Progress(*columns, console=self.console, disable=not self.rich, transient=True)
+        self.task = self.display.add_task(name, total=total, words="")
         self.done, self.began = 0, time.monotonic()
-
-    def __enter__(self) -> Self:
-        self.bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.bar.stop()
 
     def step(self) -> None:
         """One more."""
         self.done += 1
         if self.rich:
-            self.bar.update(self.task, completed=self.done, words=self.words())
+            self.display.update(self.task, completed=self.done, words=self.words())
 
     def words(self) -> str:
         """The count and the rate."""
@@ -115,33 +116,36 @@ class Counter(_Shown):
 
 
 class Grid(_Shown):
-    """A grid's live table: each cell's round, metric, megabytes and time left."""
+    """A grid's live table: each cell's round, metric, megabytes and time left, and that of all together."""
 
     def __init__(self, cells: Sequence[Cell], *, quiet: bool) -> None:
         super().__init__(quiet=quiet)
-        self.live = Live(console=self.console, auto_refresh=False, transient=True)  # no thread: cells are forked
+        self.display = Live(console=self.console, auto_refresh=False, transient=True)  # no thread: cells are forked
         self.count = len(cells)
-
-    def __enter__(self) -> Self:
-        if self.rich:
-            self.live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.rich:
-            self.live.stop()
+        self.began: tuple[float, int] | None = None
 
     def show(self, states: list[CellState]) -> None:
         """Take in how far the cells are."""
-        if self.rich:
-            self.live.update(self._table(states), refresh=True)
+        if self.began is None:
+            self.began = time.monotonic(), sum(state.round for state in states)
         done = sum(state.done for state in states)
+        over = f"{done}/{self.count} cells done{self._left(states)}"
+        if self.rich:
+            self.display.update(self._table(states, over), refresh=True)
         if self.due(over=done == self.count):
-            now = ", ".join(f"{s.cell.label} {s.round}/{s.cell.study.rounds} {_headline(s)}"
-                            for s in states if s.process)  # fmt: skip
-            self.console.print(f"{done}/{self.count} cells done; {now}", soft_wrap=True)
+            now = ", ".join(f"{s.cell.label} {_so_far(s)}" for s in states if s.process)
+            self.console.print(f"{over}; {now}" if now else over, soft_wrap=True)
 
-    def _table(self, states: list[CellState]) -> Table:
+    def _left(self, states: list[CellState]) -> str:
+        """The time that all cells will take, if rounds go on as they went since the start; they may not."""
+        began, first = self.began or (0.0, 0)
+        rounds = sum(state.cell.study.rounds - state.round for state in states if not state.done and not state.failed)
+        did = sum(state.round for state in states) - first
+        if did <= 0 or not rounds:
+            return ""
+        return f", about {_clock((time.monotonic() - began) / did * rounds)} left"
+
+    def _table(self, states: list[CellState], over: str) -> Table:
         table = Table("cell", "round", "metric", "MB up", "left", box=None)
         height = max(self.console.height - 4, 5)
         busy = [state for state in states if state.process]
@@ -149,10 +153,12 @@ class Grid(_Shown):
         for state in [*rest[-max(height - len(busy), 0) :], *busy]:
             left = "failed" if state.failed else "done" if state.done else _left(state)
             rounds = f"{state.round}/{state.cell.study.rounds}"
-            table.add_row(state.cell.label, rounds, _headline(state), f"{state.up / 1e6:.2f}", left)
+            words = _headline(state) or (read_notice(state.folder) if state.process else "")
+            table.add_row(state.cell.label, rounds, words, f"{state.up / 1e6:.2f}", left)
         waiting = len(states) - len(busy) - len(rest)
         if waiting:
             table.add_row(f"… and {waiting} waiting", "", "", "", "")
+        table.caption, table.caption_justify = over, "left"
         return table
 
 
@@ -165,4 +171,15 @@ def _left(state: CellState) -> str:
     if did <= 0:
         return "…"
     seconds = gone / did * (state.cell.study.rounds - state.round)
-    return f"{int(seconds // 60)}:{int(seconds % 60):02d}"
+    return _clock(seconds)
+
+
+def _so_far(state: CellState) -> str:
+    """The round and its figure; before there is one, what the cell is at."""
+    far = f"{state.round}/{state.cell.study.rounds}"
+    return f"{far} {_headline(state)}" if state.round else read_notice(state.folder) or far
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}" if minutes >= 60 else f"{minutes}:{rest:02d}"

@@ -9,8 +9,6 @@ from rich.table import Table
 from wardround.cli.options import console, fail, wide
 from wardround.cli.starting import starting
 
-__all__ = ["command"]
-
 
 def command(
     method: Annotated[str, typer.Argument(help="A method's name, my_module:MyMethod, or a study file.")],

@@ -18,8 +18,6 @@ from wardround.formats.options import Options
 from wardround.formats.register import FORMATS
 from wardround.text.shown import showing_text
 
-__all__ = ["reading"]
-
 FORM = Annotated[str, typer.Option("--from", help=f"The format, if it is not recognised: {', '.join(FORMATS)}.")]
 SHARED: dict[str, tuple[Any, Any]] = {
     "encoding": (
@@ -32,6 +30,10 @@ SHARED: dict[str, tuple[Any, Any]] = {
     "id": (Annotated[str, typer.Option("--id-column", help="The column or key that holds the id.")], ""),
     "source": (
         Annotated[str, typer.Option("--source-column", help="The column or key that tells hospital, ward, ….")],
+        "",
+    ),
+    "patient": (
+        Annotated[str, typer.Option("--patient-column", help="The column or key that tells whom a text is about.")],
         "",
     ),
     "separator": (

@@ -9,41 +9,49 @@ from rich.table import Table
 
 from wardround.cli.options import console, errors, wide
 from wardround.metrics.signs import REMEDY, collapsed
-from wardround.runs.files import DATA, METRICS, REFERENCES
+from wardround.runs.files import DATA, METRICS, REFERENCES, Round, absences, read_journal
 from wardround.runs.folder import Result
 from wardround.runs.references import missed
 from wardround.runs.sweep import CellState, summary
 from wardround.study.load import Study
 
-__all__ = ["report_of", "show_failures", "show_grid", "show_oddities", "show_result"]
+ABSENT = 5  # sites that are named
 
 
-def show_result(study: Study, folder: Path, result: Result, *, report: bool = True) -> None:
-    """How a run ended, where it is, and its report."""
+def show_result(study: Study, folder: Path, result: Result, *, report: bool = True, apart: bool = False) -> None:
+    """How a run ended, where it is, and its report; `apart` if its sites are real ones."""
     method = study.resolved["method"]["name"]
     console.print(f"{result.stopped}: {_figures(result.metrics)}")
+    if result.chosen and (metrics := METRICS.read(folder)):
+        late = result.chosen > result.rounds
+        of = "what [finish] made" if late else f"round {result.chosen} of {result.rounds}"
+        console.print(f"{of} is kept, the best by {metrics.chosen_by}; the figures are those of that round")
     if wrong := _signs(folder):
         console.print(f"{method}: {wrong}")
+    _show_absences(read_journal(folder))
     for words in missed(result.metrics, REFERENCES.read(folder) or {}):
         console.print(f"{method}: {words}")
     if report:
         report_of(folder)
     where = f", the model in {folder / 'model'}" if study.method.shares else "; sites keep their models"
     console.print(f"the run is in {folder}{where}")
-    if study.sites.private or not study.method.shares:
-        assemble = shlex.join(["wardround", "model", "assemble", str(folder)])
-        console.print(f"a site's own model: {assemble} SITE --out DIR")
+    if study.sites.private or study.method.personal:
+        assemble = f"{shlex.join(['wardround', 'model', 'assemble', str(folder)])} SITE --out DIR"
+        which = "--shared MODEL" if study.method.shares else f"--round {result.chosen or result.rounds}"
+        there = f"wardround site model FOLDER STUDY {which} --out DIR (at the site)"
+        console.print(f"a site's own model: {there if apart else assemble}")
 
 
 def show_grid(states: Sequence[CellState]) -> None:
     """A grid's table of results, which references are not beaten, and which models look wrong."""
-    table = Table("cell", "seeds", "metric", "final", "best", "MB up", title=None)
+    table = Table("cell", "seeds", "rounds", "metric", "final", "best", "MB up", title=None)
     rows = summary(states)
     for row in rows:
         for metric in (name for name in row["best"] if "[" not in name):  # by class: in the report
             final, best = row["final"][metric], row["best"][metric]
             up = f"{row['up'] / 1e6:.2f}"
-            table.add_row(row["label"], str(len(row["seeds"])), metric, _spread(final), _spread(best), up)
+            counts = str(len(row["seeds"])), "–".join(map(str, {row["rounds"][0]: 0, row["rounds"][-1]: 0}))
+            table.add_row(row["label"], *counts, metric, _spread(final), _spread(best), up)
     wide().print(table)
     for row in rows:
         for words in missed(
@@ -51,6 +59,8 @@ def show_grid(states: Sequence[CellState]) -> None:
         ):
             console.print(f"{row['label']}: {words}")
     for state in states:
+        if state.done:
+            _show_absences(read_journal(state.folder), f"{state.cell.label}: ")
         if state.done and (wrong := _signs(state.folder)):
             console.print(f"{state.cell.label}: {wrong}")
     if done := [state.folder for state in states if state.done]:
@@ -81,6 +91,15 @@ def report_of(folder: Path) -> None:
     except Exception as error:  # noqa: BLE001 -- whatever it is, it must not spoil a finished run
         again = shlex.join(["wardround", "report", str(folder)])
         errors.print(f"the run is complete, but its report could not be written: {error}; try: {again}")
+
+
+def _show_absences(lines: Sequence[Round], before: str = "") -> None:
+    """Who was left out; of many sites, the first few."""
+    words = absences(lines)
+    for one in words[:ABSENT]:
+        console.print(f"{before}{one}")
+    if len(words) > ABSENT:
+        console.print(f"{before}so were {len(words) - ABSENT:,} other sites: see the report")
 
 
 def _signs(folder: Path) -> str:

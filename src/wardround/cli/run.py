@@ -2,16 +2,15 @@
 
 import os
 import shlex
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from wardround.cli.options import Changes, Quiet, StudyFile, fail
+from wardround.cli.options import Changes, Quiet, StudyFile, ending, fail, resumable
 from wardround.cli.starting import starting
 from wardround.text.shown import showing_text
-
-__all__ = ["command"]
 
 
 def command(
@@ -30,7 +29,6 @@ def command(
         bool, typer.Option("--show-text", help="Quote the notes in messages, and take any label as a name.")
     ] = False,
     no_report: Annotated[bool, typer.Option("--no-report", help="Write no report.html at the end.")] = False,
-    beside: Annotated[Path | None, typer.Option(hidden=True, help="Where the study's own modules lie.")] = None,
     checkpoint_seconds: Annotated[
         float, typer.Option(hidden=True, min=0, help="The least time between two checkpoints.")
     ] = 5.0,
@@ -40,47 +38,33 @@ def command(
     with starting():
         from wardround.study.load import load_study
 
-        cells = load_study(study, changes or (), beside=beside)
-        from wardround.cli.app import main
+        cells = load_study(study, changes or ())
         from wardround.cli.progress import Grid, Single
         from wardround.cli.results import report_of, show_failures, show_grid, show_oddities, show_result
-        from wardround.core.files import NO_ROOM
-        from wardround.engines.inline import SiteFailed
         from wardround.runs.loop import run
         from wardround.runs.sweep import sweep
-        from wardround.study.settings import StudyError
 
     folder = out or Path("runs") / cells[0].study.name
-    beside = beside or study.parent
     again = _again(study, changes or [], out)
-    try:
+    work = partial(run, strict=strict, show_errors=traceback, checkpoint_seconds=checkpoint_seconds)
+
+    def cell(one: Any, place: Path, corpus: Any) -> None:
+        with ending(), resumable(study, place, again):
+            work(one, place, resume=True, corpus=corpus)
+
+    with resumable(study, folder, again):
         if len(cells) == 1:
+            several = 1 if strict else workers
             with Single(cells[0].study, quiet=quiet) as progress:
-                result = run(
-                    cells[0].study, folder, workers=1 if strict else workers, strict=strict, resume=resume,
-                    progress=progress.line, show_errors=traceback, checkpoint_seconds=checkpoint_seconds,
-                )  # fmt: skip
+                result = work(
+                    cells[0].study, folder, workers=several, resume=resume, progress=progress.line, show=progress.doing
+                )
             if not quiet:
                 show_oddities(folder)
             show_result(cells[0].study, folder, result, report=not no_report)
             return
-        options = ["--beside", str(beside), "--no-report", *["--strict"] * strict, *["--traceback"] * traceback]
-        options += ["--show-text"] * show_text
-        options += ["--checkpoint-seconds", str(checkpoint_seconds)]
         with Grid(cells, quiet=quiet) as grid:
-            states = sweep(
-                cells, folder, workers=workers, resume=resume, command=main, options=options, watch=grid.show
-            )
-    except KeyboardInterrupt:
-        fail(f"stopped; nothing is lost, go on with: {again}", 130)
-    except StudyError as error:  # what only the data can show
-        raise StudyError(str(study), error.problems) from None
-    except (OSError, SiteFailed) as error:
-        cause = error.__cause__ if isinstance(error, SiteFailed) else error
-        if isinstance(cause, OSError) and cause.errno in NO_ROOM:
-            fail(f"no room left to write {cause.filename or folder}; nothing written before is lost: make room, "
-                 f"then go on with: {again}", 1)  # fmt: skip
-        raise
+            states = sweep(cells, folder, workers=workers, resume=resume, work=cell, watch=grid.show)
     if not quiet:
         show_oddities(states[0].folder)
     show_grid(states)

@@ -11,10 +11,6 @@ from typing import Annotated
 import typer
 
 from wardround.cli.options import Rename, console, errors, fail, renames
-from wardround.trained.about import ModelError
-from wardround.trained.model import load
-
-__all__ = ["command"]
 
 NEEDED = {"starlette", "uvicorn"}
 
@@ -27,6 +23,9 @@ def command(
     rename: Rename = None,
 ) -> None:
     """Serve models on this machine: a page for pasted notes, and POST /predict; no note is stored or logged."""
+    from wardround.trained.about import ModelError
+    from wardround.trained.model import load
+
     try:
         from wardround.serve.app import Desk, application
         from wardround.serve.server import HostError, address, listening, loopback, names, serve

@@ -11,9 +11,6 @@ import typer
 from rich.table import Table
 
 from wardround.cli.options import wide
-from wardround.study.reference import TABLES, default_words, kind_words, page
-
-__all__ = ["command"]
 
 
 def command(
@@ -21,6 +18,8 @@ def command(
     name: Annotated[str, typer.Argument(help="What the table names, such as fedprox; of corpus also a format.")] = "",
 ) -> None:
     """Show what can be set: the tables of a study, or the keys of one."""
+    from wardround.study.reference import TABLES, default_words, kind_words, page
+
     console = wide()
     rows = Table(box=None, show_header=False)
     if not table:

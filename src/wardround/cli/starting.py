@@ -4,8 +4,6 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["starting"]
-
 
 @contextmanager
 def starting() -> Iterator[None]:

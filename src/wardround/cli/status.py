@@ -3,13 +3,12 @@
 from rich.table import Table
 
 from wardround.cli.options import Consortium, console
-from wardround.consortium.submit import asked
-
-__all__ = ["command"]
 
 
 def command(folder: Consortium) -> None:
     """Say who is there."""
+    from wardround.consortium.submit import asked
+
     status = asked(folder, "status")
     table = Table("site", "state", box=None)
     for name, state in status["sites"].items():

@@ -1,14 +1,13 @@
 """`wardround stop CONSORTIUM`: the coordinator ends."""
 
 from wardround.cli.options import Consortium, console
-from wardround.consortium.submit import asked, gone
 from wardround.runs.errors import RunError
-
-__all__ = ["command"]
 
 
 def command(folder: Consortium) -> None:
     """Stop the coordinator; runs can be resumed later."""
+    from wardround.consortium.submit import asked, gone
+
     asked(folder, "stop")
     if not gone(folder, 30.0):
         raise RunError(f"the coordinator of {folder} has not stopped within 30 seconds")

@@ -6,10 +6,8 @@ from typing import Annotated
 
 import typer
 
-from wardround.cli.options import Changes, Quiet, StudyFile, errors, fail, single
+from wardround.cli.options import Changes, Quiet, StudyFile, errors, resumable, single
 from wardround.cli.starting import starting
-
-__all__ = ["command"]
 
 
 def command(
@@ -20,7 +18,9 @@ def command(
     resume: Annotated[bool, typer.Option("--resume", help="Go on where an earlier run was stopped.")] = False,
     wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for sites that are missing.")] = 600.0,
     deadline: Annotated[float, typer.Option(min=1, help="Seconds that a site has for one answer.")] = 3600.0,
-    alone: Annotated[bool, typer.Option("--alone", help="Let one site be enough, whose updates we can read.")] = False,
+    alone: Annotated[
+        bool, typer.Option("--alone", help="Let one site be enough; the coordinator can read its updates.")
+    ] = False,
     trust_sizes: Annotated[
         bool, typer.Option("--trust-sizes", help="Let a site have over 100 times the others' examples.")
     ] = False,
@@ -32,26 +32,15 @@ def command(
         from wardround.cli.progress import Single
         from wardround.cli.results import show_result
         from wardround.consortium.submit import Consortium, await_coordinator, submit
-        from wardround.core.files import NO_ROOM
-        from wardround.study.settings import StudyError
 
     folder = out or Path("runs") / chosen.name
     again = shlex.join(["wardround", "submit", str(study), "--to", str(to), "--out", str(folder), "--resume"])
     over = Consortium(to, deadline=deadline, trust_sizes=trust_sizes)
     say = (lambda _: None) if quiet else errors.print
     await_coordinator(to, wait, say)
-    try:
-        with Single(chosen, quiet=quiet) as progress:
-            result = submit(
-                chosen, folder, over, wait=wait, resume=resume, alone=alone, progress=progress.line, say=say
-            )  # fmt: skip
-    except KeyboardInterrupt:
-        fail(f"stopped; nothing is lost, go on with: {again}", 130)
-    except OSError as error:
-        if error.errno not in NO_ROOM:
-            raise
-        fail(f"no room left to write {error.filename or folder}; nothing written before is lost: make room, "
-             f"then go on with: {again}", 1)  # fmt: skip
-    except StudyError as error:
-        raise StudyError(str(study), error.problems) from None
-    show_result(chosen, folder, result)
+    with resumable(study, folder, again), Single(chosen, quiet=quiet) as progress:
+        result = submit(
+            chosen, folder, over, wait=wait, resume=resume, alone=alone, progress=progress.line, say=say,
+            show=progress.doing,
+        )  # fmt: skip
+    show_result(chosen, folder, result, apart=True)

@@ -26,26 +26,13 @@ from typing import ClassVar, Literal, get_args
 
 from wardround.clinic.dialogues import dialogue
 from wardround.clinic.distant import Expressed, distant
-from wardround.clinic.hospital import RELATIONS, Hospital, open_hospital
-from wardround.clinic.notes import annotate, candidates, draft
+from wardround.clinic.hospital import Hospital, open_hospital
+from wardround.clinic.notes import annotate, draft
 from wardround.clinic.settings import Distant
 from wardround.clinic.words import DEPARTMENTS, Language, words
 from wardround.text.document import Document
-from wardround.text.facts import UNRELATED, Fact
+from wardround.text.facts import Fact
 from wardround.text.texts import Texts
-
-__all__ = [
-    "DEPARTMENTS",
-    "RELATIONS",
-    "SPLITS",
-    "UNRELATED",
-    "Clinic",
-    "Expressed",
-    "Fact",
-    "Kind",
-    "Split",
-    "candidates",
-]
 
 Kind = Literal["notes", "dialogues", "distant"]
 Split = Literal["train", "valid", "test"]
@@ -109,6 +96,10 @@ class Clinic(Distant):
     def open(self, name: str) -> tuple[Texts, Texts]:
         """One hospital's training and test documents, held in memory: a federation's site."""
         return Texts(tuple(self.stream(name, "train"))), Texts(tuple(self.stream(name, "test")))
+
+    def validation(self, name: str) -> Texts:
+        """The same of its validation documents."""
+        return Texts(tuple(self.stream(name, "valid")))
 
     def size(self, split: str) -> int:
         """How many documents each hospital has in this split."""

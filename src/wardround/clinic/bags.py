@@ -23,8 +23,6 @@ from wardround.corpora.bags import BagReader
 from wardround.text.facts import UNRELATED, Facts, Sentence, sentence
 from wardround.text.reading import Problems
 
-__all__ = ["ClinicBags"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class ClinicBags(Distant, BagReader):

@@ -11,12 +11,10 @@ from dataclasses import replace
 from string import ascii_uppercase
 
 from wardround.clinic.dice import Dice
-from wardround.clinic.grammar import Mention, Page, slots, worded
+from wardround.clinic.grammar import Manuscript, Mention, slots, worded
 from wardround.clinic.hospital import Hospital
 from wardround.clinic.words import DEPARTMENTS, SHARED, Concept, table
 from wardround.text.document import Document
-
-__all__ = ["dialogue"]
 
 BARE = 0.2
 """How often a sentence is an answer so short that only the question before it tells what it is about."""
@@ -33,7 +31,7 @@ def dialogue(
         doctor = turn % 2 == 1
         symptom = dice.chance(hospital.symptoms)
         concept = dice.pick(complaints) if dice.chance(0.7) else hospital.concept(pool, dice)
-        page = Page("zh", hospital.typos, dice)
+        page = Manuscript("zh", hospital.typos, dice)
         kind = _kind(dice, doctor=doctor, symptom=symptom)
         implicit = table("dialogues-zh").get(f"implicit {ascii_uppercase[pool.index(concept)]}", ())
         if kind == "report" and implicit and dice.chance(0.6):

@@ -18,15 +18,13 @@ from dataclasses import dataclass
 from itertools import count
 
 from wardround.clinic.dice import Dice, fingerprint
-from wardround.clinic.grammar import Page, Piece, slots, worded
+from wardround.clinic.grammar import Manuscript, Piece, slots, worded
 from wardround.clinic.hospital import REGISTERS, Hospital
 from wardround.clinic.notes import VAGUE, mention
 from wardround.clinic.settings import Distant
 from wardround.clinic.words import DEPARTMENTS, SHARED, Concept, Language, table
 from wardround.text.document import Document, Entity, Relation
 from wardround.text.facts import UNRELATED, Fact
-
-__all__ = ["UNRELATED", "Expressed", "distant"]
 
 # The slots of head and tail; clauses that state the fact; clauses that name both and state something else.
 SAYING = {
@@ -115,7 +113,7 @@ def _sentence(
     fitting = [frame for frame in table(f"notes-{language}")[title] if slots(frame) == set(places)]
     frame = hospital.taste("frame", fitting, dice)
     cast = {slot: mention(end, hospital, language, dice) for slot, end in zip(places, ends, strict=True)}
-    page = Page(language, hospital.typos, dice)
+    page = Manuscript(language, hospital.typos, dice)
     ids = page.write(list(worded(frame, cast, hospital, dice)), capital=register != "terse")
     if dice.chance(0.3):
         frames = table(f"notes-{language}")

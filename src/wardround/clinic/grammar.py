@@ -15,8 +15,6 @@ from wardround.clinic.hospital import Hospital
 from wardround.clinic.words import Concept, Language
 from wardround.text.document import Entity
 
-__all__ = ["Mark", "Mention", "Page", "Piece", "slots", "worded"]
-
 ALTERNATIVES = re.compile(r"\(([^()]*)\)")
 DOSE = re.compile(r"\[([^\[\]]*)\]")
 SLOT = re.compile(r"\{([A-Z])\}")
@@ -76,7 +74,7 @@ def worded(frame: str, cast: Mapping[str, Mention], hospital: Hospital, dice: Di
             yield Piece(part)
 
 
-class Page:
+class Manuscript:
     """Text as it grows, with the place of everything it names."""
 
     def __init__(self, language: Language, typos: float, dice: Dice) -> None:

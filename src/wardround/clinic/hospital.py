@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from wardround.clinic.dice import Dice, fingerprint
-from wardround.clinic.words import Concept, Language, Words, words
-
-__all__ = ["REGISTERS", "RELATIONS", "SECTIONS", "Hospital", "open_hospital"]
+from wardround.clinic.words import Concept, Language, Lexicon, words
 
 T = TypeVar("T")
 
@@ -35,7 +33,7 @@ class Hospital:
     index: int
     seed: int
     heterogeneity: float
-    words: Words
+    words: Lexicon
     departments: Sequence[float]
     relations: Sequence[float]
     registers: Sequence[float]
@@ -120,7 +118,7 @@ def _leaning(favourite: int, h: float) -> Sequence[float]:
     return [(1 - h) / len(REGISTERS) + h * (rank == favourite) for rank in range(len(REGISTERS))]
 
 
-def _commonness(vocabulary: Words, h: float, dice: Dice) -> Iterator[tuple[str, float]]:
+def _commonness(vocabulary: Lexicon, h: float, dice: Dice) -> Iterator[tuple[str, float]]:
     """A long tail within each pool, bent by what this hospital happens to see."""
     for pool in vocabulary.pools.values():
         for rank, concept in enumerate(pool):

@@ -14,12 +14,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from wardround.clinic.dice import Dice
-from wardround.clinic.grammar import Mark, Mention, Page, Piece, slots, worded
+from wardround.clinic.grammar import Manuscript, Mark, Mention, Piece, slots, worded
 from wardround.clinic.hospital import REGISTERS, RELATIONS, SECTIONS, Hospital
 from wardround.clinic.words import DEPARTMENTS, SHARED, Concept, Language, table
 from wardround.text.document import Document, Relation
-
-__all__ = ["annotate", "candidates", "draft", "mention"]
 
 MAIN, COMORBID = 0.78, 0.07
 """How often a clause is about the patient's main problem, or about one of any department; else a symptom."""
@@ -58,7 +56,7 @@ POSSIBLE = {("treatment", "problem"): "TrAP", ("test", "problem"): "TeRP", ("pro
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class TrueNote:
     """A note with the truth about it."""
 
     document: Document
@@ -92,7 +90,7 @@ def candidates(document: Document) -> Iterator[Relation]:
                     break
 
 
-def draft(hospital: Hospital, language: Language, key: Sequence[object], identifier: str) -> Draft:
+def draft(hospital: Hospital, language: Language, key: Sequence[object], identifier: str) -> TrueNote:
     """The note that this key names."""
     dice = Dice(hospital.seed, language, "note", *key)
     frames = table(f"notes-{language}")
@@ -100,7 +98,7 @@ def draft(hospital: Hospital, language: Language, key: Sequence[object], identif
     register = dice.weighted(REGISTERS, hospital.registers)
     patient = _admit(department, hospital, dice)
     headings = dice.chance(hospital.headings)
-    page = Page(language, hospital.typos, dice)
+    page = Manuscript(language, hospital.typos, dice)
     relations: list[Relation] = []
 
     chosen = [dice.weighted(RELATIONS, hospital.relations) for _ in range(LINES + dice.below(2))]
@@ -138,7 +136,7 @@ def draft(hospital: Hospital, language: Language, key: Sequence[object], identif
         source=hospital.name,
         language=language,
     )
-    return Draft(document, tuple(page.marks))
+    return TrueNote(document, tuple(page.marks))
 
 
 def _wording(clause: str, register: str, dice: Dice) -> str:
@@ -210,8 +208,7 @@ def _related(clause: str, wanted: set[str], patient: Patient, hospital: Hospital
 
 def _problem(patient: Patient, dice: Dice) -> Concept:
     return dice.weighted(
-        (patient.main, *patient.symptoms, patient.comorbid),
-        (MAIN, *[(1 - MAIN - COMORBID) / 2] * 2, COMORBID),
+        (patient.main, *patient.symptoms, patient.comorbid), (MAIN, *[(1 - MAIN - COMORBID) / 2] * 2, COMORBID)
     )
 
 
@@ -220,7 +217,7 @@ def _measure(kind: str, patient: Patient, hospital: Hospital, dice: Dice) -> Con
     return hospital.concept(hospital.words.pools[place, kind], dice)
 
 
-def annotate(truth: Draft, hospital: Hospital, noise: float, key: Sequence[object]) -> Document:
+def annotate(truth: TrueNote, hospital: Hospital, noise: float, key: Sequence[object]) -> Document:
     """The note as this hospital's annotators marked it."""
     dice = Dice(hospital.seed, "annotator", *key)
     label = truth.document.labels[0]

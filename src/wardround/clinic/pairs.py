@@ -26,8 +26,6 @@ from wardround.text.pairs import pairs
 from wardround.text.reading import Problems
 from wardround.text.sentences import Scope
 
-__all__ = ["ClinicPairs"]
-
 TYPES = frozenset({("treatment", "problem"), ("test", "problem"), ("problem", "problem")})
 
 

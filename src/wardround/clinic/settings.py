@@ -8,8 +8,6 @@ from typing import Any
 
 from wardround.clinic.words import Language
 
-__all__ = ["Distant", "Hospitals", "shared"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Hospitals:

@@ -22,8 +22,6 @@ from typing import Literal
 
 from wardround.text.facts import Fact
 
-__all__ = ["DEPARTMENTS", "SHARED", "Concept", "Fact", "Language", "Words", "table", "words"]
-
 Language = Literal["en", "zh"]
 DEPARTMENTS = ("cardiology", "gastroenterology", "neurology", "respiratory", "endocrine", "infection")
 SHARED = "shared"
@@ -45,7 +43,7 @@ class Concept:
 
 
 @dataclass(frozen=True)
-class Words:
+class Lexicon:
     """All concepts of one language, by id and by pool, with the facts that join them."""
 
     concepts: Mapping[str, Concept]
@@ -70,7 +68,7 @@ def table(name: str) -> Mapping[str, tuple[str, ...]]:
 
 
 @cache
-def words(language: Language) -> Words:
+def words(language: Language) -> Lexicon:
     """The vocabulary of one language, read once."""
     pools: dict[tuple[str, str], list[Concept]] = defaultdict(list)
     links: dict[str, str] = {}
@@ -101,7 +99,7 @@ def words(language: Language) -> Words:
     for fact in facts:
         partners[fact.relation, fact.head].append(concepts[fact.tail])
         partners[fact.relation, fact.tail].append(concepts[fact.head])
-    return Words(
+    return Lexicon(
         concepts,
         {key: tuple(pool) for key, pool in pools.items()},
         facts,

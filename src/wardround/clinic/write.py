@@ -25,8 +25,6 @@ from wardround.clinic import SPLITS, Clinic
 from wardround.clinic.words import words
 from wardround.text.document import Document, Entity
 
-__all__ = ["FORMATS", "Summary", "write"]
-
 FORMATS = {
     "notes": ("jsonl", "csv", "brat", "i2b2", "conll"),
     "dialogues": ("jsonl", "csv", "brat", "conll"),

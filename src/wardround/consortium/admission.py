@@ -19,20 +19,10 @@ from wardround.consortium.forms import Membership, name_problems, read_charter
 from wardround.consortium.kit_files import Kit, Request, coordinator_fingerprint, write_kit
 from wardround.consortium.roster import Member, changed, lasts, read_roster
 from wardround.core.files import write
-from wardround.engines.certificates import (
-    Authority,
-    Certificate,
-    dates,
-    new_key,
-    pem_of,
-    public_half,
-    read_certificate,
-)
+from wardround.engines.certificates import Authority, Certificate, dates, new_key, pem_of, public_half, read_certificate
 from wardround.engines.flare_kits import renew_coordinator
 from wardround.engines.seal import make_sealing_key
 from wardround.runs.errors import RunError
-
-__all__ = ["COORDINATOR", "add", "admit", "fingerprint_of", "renew", "revoke", "soon_over"]
 
 COORDINATOR = "coordinator"
 """The name by which `renew` means the coordinator's own certificates."""
@@ -132,7 +122,7 @@ def _refuse_taken(folder: Path, members: Mapping[str, Member], names: Sequence[s
 def _member(folder: Path, members: Mapping[str, Member], name: str) -> Member:
     if name not in members:
         known = ", ".join(sorted(members)) or "nobody yet"
-        raise RunError(f"{name} is no member of {folder}; members are: {known}")
+        raise RunError(f"{name} is not a member of {folder}; members are: {known}")
     return members[name]
 
 

@@ -13,6 +13,7 @@ The numbers are a budget over all runs and attempts, not per run; another one is
 import hashlib
 import json
 import tomllib
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -26,11 +27,6 @@ from wardround.consortium.settings import SiteSettings, read_site
 from wardround.core.files import write
 from wardround.federation.partition import Raw
 from wardround.study.load import Study
-
-__all__ = [
-    "RESTARTS", "Approval", "add_approval", "approval_file", "approve", "approved_name", "budget", "data_fingerprint",
-    "read_approval", "write_approval",
-]  # fmt: skip
 
 RESTARTS = 1  # a coordinator that crashes while sites come and go asks its last round again, of other sites
 
@@ -94,7 +90,7 @@ def add_approval(folder: Path, study: str, more: Approval) -> Approval:
 # saying yes
 
 
-def data_fingerprint(settings: SiteSettings, parts: tuple[Raw, Raw]) -> str:
+def data_fingerprint(settings: SiteSettings, parts: Sequence[Raw]) -> str:
     """A hash of the site's examples, as a study reads them, and of its label map: equal if nothing changed."""
     whole = hashlib.sha256(json.dumps(dict(settings.labels), sort_keys=True).encode())
     for part in parts:
@@ -107,7 +103,7 @@ def budget(folder: Path, settings: SiteSettings, study: Study, exchanges: int | 
 
     One round more, for one that is asked again when sites come and go; twice that where the number is an estimate.
     """
-    parts = settings.examples(study)
+    parts = settings.parts(study)
     if exchanges is None:
         expected = expected_exchanges(study, len(parts[0]), sites_of(folder))
         exchanges = expected.total(study) * (2 if expected.estimated else 1) + expected.per_round + expected.evaluation

@@ -33,8 +33,6 @@ from wardround.core.record import Message, reveals_of
 from wardround.core.weights import Weights
 from wardround.layers.ledger import lines
 
-__all__ = ["Answered", "Budget", "Denial", "Mark", "Question", "Spent", "Studied", "budgets", "spent"]
-
 Mark = Literal["new", "again", "restart"]
 Place = tuple[int, int, str]
 """An exchange's round, number and step."""

@@ -19,14 +19,13 @@ from wardround.consortium.kit_check import kit_address, kit_problems, lasting, r
 from wardround.consortium.labels import labels_of, odd, proposed
 from wardround.consortium.settings import SiteSettings, read_site
 from wardround.core.cohort import Seen
+from wardround.core.task import SiteData
 from wardround.runs.build import bound, build_at_site
 from wardround.runs.protocol import exchanged
 from wardround.study.load import Study
 from wardround.study.settings import StudyError
 from wardround.text.facts import UNRELATED
 from wardround.text.shown import names_of, shown, unlike_names
-
-__all__ = ["Inspection", "checked", "leaving"]
 
 FEW = 20  # examples that show what a message looks like
 MOST = 20  # unknown labels that are listed
@@ -55,7 +54,7 @@ def checked(folder: Path, study: Study | None, *, online: bool = True) -> Iterat
     except StudyError as error:
         yield from (Inspection("settings", problem, good=False) for problem in error.problems)
         return
-    yield Inspection("settings", f"site {settings.name}, {settings.workers} thread(s)")
+    yield Inspection("settings", f"site {settings.name}, {settings.threads} thread(s)")
     startup = folder / "kit" / "startup"
     problems = list(kit_problems(folder))
     yield from (Inspection("kit", problem, good=False) for problem in problems)
@@ -71,7 +70,7 @@ def checked(folder: Path, study: Study | None, *, online: bool = True) -> Iterat
 
 def _of_study(folder: Path, settings: SiteSettings, study: Study) -> Iterator[Inspection]:
     try:
-        train, test = settings.examples(study)
+        train, test, *valid = parts = settings.parts(study)
         task = bound(study)
     except StudyError as error:
         yield from (Inspection("data", problem, good=False) for problem in error.problems)
@@ -83,21 +82,17 @@ def _of_study(folder: Path, settings: SiteSettings, study: Study) -> Iterator[In
         yield Inspection("data", "there are no training examples for this task; see [data] in site.toml", good=False)
         return
     yield Inspection("data", f"{len(train):,} training and {len(test):,} test examples")
-    least = settings.consent.least_examples
-    for part, name in ((train, "training"), (test, "test")):
-        if 0 < len(part) < least:
-            few = f"{len(part)} {name} examples, and consent.least_examples = {least}: no answer would leave"
-            yield Inspection("data", f"{few}; add notes, or lower it in site.toml", good=False)
-    unknown = list(_unknown_labels(task.names(), labels_of(task, train, test)))
+    unknown = list(_unknown_labels(task.names(), labels_of(task, *parts)))
     yield from (Inspection("labels", problem, good=False) for problem in unknown)
     if unknown:
         return
     try:
-        built = build_at_site(study, folder, [settings.name], (train, test))
-        built.sites.open(settings.name)
+        built = build_at_site(study, folder, [settings.name], parts)
+        data = built.sites.open(settings.name)
     except (ValueError, LookupError, OSError) as error:  # a word-vector file or an encoder that is not here, say
         yield Inspection("task", f"{error}; files that a study names are looked for in {folder}", good=False)
         return
+    yield from _enough(settings, study, data, given=bool(valid))
     yield Inspection("labels", "the study knows all of them")
     if hasattr(train, "documents"):
         questions = _questions(settings, study, task, labels_of(task, train))
@@ -107,6 +102,22 @@ def _of_study(folder: Path, settings: SiteSettings, study: Study) -> Iterator[In
     for what, have, need in (("disk", free, 10 * size + ROOM), ("memory", memory, 10 * size + ROOM)):
         room = f"{have / 1e9:.1f} GB free, {need / 1e9:.1f} GB needed"
         yield Inspection(what, room if have >= need else f"{room}; make room", good=have >= need)
+
+
+def _enough(settings: SiteSettings, study: Study, data: SiteData, *, given: bool) -> Iterator[Inspection]:
+    """Whether what the study sets aside for validation is there, and whether answers on so few examples leave."""
+    least, valid = settings.consent.least_examples, data.valid
+    if study.validation is not None and valid is not None:
+        how = "as [data] names them" if given else f"set aside by {study.validation.by}"
+        if len(valid):
+            yield Inspection("data", f"{len(valid):,} validation examples, {how}; {len(data.train):,} to train on")
+        else:
+            none = "there are no validation examples: the other sites choose the round whose model is kept"
+            yield Inspection("data", f'{none}; name some with valid = "…" in [data]', asks=True)
+    for part, name in ((data.train, "training"), (data.test, "test"), (valid, "validation")):
+        if part is not None and 0 < len(part) < least:
+            few = f"{len(part)} {name} examples, and consent.least_examples = {least}: no answer would leave"
+            yield Inspection("data", f"{few}; add notes, or lower it in site.toml", good=False)
 
 
 def _unknown_labels(known: Sequence[str], counts: Counter[str]) -> Iterator[str]:
@@ -141,6 +152,6 @@ def _key(label: str) -> str:
 
 def leaving(folder: Path, settings: SiteSettings, study: Study) -> list[Seen]:
     """What would leave this site in two rounds and an evaluation, from a rehearsal on a few of its examples."""
-    few = tuple(part.take(np.arange(min(len(part), FEW))) for part in settings.examples(study))
+    few = [part.take(np.arange(min(len(part), FEW))) for part in settings.parts(study)]
     with tempfile.TemporaryDirectory(dir=folder) as memory:
-        return exchanged(build_at_site(study, Path(memory), ["a", "b"], (few[0], few[1])))
+        return exchanged(build_at_site(study, Path(memory), ["a", "b"], few))

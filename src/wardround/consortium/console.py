@@ -8,8 +8,6 @@ from pathlib import Path
 
 from wardround.engines.certificates import CertificateError, dates, read_certificate
 
-__all__ = ["Certificates", "say"]
-
 
 def say(text: str) -> None:
     """A line for whoever looks at the terminal."""

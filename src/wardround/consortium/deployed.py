@@ -8,8 +8,6 @@ from types import ModuleType
 from wardround.study.load import Study
 from wardround.study.trusted import SOURCE
 
-__all__ = ["study_hash"]
-
 
 def study_hash(study: Study) -> str:
     """A hash of all that decides what a study does: its settings, and the source of modules that are not ours."""

@@ -7,7 +7,6 @@ Whoever runs a study asks here for the pipe to a site and is handed the open soc
 """
 
 import contextlib
-import select
 import socket
 import threading
 from collections.abc import Iterator
@@ -15,10 +14,8 @@ from typing import Any
 
 from wardround.consortium.presence import Presence
 from wardround.engines.flare_kits import ADMIN
-from wardround.engines.frames import Line
+from wardround.engines.frames import Line, readable
 from wardround.engines.relay import Relay
-
-__all__ = ["Pipes"]
 
 
 class Pipes:
@@ -85,15 +82,17 @@ class Pipes:
         with line, contextlib.suppress(OSError):
             if "gate" in head:
                 self._attend(line)
-            elif "over" in head:  # whoever held its pipe found it broken
-                with self.lock:
-                    self.over.add(str(head["over"]))
-                    self.lent.pop(str(head["over"]), None)
+            elif "over" in head:
+                self._over(str(head["over"]))
             elif "want" in head:
                 self._lend(line, str(head["want"]), str(head.get("for", "")))
             elif "doing" in head:  # of those whose pipe he has
                 with self.lock:
                     self.lent |= {site: str(head["doing"]) for site in head["sites"] if site in self.lent}
+            elif "hung" in head:  # as its pipe says; of a site that somebody asks, he will find out himself
+                with self.lock:
+                    idle = str(head["hung"]) in self.idle
+                self.presence.hangs(str(head["hung"]), float(head["seconds"]) if idle else 0.0)
             elif "status" in head:
                 line.send(self._status())
             elif "stop" in head:
@@ -110,8 +109,17 @@ class Pipes:
         if old is not None:
             old.close()
 
+    def _over(self, site: str) -> None:
+        """A pipe has ended, or whoever held it found it broken; another may have been offered in its place."""
+        with self.lock:
+            self.over.add(site)
+            self.lent.pop(site, None)
+            if site in self.idle and readable(self.idle[site], 0.0):
+                self.idle.pop(site).close()
+
     def _attend(self, line: Line) -> None:
         """Tell the gate who is a member, and hear who is there."""
+        line.socket.settimeout(None)  # on a busy machine it may be silent for long, and what it says is said once
         line.send(self._members())
         self.gates.append(line)
         try:
@@ -129,7 +137,7 @@ class Pipes:
         with self.lock:
             pipe = None if why else self.idle.pop(site, None)
             busy = pipe is None and site in self.lent
-            if pipe is not None and not _broken(pipe):
+            if pipe is not None and not readable(pipe, 0.0):  # a pipe says nothing unasked, unless it has broken
                 self.lent[site] = what
         if site not in self.lent or busy or pipe is None:
             line.send({"lent": False, "busy": busy, "barred": why or self.presence.unseen(site)})
@@ -147,8 +155,3 @@ class Pipes:
                 words = self.presence.words(site, line)
                 sites[site] = {"connected": self.presence.there(site), "line": bool(line), "words": words}
         return {"name": self.name, "address": str(self.relay), "sites": sites}
-
-
-def _broken(line: Line) -> bool:
-    """Whether the process behind an idle pipe is gone: a pipe says nothing unasked."""
-    return bool(select.select([line], [], [], 0)[0])

@@ -1,9 +1,7 @@
 """How often, and where in a run, a site will be asked, before anybody has asked: what its approval is a budget for.
 
     expected = expected_exchanges(study, examples=1200, sites=3)
-    expected.per_round, expected.total(study)
-    places = Places.of(study, examples=1200, sites=3)
-    places.has(exchange)
+    expected.per_round, expected.total(study), expected.has(exchange)
 
 Most methods ask once or twice a round. FedNER asks after every batch of all sites together, whose examples no site
 knows: the estimate takes the others to be as large as this one.
@@ -24,8 +22,6 @@ from wardround.core.exchange import EVALUATION, Exchange
 from wardround.runs.errors import RunError
 from wardround.study.load import Study
 
-__all__ = ["Expected", "Places", "evaluations", "expected_exchanges", "sites_of"]
-
 
 @dataclass(frozen=True)
 class Expected:
@@ -34,89 +30,61 @@ class Expected:
     start: int
     per_round: int
     evaluation: int
+    evaluations: int
+    """How often the model is tried in the whole study: every so many rounds, and after the last."""
     opening: tuple[str, ...]
     """The steps of the start."""
     steps: Mapping[str, int]
     """How often each step is asked for in a round, a layer's own among them."""
     own: Mapping[str, int]
     """How often each step of a layer's own is asked for with one exchange of the method's."""
+    repeats: int = 0
+    """How often the method may ask a step of a round once more."""
     estimated: bool = False
-    """Whether that depends on how many examples the others have."""
+    """Whether that depends on how many examples the others have; weights then move within a round."""
+
+    @property
+    def tried(self) -> int:
+        """Replies to all evaluations: what an approval keeps for them cannot be spent on training."""
+        return self.evaluations * self.evaluation
 
     def total(self, study: Study) -> int:
         """How many leave in the whole study, once through."""
-        return self.start + study.rounds * self.per_round + evaluations(study) * self.evaluation
-
-
-def evaluations(study: Study) -> int:
-    """How often the model is tried: every so many rounds, and after the last."""
-    every = study.evaluation.every
-    return study.rounds // every + (study.rounds % every > 0)
-
-
-def expected_exchanges(study: Study, examples: int, sites: int) -> Expected:
-    """What a site with so many training examples, of so many sites, will be asked for; others taken to be as large."""
-    used = max(round(examples * study.sites.share), 1) * max(sites, 1)
-    opening, steps = study.method.opening(), study.method.exchanges(used)
-    estimated = steps != study.method.exchanges(8 * used)
-    own = {name: times for layer in study.layers for name, times in layer.exchanges().items()}
-    each, asks = 1 + sum(own.values()), sum(steps.values())  # replies to one exchange of the method's
-    steps = {**steps, **{name: times * asks for name, times in own.items()}}
-    tried = len(study.evaluation.splits)
-    return Expected(each * len(opening), each * asks, each * tried, opening, steps, own, estimated)
-
-
-@dataclass(frozen=True)
-class Places:
-    """The exchanges that a run of a study can have."""
-
-    opening: tuple[str, ...]
-    start: int
-    """Exchanges before the first round."""
-    own: frozenset[str]
-    """Steps of a layer's own, which come with every exchange of the method's."""
-    steps: Mapping[str, int]
-    """How often a round has each step; 0 where nobody can say."""
-    most: int
-    """Exchanges of a round, without evaluations."""
-    moving: bool
-    """Whether weights move within a round."""
-    tries: int
-    """Exchanges of an evaluation: one per split, and what layers add."""
-    evaluations: int
-    """Of the whole study: what its approval keeps for them cannot be spent on training."""
-
-    @classmethod
-    def of(cls, study: Study, examples: int, sites: int) -> "Places":
-        """Those of this study, at a site with so many training examples."""
-        expected = expected_exchanges(study, examples, sites)
-        repeats, own = study.method.repeats, expected.own
-        most = EVALUATION - 1 if expected.estimated else expected.per_round + repeats * (1 + sum(own.values()))
-        steps = {
-            step: 0 if expected.estimated else times + repeats * own.get(step, 1)
-            for step, times in expected.steps.items()
-        }
-        tried = evaluations(study) * expected.evaluation
-        return cls(
-            expected.opening, expected.start, frozenset(own), steps, most, expected.estimated, expected.evaluation,
-            tried,
-        )  # fmt: skip
+        return self.start + (1 if study.method.once else study.rounds) * self.per_round + self.tried
 
     def has(self, exchange: Exchange) -> bool:
         """Whether a run can have this exchange."""
         own = exchange.step in self.own
         if exchange.step == "evaluate" or (own and exchange.number > EVALUATION):
-            return EVALUATION < exchange.number <= EVALUATION + self.tries
+            return EVALUATION < exchange.number <= EVALUATION + self.evaluation
         if exchange.round == 0:
             return (own or exchange.step in self.opening) and 1 <= exchange.number <= self.start
-        return exchange.step in self.steps and 1 <= exchange.number <= self.most
+        most = EVALUATION - 1 if self.estimated else self.per_round + self.repeats * (1 + sum(self.own.values()))
+        return exchange.step in self.steps and 1 <= exchange.number <= most
 
     def full(self, exchange: Exchange, answered: Iterable[tuple[int, int, str]]) -> bool:
         """Whether this step was answered in this round as often as it has it, each time as another exchange."""
-        most = self.steps.get(exchange.step, 0) if exchange.round and exchange.number < EVALUATION else 0
-        here = (exchange.round, exchange.step)
-        others = {number for round_, number, step in answered if (round_, step) == here and number < EVALUATION}
+        step, round_ = exchange.step, exchange.round
+        if self.estimated or step not in self.steps or not round_ or exchange.number >= EVALUATION:
+            return False
+        most = self.steps[step] + self.repeats * self.own.get(step, 1)
+        others = {number for when, number, what in answered if (when, what) == (round_, step) and number < EVALUATION}
         return 0 < most <= len(others - {exchange.number})
+
+
+def expected_exchanges(study: Study, examples: int, sites: int) -> Expected:
+    """What a site with so many training examples, of so many sites, will be asked for; others taken to be as large."""
+    method, every = study.method, study.evaluation.every
+    used = max(round(examples * study.sites.share), 1) * max(sites, 1)
+    opening, steps = method.opening(), method.exchanges(used)
+    estimated = steps != method.exchanges(8 * used)
+    own = {name: times for layer in study.layers for name, times in layer.exchanges().items()}
+    each, asks = 1 + sum(own.values()), sum(steps.values())  # replies to one exchange of the method's
+    steps = {**steps, **{name: times * asks for name, times in own.items()}}
+    tried, evaluations = len(study.evaluation.splits), -(-study.rounds // every)
+    return Expected(
+        each * len(opening), each * asks, each * tried, evaluations, opening, steps, own, method.repeats, estimated
+    )
 
 
 def sites_of(folder: Path) -> int:

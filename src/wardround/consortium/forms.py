@@ -9,18 +9,14 @@ No torch here: the coordinator's own process reads these files, too.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from wardround.runs.errors import RunError
-
-__all__ = [
-    "Charter", "Form", "FormError", "HexKey", "Membership", "SiteName", "Version", "address_problems", "name_problems",
-    "parsed", "read_charter", "read_membership",
-]  # fmt: skip
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,49}")
 HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,250}[A-Za-z0-9])?")
@@ -38,38 +34,24 @@ def name_problems(name: str, *, taken: bool = True) -> Iterator[str]:
 def address_problems(host: str, port: int) -> Iterator[str]:
     """Why a coordinator cannot be there."""
     if not HOST.fullmatch(host) or ".." in host:
-        yield f"{host[:80]!r} is no host's name or IPv4 address; write, say, fl.example.org or 10.0.0.5:8002"
+        yield f"{host[:80]!r} is not a host name or an IPv4 address; write, say, fl.example.org or 10.0.0.5:8002"
     if not 1 <= port <= 65535:
         yield f"{port} is not a port; choose one between 1024 and 65535"
 
 
-def _name(name: str) -> str:
-    return _unless(name, *name_problems(name, taken=False))
+def _without(problems: Callable[[Any], Iterator[str]]) -> AfterValidator:
+    """A check that a value has none of these problems."""
+
+    def checked(value: Any) -> Any:
+        for problem in problems(value):
+            raise ValueError(problem)
+        return value
+
+    return AfterValidator(checked)
 
 
-def _site(name: str) -> str:
-    return _unless(name, *name_problems(name))
-
-
-def _host(host: str) -> str:
-    return _unless(host, *address_problems(host, 1))
-
-
-def _port(port: int) -> int:
-    return _unless(port, *address_problems("a", port))
-
-
-T = TypeVar("T")
-
-
-def _unless(value: T, *problems: str) -> T:
-    if problems:
-        raise ValueError(problems[0])
-    return value
-
-
-Name = Annotated[str, AfterValidator(_name)]
-SiteName = Annotated[str, AfterValidator(_site)]
+Name = Annotated[str, _without(partial(name_problems, taken=False))]
+SiteName = Annotated[str, _without(name_problems)]
 HexKey = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 """A public key."""
 Version = Annotated[str, Field(pattern=r"^[0-9A-Za-z.+!-]{1,50}$")]
@@ -112,8 +94,8 @@ class Charter(Form):
     """`consortium.json`: where a coordinator is, the key that signs its asks, and its members that are not revoked."""
 
     name: Name
-    host: Annotated[str, AfterValidator(_host)]
-    port: Annotated[int, AfterValidator(_port)]
+    host: Annotated[str, _without(lambda host: address_problems(host, 1))]
+    port: Annotated[int, _without(lambda port: address_problems("a", port))]
     version: Version
     sites: tuple[Name, ...]
     ask_key: HexKey

@@ -24,8 +24,6 @@ from wardround.core.record import Message, reveals_of
 from wardround.engines.seal import SealError, verify_statement
 from wardround.layers.ledger import START, Chain, LedgerError, lines, verify
 
-__all__ = ["Answer", "HouseLedger", "Sent", "compared", "proven", "summed"]
-
 MINUTE = 60.0
 KINDS = 10_000  # of refusals that are remembered
 

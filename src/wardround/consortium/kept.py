@@ -10,8 +10,6 @@ from wardround.runs.build import Built, build_at_site
 from wardround.runs.errors import RunError
 from wardround.study.load import Study
 
-__all__ = ["kept_run"]
-
 
 def kept_run(folder: Path, study: Study, rounds: int | None = None, run: str = "") -> tuple[Built, Exchange]:
     """The study as this site has it, with its memory of the newest run, and the exchange after so many rounds."""
@@ -23,6 +21,6 @@ def kept_run(folder: Path, study: Study, rounds: int | None = None, run: str = "
         remedy = f"; there are: {known}" if known else "; is this the study file that was approved here?"
         raise RunError(f"{place}: the site has kept nothing of {run or 'any run of this study'}{remedy}")
     newest = json.loads(runs[-1].read_text(encoding="utf-8"))
-    built = build_at_site(study, runs[-1].parent, [settings.name], settings.examples(study))
+    built = build_at_site(study, runs[-1].parent, [settings.name], settings.parts(study))
     last = newest["last"][1] if rounds is None else rounds
     return built, Exchange("evaluate", last, EVALUATION, 0, study.seed, tuple(newest.get("resumed", ())))

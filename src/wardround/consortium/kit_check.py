@@ -24,11 +24,6 @@ from wardround.core.files import write
 from wardround.engines.certificates import CertificateError, belongs, common_name, dates, issued_by, read_certificate
 from wardround.runs.errors import RunError
 
-__all__ = [
-    "certificate_problems", "ends_soon", "key_problems", "kit_address", "kit_problems", "lasting", "reach",
-    "record_hashes", "site_name",
-]  # fmt: skip
-
 HASHES = "kit.sha256"
 FILES = (
     "kit/site.json", "kit/local/authorization.json", "kit/local/log_config.json", "kit/local/resources.json",
@@ -108,7 +103,7 @@ def _file_problems(folder: Path) -> Iterator[str]:
     for name, value in noted.items():
         path = folder / name
         if path.is_symlink() or not path.is_file():
-            yield f"{path} is missing, or no plain file; {AGAIN.format(folder)}"
+            yield f"{path} is missing, or not a plain file; {AGAIN.format(folder)}"
         elif _hash(path) != value:
             yield f"{path} was changed since the kit was taken up; {AGAIN.format(folder)}"
     for name in FOLDERS[1:]:
@@ -209,7 +204,7 @@ def reach(startup: Path, host: str, port: int, timeout: float = 5.0) -> str | No
     except ssl.SSLError:
         why = _refused(startup)
     except socket.gaierror:
-        why = "is no address that can be found; check it with the coordinator"
+        why = "is an address that cannot be found; check it with the coordinator"
     except OSError as error:
         why = f"cannot be reached ({error.strerror or error}); is the coordinator running, is the port open?"
     return why and f"{host}:{port} {why}"

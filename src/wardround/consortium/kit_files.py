@@ -34,8 +34,6 @@ from wardround.engines.certificates import (
 from wardround.engines.seal import usable
 from wardround.runs.errors import RunError
 
-__all__ = ["Kit", "Request", "coordinator_fingerprint", "read_kit", "read_request", "write_kit"]
-
 NAMES = ("site.json", "client.crt", "rootCA.pem")
 PRIVATE = ("client.key", "seal.key")
 LIMIT = 1 << 20  # bytes of a kit, packed and unpacked
@@ -126,7 +124,7 @@ def read_kit(path: Path) -> Kit:
     except OSError as error:
         why = error.strerror or "it cannot be read"
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError):
-        why = "it is no whole zip file"
+        why = "it is not a whole zip file"
     else:
         return kit
     raise RunError(f"{path} is not a start-up kit: {why}; nothing was written, ask the coordinator to send it again")
@@ -143,7 +141,7 @@ def _unpacked(path: Path) -> dict[str, bytes]:
             if name in parts:
                 raise _Malformed(f"it holds {name} twice")
             if kind not in (0, stat.S_IFREG):
-                raise _Malformed(f"{name} in it is no plain file")
+                raise _Malformed(f"{name} in it is not a plain file")
             with file.open(entry) as part:
                 parts[name] = part.read(room + 1)
             room -= len(parts[name])
@@ -167,7 +165,7 @@ def _check_certificates(kit: Kit) -> None:
     try:
         certificate, root = read_certificate(kit.certificate), read_certificate(kit.root)
     except CertificateError:
-        raise _Malformed("client.crt or rootCA.pem in it is no certificate") from None
+        raise _Malformed("client.crt or rootCA.pem in it is not a certificate") from None
     if common_name(certificate) != kit.about.site:
         raise _Malformed(f"its certificate is for {common_name(certificate)[:80]!r}, not for {kit.about.site}")
     if not issued_by(certificate, root):
@@ -194,4 +192,4 @@ def read_request(path: Path) -> Request:
         why = error.strerror or "it cannot be read"
     else:
         return request
-    raise RunError(f"{path} is no request to join: {why}; ask the hospital to send it again")
+    raise RunError(f"{path} is not a request to join: {why}; ask the hospital to send it again")

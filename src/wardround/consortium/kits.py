@@ -20,32 +20,15 @@ from pathlib import Path
 from wardround import __version__
 from wardround.consortium.admission import add
 from wardround.consortium.forms import Charter, address_problems, name_problems, read_membership
-from wardround.consortium.kit_check import (
-    record_hashes,
-    site_name,
-)
-from wardround.consortium.kit_files import (
-    Kit,
-    Request,
-    coordinator_fingerprint,
-    read_kit,
-    read_request,
-)
+from wardround.consortium.kit_check import record_hashes, site_name
+from wardround.consortium.kit_files import Kit, Request, coordinator_fingerprint, read_kit, read_request
 from wardround.consortium.roster import write_roster
 from wardround.consortium.template import SITE_TOML
 from wardround.core.files import write
-from wardround.engines.certificates import (
-    belongs,
-    make_key,
-    read_certificate,
-    request_for,
-    same_fingerprint,
-)
+from wardround.engines.certificates import belongs, make_key, read_certificate, request_for, same_fingerprint
 from wardround.engines.flare_kits import make_kits, write_site
 from wardround.engines.seal import SealError, make_sealing_key, make_signing_key, read_sealing_key, write_private
 from wardround.runs.errors import RunError
-
-__all__ = ["init_site", "join", "needs_flare", "new_consortium", "new_site"]
 
 
 def needs_flare() -> None:
@@ -154,7 +137,7 @@ def init_site(kit: Path, folder: Path) -> str:
         if new:
             folder.rmdir()
         raise RunError(
-            f"{kit} is not a start-up kit: its seal.key is no key; ask the coordinator for another"
+            f"{kit} is not a start-up kit: its seal.key is not a key; ask the coordinator for another"
         ) from None
     write_private(folder / "kit" / "startup" / "client.key", read.key)
     write(folder / "site.toml", SITE_TOML.format(name=read.about.site).encode())

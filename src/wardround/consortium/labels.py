@@ -15,8 +15,6 @@ from typing import Any
 
 from wardround.federation.partition import Raw
 
-__all__ = ["SYNONYMS", "labels_of", "meaning", "odd", "proposed"]
-
 SYNONYMS = (
     ("drug", "medication", "medicine", "药物", "药品"),
     ("disease", "illness", "疾病"),

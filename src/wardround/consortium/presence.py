@@ -21,8 +21,6 @@ from typing import Any
 
 from wardround.consortium.roster import DAY, Member, lasts, read_roster
 
-__all__ = ["Presence"]
-
 RECENT = 600.0  # seconds for which something is not worth repeating
 SILENT = 15.0  # seconds without a sign of life that are worth a word: a client sends one every few
 RENEW = "give it a new one: wardround consortium renew"
@@ -33,6 +31,7 @@ WORDS = {
     "twin": "a second machine with its kit was refused: the first is still connected",
     "unknown": "refused: it is no member of this consortium",
 }
+HUNG = "its site process has not answered"
 CUT_OFF = {"expired": "cut off: its certificate has expired", "revoked": "cut off: it is revoked"}
 
 
@@ -50,6 +49,8 @@ class _Site:
     """Whether it shows a certificate from before it was renewed."""
     twin: float | None = None
     """When a second machine with its certificate was last refused."""
+    hung: tuple[float, float] = (0.0, 0.0)
+    """For how many seconds its own process has not answered, behind a client that lives, and when that was said."""
 
 
 @dataclass
@@ -102,6 +103,13 @@ class Presence:
         for event in report["events"]:
             self._note(event)
 
+    def hangs(self, name: str, seconds: float) -> None:
+        """Take in for how long the process behind a site's door has not answered; 0 if it does."""
+        if name in self.sites:
+            self.sites[name].hung = (seconds, time.monotonic())
+            if seconds and not self._often(f"{name} hung", RECENT):
+                self.say(f"{name}: {HUNG} for {seconds:.0f} s; there: stop the site, and start it again")
+
     def _note(self, event: Mapping[str, Any]) -> None:
         name, port = str(event.get("site")), int(event.get("port", 0))
         why = str(event.get("refused") or event.get("dropped") or "")
@@ -153,6 +161,8 @@ class Presence:
             state = "not connected" + (f" since {site.last}" if site.last else "")
         elif quiet > SILENT:
             state = f"silent for {quiet:.0f} s"
+        elif line == "idle" and site.hung[0] and (since := time.monotonic() - site.hung[1]) < SILENT:
+            state = f"connected, but {HUNG} for {site.hung[0] + since:.0f} s"
         else:
             state = {"": "connected, being linked", "idle": "ready"}.get(line, line)
         if site.outdated:

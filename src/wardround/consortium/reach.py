@@ -24,8 +24,6 @@ from wardround.core.training import LocalTraining
 from wardround.core.weights import Weights
 from wardround.runs.build import Built
 
-__all__ = ["Reach"]
-
 STEPS = 100  # of training at least: a hospital with ten notes takes one step where a large one takes hundreds
 FLOOR = 1e-3  # of the first model's own length: where training hardly moves it
 
@@ -100,6 +98,7 @@ class Reach:
         least = FLOOR * (1.0 + float(first.flat.double().norm()))
         method = built.study.method
         examples = len(built.sites.open(self.name).train)
+        least += method.farthest(self._site(Path()), first)
         if not isinstance(method, LocalTraining) or not examples or not first.flat.numel():
             return _Size(least, least)
         per_pass = -(-examples // (method.batch or examples))
@@ -110,21 +109,20 @@ class Reach:
                 return _Size(max(size.length, least), max(size.largest, least))
         return _Size(least, least)  # training that diverges leads nowhere
 
+    def _site(self, folder: Path) -> Site:
+        built, exchange = self.built, Exchange("reach", 1, 0, 0, self.built.study.seed)
+        task, private = built.host.task_at(self.name) or built.task, built.study.sites.private
+        return Site(self.name, task, lambda: built.host.opened(self.name), Memory(folder), exchange, private=private)
+
     def _trained(self, method: LocalTraining, steps: int) -> Tensor:
         """Where so many steps of this site's own training lead from the first model; nothing is kept of it."""
-        built = self.built
         settings = {name: getattr(method, name) for name in ("lr", "decay", "batch", "optimizer", "betas", "eps")}
         plain = LocalTraining(**settings, steps=steps)
         before = torch.default_generator.get_state()
         with tempfile.TemporaryDirectory() as folder:
-            exchange = Exchange("reach", 1, 0, 0, built.study.seed)
-            task = built.host.task_at(self.name) or built.task
-            site = Site(
-                self.name, task, lambda: built.host.opened(self.name), Memory(Path(folder)), exchange,
-                private=built.study.sites.private,
-            )  # fmt: skip
+            site = self._site(Path(folder))
             torch.default_generator.manual_seed(site.seed)
             try:
-                return plain.train(site, built.weights).weights.flat
+                return plain.train(site, self.built.weights).weights.flat
             finally:
                 torch.default_generator.set_state(before)

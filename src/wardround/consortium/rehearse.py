@@ -19,8 +19,6 @@ from wardround.engines.processes import WITH_PARENT, Programs
 from wardround.runs.build import build
 from wardround.study.load import Study, cells
 
-__all__ = ["Rehearsal", "generated"]
-
 
 def generated(study: Study, folder: Path) -> Study:
     """The study on generated notes; its own corpus is kept if that is generated already."""
@@ -56,7 +54,9 @@ class Rehearsal:
             place = folder / "sites" / name
             init_site(kit, place)
             # Generated notes have no patients whose counts would have to stay small.
-            settings = f'name = "{name}"\n[data]\nshare = true\n[consent]\nsmallest_count = 0\nleast_examples = 0\n'
+            settings = (
+                f'name = "{name}"\n[data]\nfrom_study = true\n[consent]\nsmallest_count = 0\nleast_examples = 0\n'
+            )
             modules = sorted(beside.glob("*.py")) if _own(study) else []
             (place / "site.toml").write_text(settings + modules_table(modules), encoding="utf-8")
             for module in modules:

@@ -19,8 +19,6 @@ from wardround.core.files import write
 from wardround.core.lock import sole
 from wardround.runs.errors import RunError
 
-__all__ = ["DAY", "Member", "changed", "lasts", "read_roster", "write_roster"]
-
 DAY = 86400.0
 SOON = 30  # days before a certificate's end when it is time to say so
 

@@ -1,30 +1,9 @@
 """A site's own settings, `site.toml`: where its data are, what its labels mean, and what it consents to.
 
-    name = "a"
-    workers = 1                     # threads for training; results are equal bit for bit with equal numbers
+    settings = read_site(folder)                # all that is wrong at once; `template` has a file to begin with
+    train, test = settings.examples(study)      # in the study's words, as its task takes them
 
-    [data]                          # as [corpus] in a study; paths start at this file
-    format = "csv"
-    train = "train.csv"
-    test = "test.csv"
-
-    [labels]                        # the site's word = the study's
-    Medication = "DRUG"
-
-    [consent]
-    steps = "any"                   # or a list: ["fit", "evaluate"]
-    messages = "any"                # or a list of what may leave: ["Update", "Counts"]
-    smallest_count = 10             # labels with fewer examples are left out of what evaluation tells
-    least_examples = 5              # nothing leaves that stands on fewer examples
-    largest_change = 10             # how far weights may have come, by what one's own training changes in a round
-
-    [[layers]]                      # what else every reply passes here, before the study's own layers; as in a study
-    name = "my_module:MyLayer"
-
-    [modules]                       # Python files beside this one that may run here, with their SHA-256
-    shaky = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
-
-In a rehearsal `[data]` may say `share = true`: the site takes its part of the study's own corpus.
+In a rehearsal `[data]` may say `from_study = true`: the site takes its part of the study's own corpus.
 """
 
 import re
@@ -39,18 +18,17 @@ from annotated_types import Ge, Gt, MinLen
 from pydantic import Field
 
 from wardround.federation.partition import Raw
-from wardround.federation.sites import federate, opened, pooled
+from wardround.federation.sites import Sites, federate, opened, pooled
 from wardround.formats.register import FORMATS
 from wardround.study.load import Study, cells
-from wardround.study.settings import StudyError, Table, checked, layered
+from wardround.study.settings import StudyError, TomlTable, checked, layered
 from wardround.study.trusted import Trusted, module_problems
 from wardround.text.reading import found_path
 from wardround.text.texts import Texts
 
 if TYPE_CHECKING:
     from wardround.core.layer import Layer
-
-__all__ = ["Consent", "SiteSettings", "read_site", "site_study"]
+    from wardround.core.record import Message
 
 REMEDIES = {
     "name is missing": ": the site's name in the consortium",
@@ -58,13 +36,13 @@ REMEDIES = {
 }
 
 
-class Consent(Table):
+class Consent(TomlTable):
     """What a site takes part in, and what may leave it, whatever has been approved."""
 
     steps: tuple[str, ...] | Literal["any"] = "any"
     """The steps of methods that may be taken here, or any."""
     messages: tuple[str, ...] | Literal["any"] = "any"
-    """The kinds of messages that may leave, or any."""
+    """The kinds of messages that may leave, or any; delicate ones, such as Sums, must be named: ["any", "Sums"]."""
     smallest_count: Annotated[int, Ge(0)] = 10
     """Labels with fewer examples are left out of what evaluation tells."""
     least_examples: Annotated[int, Ge(0)] = 5
@@ -72,17 +50,19 @@ class Consent(Table):
     largest_change: Annotated[float, Gt(0)] = 10.0
     """How many times farther than one's own training weights may have come, per round, and still be this study's."""
 
-    def allows(self, step: str, reply: str) -> bool:
+    def allows(self, step: str, reply: "type[Message]") -> bool:
         """Whether this step may be taken and this kind of message may leave."""
-        return (self.steps == "any" or step in self.steps) and (self.messages == "any" or reply in self.messages)
+        named = reply.__name__ in self.messages if self.messages != "any" else False
+        free = "any" in self.messages and not reply.delicate
+        return (self.steps == "any" or step in self.steps) and (named or free)
 
 
-class _Outline(Table):
+class _Outline(TomlTable):
     """The file's own keys; `[data]` is checked by what it names, with the study that is to be read from it."""
 
     name: str
     """The site's name in the consortium."""
-    workers: Annotated[int, Ge(1)] = 1
+    threads: Annotated[int, Ge(1)] = 1
     """Threads for training; results are equal bit for bit with equal numbers."""
     data: Annotated[dict[str, Any], MinLen(1)]
     """Where the notes are: as `[corpus]` in a study, with paths that start at this file."""
@@ -102,7 +82,7 @@ class SiteSettings:
 
     folder: Path
     name: str
-    workers: int = 1
+    threads: int = 1
     data: Mapping[str, Any] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     consent: Consent = field(default_factory=Consent)
@@ -149,12 +129,18 @@ class SiteSettings:
 
     def examples(self, study: Study) -> tuple[Raw, Raw]:
         """The site's training and test examples as this study's task takes them."""
-        if self.data.get("share"):
-            sites = federate(opened(study.corpus), study.partition, study.seed, study.public)
+        train, test, *_ = self.parts(study)
+        return train, test
+
+    def parts(self, study: Study) -> tuple[Raw, ...]:
+        """The same, and its validation examples where the study wants some and the site has a split of them."""
+        valid = "valid" in study.evaluation.splits
+        if self.data.get("from_study"):
+            sites = federate(opened(study.corpus, valid=valid), study.partition, study.seed, study.public)
             if self.name not in sites.names:
                 known = ", ".join(sites.names[:10])
-                raise ValueError(f"data.share: the study's corpus has no site {self.name!r}; it has {known}")
-            return sites.raw(self.name)
+                raise ValueError(f"data.from_study: the study's corpus has no site {self.name!r}; it has {known}")
+            return _parts(sites, self.name)
         self._public(study)
         tables = {**study.resolved, "corpus": {**self._as_in(study), **self.data}}
         tables.pop("partition", None)
@@ -165,8 +151,12 @@ class SiteSettings:
             raise StudyError(where, [re.sub(r"^corpus\b", "data", problem) for problem in error.problems]) from None
         if self.labels and not hasattr(reader, "documents"):
             raise ValueError("labels cannot be renamed in a corpus that has no documents; take out [labels]")
-        train, test = pooled(opened(reader)).raw("pooled")
-        return _renamed(train, self.labels), _renamed(test, self.labels)
+        return tuple(_renamed(part, self.labels) for part in _parts(pooled(opened(reader, valid=valid)), "pooled"))
+
+
+def _parts(sites: Sites, name: str) -> tuple[Raw, ...]:
+    """Training, test and, if there are such, validation examples of a site."""
+    return (*sites.raw(name), *([sites.valid(name)] if sites.valid else []))
 
 
 def _strings(value: Any) -> Iterator[str]:
@@ -220,7 +210,7 @@ def read_site(folder: Path) -> SiteSettings:
     ]
     if problems:
         raise StudyError(str(path), [f"{problem}{REMEDIES.get(problem, '')}" for problem in problems])
-    return SiteSettings(folder, outline.name, outline.workers, tables["data"], outline.labels, allowed, modules, layers)
+    return SiteSettings(folder, outline.name, outline.threads, tables["data"], outline.labels, allowed, modules, layers)
 
 
 def site_study(folder: Path, text: str, where: str) -> Study:

@@ -44,8 +44,6 @@ from wardround.engines.host import describe
 from wardround.engines.processes import end_with_parent, tell
 from wardround.engines.seal import Answerer, Ask, SealError, read_sealing_key
 
-__all__ = ["SiteProcess", "main"]
-
 Frame = tuple[dict[str, Any], bytes]
 
 
@@ -115,9 +113,9 @@ class SiteProcess:
         exchange, step = self._asked(run, ask.head, approval)
         message = self._decoded(run, step, ask.data)
         budget = self.ledger.budget
-        question = Question.of(exchange, message, digest, moving=run.ready.places.moving)
-        budget.admit(study, approval, question, run.ready.places.evaluations)
-        if run.ready.places.full(exchange, budget.of(study).answered):
+        question = Question.of(exchange, message, digest, moving=run.ready.expected.estimated)
+        budget.admit(study, approval, question, run.ready.expected.tried)
+        if run.ready.expected.full(exchange, budget.of(study).answered):
             raise Denial("restart")
         if run.ready.reach.refusal(exchange, message):
             raise Denial("weights")
@@ -148,11 +146,11 @@ class SiteProcess:
             step = run.host.step(exchange.step)
         except (AttributeError, LookupError, TypeError, ValueError):
             raise Denial("message") from None
-        if exchange.seed != study.seed or exchange.round < 0 or not run.ready.places.has(exchange):
+        if exchange.seed != study.seed or exchange.round < 0 or not run.ready.expected.has(exchange):
             raise Denial("message")
         if exchange.round > approval.rounds:
             raise Denial("rounds")
-        if not self.studies.settings.consent.allows(step.name, step.reply.__name__):
+        if not self.studies.settings.consent.allows(step.name, step.reply):
             raise Denial("consent")
         return exchange, step
 
@@ -207,7 +205,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches whoever started us, who ends us
     folder = Path(sys.argv[1]).resolve()
     process = SiteProcess(folder)
-    torch.set_num_threads(process.studies.settings.workers)
+    torch.set_num_threads(process.studies.settings.threads)
     answer_calls(calls(door_of(folder)), process)
 
 

@@ -21,8 +21,6 @@ from wardround.core.lock import InUse, sole
 from wardround.engines.frames import DOOR, MARK, REFUSED, door_of, shut, silence
 from wardround.engines.processes import WITH_PARENT, Programs, end_with_parent
 
-__all__ = ["commands", "main"]
-
 MINUTE = 60.0
 JOINING = ""
 CONNECTED = "connected to the coordinator"

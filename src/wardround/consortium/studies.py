@@ -20,7 +20,7 @@ from typing import Any
 from wardround.consortium.approval import Approval, approval_file, data_fingerprint, read_approval
 from wardround.consortium.budget import Denial
 from wardround.consortium.deployed import study_hash
-from wardround.consortium.exchanges import Places, sites_of
+from wardround.consortium.exchanges import Expected, expected_exchanges, sites_of
 from wardround.consortium.reach import Reach
 from wardround.consortium.settings import SiteSettings, read_site, site_study
 from wardround.core.exchange import Exchange
@@ -31,8 +31,6 @@ from wardround.layers.small_counts import SmallCounts
 from wardround.runs.build import Built, build_at_site
 from wardround.study.settings import StudyError
 
-__all__ = ["RUNS", "Ready", "Run", "Studies"]
-
 Frame = tuple[dict[str, Any], bytes]
 RUNS = 16  # kept at hand; a coordinator may name as many as it likes
 
@@ -42,7 +40,7 @@ class Ready:
     """A study as this site has it: built from its own data, whose fingerprint is known."""
 
     built: Built
-    places: Places
+    expected: Expected
     reach: Reach
     data: str
     sizes: Mapping[str, int]
@@ -148,7 +146,7 @@ class Studies:
             settings = site_study(self.folder, path.read_text(encoding="utf-8"), str(path))
             if study_hash(settings) != study:  # a module of the hospital's own was changed since
                 raise Denial("study")
-            examples = self.settings.examples(settings)
+            examples = self.settings.parts(settings)
             built = build_at_site(settings, self.folder, [self.name], examples)
             data = built.sites.open(self.name)
             if not len(data.train):
@@ -160,9 +158,9 @@ class Studies:
             raise Denial("data") from None
         splits = {"train": data.train, "test": data.test, "valid": data.valid}
         sizes = {split: 1 << max(len(part) - 1, 0).bit_length() for split, part in splits.items() if part is not None}
-        places = Places.of(settings, len(data.train), sites_of(self.folder))
-        reach = Reach(built, self.name, self.settings.consent.largest_change, moving=places.moving)
-        return Ready(built, places, reach, data_fingerprint(self.settings, examples), sizes)
+        expected = expected_exchanges(settings, len(data.train), sites_of(self.folder))
+        reach = Reach(built, self.name, self.settings.consent.largest_change, moving=expected.estimated)
+        return Ready(built, expected, reach, data_fingerprint(self.settings, examples), sizes)
 
 
 def _changed(path: Path) -> int:

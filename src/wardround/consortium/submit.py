@@ -33,8 +33,6 @@ from wardround.runs.folder import Result
 from wardround.runs.loop import Progress, run
 from wardround.study.load import Study
 
-__all__ = ["Consortium", "asked", "await_coordinator", "gone", "quorate", "submit"]
-
 Say = Callable[[str], None]
 TRIES = 3  # of one round
 
@@ -104,8 +102,12 @@ def submit(
     alone: bool = False,
     progress: Progress | None = None,
     say: Say = lambda _: None,
+    show: Say | None = None,
 ) -> Result:
-    """Run a study over the consortium's sites; below the quorum, wait for them to come back, but not for ever."""
+    """Run a study over the consortium's sites; below the quorum, wait for them to come back, but not for ever.
+
+    `show` is told what takes its time.
+    """
     study = quorate(study, over.names, alone=alone)
     over.build(study, out)  # its mistakes come before any waiting
     began = (out / "study.toml").exists()
@@ -128,7 +130,7 @@ def submit(
         try:
             if not (began and _done(study, out)):
                 few = min(few, wait_for_sites(study, out, over, wait, say))
-            return run(study, out, resume=resume, progress=noted, checkpoint_seconds=0.0, apart=over)
+            return run(study, out, resume=resume, progress=noted, checkpoint_seconds=0.0, apart=over, show=show)
         except BelowQuorum as error:
             tries += 1
             if tries == TRIES:  # sites that are there and fail again and again are not waited for
@@ -186,7 +188,7 @@ def wait_for_sites(study: Study, out: Path, over: Consortium, wait: float, say: 
             if (news := f"{ready} of {len(states)} sites ready, waiting until {until} ({reasons})") != last:
                 say(news)
                 last = news
-            # Who refuses will not change his mind by being waited for, unless he is needed.
+            # A site that refuses will not change its mind by being waited for, unless it is needed.
             if ready >= study.sites.quorum and (time.monotonic() >= end or len(refused) == len(missing)):
                 say(f"going on with {ready} of {len(states)} sites, the quorum is {study.sites.quorum}")
                 _introduce(states, over, study.rounds, say)

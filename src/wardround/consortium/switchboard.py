@@ -30,8 +30,6 @@ from wardround.engines.processes import WITH_PARENT, Programs, end_with_parent
 from wardround.engines.relay import Relay, addresses, listening, raise_file_limit
 from wardround.runs.errors import RunError
 
-__all__ = ["ListenError", "Switchboard", "main", "servers_at"]
-
 LOOK_SECONDS = 0.5
 MINUTE = 60.0
 EACH, PER_SITE = 32, 8  # connections that one address may have, and more for each site: they may share one
@@ -178,7 +176,7 @@ def servers_at(host: str, port: int, listen_on: str = "") -> list[socket.socket]
     """Sockets where the coordinator listens; a `ListenError` that says what to do if it cannot there."""
     place, colon, number = listen_on.rpartition(":") if listen_on.count(":") == 1 else (listen_on, "", "")
     if colon and not number.isdecimal():
-        raise ListenError(f"--listen {listen_on}: {number!r} is no port; write ADDRESS or ADDRESS:PORT")
+        raise ListenError(f"--listen {listen_on}: {number!r} is not a port; write ADDRESS or ADDRESS:PORT")
     where, at = place or host, int(number) if colon else port
     try:
         return listening(addresses(where, at))
@@ -188,10 +186,10 @@ def servers_at(host: str, port: int, listen_on: str = "") -> list[socket.socket]
                 f"port {at} of {where} is in use; is a coordinator running already? see: ss -ltnp"
             ) from None
         if error.errno == errno.EACCES:
-            raise ListenError(f"port {at} is not for everyone; choose one from 1024 on") from None
+            raise ListenError(f"port {at} is for the system's own services; choose one from 1024 up") from None
         raise ListenError(
-            f"{where} is no address of this machine ({error.strerror}); say which of its own addresses to listen on: "
-            f"wardround coordinator start --listen ADDRESS"
+            f"{where} is not an address of this machine ({error.strerror}); say which of its own addresses to listen "
+            f"on: wardround coordinator start --listen ADDRESS"
         ) from None
 
 

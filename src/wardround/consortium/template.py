@@ -3,11 +3,9 @@
 SITE_TOML.format(name="a")
 """
 
-__all__ = ["SITE_TOML"]
-
 SITE_TOML = """# This site's own settings; see `wardround site check` for what is wrong or missing.
 name = "{name}"
-workers = 1                      # threads for training
+threads = 1                      # threads for training
 
 # Where the notes are: ONE of the blocks below, by the format of the files; the study's task chooses what is read.
 # Paths start at this file. What else can be said, such as encoding: docs/data.md.
@@ -58,7 +56,7 @@ label = "label"
 
 [consent]
 steps = "any"                    # or a list of what this site takes part in: ["fit", "evaluate"]
-messages = "any"                 # or a list of what may leave: ["Update", "Counts"]
+messages = "any"                 # or a list: ["Update", "Counts"]; ["any", "Sums"] adds one that must be named
 smallest_count = 10              # labels with fewer examples are left out of what evaluation tells
 least_examples = 5               # nothing leaves that stands on fewer examples (FedNER: its share of a batch)
 largest_change = 10              # weights may have come so far, by what this site's own training changes in a round

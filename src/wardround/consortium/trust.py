@@ -13,8 +13,6 @@ from wardround.core.files import write
 from wardround.runs.errors import RunError
 from wardround.study.trusted import module_hash, module_problems
 
-__all__ = ["modules_table", "trust_module"]
-
 HEADER = re.compile(r"^\[modules\][^\n]*\n?", re.MULTILINE)
 
 
@@ -39,9 +37,9 @@ def trust_module(folder: Path, file: Path) -> str:
     try:
         ast.parse(data)
     except (SyntaxError, ValueError):
-        raise RunError(f"{path} is no Python source") from None
+        raise RunError(f"{path} is not Python source") from None
     if path.suffix != ".py":
-        raise RunError(f"{path} is no Python source: its name should end in .py")
+        raise RunError(f"{path} is not Python source: its name should end in .py")
     line = f'{name} = "{module_hash(data)}"'
     if problems := list(module_problems({name: module_hash(data)})):
         raise RunError("\n".join(problems))

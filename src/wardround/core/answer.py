@@ -11,8 +11,6 @@ from wardround.core.method import Method, Step
 from wardround.core.record import Message
 from wardround.core.site import Site
 
-__all__ = ["Unfit", "answer", "step_of"]
-
 
 class Unfit(Exception):
     """What a step computed does not fit the study; the text says why, and quotes nothing."""

@@ -27,8 +27,6 @@ from wardround.core.weights import Layout, Weights
 if typing.TYPE_CHECKING:
     from wardround.core.record import Record
 
-__all__ = ["DTYPES", "HEADER_LIMIT", "DecodeError", "decode", "fields_of", "plan", "raw"]
-
 DTYPES = {
     torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16",
     torch.int64: "I64", torch.int32: "I32", torch.int16: "I16", torch.int8: "I8",
@@ -173,9 +171,7 @@ def _floats(value: Any) -> Any:
 # decoding
 
 
-def _parse(
-    data: bytes | bytearray | memoryview,
-) -> tuple[dict[str, str], dict[str, tuple[str, list[int], Any]]]:
+def _parse(data: bytes | bytearray | memoryview) -> tuple[dict[str, str], dict[str, tuple[str, list[int], Any]]]:
     whole = bytes(data)
     size = int.from_bytes(whole[:8], "little")
     if len(whole) < 8 or size > min(len(whole) - 8, HEADER_LIMIT):

@@ -16,11 +16,12 @@ Rules of this file:
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, Literal, Protocol, TypeVar, cast
 
 import torch
 
+from wardround.core.doing import counted
 from wardround.core.exchange import Exchange, Fault
 from wardround.core.layer import Layer, carried, outside
 from wardround.core.manifest import Manifest
@@ -28,8 +29,6 @@ from wardround.core.method import Step
 from wardround.core.record import Message
 from wardround.core.refusal import Refusal
 from wardround.core.site import Site
-
-__all__ = ["BelowQuorum", "Cohort", "Engine", "Seen", "Traffic"]
 
 M = TypeVar("M", bound=Message)
 R = TypeVar("R", bound=Message)
@@ -178,12 +177,17 @@ class Cohort:
                 del gathered[name]
         yield from gathered.items()
 
+    def _came(
+        self, exchange: Exchange, wire: Step[Any, Any], messages: Mapping[str, Message]
+    ) -> Iterator[tuple[str, Message | Fault]]:
+        """What the engine delivers, telling how many sites have answered."""
+        replies = iter(self.engine.deliver(exchange, wire, messages))
+        for _ in counted([*messages], f"round {self.round}, {wire.name}:", "sites have answered"):
+            yield from islice(replies, 1)
+        yield from replies
+
     def _arrivals(
-        self,
-        step: Step[Any, Any],
-        exchange: Exchange,
-        messages: Mapping[str, Message],
-        verb: Literal["ask", "total"],
+        self, step: Step[Any, Any], exchange: Exchange, messages: Mapping[str, Message], verb: Literal["ask", "total"]
     ) -> Iterator[tuple[str, Message]]:
         """Checked replies in the order of names, each as soon as it and those before it are there."""
         kinds = carried(step, outside(step, self.layers))
@@ -193,7 +197,7 @@ class Cohort:
         early: dict[str, Message | Fault] = {}
         next_name = next(waiting, None)
         silent = ((name, Fault("lost", "no reply came")) for name in messages)
-        for name, reply in chain(self.engine.deliver(exchange, wire, messages), silent):
+        for name, reply in chain(self._came(exchange, wire, messages), silent):
             early.setdefault(name, reply)  # a second reply of a site is not looked at
             while next_name in early:
                 came = early.pop(next_name)

@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-__all__ = ["EVALUATION", "Exchange", "Fault", "seeded"]
-
 EVALUATION = 10**6  # where the numbers of a round's evaluations begin: after whatever the method did in it
 
 

@@ -3,7 +3,8 @@
     write(path, seal(record.encode()))
     record = decode(Kind, unseal(path))
 
-A crash or a full disk at any moment leaves either the old file or the new one, never half of one.
+A crash or a full disk at any moment leaves either the old file or the new one, never half of one. What is still half
+written is for nobody else to read (`unfinished`).
 """
 
 import errno
@@ -16,18 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = [
-    "NO_ROOM",
-    "BrokenSeal",
-    "cache_folder",
-    "file_name",
-    "fresh",
-    "fresh_folder",
-    "seal",
-    "sync_folder",
-    "unseal",
-    "write",
-]
+from wardround.core.unfinished import finished_mode, hold, new_name, unfinished
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """What the system says where a disk is full, or a file as large as it may be."""
@@ -53,16 +43,16 @@ def write(path: Path, data: bytes) -> None:
 def fresh(path: Path) -> Iterator[BinaryIO]:
     """A file to write piece by piece that takes its name only when all is well."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name(f".{path.name}.{os.getpid()}.new")
-    try:
-        with new.open("wb") as file:
+    new = new_name(path)
+    with unfinished(new, lambda: new.unlink(missing_ok=True)):
+        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "wb") as file:
+            os.fchmod(file.fileno(), 0o600)  # it may be there already
+            hold(file.fileno())
             yield file
             file.flush()
+            os.fchmod(file.fileno(), finished_mode(0o666))
             os.fsync(file.fileno())
         new.replace(path)
-    except BaseException:
-        new.unlink(missing_ok=True)
-        raise
     sync_folder(path.parent)
 
 
@@ -70,18 +60,27 @@ def fresh(path: Path) -> Iterator[BinaryIO]:
 def fresh_folder(path: Path, *, instead: bool = False) -> Iterator[Path]:
     """The same for a folder, which must be new or empty; or it takes the place of the one that is there."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    new, old = (path.with_name(f".{path.name}.{os.getpid()}.{state}") for state in ("new", "old"))
-    try:
-        new.mkdir()
-        yield new
-        os.sync()  # a folder of notes has thousands of files: one wait, not one for each
+    new, old = new_name(path), new_name(path, "old")
+
+    def undo() -> None:
+        if old.exists() and not path.exists():
+            old.replace(path)
+        shutil.rmtree(new, ignore_errors=True)
+
+    with unfinished(new, undo):
+        new.mkdir(0o700)
+        handle = os.open(new, os.O_RDONLY)
+        try:
+            hold(handle)
+            yield new
+            os.fchmod(handle, os.fstat(handle).st_mode & 0o7000 | finished_mode(0o777))
+            os.sync()  # a folder of notes has thousands of files: one wait, not one for each
+        finally:
+            os.close(handle)
         if instead and path.exists():
             path.replace(old)
         new.replace(path)
         shutil.rmtree(old, ignore_errors=True)
-    except BaseException:
-        shutil.rmtree(new, ignore_errors=True)
-        raise
     sync_folder(path.parent)
 
 

@@ -17,8 +17,6 @@ from wardround.core.codec import DTYPES, TORCH, fields_of
 from wardround.core.record import Message
 from wardround.core.weights import Layout, Weights
 
-__all__ = ["flattened", "restored"]
-
 M = TypeVar("M", bound=Message)
 
 

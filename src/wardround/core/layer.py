@@ -29,8 +29,6 @@ from wardround.core.site import Site
 if TYPE_CHECKING:
     from wardround.core.cohort import Cohort
 
-__all__ = ["Layer", "Withheld", "carried", "outside"]
-
 
 class Withheld(Exception):
     """A layer at a site does not let a reply leave; a code of `wardround.engines.remote` says why."""

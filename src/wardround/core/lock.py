@@ -13,8 +13,6 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-__all__ = ["InUse", "sole"]
-
 
 class InUse(RuntimeError):
     """Another process has the lock."""

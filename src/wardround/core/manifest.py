@@ -16,8 +16,6 @@ from torch import Tensor
 from wardround.core.record import Message, Reveal, finite, reveals_of
 from wardround.core.weights import Layout, Weights
 
-__all__ = ["COUNT_LIMIT", "Manifest"]
-
 COUNT_LIMIT = 10**9  # no site has more examples; a larger count is a fault or an attack on the mean
 HEADER_SLACK = 4096  # metadata of any message of ours
 

@@ -13,8 +13,6 @@ from wardround.core.exchange import Exchange
 from wardround.core.files import seal, unseal, write
 from wardround.core.record import Private
 
-__all__ = ["Held", "Memory"]
-
 P = TypeVar("P", bound=Private)
 Version = tuple[int, int, int]
 """When a record was kept: round, number of the exchange, attempt of the run."""

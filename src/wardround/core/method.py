@@ -32,8 +32,6 @@ from wardround.core.weights import Weights
 if typing.TYPE_CHECKING:
     from wardround.core.cohort import Cohort
 
-__all__ = ["Counts", "Exam", "Global", "Method", "State", "Step", "on_site", "steps_of"]
-
 M = TypeVar("M", bound=Message)
 R = TypeVar("R", bound=Message)
 
@@ -70,7 +68,8 @@ class Counts(Message):
     """How the model did on a site's own examples, as numbers that add up over sites."""
 
     numbers: Weights = reveals(
-        "by class or by score, how many of the site's examples the model got right and wrong, and the summed loss",
+        "by class or by score, how many of the site's examples the model got right and wrong, which class it took for "
+        "which, and the summed loss",
         like="counts",
         dtype=torch.float64,
     )
@@ -145,12 +144,20 @@ class Method(Generic[S]):
     """Whether the method needs all examples in one place, which only a simulation can offer."""
     shares: ClassVar[bool] = True
     """Whether there is a shared model in the end."""
+    apart: ClassVar[bool] = False
+    """Whether the models that sites try do not begin with the shared one: fitting that anew changes no figure."""
+    twice: ClassVar[bool] = False
+    """Whether a site trains the shared model and one of its own: private parts would be trained with both."""
     classifier: ClassVar[bool] = False
     """Whether the method looks into a linear classifier: it then runs on a `ClassTask` only."""
     public: ClassVar[bool] = False
     """Whether the method needs public examples, at every site and at the coordinator's desk."""
     repeats: ClassVar[int] = 0
     """How often a round may ask a step once more than `exchanges` says, with the same weights."""
+    once: ClassVar[bool] = False
+    """Whether a site is asked in the first round that draws it, and never again."""
+    sometimes: ClassVar[tuple[str, ...]] = ()
+    """The steps that not every round asks for."""
     rehearsal: ClassVar[str] = "features"
     """The task that the method is rehearsed on; most run on any."""
 
@@ -171,6 +178,11 @@ class Method(Generic[S]):
         """The weights that a site tries: the shared ones, unless it has a model of its own."""
         return shared
 
+    @property
+    def personal(self) -> bool:
+        """Whether figures are those of models that sites have of their own, not of the shared one."""
+        return type(self).weights_at is not Method.weights_at
+
     def tried(self, weights: Weights, split: str, site: Site) -> Counts:
         """The counts of these weights on one split of the site's."""
         model, examples = Bench.at(site, weights).model.eval(), site.data.split(split)
@@ -184,6 +196,10 @@ class Method(Generic[S]):
     def sizes(self, task: Task, weights: Weights) -> Mapping[str, int]:  # noqa: ARG002 -- a hook
         """Sizes beyond the task's that this method's messages name in their shapes."""
         return {}
+
+    def farthest(self, site: Site, weights: Weights) -> float:  # noqa: ARG002 -- a hook
+        """How far from these weights a round can lead, as one site sees it, beyond what training does."""
+        return 0.0
 
     def dtypes(self) -> Mapping[str, torch.dtype]:
         """Dtypes that this method's messages name and its settings decide; without one it is the model's."""

@@ -27,8 +27,6 @@ from torch import Tensor
 from wardround.core.codec import fields_of, plan, raw
 from wardround.core.weights import Weights
 
-__all__ = ["Message", "Private", "Record", "Reveal", "finite", "reveals", "reveals_of"]
-
 
 @dataclass(frozen=True)
 class Reveal:
@@ -105,6 +103,9 @@ class Record:
 
 class Message(Record):
     """A record that may cross the wire. Its docstring is what a data-protection officer reads."""
+
+    delicate: ClassVar[bool] = False
+    """Whether a real site sends it only if its consent names it: it tells more than its size suggests."""
 
 
 class Private(Record):

@@ -1,7 +1,5 @@
 """An error that a user is meant to read: a command ends with its message and its exit code, and no traceback."""
 
-__all__ = ["Misfit", "Refusal"]
-
 
 class Refusal(Exception):
     """What cannot be done, why, and the remedy."""

@@ -10,8 +10,6 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Any
 
-__all__ = ["Register", "located"]
-
 
 class Register(Mapping[str, Any]):
     """Names, and where the class of each lives: `module:Class`."""

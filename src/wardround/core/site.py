@@ -16,8 +16,6 @@ from wardround.core.memory import Memory
 from wardround.core.record import Message, Private
 from wardround.core.task import SiteData, Task
 
-__all__ = ["HUB", "Site"]
-
 HUB = "coordinator"
 """The name of the coordinator's desk."""
 

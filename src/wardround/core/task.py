@@ -13,8 +13,6 @@ from torch import Tensor, nn
 
 from wardround.core.weights import Layout
 
-__all__ = ["BagTask", "Batch", "ClassTask", "Examples", "SiteData", "Surest", "Task"]
-
 
 class Batch(Protocol):
     """Some examples as the model takes them; opaque to all but the task."""

@@ -25,10 +25,6 @@ from wardround.core.site import Site
 from wardround.core.task import Batch, ClassTask, Examples, Task
 from wardround.core.weights import Layout, Weights
 
-__all__ = [
-    "SGD", "Adam", "Bench", "LocalTraining", "Loss", "OwnPart", "Pull", "Term", "Tilt", "Trained", "belongs", "outputs",
-]  # fmt: skip
-
 AT_ONCE = 64  # examples that go through a model together where nothing is learnt
 
 Loss = Callable[[nn.Module, Batch], Tensor]
@@ -212,6 +208,9 @@ class Trained(NamedTuple):
 class LocalTraining:
     """Settings and loop of the training that a site does by itself; no steps of its own."""
 
+    suits: ClassVar[tuple[str, ...]] = ("sgd", "adam")
+    """The optimisers whose settings a task may choose; none where the rate is the coordinator's."""
+
     lr: Annotated[float, Gt(0)] = 0.01
     """Learning rate of the first round; if not given, the one that suits the task's model, where that is known."""
     decay: Annotated[float, Gt(0), Le(1)] = 1.0
@@ -237,8 +236,12 @@ class LocalTraining:
         loss: Loss | None = None,
         *,
         examples: Examples | None = None,
+        moves: Literal["all", "shared", "private"] = "all",
     ) -> Trained:
-        """The weights after the site's work on its examples, or on these, from `weights` on; unchanged without any."""
+        """The weights after the site's work on its examples, or on these, from `weights` on; unchanged without any.
+
+        If only the shared or the private part `moves`, the other stands still.
+        """
         loss = loss or site.task.loss
         bench = Bench.at(site, weights)
         model = bench.model.train()
@@ -246,12 +249,14 @@ class LocalTraining:
         optimizer = self._optimizer(lr, bench.flat)
         steps = 0
         seen: list[int] = []
+        still = {"all": bench.gradient[:0], "shared": bench.private_gradient, "private": bench.shared_gradient}[moves]
         train = site.data.train if examples is None else examples
         for batch in self._work(site, train):
             bench.gradient.zero_()
             loss(model, batch).backward()  # type: ignore[no-untyped-call]  # torch's own gap
             for term in terms:
                 term.add_gradient(bench.shared, bench.shared_gradient)
+            still.zero_()
             optimizer.step(bench.flat, bench.gradient)
             steps += 1
             seen.append(len(batch))

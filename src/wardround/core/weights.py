@@ -18,8 +18,6 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-__all__ = ["Layout", "Weights"]
-
 
 class Layout:
     """Names and shapes of a model's tensors, and where each lies in the flat buffer."""

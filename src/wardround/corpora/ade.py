@@ -17,8 +17,6 @@ from wardround.corpora.halved import Halved
 from wardround.text.document import Document, Entity
 from wardround.text.reading import DataError, Problems, data_file, open_text
 
-__all__ = ["ADE"]
-
 ORIGIN = "sites.google.com/site/adecorpus (github.com/trunghlt/AdverseDrugReaction, ADE-Corpus-V2)"
 FILES = (("ade_corpus_v2/DRUG-AE.rel.gz", "ADE"), ("ade_corpus_v2/DRUG-DOSE.rel", "Dosage"))
 Row = tuple[str, str, str, int, int, str, int, int]
@@ -56,7 +54,7 @@ def _rows(path: Path, problems: Problems) -> Iterator[tuple[int, Row]]:
         try:
             numbers = [int(cells[at]) for at in (3, 4, 6, 7)]
         except ValueError:
-            raise DataError(path, line, "an offset that is no whole number", "copy the file again") from None
+            raise DataError(path, line, "an offset that is not a whole number", "copy the file again") from None
         yield line, (cells[0], cells[1], cells[2], *numbers[:2], cells[5], *numbers[2:])  # type: ignore[misc]
 
 

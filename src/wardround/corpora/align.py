@@ -21,8 +21,6 @@ from wardround.text.facts import Facts, Sentence, sentence
 from wardround.text.reading import Problems
 from wardround.text.sentences import Scope, held, sentences
 
-__all__ = ["align", "related_types"]
-
 NO_ID = frozenset({"", "-", "-1"})
 
 

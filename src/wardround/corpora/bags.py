@@ -15,8 +15,6 @@ from wardround.text.facts import UNRELATED, Fact, Facts, Sentence
 from wardround.text.reading import Problems, one_of
 from wardround.text.shown import note_of, occurring
 
-__all__ = ["BagReader", "listed_facts"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class BagReader(ABC):
@@ -74,26 +72,26 @@ class BagReader(ABC):
     def documents(self, split: str, problems: Problems | None = None) -> Iterator[Document]:
         """The sentences of one split."""
         problems = Problems() if problems is None else problems
-        if one_of(split, self.splits) == "test":
-            return self._tested(problems)
+        if one_of(split, self.splits) != "train":
+            return self._tested(split, problems)
         rows, odd = self._training
         problems.include(odd)
         return iter(rows)
 
-    def _tested(self, problems: Problems) -> Iterator[Sentence]:
+    def _tested(self, split: str, problems: Problems) -> Iterator[Sentence]:
         seen = {_pair(row) for row in self._training[0]} if self.unseen else set()
         lacking = "the study" if self._known else "training"
         facts = False
-        for at, row in enumerate(self._rows("test", problems), 1):
+        for at, row in enumerate(self._rows(split, problems), 1):
             if row.labels[0] not in self.labels:
-                problems.note(f"sentence of a relation that is not in {lacking}, left out", "test", at)
+                problems.note(f"sentence of a relation that is not in {lacking}, left out", split, at)
             elif _pair(row) in seen:
-                problems.note("test sentence whose pair training has too, left out", "test", at)
+                problems.note(f"{split} sentence whose pair training has too, left out", split, at)
             else:
                 facts = facts or row.labels[0] != UNRELATED
                 yield row
         if not facts:
-            problems.at("no fact to find, so no precision and recall", "test")
+            problems.at("no fact to find, so no precision and recall", split)
 
     @abstractmethod
     def _rows(self, split: str, problems: Problems) -> Iterable[Sentence]: ...

@@ -3,8 +3,8 @@
     CADEC(path="cadec")          # cadec/text/LIPITOR.1.txt, cadec/original/LIPITOR.1.ann
 
 Karimi et al., JBI 2015 (CSIRO data licence: not ours to ship). Annotations are BRAT's: ADR, Disease, Drug, Finding,
-Symptom, some of them discontinuous; such an entity is taken from its first to its last character, and counted. Notes
-become sentences in the tagging task. There is no published split; `by = "source"` keeps a review together.
+Symptom, some of them discontinuous. Notes become sentences in the tagging task, which takes such an entity from its
+first to its last character, and counts it. There is no published split; `by = "source"` keeps a review together.
 """
 
 from collections.abc import Iterator
@@ -16,8 +16,6 @@ from wardround.formats.brat import read_note
 from wardround.formats.options import Options
 from wardround.text.document import Document
 from wardround.text.reading import DataError, Problems, files_under, found_path
-
-__all__ = ["CADEC"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,8 +26,6 @@ from wardround.text.pairs import pair
 from wardround.text.reading import DataError, Problems, data_file, nearest
 from wardround.text.shown import shown
 
-__all__ = ["GROUPS", "ChemProt"]
-
 ORIGIN = "github.com/allenai/scibert, data/text_classification/chemprot"
 FILES = {"train": "chemprot/train.txt.gz", "valid": "chemprot/dev.txt.gz", "test": "chemprot/test.txt.gz"}
 TYPE = "CHEMICAL-OR-GENE"

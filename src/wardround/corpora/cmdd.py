@@ -19,9 +19,8 @@ from wardround.text.document import Document, Entity
 from wardround.text.reading import LONGEST_LINE, DataError, Problems, data_file, one_of, open_bytes, parse_json
 from wardround.text.tags import bio_spans
 
-__all__ = ["CMDD", "members"]
-
 ORIGIN = "github.com/alibaba-research/ChineseBLUE, data/CMDD, one .tar.gz per split"
+FILES = {"train": "cmdd/train.tar.gz", "valid": "cmdd/dev.tar.gz", "test": "cmdd/test.tar.gz"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,13 +30,13 @@ class CMDD:
     views: ClassVar[tuple[str, ...]] = ("labels",)
 
     labels: ClassVar[tuple[str, ...]] = ("0", "1")
-    splits: ClassVar[tuple[str, ...]] = ("train", "dev", "test")
+    splits: ClassVar[tuple[str, ...]] = tuple(FILES)
     language: ClassVar[str] = "zh"
 
     def documents(self, split: str, problems: Problems | None = None) -> Iterator[Document]:
         """The sentences of one split."""
         problems = Problems() if problems is None else problems
-        archive = data_file(f"cmdd/{one_of(split, self.splits)}.tar.gz", ORIGIN)
+        archive = data_file(FILES[one_of(split, self.splits)], ORIGIN)
         for name, content in members(archive):
             place = archive / name
             try:

@@ -16,10 +16,8 @@ from wardround.formats.tables import Table
 from wardround.text.document import Document
 from wardround.text.reading import Problems, data_file, one_of
 
-__all__ = ["CMedTC"]
-
 ORIGIN = "github.com/alibaba-research/ChineseBLUE, data/cMedTC"
-FILES = {"train": "cmedtc/train.txt.gz", "dev": "cmedtc/dev.txt", "test": "cmedtc/test.txt"}
+FILES = {"train": "cmedtc/train.txt.gz", "valid": "cmedtc/dev.txt", "test": "cmedtc/test.txt"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,13 +43,7 @@ class CMedTC:
         """The criteria of one split."""
         path = data_file(FILES[one_of(split, self.splits)], ORIGIN)
         table = Table(
-            files={split: path},
-            format="tsv",
-            header=False,
-            label=1,
-            text=2,
-            labels=self.labels,
-            language="zh",
+            files={split: path}, format="tsv", header=False, label=1, text=2, labels=self.labels, language="zh"
         )
         for document in table.documents(split, problems):
             yield replace(document, text=html.unescape(document.text).strip())

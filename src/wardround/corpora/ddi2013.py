@@ -20,8 +20,6 @@ from wardround.text.pairs import pair
 from wardround.text.reading import DataError, Problems, data_file, nearest, open_text, parse_json
 from wardround.text.shown import shown
 
-__all__ = ["DDI2013"]
-
 ORIGIN = "github.com/haiya1994/BERE, data/ddi"
 
 

@@ -25,8 +25,6 @@ from wardround.text.document import Entity
 from wardround.text.facts import Sentence, sentence
 from wardround.text.reading import DataError, Problems, data_file, open_text, parse_json
 
-__all__ = ["DTIBags"]
-
 ORIGIN = "github.com/haiya1994/BERE, data/dti"
 FILES = {"train": "dti_ds/valid.json.gz", "test": "dti_ds/test.json.gz"}
 SHAPE = '{"sentence": …, "head": {"word": …, "id": …}, "tail": {…}, "relation": …}'

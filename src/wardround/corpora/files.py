@@ -28,8 +28,6 @@ from wardround.text.reading import DataError, Problems, found_path, nearest, one
 from wardround.text.shown import names_of, shown
 from wardround.text.tags import Scheme
 
-__all__ = ["Files"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Files:
@@ -55,6 +53,8 @@ class Files:
     """The column or key of a text's id; without it `id`, or else file and line."""
     source: Column | None = None
     """The column or key that says where a text comes from; sites can be cut along it."""
+    patient: Column | None = None
+    """The column or key that says whom a text is about: validation examples can be drawn by it."""
     flags: tuple[Column, ...] | None = None
     """Columns of 0 and 1 that name the labels; they replace `label`."""
     separator: str | None = None
@@ -103,7 +103,7 @@ class Files:
             )
         for name in {option.name for option in fields(Options)} - {"encoding", "language", *self.form.options}:
             if getattr(self, name, None) is not None:
-                raise ValueError(f"{name} says nothing where format = {self.format!r}; take it out")
+                raise ValueError(f"{name} has no meaning where format = {self.format!r}; take it out")
         if 0 in (self.token, self.tag):
             raise ValueError("columns count from 1, or from the end: -1; there is no column 0")
 

@@ -22,8 +22,6 @@ from wardround.text.document import Document, Entity, Placed
 from wardround.text.pairs import pair
 from wardround.text.reading import DataError, Problems, data_file
 
-__all__ = ["EUADR", "GAD"]
-
 ORIGIN = "github.com/BioMedBERT/biomedbert, datasets/RE"
 
 

@@ -16,8 +16,6 @@ from wardround.federation.partition import held_out
 from wardround.text.document import Document
 from wardround.text.reading import Problems, one_of
 
-__all__ = ["EntityCorpus", "Halved"]
-
 
 class EntityCorpus(ABC):
     """A corpus whose documents have entities."""

@@ -19,8 +19,6 @@ from wardround.text.document import Document, Entity
 from wardround.text.reading import DataError, Problems, data_file, one_of, open_text
 from wardround.text.tags import bio_spans
 
-__all__ = ["IMCS21"]
-
 ORIGIN = "github.com/lemuria-wchen/imcs21, the preprocessed files of task/DAC and task/NER"
 SPEAKERS = ("医生：", "患者：")
 

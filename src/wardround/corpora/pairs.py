@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from wardround.text.document import Document, Placed
 from wardround.text.reading import Problems, digest, one_of
 
-__all__ = ["dedupe", "read_pairs", "resplit", "sample"]
-
 
 def dedupe(train: Iterable[Placed], test: Iterable[Placed], problems: Problems, *, drop: bool) -> Iterator[Document]:
     """The training documents; those whose text is also in the test split are counted, and dropped if so wished."""

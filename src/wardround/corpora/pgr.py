@@ -11,6 +11,10 @@ a tenth of the others for validation.
 
 HTML entities, doubly escaped ones too, are resolved and the offsets moved. Where an offset does not point at its
 words the nearest place of these counts; two training rows name a gene that their sentence lacks, and are skipped.
+
+As bags (`PGRBags`), a gene and a phenotype that the ontology lists are `related`, others `NA`; a test pair is a fact if
+curators found it in one of its sentences, or by `gold = "relation"` if the ontology lists it. Training sentences that
+stand in the test split are dropped.
 """
 
 import html
@@ -20,14 +24,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
+from wardround.corpora.bags import BagReader
 from wardround.corpora.pairs import read_pairs, resplit
 from wardround.formats.offsets import nearest_place
 from wardround.text.document import Document, Entity, Placed, overlap
+from wardround.text.facts import UNRELATED, Sentence, sentence
 from wardround.text.pairs import pair
 from wardround.text.reading import DataError, Problems, data_file, digest, open_text
 from wardround.text.shown import shown
-
-__all__ = ["PGR"]
 
 ORIGIN = "github.com/lasigeBioTM/PGR, corpora/10_12_2018_corpus"
 FILES = {"train": "pgr/10_12_2018_corpus/train.tsv.gz", "test": "pgr/10_12_2018_corpus/test.tsv"}
@@ -110,6 +114,37 @@ class PGR:
                 name = f"pgr-{split}-{line}"
                 made = pair(name, text, gene, phenotype, label, source=row["FILE_ID"], language="en")
                 yield Placed(made, path, line), row
+
+
+@dataclass(frozen=True, kw_only=True)
+class PGRBags(BagReader):
+    """The published cut."""
+
+    published: ClassVar[tuple[str, ...]] = ("related",)
+
+    gold: Literal["confirmation", "relation"] = "confirmation"
+    """Whose word test sentences go by: the curators', or the ontology's."""
+
+    def _rows(self, split: str, problems: Problems) -> Iterator[Sentence]:
+        reader = PGR(gold=self.gold)
+        held = (
+            {digest(made.document.text) for made, _ in reader.rows("test", Problems())} if split == "train" else set()
+        )
+        for made, row in reader.rows(split, problems):
+            document = made.document
+            if digest(document.text) in held:
+                problems.note("text also in test, dropped", made.path, made.line)
+                continue
+            gene, phenotype = document.entities
+            yield sentence(
+                document.id,
+                document.text,
+                Entity(row["GENE_ID"], gene.type, gene.start, gene.end),
+                Entity(row["PHENOTYPE_ID"], phenotype.type, phenotype.start, phenotype.end),
+                "related" if document.labels == ("True",) else UNRELATED,
+                source=document.source,
+                language="en",
+            )
 
 
 def _table(path: Path, problems: Problems) -> Iterator[tuple[int, Row]]:

@@ -32,8 +32,6 @@ from wardround.text.document import Document, Entity
 from wardround.text.reading import Problems
 from wardround.text.texts import Texts
 
-__all__ = ["Platforms"]
-
 BLOT = "entity"
 Platform = Literal["ade", "bc2gm", "bc5cdr", "cadec", "ncbi-disease", "psytar", "smm4h"]
 
@@ -134,7 +132,9 @@ def _blotted(document: Document, words: frozenset[str]) -> Document:
         grown = len(put) - (chosen.end - chosen.start)
         text = text[: chosen.start] + put + text[chosen.end :]
         entities = [
-            replace(e, start=e.start + grown * (e.start >= chosen.end), end=e.end + grown * (e.end >= chosen.end))
+            replace(
+                e, start=e.start + grown * (e.start >= chosen.end), end=e.end + grown * (e.end >= chosen.end), parts=()
+            )
             for e in entities
         ]
     return replace(document, text=text, entities=tuple(entities))

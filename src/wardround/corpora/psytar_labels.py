@@ -15,14 +15,8 @@ from wardround.formats.tables import Table
 from wardround.text.document import Document
 from wardround.text.reading import Problems, data_file, one_of
 
-__all__ = ["PsyTARLabels"]
-
 ORIGIN = "github.com/basaldella/psytarpreprocessor, data/binary"
-FILES = {
-    "train": "psytar/binary/train.csv.gz",
-    "dev": "psytar/binary/dev.csv",
-    "test": "psytar/binary/test.csv",
-}
+FILES = {"train": "psytar/binary/train.csv.gz", "valid": "psytar/binary/dev.csv", "test": "psytar/binary/test.csv"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,11 +33,6 @@ class PsyTARLabels:
         """The sentences of one split, with or without labels."""
         path = data_file(FILES[one_of(split, self.splits)], ORIGIN)
         table = Table(
-            files={split: path},
-            format="tsv",
-            quoting=True,
-            text="sentences",
-            flags=self.labels,
-            language="en",
+            files={split: path}, format="tsv", quoting=True, text="sentences", flags=self.labels, language="en"
         )
         return table.documents(split, problems)

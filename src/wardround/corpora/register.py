@@ -2,8 +2,6 @@
 
 from wardround.core.register import Register
 
-__all__ = ["CORPORA", "FILES", "MOVED", "PARTITIONS"]
-
 CORPORA = Register(
     {
         # generated
@@ -33,7 +31,7 @@ CORPORA = Register(
         "clinic-bags": "wardround.clinic.bags:ClinicBags",
         "bc5cdr-bags": "wardround.corpora.bc5cdr_bags:BC5CDRBags",
         "dti-bags": "wardround.corpora.dti_bags:DTIBags",
-        "pgr-bags": "wardround.corpora.pgr_bags:PGRBags",
+        "pgr-bags": "wardround.corpora.pgr:PGRBags",
     }
 )
 
@@ -42,7 +40,7 @@ FILES = Register(
         "labels": "wardround.corpora.views:LabelledTexts",
         "entities": "wardround.corpora.views:MarkedTexts",
         "pairs": "wardround.corpora.views:RelatedPairs",
-        "bags": "wardround.corpora.views:Bags",
+        "bags": "wardround.corpora.views:BaggedSentences",
     }
 )
 """By what a task takes, a user's own files as that."""

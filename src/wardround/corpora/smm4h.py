@@ -21,8 +21,6 @@ from wardround.formats.offsets import nearest_place
 from wardround.text.document import Document, Entity
 from wardround.text.reading import DataError, Problems, found_path, open_text
 
-__all__ = ["SMM4H"]
-
 COLUMNS = "tweet_id, begin, end, type, extraction, drug, tweet"
 NONE = ("", "-")
 
@@ -74,7 +72,7 @@ def _placed(text: str, words: str, begin: str, end: str, path: Path, line: int, 
     try:
         start, stop = int(begin), int(end)
     except ValueError:
-        raise DataError(path, line, "an offset that is no whole number", COLUMNS) from None
+        raise DataError(path, line, "an offset that is not a whole number", COLUMNS) from None
     if 0 <= start < stop <= len(text) and text[start:stop].casefold() == words.casefold():
         return start, stop
     place = nearest_place(text.casefold(), words.casefold(), start) if words else None

@@ -26,8 +26,6 @@ from typing import ClassVar, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Rows", "Synthetic"]
-
 FloatArray = npt.NDArray[np.float64]
 
 

@@ -17,8 +17,6 @@ from wardround.text.document import Document
 from wardround.text.reading import Problems, data_file, one_of
 from wardround.text.tags import joined
 
-__all__ = ["BC2GM", "BC5CDR", "NCBIDisease", "PsyTAR"]
-
 MTL = "github.com/cambridgeltl/MTL-Bioinformatics-2016"
 
 

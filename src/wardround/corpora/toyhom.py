@@ -17,8 +17,6 @@ from wardround.formats.tables import Table
 from wardround.text.document import Document
 from wardround.text.reading import Problems, data_file, digest, one_of
 
-__all__ = ["Toyhom"]
-
 ORIGIN = "github.com/Toyhom/Chinese-medical-dialogue-data, 样例_内科5000-6000.csv"
 
 

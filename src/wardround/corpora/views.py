@@ -30,8 +30,6 @@ from wardround.text.pairs import pairs
 from wardround.text.reading import DataError, Problems, digest, found_path
 from wardround.text.sentences import Scope
 
-__all__ = ["Bags", "LabelledTexts", "MarkedTexts", "RelatedPairs"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class LabelledTexts(Files):
@@ -185,7 +183,7 @@ class RelatedPairs(Files):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bags(Files, BagReader):
+class BaggedSentences(Files, BagReader):
     """Sentences by pair and relation, aligned with public facts or read as such."""
 
     view: ClassVar[View] = "bags"
@@ -286,4 +284,4 @@ def _settle(files: Files, usual: Mapping[str, Any]) -> None:
 def _refuse(files: Files, names: Collection[str], why: str) -> None:
     for name in names:
         if getattr(files, name) not in (None, ()):
-            raise ValueError(f"{name} says nothing where format = {files.format!r}, {why}; take it out")
+            raise ValueError(f"{name} has no meaning where format = {files.format!r}, {why}; take it out")

@@ -20,17 +20,11 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
-from cryptography.x509 import Certificate
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from wardround.engines.seal import write_private
 
-__all__ = [
-    "ROOT_DAYS", "Authority", "Certificate", "CertificateError", "PublicKey", "belongs", "common_name", "dates",
-    "fingerprint", "issued_by", "make_key", "new_key", "pem_of", "public_half", "public_key_of", "read_certificate",
-    "request_for", "same_fingerprint",
-]  # fmt: skip
-
+Certificate = x509.Certificate
 PublicKey = rsa.RSAPublicKey
 BITS = 3072
 SMALLEST, LARGEST = 2048, 8192  # bits of a key that is signed: below is weak, above takes a server's time

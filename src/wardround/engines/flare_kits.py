@@ -23,8 +23,6 @@ from wardround.core.files import write
 from wardround.engines.certificates import ROOT_DAYS, Authority, pem_of, read_certificate
 from wardround.engines.seal import write_private
 
-__all__ = ["ADMIN", "Admin", "make_kits", "place_server", "place_stores", "renew_coordinator", "write_site"]
-
 ADMIN = "coordinator@wardround.local"
 ALLOWED = ["wardround.engines.flare.Door", "wardround.engines.flare.Pipe"]
 LAUNCHER = {"id": "process_launcher", "path": "wardround.engines.flare.Launcher", "args": {}}

@@ -15,8 +15,6 @@ import warnings
 from collections.abc import Callable
 from typing import NoReturn
 
-__all__ = ["Child"]
-
 
 class Child:
     """A forked process and how it ended."""

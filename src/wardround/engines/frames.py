@@ -25,11 +25,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Self
 
-__all__ = [
-    "DOOR", "GATE", "MARK", "REFUSED", "AccessError", "Line", "calls", "dial", "door_of", "heard", "listen",
-    "read_frame", "shut", "silence", "write_frame",
-]  # fmt: skip
-
 DOOR = "WARDROUND_DOOR"
 """The environment variable that tells NVFlare's processes where our socket is."""
 GATE = "WARDROUND_GATE"
@@ -191,7 +186,7 @@ def calls(path: Path, over: Callable[[], bool] = lambda: False) -> Iterator[Line
     server, missing = listen(path), 0
     try:
         while not over():
-            if not select.select([server], [], [], LOOK_SECONDS)[0]:
+            if not readable(server, LOOK_SECONDS):
                 missing = 0 if path.exists() else missing + 1
                 if missing > 1:  # not one that is being replaced at this moment
                     server.close()
@@ -201,6 +196,13 @@ def calls(path: Path, over: Callable[[], bool] = lambda: False) -> Iterator[Line
                 yield Line(server.accept()[0])
     finally:
         server.close()
+
+
+def readable(end: socket.socket | Line, seconds: float) -> bool:
+    """Whether something has come in, or somebody has hung up, within so many seconds."""
+    poll = select.poll()  # unlike `select` it takes a file of any number: a coordinator may have thousands open
+    poll.register(end, select.POLLIN)
+    return bool(poll.poll(seconds * 1000))
 
 
 def shut(path: Path) -> None:

@@ -28,8 +28,6 @@ from wardround.engines.certificates import common_name, dates, read_certificate
 from wardround.engines.frames import GATE, MARK, REFUSED, Line, dial
 from wardround.engines.processes import tell
 
-__all__ = ["Gate", "guard_clients", "guard_server"]
-
 REFUSALS = ("expired", "revoked", "twin", "unknown")
 METADATA = "wardround-mark"
 CLOSED = (grpc.StatusCode.UNIMPLEMENTED, "")
@@ -170,10 +168,20 @@ def _attend(gate: Gate, door: Path) -> None:
                 line.send({"gate": True})
                 threading.Thread(target=_hear, args=(gate, line), daemon=True).start()
                 while True:
-                    line.send(gate.look())
+                    _report(gate, line)
                     time.sleep(REPORT_SECONDS)
         except OSError:  # a switchboard that is gone takes this process with it
             time.sleep(REPORT_SECONDS)
+
+
+def _report(gate: Gate, line: Line) -> None:
+    report = gate.look()
+    try:
+        line.send(report)
+    except OSError:
+        with gate.lock:
+            gate.events[:0] = report["events"]  # for whoever listens next
+        raise
 
 
 def _hear(gate: Gate, line: Line) -> None:

@@ -22,8 +22,6 @@ from wardround.core.record import Message
 from wardround.core.site import Site
 from wardround.core.task import SiteData, Task
 
-__all__ = ["Federation", "Host"]
-
 AT_HAND = 128  # sites whose data stay open: the usual hundred; more would grow with the federation
 
 

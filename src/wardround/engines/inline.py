@@ -21,6 +21,7 @@ from functools import partial
 from typing import Any, TypeVar, cast
 
 from wardround.core.codec import DecodeError, decode
+from wardround.core.doing import look
 from wardround.core.exchange import Exchange, Fault
 from wardround.core.method import Step
 from wardround.core.record import Message
@@ -30,9 +31,8 @@ from wardround.engines.frames import read_frame, write_frame
 from wardround.engines.host import Host
 from wardround.engines.worker import answer_requests
 
-__all__ = ["Pool", "Serial", "SiteFailed"]
-
 R = TypeVar("R", bound=Message)
+PAUSE = 1.0  # between two looks at what workers are at
 
 
 class SiteFailed(Refusal, RuntimeError):
@@ -132,7 +132,7 @@ class Pool:
 
             deal()
             while busy:
-                for key, _ in selector.select():
+                for key in _ready(selector):
                     worker = key.data
                     selector.unregister(worker.out)
                     name = busy.pop(worker)
@@ -158,6 +158,13 @@ class Pool:
             worker.child.send(signal.SIGKILL)
         for worker in self.workers:
             worker.stop()
+
+
+def _ready(selector: selectors.BaseSelector) -> Iterator[selectors.SelectorKey]:
+    """The workers that have something to say; meanwhile, what they are at is shown."""
+    while not (ready := selector.select(PAUSE)):
+        look()
+    return (key for key, _ in ready)
 
 
 class _Worker:

@@ -22,8 +22,6 @@ from typing import IO, Self
 
 import psutil
 
-__all__ = ["WITH_PARENT", "Programs", "descendants", "end_soon_after_parent", "end_with_parent", "tell"]
-
 WITH_PARENT = "WARDROUND_WITH_PARENT"
 """Set in the environment of a coordinator or a site that is to end with whoever started it: a rehearsal, a test."""
 PARENT = "WARDROUND_PARENT"

@@ -23,8 +23,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Self
 
-__all__ = ["Relay", "addresses", "listening", "raise_file_limit"]
-
 SILENT = 10.0
 UNPROVED = 30.0
 HALF_CLOSED = 5.0  # within which the other end closes, too

@@ -31,8 +31,6 @@ from wardround.core.record import Message
 from wardround.engines.frames import Line, dial
 from wardround.engines.seal import Asker, Letter, Parcel, SealError
 
-__all__ = ["CODES", "Remote"]
-
 R = TypeVar("R", bound=Message)
 Void = dict[str, list[Exchange]]
 Code = Literal["failed", "refused", "invalid", "late", "lost"]
@@ -51,7 +49,7 @@ CODES: dict[str, tuple[Code, str]] = {
     "batches": ("refused", "it was asked before for batches of another size, and two sizes tell a single example"),
     "busy": ("lost", "it is busy with another run"),
     "changed": ("refused", "its data or label map have changed since it approved; there: wardround site approve"),
-    "consent": ("refused", "its consent does not allow this"),
+    "consent": ("refused", "its consent does not allow this; there: consent.messages and consent.steps in site.toml"),
     "data": ("refused", "it has no usable data for this task; there: wardround site check"),
     "died": ("lost", "its site process died twice over this message; out of memory?"),
     "disk": ("failed", "it has no room left on its disk, and sent nothing"),
@@ -129,9 +127,12 @@ class Remote:
 
         def one(name: str, parcel: Parcel) -> None:
             whole = {**head, "void": [asdict(lost) for lost in self.void.get(name, [])]}
-            hangs = name in self.hung and self._hangs(name)
-            given = ({"fault": "hung"}, b"") if hangs else self._ask(name, whole, parcel, self.deadline)
-            replies.put((name, *given))
+            given: tuple[dict[str, Any], bytes] = {"fault": "forged"}, b""
+            try:
+                hangs = name in self.hung and self._hangs(name)
+                given = ({"fault": "hung"}, b"") if hangs else self._ask(name, whole, parcel, self.deadline)
+            finally:  # whatever a site sends, the others are not kept waiting
+                replies.put((name, *given))
 
         for name, message in messages.items():
             threading.Thread(target=one, args=(name, parcels[id(message)]), daemon=True).start()

@@ -35,11 +35,6 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-__all__ = [
-    "Answerer", "Ask", "Asker", "Letter", "Parcel", "SealError", "make_sealing_key", "make_signing_key",
-    "read_sealing_key", "read_signing_key", "usable", "verify_statement", "write_private",
-]  # fmt: skip
-
 FORM = "wardround letter 1"
 PIECE = 1 << 30  # bytes encrypted at once; the cipher takes less than 2³¹, and what is one piece is not copied
 TAG = 16
@@ -231,10 +226,14 @@ def _signer(key: str) -> Ed25519PublicKey:
     return Ed25519PublicKey.from_public_bytes(bytes.fromhex(key))
 
 
-@lru_cache(maxsize=64)
 def _public(key: object) -> X25519PublicKey:
+    return _loaded(str(key))  # from another party it may be anything that JSON knows
+
+
+@lru_cache(maxsize=64)
+def _loaded(key: str) -> X25519PublicKey:
     try:
-        return X25519PublicKey.from_public_bytes(bytes.fromhex(str(key)))
+        return X25519PublicKey.from_public_bytes(bytes.fromhex(key))
     except ValueError:
         raise SealError("this is no public key") from None
 

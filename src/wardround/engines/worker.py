@@ -14,8 +14,6 @@ from wardround.core.record import Message
 from wardround.engines.frames import read_frame, write_frame
 from wardround.engines.host import Host
 
-__all__ = ["answer_requests"]
-
 
 def answer_requests(host: Host, *, show_errors: bool) -> None:
     """Answer until the coordinator closes the pipe."""

@@ -13,10 +13,7 @@ from wardround.exports.transformers_folder import write_transformers
 from wardround.trained.about import ModelError
 from wardround.trained.model import load_part
 
-__all__ = ["TARGETS", "export"]
-
 SINGLE = {"onnx": write_onnx, "transformers": write_transformers}
-TARGETS = ("onnx", "spacy", "transformers")
 
 
 def export(models: Sequence[Path], to: str, out: Path, rename: Mapping[str, str] | None = None) -> None:
@@ -26,7 +23,7 @@ def export(models: Sequence[Path], to: str, out: Path, rename: Mapping[str, str]
     if to in SINGLE and len(models) > 1:
         raise ModelError(models[1], f"{to} takes one model at a time", "export each by itself, or use --to spacy")
     if to in SINGLE and rename:
-        raise ModelError(models[0], f"{to} takes one model, so no other has names for its types", "leave --rename away")
+        raise ModelError(models[0], f"{to} takes one model, so no other has names for its types", "leave --rename out")
     parts = [load_part(path) for path in models]
     with fresh_folder(out) as new:
         if to in SINGLE:

@@ -20,8 +20,6 @@ from wardround.tasks.classification import ClassificationTask
 from wardround.trained.about import CARD, ModelError
 from wardround.trained.model import Part
 
-__all__ = ["write_onnx"]
-
 NEEDED = ("onnx", "onnxscript")
 PATTERNS = {"words": r"\w+|[^\w\s]", "characters": r"[A-Za-zÀ-ɏ]+|\d+(?:\.\d+)?|\S"}
 """What `text.segment` takes as a token."""

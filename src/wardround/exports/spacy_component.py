@@ -25,8 +25,6 @@ from wardround.text.prediction import Prediction
 from wardround.trained.blocks import blocks
 from wardround.trained.model import Model, load
 
-__all__ = ["Component", "make"]
-
 for _name, _default in (("relations", []), ("wardround", {})):
     if not Doc.has_extension(_name):
         Doc.set_extension(_name, default=_default)
@@ -35,7 +33,7 @@ if not Span.has_extension("confidence"):
 
 
 class Component:
-    """The models as a pipe; they are loaded when the first text comes."""
+    """The models as a pipe: those of a saved pipeline are loaded with it, others when the first text comes."""
 
     def __init__(self, models: Iterable[str], rename: Mapping[str, str] | None = None) -> None:
         self.folders = [Path(folder) for folder in models]
@@ -66,9 +64,9 @@ class Component:
             shutil.copytree(part.folder, Path(path) / str(number))
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "Component":  # noqa: ARG002 -- likewise
-        """The models that were copied there."""
+        """The models that were copied there, verified and loaded now."""
         self.folders = sorted(folder for folder in Path(path).iterdir() if folder.is_dir())
-        self.__dict__.pop("answering", None)
+        self.answering = load(*self.folders, rename=self.rename)
         return self
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:

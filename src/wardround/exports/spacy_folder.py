@@ -7,8 +7,6 @@ from pathlib import Path
 from wardround.trained.about import ModelError
 from wardround.trained.model import Part
 
-__all__ = ["write_spacy"]
-
 ANY = "xx"  # spaCy's name for a language that it has no rules for
 
 

@@ -22,8 +22,6 @@ from wardround.tasks.relation import RelationTask
 from wardround.trained.about import CARD, ModelError
 from wardround.trained.model import Part
 
-__all__ = ["MARKERS", "write_transformers"]
-
 MARKERS = ("<e1>", "</e1>", "<e2>", "</e2>")
 KINDS = {"bert": "BertModel", "roberta": "RobertaModel", "xlm-roberta": "XLMRobertaModel"}
 

@@ -11,8 +11,6 @@ from wardround.federation.sites import Sites
 from wardround.text.reading import Problems
 from wardround.text.shown import NOT_SHOWN, called, text_is_shown
 
-__all__ = ["MOST_SITES", "describe"]
-
 PLACES = 3  # as many as a reader's findings name
 MOST_SITES = 500  # to describe a site it must be opened; more would make the start slow
 
@@ -39,9 +37,11 @@ def describe(sites: Sites, task: Any = None) -> dict[str, Any]:
 
     for name in sites.names:
         splits: dict[str, Raw] = dict(zip(("train", "test"), sites.raw(name), strict=True))
+        splits |= {"valid": sites.valid(name)} if sites.valid else {}
         by_site[name] = {split: labels(raw) for split, raw in splits.items()}
-        if not len(splits["train"]):
-            odd.at("site without training examples", name)
+        for split, word in (("train", "training"), ("valid", "validation")):
+            if split in splits and not len(splits[split]):
+                odd.at(f"site without {word} examples", name)
         for split, raw in splits.items():
             whole.update(raw.digest())
             shared.look(name, split, raw)
@@ -54,7 +54,8 @@ def describe(sites: Sites, task: Any = None) -> dict[str, Any]:
         "sites": by_site,
         "fingerprint": whole.hexdigest(),
         "problems": [*problems, *shared.lines(), *leaked.lines(problems)],
-        "leaked": leaked.count,
+        "leaked": leaked.count("test", "train"),
+        **({"leaked_valid": leaked.count("valid", "train")} if sites.valid else {}),
         **({} if public is None else {"public": labels(public)}),
     }
 
@@ -65,11 +66,14 @@ def _shown(label: str, known: AbstractSet[str]) -> str:
     return label if not known or label == "none" or known >= {*parts} or text_is_shown() else NOT_SHOWN
 
 
+WORDS = {"train": "training", "valid": "validation", "test": "test"}
+
+
 class _Leaked:
-    """How many test texts stand in training, too, wherever; and the first few, with both places."""
+    """How many texts of a split stand in another, too, wherever; and the first few, with both places."""
 
     def __init__(self) -> None:
-        self.places: dict[str, dict[bytes, list[str]]] = {"train": {}, "test": {}}
+        self.places: dict[str, dict[bytes, list[str]]] = {split: {} for split in WORDS}
 
     def look(self, split: str, raw: Raw) -> None:
         """One site's split."""
@@ -78,23 +82,26 @@ class _Leaked:
             place = called(documents[row].id) if documents else f"example {row + 1}"
             self.places[split].setdefault(mark, []).append(place)
 
-    @property
-    def _both(self) -> list[bytes]:
-        return [mark for mark in self.places["test"] if mark in self.places["train"]]
+    def _both(self, split: str, other: str) -> list[bytes]:
+        return [mark for mark in self.places[split] if mark in self.places[other]]
 
-    @property
-    def count(self) -> int:
-        """The test examples whose text is in training."""
-        return sum(len(self.places["test"][mark]) for mark in self._both)
+    def count(self, split: str, other: str) -> int:
+        """The examples of a split whose text is in the other."""
+        return sum(len(self.places[split][mark]) for mark in self._both(split, other))
 
     def lines(self, problems: Sequence[str]) -> Iterator[str]:
         """That, unless the corpus's own reader has counted them."""
-        if self.count and not any(line.startswith("text also in test") for line in problems):
-            pairs = (
-                f"{self.places['test'][mark][0]} = {self.places['train'][mark][0]}" for mark in self._both[:PLACES]
-            )
-            whole = sum(map(len, self.places["test"].values()))
-            yield f"test text that is also in training: {self.count:,} of {whole:,} ({', '.join(pairs)})"
+        for split, other in (("test", "train"), ("valid", "train"), ("test", "valid")):
+            count = self.count(split, other)
+            counted = other == "train" and any(line.startswith(f"text also in {split}") for line in problems)
+            if count and not counted:
+                pairs = (
+                    f"{self.places[split][mark][0]} = {self.places[other][mark][0]}"
+                    for mark in self._both(split, other)[:PLACES]
+                )
+                whole = sum(map(len, self.places[split].values()))
+                also = f"{WORDS[split]} text that is also in {WORDS[other]}"
+                yield f"{also}: {count:,} of {whole:,} ({', '.join(pairs)})"
 
 
 class _Shared:
@@ -102,7 +109,7 @@ class _Shared:
 
     def __init__(self, public: Raw | None) -> None:
         self.marks = set(public.marks) if public is not None else set()
-        self.counts: dict[str, Counter[str]] = {"train": Counter(), "test": Counter()}
+        self.counts: dict[str, Counter[str]] = {split: Counter() for split in WORDS}
 
     def look(self, site: str, split: str, raw: Raw) -> None:
         if self.marks and (count := sum(mark in self.marks for mark in raw.marks)):

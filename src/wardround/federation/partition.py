@@ -23,11 +23,6 @@ import numpy as np
 import numpy.typing as npt
 from annotated_types import Ge, Gt
 
-__all__ = [
-    "ByDirichlet", "ByLabel", "BySource", "Evenly", "IntArray", "Partition", "Raw", "Rng", "by_source", "cut",
-    "dirichlet", "held_out", "iid",
-]  # fmt: skip
-
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
 Rng = np.random.Generator | np.random.RandomState
@@ -52,13 +47,7 @@ def held_out(keys: Sequence[str], share: float, rng: Rng) -> npt.NDArray[np.bool
 
 
 def dirichlet(
-    labels: npt.ArrayLike,
-    sites: int,
-    alpha: float,
-    rng: Rng,
-    *,
-    min_per_site: int = 0,
-    balanced: bool = False,
+    labels: npt.ArrayLike, sites: int, alpha: float, rng: Rng, *, min_per_site: int = 0, balanced: bool = False
 ) -> list[IntArray]:
     """Deals out each class in proportions from Dirichlet(α): the smaller `alpha`, the stronger the skew.
 

@@ -12,14 +12,13 @@ from wardround.core.task import Examples, SiteData
 from wardround.federation.partition import Raw
 from wardround.federation.sites import Sites
 
-__all__ = ["Prepared"]
-
 
 class Prepared:
     """A federation whose examples a task has made ready, with the public ones if they are wanted."""
 
     def __init__(self, sites: Sites, task: Any, private: tuple[str, ...] = (), *, public: bool = False) -> None:
-        self.names, self._raw, self._task, self._private = sites.names, sites.raw, task, private
+        self.names, self.raw, self._task, self._private = sites.names, sites.raw, task, private
+        self._valid = sites.valid
         self._public = sites.public if public else None
         self._tasks: dict[str, Any] = {}
 
@@ -34,14 +33,15 @@ class Prepared:
             if self.public is None:
                 raise ValueError("the coordinator has no examples; add [public] to the study")
             return SiteData(self.public, self.public, public=self.public)
-        train, test = self._raw(name)
+        train, test = self.raw(name)
+        valid = self._valid(name) if self._valid else None
         ready: Callable[[Raw], Examples] = (self.task(name) or self._task).examples
-        return SiteData(ready(train), ready(test), public=self.public)
+        return SiteData(ready(train), ready(test), None if valid is None else ready(valid), self.public)
 
     def task(self, name: str) -> Any:
         """The task as this site has it (`at`)."""
         if name not in self.names:
             return None
         if name not in self._tasks:
-            self._tasks[name] = self._task.at(name, lambda: self._raw(name)[0], self._private)
+            self._tasks[name] = self._task.at(name, lambda: self.raw(name)[0], self._private)
         return self._tasks[name]

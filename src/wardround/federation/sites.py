@@ -34,8 +34,6 @@ from wardround.text.reading import Problems, digest
 from wardround.text.shown import called, named_sources, note_of, occurring
 from wardround.text.texts import Texts
 
-__all__ = ["Declared", "Public", "Sites", "federate", "opened", "pooled", "thinned"]
-
 AT_HAND = 128  # sites whose examples are held: the usual hundred; more would grow with the federation
 
 Both = tuple[Raw, Raw]
@@ -57,6 +55,8 @@ class Sites:
     """What they were made from."""
     split: Callable[[str], Texts] | None = None
     """All documents of a split in the order of the files, as a reader has them."""
+    tried: Callable[[str], Raw] | None = None
+    """One site's validation examples, if any are wanted and there are some."""
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -68,10 +68,17 @@ class Sites:
         """One site's training and test examples."""
         return lru_cache(maxsize=AT_HAND)(self.opened)
 
+    @cached_property
+    def valid(self) -> Callable[[str], Raw] | None:
+        """The same of its validation examples."""
+        return lru_cache(maxsize=AT_HAND)(self.tried) if self.tried else None
+
     def read(self) -> None:
         """Open every site now, for children of this process to share, unless there are too many to hold."""
         for name in self.names if len(self.names) <= AT_HAND else ():
             self.raw(name)
+            if self.valid:
+                self.valid(name)
 
     def train(self) -> Raw:
         """All training examples, in the order of the corpus."""
@@ -91,8 +98,18 @@ class Sites:
     @cached_property
     def labels(self) -> tuple[str, ...]:
         """The labels that the reader knows, or those that occur in training."""
-        known = tuple(self.corpus.labels)
-        return known or self._occurring("labels", lambda document: document.labels, _where(self.corpus, "label"))
+        if known := tuple(self.corpus.labels):
+            return known
+        known = self._occurring("labels", lambda document: document.labels, _where(self.corpus, "label"))
+        read = self.split
+        for split in ("valid", "test") if self.tried else ("test",):
+            new = [one for one in read(split).documents if not {*one.labels} <= {*known}] if read else []
+            if new:
+                raise ValueError(
+                    f"{len(new)} {split} texts have a label that no training text has, the first {called(new[0].id)}; "
+                    "declare all labels (labels = […] in [corpus]) to have them counted as wrong, or take them out"
+                )
+        return known
 
     @property
     def negative(self) -> str:
@@ -138,34 +155,50 @@ class Public:
     corpus: Any = None
 
 
-def opened(corpus: Any) -> Sites:
-    """A corpus's own sites, or those of a reader, a site per source."""
+def opened(corpus: Any, *, valid: bool = False) -> Sites:
+    """A corpus's own sites, or those of a reader, a site per source; with its validation split only if it is wanted."""
     if hasattr(corpus, "names"):
-        problems = getattr(corpus, "problems", None)
-        return Sites(corpus.names, corpus.open, () if problems is None else (problems,), corpus=corpus)
+        problems, tried = getattr(corpus, "problems", None), getattr(corpus, "validation", None) if valid else None
+        return Sites(corpus.names, corpus.open, () if problems is None else (problems,), corpus=corpus, tried=tried)
     problems = Problems()
+    splits: tuple[str, ...] = ("train", "test")
+    if valid and "valid" in getattr(corpus, "splits", ()):
+        splits = (*splits, "valid")
 
     @cache
     def split(name: str) -> Texts:
         documents = corpus.documents(name, problems)
-        if name == "train" and getattr(corpus, "dedupe", False):
-            documents = _apart(documents, {*split("test").marks}, problems)
+        rank = ("train", "valid", "test")  # `dedupe` keeps the texts of a later one out
+        for other in rank[rank.index(name) + 1 :] if getattr(corpus, "dedupe", False) else ():
+            if other in splits:
+                documents = _apart(documents, other, {*split(other).marks}, problems)
         return Texts(tuple(documents))
 
+    return _by_source(corpus, splits, split, problems)
+
+
+def _by_source(corpus: Any, splits: tuple[str, ...], split: Callable[[str], Texts], problems: Problems) -> Sites:
+    """A site per source of the documents in these splits."""
+
     @cache
-    def by_name() -> dict[str, Both]:
-        parts: dict[str, tuple[list[Document], list[Document]]] = {}
-        for index, name in enumerate(("train", "test")):
+    def by_name() -> dict[str, tuple[Texts, ...]]:
+        parts: dict[str, tuple[list[Document], ...]] = {}
+        for index, name in enumerate(splits):
             for document in split(name).documents:
-                parts.setdefault(document.source or "all", ([], []))[index].append(document)
-        return {name: (Texts(tuple(train)), Texts(tuple(test))) for name, (train, test) in parts.items()}
+                parts.setdefault(document.source or "all", tuple([] for _ in splits))[index].append(document)
+        return {name: tuple(Texts(tuple(part)) for part in mine) for name, mine in parts.items()}
 
     def names() -> Iterable[str]:
         if not getattr(corpus, "sources_are_files", False):
-            _check_sources(corpus, [*split("train").documents, *split("test").documents])
+            _check_sources(corpus, [document for name in splits for document in split(name).documents])
         return by_name()
 
-    return Sites(names, lambda name: by_name()[name], (problems,), corpus=corpus, split=split)
+    def both(name: str) -> Both:
+        train, test, *_ = by_name()[name]
+        return train, test
+
+    tried = (lambda name: by_name()[name][2]) if "valid" in splits else None
+    return Sites(names, both, (problems,), corpus=corpus, split=split, tried=tried)
 
 
 def _where(reader: Any, meaning: str) -> Callable[[str], str] | None:
@@ -174,18 +207,18 @@ def _where(reader: Any, meaning: str) -> Callable[[str], str] | None:
     return partial(place, meaning) if place else None
 
 
-def _apart(documents: Iterable[Document], tested: set[bytes], problems: Problems) -> Iterator[Document]:
-    """Those of which the test split does not have the text; the others are counted."""
+def _apart(documents: Iterable[Document], other: str, marks: set[bytes], problems: Problems) -> Iterator[Document]:
+    """Those of which another split does not have the text; the others are counted."""
     for document in documents:
-        if digest(document.text) in tested:
-            problems.at("text also in test, dropped", called(document.id))
+        if digest(document.text) in marks:
+            problems.at(f"text also in {other}, dropped", called(document.id))
         else:
             yield document
 
 
 def _check_sources(reader: Any, documents: Sequence[Document]) -> None:
     """An error if a source cannot name a site."""
-    splits = (getattr(reader, "train", ""), getattr(reader, "test", ""))
+    splits = [getattr(reader, split, "") for split in ("train", "test", "valid")]
     files = [name for split in splits if isinstance(split, dict) for name in split]
     # What nobody gave a source has its note's id for one.
     ids = {d.source for d in documents if d.source == d.id or d.id.startswith(f"{d.source}:")}
@@ -237,7 +270,12 @@ def _cut(sites: Sites, partition: Partition, seed: int) -> Sites:
     rows = partition.cut(train, rng)
     tests = _tests(test, partition, sorted(rows), rng)
     parts = {name: (train.take(rows[name]), test.take(tests[name])) for name in sorted(rows)}
-    return replace(sites, listed=parts, opened=parts.__getitem__, split=None)
+    tried = None
+    if sites.valid:
+        valid = sites.split("valid") if sites.split else _joined([sites.valid(name) for name in sites.names])
+        dealt = _tests(valid, partition, sorted(rows), rng)
+        tried = {name: valid.take(dealt[name]) for name in dealt}.__getitem__
+    return replace(sites, listed=parts, opened=parts.__getitem__, split=None, tried=tried)
 
 
 def _tests(test: Raw, partition: Partition, names: list[str], rng: np.random.Generator) -> dict[str, IntArray]:
@@ -278,7 +316,9 @@ def thinned(sites: Sites, share: float, seed: int) -> Sites:
 
 def pooled(sites: Sites) -> Sites:
     """All sites' examples in one place: what no federation has, and every study compares with."""
-    return replace(sites, listed=["pooled"], opened=lambda _: _join(sites), split=None)
+    valid = sites.valid
+    tried = (lambda _: _joined([valid(name) for name in sites.names])) if valid else None
+    return replace(sites, listed=["pooled"], opened=lambda _: _join(sites), split=None, tried=tried)
 
 
 def _join(sites: Sites) -> Both:

@@ -17,8 +17,6 @@ from wardround.text.document import Entity, Placed, overlap
 from wardround.text.facts import Sentence, sentence
 from wardround.text.reading import DataError, Problems
 
-__all__ = ["read_bags", "write_bags"]
-
 SHAPE = (
     '{"head": "D1", "relation": "causes", "tail": "D2", "sentences": [{"text": …, "head": [0, 7], "tail": [9, 12]}]}'
 )

@@ -6,8 +6,10 @@
 
 Comeau et al., Database 2013. Passages stand in the text at their offsets, with a line feed between; offsets of
 annotations count from the start of the document. A relation has two nodes, of which a role `tail` or `Arg2` names the
-second; others are left out and counted. The infons `labels` (a JSON list), `source` and `language` of a document are
-ours, other infons stay behind.
+second; others are left out and counted. Infons of annotations and relations are attributes, `identifier` and those
+called like a vocabulary (`MESH`) concept ids; several locations are the parts of one entity. The infons `labels` (a
+JSON list), `source`, `patient` and `language` of a document are ours; its others, those of passages, and roles that say
+more than which node is first, have no place, which is counted.
 
 The `bioc` package writes. We read with the XML parser that it stands on, because its own reader keeps the whole
 file in memory and knows no lines. Nothing outside the file is ever loaded.
@@ -16,7 +18,7 @@ file in memory and knows no lines. Nothing outside the file is ever loaded.
 import json
 import re
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,16 +27,19 @@ from bioc.biocxml.encoder import BioCXMLDocumentWriter
 from lxml import etree
 
 from wardround.core.files import fresh
+from wardround.formats.details import attribute_values, attributes_of, details, lost_confidence
 from wardround.formats.offsets import Annotation, Offsets
 from wardround.formats.options import Options
 from wardround.formats.writing import Sink, lost
-from wardround.text.document import Document, Placed, Relation
+from wardround.text.document import Document, Entity, Placed, Relation
 from wardround.text.reading import LONGEST_LINE, DataError, Problems, open_bytes
 from wardround.text.shown import quoted
 
-__all__ = ["read_bioc", "write_bioc"]
-
-SECOND = ("tail", "arg2", "object", "target")
+FIRST, SECOND = ("", "head", "arg1", "subject", "source"), ("tail", "arg2", "object", "target")
+OURS = frozenset({"labels", "source", "patient", "language"})
+MEANT = frozenset({"type", "relation"})
+KEPT = "attribute:"
+"""Stands before the name of an attribute that would else mean something to us."""
 NOT_XML = re.compile(r"[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -69,6 +74,11 @@ def _document(element: Any, number: int, path: Path, problems: Problems, options
     for reference in element.iter(etree.Entity):
         raise DataError(path, reference.sourceline, "a reference to an XML entity", "write out what it stands for")
     infons = _infons(element)
+    for _ in infons.keys() - OURS:
+        problems.note("infon of a document, ignored", path, element.sourceline)
+    for passage in (*element.iter("passage"), *element.iter("sentence")):
+        for _ in _infons(passage):
+            problems.note("infon of a passage, ignored", path, passage.sourceline)
     text = _text(element, path)
     mentions: dict[str, Annotation] = {}
     for item in element.iter("annotation"):
@@ -84,7 +94,7 @@ def _document(element: Any, number: int, path: Path, problems: Problems, options
     relations = []
     for item in element.iter("relation"):
         with problems.refusing():
-            relation = _relation(item, mentions, path)
+            relation = _relation(item, mentions, path, problems)
             if {relation.head, relation.tail} <= kept:
                 relations.append(relation)
             else:
@@ -97,11 +107,24 @@ def _document(element: Any, number: int, path: Path, problems: Problems, options
         tuple(relations),
         infons.get("source", ""),
         infons.get("language", "") or options.language,
+        infons.get("patient", ""),
     )
 
 
 def _infons(element: Any) -> dict[str, str]:
     return {child.get("key", ""): child.text or "" for child in element.findall("infon")}
+
+
+def _attributes(infons: dict[str, str]) -> Iterator[tuple[str, str]]:
+    """Names and values of attributes; a JSON list of strings has several values."""
+    for key, text in infons.items():
+        listed: Any = None
+        if text.startswith("["):
+            with suppress(ValueError, RecursionError):
+                listed = json.loads(text)
+        several = isinstance(listed, list) and listed and all(isinstance(one, str) for one in listed)
+        for value in listed if several else [text]:
+            yield key.removeprefix(KEPT), value
 
 
 def _labels(infons: dict[str, str], path: Path, line: int) -> tuple[str, ...]:
@@ -136,8 +159,8 @@ def _text(element: Any, path: Path) -> str:
 
 
 def _mention(item: Any, path: Path) -> Annotation:
-    line, name = item.sourceline, item.get("id") or ""
-    kind = _infons(item).get("type", "")
+    line, name, infons = item.sourceline, item.get("id") or "", _infons(item)
+    kind = infons.pop("type", "")
     if not name or not kind.strip():
         what = "an annotation without an id" if not name else f"{quoted(name)} has no type"
         raise DataError(path, line, what, 'write <annotation id="T1"><infon key="type">…</infon>')
@@ -147,12 +170,12 @@ def _mention(item: Any, path: Path) -> Annotation:
         parts.append((start, start + length))
     if not parts:
         raise DataError(path, line, f"{quoted(name)} has no location", "is it an annotation of the whole document?")
-    return Annotation(name, kind, tuple(parts), item.findtext("text"), line)
+    return Annotation(name, kind, tuple(parts), item.findtext("text"), line, *details(_attributes(infons)))
 
 
-def _relation(item: Any, known: Collection[str], path: Path) -> Relation:
-    line, nodes = item.sourceline, item.findall("node")
-    kind = _infons(item).get("type", "") or _infons(item).get("relation", "")
+def _relation(item: Any, known: Collection[str], path: Path, problems: Problems) -> Relation:
+    line, nodes, infons = item.sourceline, item.findall("node"), _infons(item)
+    kind = infons.pop("type", "") or infons.pop("relation", "")
     if len(nodes) != 2:
         raise DataError(path, line, f"a relation of {len(nodes)} nodes, left out", "a relation has two")
     if not kind.strip():
@@ -161,9 +184,13 @@ def _relation(item: Any, known: Collection[str], path: Path) -> Relation:
     if unknown := [end for end in ends if end not in known]:
         what = f"a relation names {quoted(unknown[0])}, which is not in this document"
         raise DataError(path, line, what, "add the annotation or remove the relation")
-    if (nodes[0].get("role") or "").casefold() in SECOND:
+    roles = [(node.get("role") or "").casefold() for node in nodes]
+    for role in roles:
+        if role not in (*FIRST, *SECOND):
+            problems.note("role of a relation's node, ignored", path, line)
+    if roles[0] in SECOND:
         ends.reverse()
-    return Relation(kind, *ends)
+    return Relation(kind, ends[0], ends[1], attributes=attributes_of(_attributes(infons)))
 
 
 @contextmanager
@@ -189,26 +216,38 @@ def _encoded(placed: Placed, losses: Problems) -> Any:
         return clean
 
     document = placed.document
+    lost_confidence(placed, losses, "labels", "entities", "relations")
     made, passage = BioCDocument(), BioCPassage()
     made.id = fit(document.id)
-    for key in ("source", "language"):
-        if value := getattr(document, key):
-            made.infons[key] = fit(value)
+    made.infons = {key: fit(value) for key in ("source", "patient", "language") if (value := getattr(document, key))}
     if document.labels:
         made.infons["labels"] = fit(json.dumps(document.labels, ensure_ascii=False))
     passage.offset, passage.text = 0, fit(document.text)
     for entity in document.entities:
         annotation = BioCAnnotation()
-        annotation.id, annotation.text = fit(entity.id), fit(document.text[entity.start : entity.end])
-        annotation.infons["type"] = fit(entity.type)
-        annotation.add_location(BioCLocation(entity.start, entity.end - entity.start))
+        annotation.id, annotation.text = fit(entity.id), fit(entity.words(document.text))
+        annotation.infons = {fit(key): fit(value) for key, value in _named(entity).items()}
+        for start, end in entity.parts or [(entity.start, entity.end)]:
+            annotation.add_location(BioCLocation(start, end - start))
         passage.add_annotation(annotation)
     for number, relation in enumerate(document.relations, 1):
         link = BioCRelation()
         link.id = f"R{number}"
-        link.infons["type"] = fit(relation.type)
+        link.infons = {fit(key): fit(value) for key, value in _named(relation).items()}
         link.add_node(BioCNode(fit(relation.head), "head"))
         link.add_node(BioCNode(fit(relation.tail), "tail"))
         passage.add_relation(link)
     made.add_passage(passage)
     return made
+
+
+def _named(one: Entity | Relation) -> dict[str, str]:
+    """The infons of an entity or a relation."""
+    infons = {"type": one.type}
+    if isinstance(one, Entity) and one.concepts:
+        infons["identifier"] = "|".join(one.concepts)
+    for name, listing in attribute_values(one.attributes).items():
+        listed = [listing] if isinstance(listing, str) else listing
+        plain = len(listed) == 1 and not listed[0].startswith("[")
+        infons[KEPT + name if name in MEANT else name] = listed[0] if plain else json.dumps(listed, ensure_ascii=False)
+    return infons

@@ -9,23 +9,24 @@ leaves out is *lost*, what it repairs or only finds odd is not.
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from wardround.formats.conll import TOKEN
+from wardround.formats.details import GONE
 from wardround.formats.doccano import NO_ENTITY, NO_RELATION
 from wardround.formats.kinds import KINDS, Kinds
 from wardround.formats.options import VIEWS, Options
 from wardround.formats.recognise import recognised
-from wardround.text.document import Document, Placed
+from wardround.formats.unread import unread
+from wardround.text.document import DISCONTINUOUS, Document, Entity, Placed, Relation
 from wardround.text.language import language
 from wardround.text.reading import DataError, Problems, digest
 from wardround.text.sentences import sentences
 from wardround.text.shown import NOT_SHOWN, code, names_of
 
-__all__ = ["Checks", "Finding", "Findings", "Survey", "check"]
 NUMBER = re.compile(r"\b[TRA]?\d[\d,]*\b")
 MOST = 10_000  # findings of which the places are kept
 LOSES = re.compile(r"left out|skipped|dropped|ignored|taken from first to last|replaced by|entity longer")
@@ -35,15 +36,18 @@ HARMLESS = frozenset(
 REMEDIES = {
     "note without .ann, skipped": "copy its .ann beside it; an empty one says that there is nothing to mark",
     "row without text, skipped": "remove the row, or name the right column",
-    "discontinuous entity, taken from first to last character": "there is no place for gaps; shorten or split it",
+    DISCONTINUOUS: "tags and markers have no gaps; shorten or split it if what lies between matters",
     "relation across sentences, left out": 'candidates are pairs within a sentence; scope = "note" takes all',
     "relation of concepts, given to their nearest mentions": "look whether these are the ones that are related",
     "relation of an entity that is left out, left out": "mend the entity first",
     "comment, ignored": "nothing, unless it holds what should be learnt",
     "key that is not ours, ignored": "name it with --label-column or --source-column if it is one of these",
     "event, ignored": "there are only entities and relations; make it one of these if it matters",
-    "attribute, ignored": "there is no place for attributes; put what matters into the type",
-    "normalisation, ignored": "there is no place for concept ids here",
+    "attribute of an event, ignored": "events are not read; put the attribute on an entity",
+    "infon of a passage, ignored": "nothing, unless it holds what should be kept: only annotations have attributes",
+    "infon of a document, ignored": "nothing, unless it is the label, source or language: name it so",
+    "name of a concept beside its id, not kept": "nothing: the id stands for it",
+    GONE: "it was moved or removed since; say it again where it belongs",
     "half a character, replaced by U+FFFD": "the text was cut within a character; cut it elsewhere",
     "tags break their scheme, repaired": "look whether B- and I- are as meant",
     NO_ENTITY: "doccano's relation export can come out empty (doccano#1795); export again with its newest version",
@@ -94,8 +98,10 @@ class Finding:
 class Findings(Problems):
     """Problems of every kind, with all their places."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, skips: bool = False) -> None:
         super().__init__()
+        self.skips = skips
+        self.skipped: list[Finding] = []
         self.listed: list[Finding] = []
         self.lost = self.total = 0
         self.sizes = Counter[tuple[str, str]]()
@@ -105,18 +111,34 @@ class Findings(Problems):
         """One more of this kind."""
         super().note(kind, path, line)
         lost = bool(LOSES.search(kind)) and kind not in HARMLESS
-        self._add(Finding(str(path), line, kind, REMEDIES.get(kind, ""), lost))
+        self.add(path, line, kind, REMEDIES.get(kind, ""), lost=lost)
 
     def refuse(self, error: DataError) -> None:
         """What a reader cannot take is lost, and reading goes on."""
-        self._add(Finding(str(error.path), error.line, error.what, error.remedy, lost=True))
+        if self.skips:
+            self.skipped.append(Finding(str(error.path), error.line, error.what, error.remedy, lost=False))
+            return
+        self.add(error.path, error.line, error.what, error.remedy, lost=True)
+
+    def skip(self, error: DataError) -> None:
+        """What ends a file ends reading, unless it is skipped."""
+        if not self.skips:
+            raise error
+        self.refuse(error)
 
     def mention(self, path: Path, what: str, remedy: str) -> None:
         """What is only odd, about the whole."""
-        self._add(Finding(str(path), None, what, remedy, lost=False))
+        self.add(path, None, what, remedy, lost=False)
 
-    def _add(self, finding: Finding) -> None:
-        self.lost += finding.lost
+    def mention_all(self, path: Path, odd: Iterable[tuple[str, str]]) -> None:
+        """The same of several, each with a remedy."""
+        for what, remedy in odd:
+            self.mention(path, what, remedy)
+
+    def add(self, path: Path | str, line: int | None, what: str, remedy: str, *, lost: bool) -> None:
+        """One more of any kind."""
+        finding = Finding(str(path), line, what, remedy, lost)
+        self.lost += lost
         self.total += 1
         self.sizes[finding.group] += 1
         if len(self.listed) < MOST:
@@ -133,6 +155,11 @@ class Survey(Kinds):
     sentences: int = 0
     tokens: int = 0
     unlabelled: int = 0
+    attributes: Counter[str] = field(default_factory=Counter)
+    concepts: int = 0
+    discontinuous: int = 0
+    predicted: int = 0
+    """Documents that a model has annotated."""
     duplicates: int = 0
     languages: Counter[str] = field(default_factory=Counter)
     sources: set[bytes] = field(default_factory=set)
@@ -151,7 +178,10 @@ class Survey(Kinds):
             "sources": len(self.sources),
             "duplicates": self.duplicates,
             "unlabelled": self.unlabelled,
-            **{name: named(getattr(self, name)) for name in KINDS},
+            **{name: named(getattr(self, name)) for name in (*KINDS, "attributes")},
+            "concepts": self.concepts,
+            "discontinuous": self.discontinuous,
+            "predicted": self.predicted,
             "languages": dict(self.languages.most_common()),
             "unreadable": self.unreadable,
         }
@@ -177,6 +207,7 @@ def check(path: Path, options: Options, *, task: Checks | None = None, form: str
             if view in VIEWS and view not in format_.holds:
                 what = f"{format_.name} has no place for {VIEWS[view]}, which the task takes"
                 findings.refuse(DataError(file, None, what, "convert it to jsonl and add them"))
+            findings.mention_all(file, unread(file, options, format_.name))
             for placed in format_.read(file, findings, options):
                 _count(survey, placed, seen)
                 if task is not None:
@@ -187,8 +218,10 @@ def check(path: Path, options: Options, *, task: Checks | None = None, form: str
     else:
         for what, remedy in (*_wanting(survey, task), *survey.unlike(options.label)):
             findings.refuse(DataError(path, None, what, remedy))
-        for what, remedy in survey.alike():
-            findings.mention(path, what, remedy)
+        findings.mention_all(path, survey.alike())
+        if survey.predicted:
+            what = f"documents that a model has annotated, and nobody has confirmed: {survey.predicted:,}"
+            findings.mention(path, what, "have a person correct them before anything is learnt from them")
     return survey
 
 
@@ -200,21 +233,31 @@ def _count(survey: Survey, placed: Placed, seen: dict[bytes, bytes]) -> None:
     survey.tokens += sum(1 for _ in TOKEN.finditer(document.text))
     survey.unlabelled += not document.labels
     survey.take(document)
+    described: tuple[Entity | Relation, ...] = (*document.entities, *document.relations)
+    for one in described:
+        survey.attributes.update(name for name, _ in one.attributes)
+    survey.concepts += sum(len(one.concepts) for one in document.entities)
+    survey.predicted += bool(document.model)
+    survey.discontinuous += sum(bool(one.parts) for one in document.entities)
     survey.languages[code(document.language or language(document.text)) or "unknown"] += 1
     if document.source:
         survey.sources.add(digest(document.source))
-    text, annotations = digest(document.text), digest(repr(_annotations(document)))
+    text, marks = digest(document.text), digest(repr(annotations(document)))
     if text in seen:
         survey.duplicates += 1
-        kind = "repeated text" if seen[text] == annotations else "same text with other annotations"
+        kind = "repeated text" if seen[text] == marks else "same text with other annotations"
         survey.findings.note(kind, placed.path, placed.line or 1)
     else:
-        seen[text] = annotations
+        seen[text] = marks
 
 
-def _annotations(document: Document) -> object:
-    spans = {entity.id: (entity.type, entity.start, entity.end) for entity in document.entities}
-    links = [(relation.type, spans[relation.head], spans[relation.tail]) for relation in document.relations]
+def annotations(document: Document) -> object:
+    """What is said of a document, however its entities are called."""
+    spans = {
+        one.id: (one.type, one.start, one.end, one.parts, one.attributes, sorted(one.concepts))
+        for one in document.entities
+    }
+    links = [(one.type, spans[one.head], spans[one.tail], one.attributes) for one in document.relations]
     return sorted(document.labels), sorted(spans.values()), sorted(links)
 
 

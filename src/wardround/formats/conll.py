@@ -9,36 +9,42 @@ which is a source that sites can be cut along. Blank lines too many are counted;
 is none are errors with file and line.
 
 What is written has tokens of words and single marks (Chinese characters stand alone), cut at the edges of entities, and
-BIO tags. A text that has one blank between its tokens is one sentence and comes back as it was.
+BIO tags. A text that has one blank between its tokens is one sentence and comes back as it was. So that a document of
+several sentences comes back as one, our `-DOCSTART-` line has its id in a column of its own, `id=17`; sentences are
+then lines of its text. In files that have no such column each sentence is a document.
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from itertools import accumulate, pairwise
+from dataclasses import dataclass, field, replace
+from itertools import accumulate, groupby, pairwise
+from operator import itemgetter
 from pathlib import Path
 
+from wardround.formats.details import lost_confidence, lost_details
 from wardround.formats.options import Options
-from wardround.formats.writing import Sink, lost, lost_fields, text_file
+from wardround.formats.writing import Sink, flat, lost, lost_fields, text_file
 from wardround.text.document import Document, Entity, Placed, overlap
 from wardround.text.reading import DataError, Problems, open_text
 from wardround.text.sentences import sentences
 from wardround.text.shown import shown
 from wardround.text.tags import joined, no_tag, split_tag
 
-__all__ = ["Tagged", "read_columns", "read_conll", "write_conll"]
-
-NEW_DOCUMENT = "-DOCSTART-"
+NEW_DOCUMENT, ID = "-DOCSTART-", "id="
+Token = tuple[int, int, str]
+"""Start, end and tag."""
 TOKEN = re.compile(r"[\u3400-\u9fff]|[^\W\u3400-\u9fff]+|[^\w\s]")
 
 
 @dataclass(slots=True)
 class Tagged:
-    """Tokens and tags, the line of its first token, and which document of the file it is in."""
+    """Tokens and tags, the line of its first token, and which document of the file it is in, if it is ours its id."""
 
     line: int
     document: int
+    id: str | None = None
     tokens: list[str] = field(default_factory=list)
     tags: list[str] = field(default_factory=list)
     lines: list[int] = field(default_factory=list)
@@ -56,7 +62,8 @@ def read_columns(path: Path, problems: Problems, options: Options | None = None)
             elif blank and not columns:
                 problems.note("empty sentence, left out", path, number)
             blank = not columns
-            sentence = Tagged(number + 1, sentence.document + bool(columns))
+            name = columns[1][len(ID) :] if len(columns) == 3 and columns[1].startswith(ID) else None
+            sentence = Tagged(number + 1, sentence.document + bool(columns), name if columns else sentence.id)
             continue
         try:
             word, tag = _cells(columns, chosen.token, chosen.tag, path, number)
@@ -95,15 +102,32 @@ def read_conll(path: Path, problems: Problems, options: Options) -> Iterator[Pla
     """The sentences of a file, each a document."""
     if 0 in (options.token, options.tag):
         raise ValueError("columns count from 1, or from the end: -1; there is no column 0")
-    for sentence in read_columns(path, problems, options):
+    for _, some in groupby(read_columns(path, problems, options), _whole):
+        yield _placed(list(some), path, problems, options)
+
+
+def _whole(sentence: Tagged) -> tuple[int, int]:
+    """The same for all sentences that are one document."""
+    return (sentence.document, sentence.line if sentence.id is None else 0)
+
+
+def _placed(sentences: list[Tagged], path: Path, problems: Problems, options: Options) -> Placed:
+    """A sentence as a document, or several that are one."""
+    first = sentences[0]
+    text, entities, places = "", list[Entity](), list[tuple[int, int]]()
+    for sentence in sentences:
         made = joined(
-            f"{path.name}:{sentence.line}", sentence.tokens, sentence.tags, problems, (path, sentence.line),
+            "", sentence.tokens, sentence.tags, problems, (path, sentence.line),
             bare=options.bare, scheme=options.scheme, lines=sentence.lines,
         )  # fmt: skip
-        source = f"{path.stem}-{sentence.document}" if sentence.document else ""
-        document = Document(made.id, made.text, (), made.entities, (), source, options.language)
-        starts = accumulate((len(token) + 1 for token in sentence.tokens), initial=0)
-        yield Placed(document, path, sentence.line, [*zip(starts, sentence.lines, strict=False)])
+        start = len(text) + bool(text)
+        entities += [replace(one.moved(start), id=f"T{at}") for at, one in enumerate(made.entities, len(entities) + 1)]
+        starts = accumulate((len(token) + 1 for token in sentence.tokens), initial=start)
+        places += zip(starts, sentence.lines, strict=False)
+        text += "\n" * bool(text) + made.text
+    source = f"{path.stem}-{first.document}" if first.document else ""
+    name = first.id or f"{path.name}:{first.line}"
+    return Placed(Document(name, text, (), tuple(entities), (), source, options.language), path, first.line, places)
 
 
 @contextmanager
@@ -113,22 +137,44 @@ def write_conll(path: Path, losses: Problems, _options: Options) -> Iterator[Sin
 
         def sink(placed: Placed) -> None:
             document = placed.document
-            lost_fields(placed, losses, "id", "labels", "relations", "source", "language")
+            lost_fields(placed, losses, "labels", "relations", "source", "patient", "language")
+            lost_details(placed, losses, "attributes", "concepts", "parts", relations=False)
+            lost_confidence(placed, losses, "entities")
             entities = _apart(placed, losses)
-            tokens = _tokens(document.text, entities)
-            whole = " ".join(document.text[start:end] for start, end, _ in tokens) == document.text
-            if not tokens:
+            cut = _sentences(document.text, entities)
+            if not cut:
                 lost(placed, losses, "text without a token")
-            elif not whole:
-                lost(placed, losses, "text as it stands: blanks, line breaks, sentences that belong together")
-            ends = [len(document.text)] if whole else [end for _, end in sentences(document.text, whole=entities)]
-            write(f"{NEW_DOCUMENT}\tO\n\n")
-            for end in ends:
-                rows = "".join(f"{document.text[a:b]}\t{tag}\n" for a, b, tag in tokens if a < end)
-                tokens = [token for token in tokens if token[0] >= end]
-                write(f"{rows}\n" if rows else "")
+            elif _read_back(document.text, cut) != document.text:
+                lost(placed, losses, "text as it stands: blanks and line breaks")
+            name = flat(document.id, placed, losses)
+            write(f"{NEW_DOCUMENT}\t{ID}{name}\tO\n\n")
+            for tokens in cut:
+                write("".join(f"{document.text[a:b]}\t{tag}\n" for a, b, tag in tokens) + "\n")
 
         yield sink
+
+
+def _sentences(text: str, entities: list[Entity]) -> list[list[Token]]:
+    """Start, end and tag of the tokens of each sentence that has some; lines, if the text comes back by them."""
+    tokens = _tokens(text, entities)
+    lines = _cut(tokens, [at for at, char in enumerate(text) if char == "\n"] + [len(text)])
+    if _read_back(text, lines) == text and not any("\n" in text[one.start : one.end] for one in entities):
+        return lines
+    return _cut(tokens, [end for _, end in sentences(text, whole=entities)])
+
+
+def _cut(tokens: list[Token], ends: list[int]) -> list[list[Token]]:
+    cut, first = [], 0
+    for end in ends:
+        last = bisect_left(tokens, end, first, key=itemgetter(0))
+        cut.append(tokens[first:last])
+        first = last
+    return [some for some in cut if some]
+
+
+def _read_back(text: str, cut: list[list[Token]]) -> str:
+    """The text as a reader will have it."""
+    return "\n".join(" ".join(text[start:end] for start, end, _ in tokens) for tokens in cut)
 
 
 def _apart(placed: Placed, losses: Problems) -> list[Entity]:
@@ -147,7 +193,7 @@ def _apart(placed: Placed, losses: Problems) -> list[Entity]:
     return sorted(kept, key=lambda entity: entity.start)
 
 
-def _tokens(text: str, entities: list[Entity]) -> list[tuple[int, int, str]]:
+def _tokens(text: str, entities: list[Entity]) -> list[Token]:
     """Start, end and tag of each token; none reaches over an entity's edge."""
     tokens = []
     edges = [0, *(edge for entity in entities for edge in (entity.start, entity.end)), len(text)]

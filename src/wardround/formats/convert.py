@@ -5,16 +5,16 @@
 The target appears only when it is complete. If something was lost in reading or has no place in the target, nothing is
 written, unless `lossy` says that the rest will do.
 
-    done, counts = split(Path("export.json"), Path("notes"), 0.2, "text", 0, Options())      # notes/train.jsonl, …
+    done, counts = split(Path("export.json"), Path("notes"), {"test": 0.2}, "text", 0, Options())   # notes/test.jsonl
 
-To which side a document goes depends on its text (or its source) and the seed alone: equal texts are never on both
-sides, and nothing has to be held in memory.
+To which side a document goes depends on its text (or its source, or its patient) and the seed alone: equal texts are
+never on two sides, and nothing has to be held in memory.
 """
 
 import hashlib
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -23,13 +23,12 @@ from wardround.formats.check import Finding, Findings
 from wardround.formats.jsonl import write_jsonl
 from wardround.formats.kinds import Kinds
 from wardround.formats.options import Options
-from wardround.formats.recognise import recognised
+from wardround.formats.recognise import read_each, recognised
 from wardround.formats.register import TARGETS
+from wardround.text.document import Placed
 from wardround.text.reading import DataError, Problems
 
-__all__ = ["By", "Converted", "convert", "split"]
-
-By = Literal["text", "source"]
+By = Literal["text", "source", "patient"]
 
 
 @dataclass(frozen=True)
@@ -42,52 +41,56 @@ class Converted:
     losses: Problems
     sizes: Mapping[tuple[str, str], int]
     """How many findings of each group there are."""
+    skipped: list[Finding] = field(default_factory=list)
+    """What could not be read and was passed by."""
 
 
-class _Lossy(Exception):
-    pass
+class Lossy(Exception):
+    """Something would be lost."""
 
 
-def _accept(source: Path, count: int, *, lossy: bool, lost: int) -> None:
+def accept(source: Path, count: int, *, lossy: bool, lost: int) -> None:
     """Let what was written take its name; an error on the way out makes an end of it instead."""
     if lost and not lossy:
-        raise _Lossy
+        raise Lossy
     if not count:
         raise DataError(source, None, "no document", "name the file or folder that holds the notes")
 
 
-def convert(source: Path, target: Path, to: str, options: Options, *, form: str = "", lossy: bool = False) -> Converted:
-    """Write the documents of `source` in the format `to`."""
+def convert(
+    source: Path, target: Path, to: str, options: Options, *, form: str = "", lossy: bool = False, skip: bool = False
+) -> Converted:
+    """Write the documents of `source` in the format `to`; with `skip`, files and lines that cannot be read are not."""
     if target.exists() and (not target.is_dir() or to != "brat" or any(target.iterdir())):
         raise DataError(target, None, "exists already", "name another, or remove it first")
     write = TARGETS[to].write
     assert write is not None  # noqa: S101 -- that is what makes it a target
-    findings, losses, kinds, count = Findings(), Problems(), Kinds(), 0
+    findings, losses, kinds, count = Findings(skips=skip), Problems(), Kinds(), 0
     files = recognised(source, form, options.encoding, findings)
     written = True
     try:
         with write(target, losses, options) as sink:
-            for file, format_ in files:
-                for placed in format_.read(file, findings, options):
-                    sink(placed)
-                    kinds.take(placed.document)
-                    count += 1
+            for placed in read_each(files, findings, options):
+                sink(placed)
+                kinds.take(placed.document)
+                count += 1
             for what, remedy in kinds.unlike(options.label):
                 findings.mention(source, what, remedy)
-            _accept(source, count, lossy=lossy, lost=findings.lost + losses.counts.total())
-    except _Lossy:
+            accept(source, count, lossy=lossy, lost=findings.lost + losses.counts.total())
+    except Lossy:
         written = False
-    return Converted(count, written, _findings(findings), losses, findings.sizes)
+    return Converted(count, written, _findings(findings), losses, findings.sizes, findings.skipped)
 
 
 def split(
-    source: Path, folder: Path, test: float, by: By, seed: int, options: Options, *, form: str = "", lossy: bool = False
-) -> tuple[Converted, dict[str, int]]:
-    """Write the documents of `source` as train.jsonl and test.jsonl in a new folder; how many went where."""
+    source: Path, folder: Path, shares: Mapping[str, float], by: By, seed: int, options: Options, *, form: str = "",
+    lossy: bool = False,
+) -> tuple[Converted, dict[str, int]]:  # fmt: skip
+    """Write the documents of `source` as train.jsonl and, by shares, others in a new folder; how many went where."""
     if folder.exists():
         raise DataError(folder, None, "exists already", "name another, or remove it first")
     findings, losses, kinds = Findings(), Problems(), Kinds()
-    counts = {"train": 0, "test": 0}
+    counts = dict.fromkeys(("train", *shares), 0)
     files = recognised(source, form, options.encoding, findings)
     written = True
     try:
@@ -95,19 +98,34 @@ def split(
             sinks = {side: sides.enter_context(write_jsonl(new / f"{side}.jsonl", losses, options)) for side in counts}
             for file, format_ in files:
                 for placed in format_.read(file, findings, options):
-                    side = "test" if _drawn(getattr(placed.document, by), seed) < test else "train"
+                    side = _side(placed, by, seed, shares)
                     sinks[side](placed)
                     kinds.take(placed.document)
                     counts[side] += 1
             for what, remedy in kinds.unlike(options.label):
                 findings.mention(source, what, remedy)
-            _accept(source, sum(counts.values()), lossy=lossy, lost=findings.lost)
+            accept(source, sum(counts.values()), lossy=lossy, lost=findings.lost)
             if empty := [side for side, count in counts.items() if not count]:
-                what = f"nothing would go to {empty[0]}: {sum(counts.values())} documents, and a test share of {test}"
-                raise DataError(source, None, what, "change --test or --seed, or leave --by source out")
-    except _Lossy:
+                wanted = " and ".join(f"a {side} share of {share}" for side, share in shares.items())
+                what = f"nothing would go to {empty[0]}: {sum(counts.values())} documents, and {wanted}"
+                raise DataError(source, None, what, f"change the shares or --seed, or leave --by {by} out")
+    except Lossy:
         written = False
     return Converted(sum(counts.values()), written, _findings(findings), losses, findings.sizes), counts
+
+
+def _side(placed: Placed, by: By, seed: int, shares: Mapping[str, float]) -> str:
+    """Where a document goes; without a source or patient it cannot be said."""
+    key = getattr(placed.document, by)
+    if not key and by != "text":
+        remedy = f"name its column with --{by}-column, or leave --by out"
+        raise DataError(placed.path, placed.line or 1, f"a document without a {by}", remedy)
+    chance, reach = _drawn(key, seed), 0.0
+    for side, share in shares.items():
+        reach += share
+        if chance < reach:
+            return side
+    return "train"
 
 
 def _findings(findings: Findings) -> list[Finding]:

@@ -6,8 +6,10 @@
     {"id": 1, "text": "Aspirin gave her a rash.", "label": [[0, 7, "drug"], [19, 23, "effect"]]}
     {"id": 1, "text": "Aspirin gave her a rash.", "label": ["allergy"]}
 
-Some versions export relations, or everything, as empty lists (doccano#1795, #2039): if that is so in the whole file,
-it is said. What else a line holds is metadata, of which `source`, `language` and `labels` are kept.
+Some versions export relations, or everything, as empty lists (doccano#1795, #2039): if that is so in the whole file, it
+is said. What else a line holds is metadata, which doccano gives back as it got it: of these `source`, `patient`,
+`language`, `labels` and `details` are kept (attributes, concept ids and gaps, see `details`). What `predict` says of
+itself there (`model`, `scores`) is passed over.
 """
 
 import json
@@ -15,6 +17,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from wardround.formats.details import details_of, lost_confidence, with_details
 from wardround.formats.json_values import json_lines, listed, string
 from wardround.formats.offsets import Annotation, Offsets
 from wardround.formats.options import Options
@@ -22,13 +25,14 @@ from wardround.formats.writing import Sink, text_file
 from wardround.text.document import Document, Placed
 from wardround.text.reading import DataError, Problems
 
-__all__ = ["NO_ENTITY", "NO_RELATION", "is_doccano", "read_doccano", "write_doccano"]
-
 SHAPE = '{"text": …, "entities": […], "relations": […]} or {"text": …, "label": […]}'
 ENTITY = '{"id": 1, "label": "drug", "start_offset": 0, "end_offset": 7}'
 NO_ENTITY = "no entity in the whole file, so all may be left out"
 NO_RELATION = "no relation in the whole file"
-KNOWN = frozenset({"id", "text", "data", "entities", "relations", "label", "labels", "source", "language", "Comments"})
+KNOWN = frozenset(
+    {"id", "text", "data", "entities", "relations", "label", "labels", "source", "patient", "language", "Comments"}
+    | {"details", "model", "scores"}
+)
 
 
 def is_doccano(row: Mapping[str, object]) -> bool:
@@ -77,7 +81,7 @@ def _document(row: Mapping[str, object], path: Path, line: int, problems: Proble
     offsets = Offsets(text, path, problems, options.fix_offsets, options.show_text)
     entities = tuple(offsets.entities(mentions))
     given = row.get("id")
-    return Document(
+    document = Document(
         str(given) if given is not None else f"{path.name}:{line}",
         text,
         tuple(labels),
@@ -85,7 +89,9 @@ def _document(row: Mapping[str, object], path: Path, line: int, problems: Proble
         tuple(offsets.relations(_links(row, path, line, problems), mentions, entities, line)),
         str(row.get("source") or ""),
         str(row.get("language") or options.language),
+        str(row.get("patient") or ""),
     )
+    return with_details(document, row.get("details"), path, line, problems)
 
 
 def _mention(item: object, number: int, path: Path, line: int, problems: Problems) -> Annotation:
@@ -115,27 +121,45 @@ def _links(row: Mapping[str, object], path: Path, line: int, problems: Problems)
 
 
 @contextmanager
-def write_doccano(path: Path, _losses: Problems, _options: Options) -> Iterator[Sink]:
+def write_doccano(path: Path, losses: Problems, _options: Options) -> Iterator[Sink]:
     """A line per document; what doccano has no place for goes along as metadata, and ids of entities are numbers."""
     with text_file(path) as write:
 
         def sink(placed: Placed) -> None:
-            document = placed.document
-            ids = {entity.id: number for number, entity in enumerate(document.entities, 1)}
-            row: dict[str, object] = {
-                "id": document.id,
-                "text": document.text,
-                "entities": [
-                    {"id": ids[one.id], "label": one.type, "start_offset": one.start, "end_offset": one.end}
-                    for one in document.entities
-                ],
-                "relations": [
-                    {"id": number, "from_id": ids[one.head], "to_id": ids[one.tail], "type": one.type}
-                    for number, one in enumerate(document.relations, 1)
-                ],
-                "Comments": [],
-            }
-            row |= {key: value for key in ("labels", "source", "language") if (value := getattr(document, key))}
-            write(json.dumps(row, ensure_ascii=False) + "\n")
+            lost_confidence(placed, losses, "relations")
+            write(json.dumps(doccano_row(placed.document), ensure_ascii=False) + "\n")
 
         yield sink
+
+
+def doccano_row(document: Document) -> dict[str, object]:
+    """A document as doccano imports it."""
+    ids = {entity.id: number for number, entity in enumerate(document.entities, 1)}
+    row: dict[str, object] = {
+        "id": document.id,
+        "text": document.text,
+        "entities": [
+            {"id": ids[one.id], "label": one.type, "start_offset": one.start, "end_offset": one.end}
+            for one in document.entities
+        ],
+        "relations": [
+            {"id": number, "from_id": ids[one.head], "to_id": ids[one.tail], "type": one.type}
+            for number, one in enumerate(document.relations, 1)
+        ],
+        "Comments": [],
+    }
+    more: dict[str, object] = {key: getattr(document, key) for key in ("labels", "source", "patient", "language")}
+    more |= {"details": details_of(document), "model": document.model, "scores": _scores(document)}
+    return row | {key: value for key, value in more.items() if value}
+
+
+def _scores(document: Document) -> list[dict[str, object]]:
+    """How sure a model is of labels and entities; doccano shows it beside the text."""
+    scores: list[dict[str, object]] = [
+        {"label": name, "score": score} for name, score in zip(document.labels, document.confidence, strict=False)
+    ]
+    return scores + [
+        {"label": one.type, "start_offset": one.start, "end_offset": one.end, "score": one.confidence}
+        for one in document.entities
+        if one.confidence is not None
+    ]

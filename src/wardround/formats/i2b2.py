@@ -7,25 +7,26 @@ blanks between tokens, a `.con` the concepts, a `.rel` the relations; lines coun
     c="aspirin" 3:0 3:0||r="TrCP"||c="a rash" 3:3 3:4
 
 The three may lie in one folder or in three beside each other (`txt`, `concept`, `rel`), and a note is its own source.
-The pairs are treatment and problem, test and problem, and two problems, in this order; of two problems the first in
-the line is the head. Pairs of a line without a relation are `none`. Notes without `.con` or `.rel` are skipped and
-counted, for their pairs would all seem unrelated; so is a concept that goes over a line's end.
+The pairs are treatment and problem, test and problem, and two problems, in this order; of two problems the first in the
+line is the head. Pairs of a line without a relation are `none`. Notes without `.con` or `.rel` are skipped and counted,
+for their pairs would all seem unrelated; so is a concept that goes over a line's end. Where there is an `.ast`, whose
+lines end in `||a="absent"`, its concepts have the attribute `assertion`.
 """
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 
 from wardround.formats.options import Options
-from wardround.text.document import Document, Entity, Placed, Relation
+from wardround.text.document import Attribute, Document, Entity, Placed, Relation
 from wardround.text.reading import DataError, Problems, files_under, open_text
-
-__all__ = ["LABELS", "PAIRS", "read_i2b2"]
 
 CONCEPT = r'c="(.*)" (\d{1,9}):(\d{1,9}) (\d{1,9}):(\d{1,9})'
 CON = re.compile(rf'{CONCEPT}\|\|t="([^"]*)"\s*')
 REL = re.compile(rf'{CONCEPT}\|\|r="([^"]*)"\|\|{CONCEPT}\s*')
+AST = re.compile(rf'{CONCEPT}\|\|t="[^"]*"\|\|a="([^"]*)"\s*')
 TOKEN = re.compile(r"[^ \t]+")
 PAIRS = (("treatment", "problem"), ("test", "problem"), ("problem", "problem"))
 """The types of head and tail that the challenge relates."""
@@ -40,10 +41,10 @@ def read_i2b2(path: Path, problems: Problems, options: Options) -> Iterator[Plac
     texts = files_under(path, ".txt")
     if not texts:
         raise DataError(path, None, "no .txt file in this folder", "name the folder that holds txt, concept and rel")
-    beside = {kind: _by_name(path, kind) for kind in (".con", ".rel")}
+    beside = {kind: _by_name(path, kind) for kind in (".con", ".rel", ".ast")}
     for text in texts:
         with problems.refusing():
-            concepts, relations = (_partner(text, beside[kind]) for kind in (".con", ".rel"))
+            concepts, relations, assertions = (_partner(text, named) for named in beside.values())
             if concepts is None or relations is None:
                 problems.note(f"note without {'.con' if concepts is None else '.rel'}, skipped", text, 1)
                 continue
@@ -54,6 +55,8 @@ def read_i2b2(path: Path, problems: Problems, options: Options) -> Iterator[Plac
                     problems.note("concept stands twice, the first taken", concepts, number)
                 elif entity is not None or place not in entities:
                     entities[place] = entity
+            if assertions is not None:
+                entities.update(_asserted(assertions, entities, problems, options.encoding))
             listed = dict(_relations(relations, entities, problems, options.encoding))
             document = Document(
                 id=text.stem,
@@ -93,17 +96,31 @@ def _concepts(
         yield number, place, Entity(f"{first}.{start}.{end}", kind, base + left, base + right)
 
 
+def _asserted(
+    path: Path, entities: Mapping[Place, Entity | None], problems: Problems, encoding: str | None
+) -> Iterator[tuple[Place, Entity]]:
+    """Place and entity of each concept of which something is asserted."""
+    for number, row in _rows(path, AST, 'write c="…" 3:0 3:1||t="problem"||a="present"', problems, encoding):
+        place = _known(row, 2, entities, path, number)
+        if entity := entities[place]:
+            yield place, replace(entity, attributes=(Attribute("assertion", row[6]),))
+
+
+def _known(row: re.Match[str], at: int, entities: Mapping[Place, Entity | None], path: Path, number: int) -> Place:
+    """The place that a line names, if the .con has a concept there."""
+    place = line, start, end = int(row[at]), int(row[at + 1]), int(row[at + 3])
+    if place not in entities:
+        what = f"no concept at {line}:{start} {line}:{end} in the .con"
+        raise DataError(path, number, what, "add the concept or remove the line")
+    return place
+
+
 def _relations(
     path: Path, entities: Mapping[Place, Entity | None], problems: Problems, encoding: str | None
 ) -> Iterator[tuple[int, Relation]]:
     """Line and relation."""
     for number, row in _rows(path, REL, 'write c="…" 3:0 3:1||r="TrAP"||c="…" 3:4 3:4', problems, encoding):
-        places = [(int(row[at]), int(row[at + 1]), int(row[at + 3])) for at in (2, 8)]
-        if unknown := [place for place in places if place not in entities]:
-            line, start, end = unknown[0]
-            what = f"no concept at {line}:{start} {line}:{end} in the .con"
-            raise DataError(path, number, what, "add the concept or remove the relation")
-        head, tail = (entities[place] for place in places)
+        head, tail = (entities[_known(row, at, entities, path, number)] for at in (2, 8))
         if head is None or tail is None:
             problems.note("relation of a concept over a line's end, left out", path, number)
             continue

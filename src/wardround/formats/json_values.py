@@ -11,8 +11,6 @@ from pathlib import Path
 
 from wardround.text.reading import BLOCK, LONGEST_LINE, DataError, Problems, open_text, parse_json, text_blocks
 
-__all__ = ["json_items", "json_lines", "listed", "string"]
-
 BLANK = re.compile(r"[ \t\r\n]*+")
 NEAR = 12  # an error so near to what is read may only mean that the rest is still to come
 
@@ -98,7 +96,7 @@ def json_lines(
     path: Path, encoding: str | None, problems: Problems, wanted: str
 ) -> Iterator[tuple[int, dict[str, object]]]:
     """Number and object of each line that is not blank."""
-    for line, text in enumerate(open_text(path, encoding, problems=problems), 1):
+    for line, text in enumerate(open_text(path, encoding, problems=problems, skip=problems.skip), 1):
         if not text.strip():
             continue
         with problems.refusing():

@@ -9,40 +9,47 @@ Only `text` must be there (options may name another key), or `tokens` and `tags`
 between the tokens. Offsets count characters (code points) from 0, the end excluded. Ids of entities differ within a
 document; they may be left out where no relation names them. An entity may repeat its words as `text`, which are then
 checked. A string or list `label` is read like `labels`. Other keys are ignored and counted. An entity's `concept` is
-the public id of what it names; without one, where public ids are wanted, its `id` is.
+the public id of what it names, or a list of such; without one, where public ids are wanted, its `id` is. Entities and
+relations may have `attributes`, and an entity with gaps its `parts`:
+
+    {"id": "T2", "type": "effect", "start": 0, "end": 23, "parts": [[0, 4], [19, 23]], "concept": "UMLS:C0015230",
+     "attributes": {"negated": true, "certainty": "low", "experiencer": ["patient", "family"]}}
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from wardround.formats.details import attributes_of, details, plain_details, read_attributes, read_concepts, read_parts
 from wardround.formats.json_values import json_lines, listed, string
 from wardround.formats.offsets import Annotation, Offsets
 from wardround.formats.options import Options
 from wardround.formats.tables import flag
 from wardround.formats.writing import Sink, text_file
-from wardround.text.document import Document, Entity, Placed, Relation
+from wardround.text.document import DISCONTINUOUS, Document, Entity, Placed, Relation
 from wardround.text.reading import DataError, Problems, digest, nearest
 from wardround.text.shown import quoted, shown
 from wardround.text.tags import joined, no_tag, split_tag
 
-__all__ = ["read_jsonl", "write_jsonl"]
-
 SHAPE = '{"text": …, "entities": […], "relations": […]} or {"tokens": […], "tags": […]}'
 ENTITY = '{"id": "T1", "type": …, "start": 0, "end": 7}'
 RELATION = '{"type": …, "head": "T1", "tail": "T2"}'
-ENTITY_KEYS = frozenset({"id", "type", "start", "end", "text", "confidence", "concept"})
+SHARED = frozenset({"type", "attributes", "confidence"})
+ENTITY_KEYS = SHARED | {"id", "start", "end", "text", "concept", "parts", "given"}
+RELATION_KEYS = SHARED | {"id", "head", "tail"}
 KEYS = frozenset(
-    {"id", "text", "labels", "entities", "relations", "source", "language", "tokens", "tags", "label"} | {"confidence"}
-)  # a model's confidence is passed over
+    {"id", "text", "labels", "entities", "relations", "source", "language", "tokens", "tags", "label"}
+    | {"confidence", "model", "patient"}
+)
 
 
 def read_jsonl(path: Path, problems: Problems, options: Options) -> Iterator[Placed]:
     """The documents of a file."""
     ids = set[bytes]()
-    named = {options.text, options.label, options.id, options.source, *options.flags}
+    named = {options.text, options.label, options.id, options.source, options.patient, *options.flags}
     for line, row in json_lines(path, options.encoding, problems, SHAPE):
         with problems.refusing():
             document = _document(row, path, line, problems, options)
@@ -71,15 +78,26 @@ def _document(row: Mapping[str, object], path: Path, line: int, problems: Proble
         text=text,
         source=_word(row, options.source or "source", path, line, problems),
         language=_word(row, "language", path, line, problems) or options.language,
+        patient=_word(row, options.patient or "patient", path, line, problems),
     )
     if options.concepts:
         return replace(document, entities=tuple(_mentions(row, path, line, problems)))
+    labels = tuple(_labels(row, options, path, line, problems)) if options.labelled else ()
+    values = row.get("confidence")
+    sure = [one for one in map(_confidence, values if isinstance(values, list) else ()) if one is not None]
     return replace(
         document,
-        labels=tuple(_labels(row, options, path, line, problems)) if options.labelled else (),
+        labels=labels,
         entities=tuple(entities.values()),
         relations=tuple(_relations(row, entities, path, line, problems)),
+        confidence=tuple(sure) if len(sure) == len(labels) else (),
+        model=model if isinstance(model := row.get("model"), str) else "",
     )
+
+
+def _confidence(value: object) -> float | None:
+    """How sure a model is, if that is what it says."""
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1 else None
 
 
 def _text(row: Mapping[str, object], path: Path, line: int, problems: Problems, options: Options) -> str:
@@ -100,9 +118,12 @@ def _mentions(row: Mapping[str, object], path: Path, line: int, problems: Proble
         values: Mapping[str, object] = item if isinstance(item, dict) else {}
         name = next((values[key] for key in ("concept", "id") if values.get(key) is not None), "")
         name = str(name) if type(name) is int else name  # NCBI's genes are numbers
+        name = "|".join(map(str, name)) if isinstance(name, list) and name is values.get("concept") else name
         kind, start, end = (values.get(key) for key in ("type", "start", "end"))
         if isinstance(name, str) and isinstance(kind, str) and type(start) is int and type(end) is int:
             yield Entity(name, kind, start, end)
+            if values.get("parts"):
+                problems.note(DISCONTINUOUS, path, line)
         else:
             problems.note("entity without type, start and end, or with an odd id, left out", path, line)
 
@@ -139,8 +160,11 @@ def _relations(
                 raise DataError(path, line, "empty label", "label or remove the relation")
             if unknown := [end for end in ends if end not in entities and end not in ids]:
                 raise DataError(path, line, f"a relation names {quoted(unknown[0])}, which is no entity here", RELATION)
+            for _ in item.keys() - RELATION_KEYS:
+                problems.note("key of a relation that is not ours, ignored", path, line)
+            attributes = attributes_of(read_attributes(item.get("attributes"), path, line, problems))
             if all(end in entities for end in ends):
-                yield Relation(kind, head, tail)
+                yield Relation(kind, head, tail, _confidence(item.get("confidence")), attributes)
             else:
                 problems.note("relation of an entity that is left out, left out", path, line)
 
@@ -158,16 +182,23 @@ def _entity(item: object, number: int, offsets: Offsets, line: int) -> Entity:
         raise DataError(path, line, f"start or end of entity {quoted(name)} is no whole number", ENTITY)
     for _ in item.keys() - ENTITY_KEYS:
         problems.note("key of an entity that is not ours, ignored", path, line)
-    if item.get("text"):
-        words = string(item["text"], "entities.text", path, line, problems)
-        return offsets.entity(Annotation(name, kind, ((start, end),), words, line))
+    attributes = read_attributes(item.get("attributes"), path, line, problems)
+    more = details(attributes, read_concepts(item.get("concept"), path, line, problems))
+    parts = read_parts(item.get("parts"), path, line)
+    if parts and (min(parts)[0], max(last for _, last in parts)) != (start, end):
+        raise DataError(path, line, f"the parts of entity {quoted(name)} are not from {start} to {end}", ENTITY)
+    if item.get("text") or parts:
+        words = string(item["text"], "entities.text", path, line, problems) if item.get("text") else None
+        placed = offsets.entity(Annotation(name, kind, parts or ((start, end),), words, line, *more))
+        return replace(placed, confidence=_confidence(item.get("confidence")))
     if not 0 <= start < end:
         what = f"entity {quoted(name)} goes from {start} to {end}"
         raise DataError(path, line, what, "0 ≤ start < end; the end is excluded")
     if end > length:
         what = f"entity {quoted(name)} ends at {end}, the text has {length} characters"
         raise DataError(path, line, what, "offsets count characters, not bytes")
-    return Entity(name, kind, start, end)
+    sure = _confidence(item.get("confidence"))
+    return Entity(name, kind, start, end, sure, concepts=more[0], attributes=more[1])
 
 
 def _tagged(row: Mapping[str, object], path: Path, line: int, problems: Problems) -> Document:
@@ -217,11 +248,15 @@ def _word(row: Mapping[str, object], key: object, path: Path, line: int, problem
 @contextmanager
 def write_jsonl(path: Path, _losses: Problems, _options: Options) -> Iterator[Sink]:
     """A line per document; nothing is lost, not even that it has no entities, which readers of entities ask for."""
-    always = ("id", "text", "entities")
     with text_file(path) as write:
 
         def sink(placed: Placed) -> None:
-            kept = {key: value for key, value in placed.document.plain().items() if value or key in always}
-            write(json.dumps(kept, ensure_ascii=False) + "\n")
+            write(json.dumps(json_row(placed.document), ensure_ascii=False) + "\n")
 
         yield sink
+
+
+def json_row(document: Document, always: Collection[str] = ("id", "text", "entities")) -> dict[str, Any]:
+    """A document as a line has it, without what is empty, but for some keys."""
+    row = {key: value for key, value in document.plain().items() if value or key in always}
+    return row | {key: [plain_details(one) for one in row[key]] for key in ("entities", "relations") if key in row}

@@ -17,8 +17,6 @@ from dataclasses import dataclass, field
 from wardround.text.document import Document
 from wardround.text.shown import names_of, shown, unlike_names
 
-__all__ = ["KINDS", "Kinds"]
-
 KINDS = {"labels": "labels", "entities": "types of entities", "relations": "types of relations"}
 
 

@@ -19,8 +19,6 @@ from wardround.text.facts import UNRELATED, Sentence, sentence
 from wardround.text.reading import DataError, Problems, open_text
 from wardround.text.shown import text_is_shown
 
-__all__ = ["read_mirgene"]
-
 MARK = re.compile(r"<(/?)([\w-]+)>")
 NONE = "NONE"
 

@@ -15,11 +15,9 @@ from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 
-from wardround.text.document import Entity, Relation
+from wardround.text.document import Attribute, Entity, Relation
 from wardround.text.reading import DataError, Problems
 from wardround.text.shown import called, quoted
-
-__all__ = ["Annotation", "Offsets", "nearest_place"]
 
 REACH = 100  # characters from where it should be that a repaired entity may stand
 UNITS: dict[str, Callable[[str], int]] = {
@@ -47,6 +45,8 @@ class Annotation:
     parts: tuple[tuple[int, int], ...]
     words: str | None
     line: int
+    concepts: tuple[str, ...] = ()
+    attributes: tuple[Attribute, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -98,9 +98,15 @@ class Offsets:
                 raise self._misplaced(mention, place if near else None)
             self.problems.note("offsets repaired", self.path, mention.line)
             start, end = place, place + len(mention.words or "")
-        if len(mention.parts) > 1:
-            self.problems.note("discontinuous entity, taken from first to last character", self.path, mention.line)
-        return Entity(mention.id, mention.type, start, end)
+        return Entity(
+            mention.id,
+            mention.type,
+            start,
+            end,
+            concepts=mention.concepts,
+            attributes=mention.attributes,
+            parts=mention.parts if len(mention.parts) > 1 else (),
+        )
 
     def relations(
         self,

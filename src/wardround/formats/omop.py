@@ -2,8 +2,8 @@
 
     read_omop(Path("NOTE.csv"), problems, Options())
 
-Other columns stay behind; `label` and `source` may name one. A NOTE row needs a person and a date, which documents do
-not have, so nothing is written in this format.
+Other columns stay behind; `label` and `source` may name one, and `person_id` is the patient. A NOTE row needs a date as
+well, which documents do not have, so nothing is written in this format.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,8 +14,6 @@ from wardround.formats.options import Options
 from wardround.formats.tables import Table
 from wardround.text.document import Placed
 from wardround.text.reading import DataError, Problems, nearest
-
-__all__ = ["is_note_table", "read_omop"]
 
 WANTED = ("note_id", "note_text")
 
@@ -42,6 +40,7 @@ def read_omop(path: Path, problems: Problems, options: Options) -> Iterator[Plac
         label=(options.label or None) if options.labelled else None,
         separator=options.separator,
         source=options.source or None,
+        patient=options.patient or folded.get("person_id"),
         language=options.language,
     )
     return table.placed("all", problems)

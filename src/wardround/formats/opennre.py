@@ -5,9 +5,9 @@
 
 Han et al., "OpenNRE", EMNLP 2019. With `text`, `pos` counts characters; with `token`, tokens, which are then joined by
 blanks; ends are excluded in both. If both are there `text` counts, as in OpenNRE. `h` is `e1`, `t` is `e2`; their type
-is `type` or, where there is none, `ENTITY`. A `name` that stands right beside its `pos` is an error which
-`fix_offsets` repairs; one that is not there at all may be the knowledge base's, and is counted. A pair that overlaps
-is skipped and counted. Each line may also have an `id` and a `source`.
+is `type` or, where there is none, `ENTITY`, and their `id` the concept that they name. A `name` that stands right
+beside its `pos` is an error which `fix_offsets` repairs; one that is not there at all may be the knowledge base's, and
+is counted. A pair that overlaps is skipped and counted. Each line may also have an `id` and a `source`.
 
 A bag is the sentences of one (h.id, relation, t.id), as in NYT10. Where there is no `id`, an `entity_pair` of the line
 stands for both ends, as in the files that the authors of Lazy MIL made of MIRGENE; where there is neither, the `name`,
@@ -26,8 +26,6 @@ from wardround.text.document import Document, Entity, Placed, overlap
 from wardround.text.facts import sentence
 from wardround.text.pairs import pair
 from wardround.text.reading import DataError, Problems
-
-__all__ = ["read_opennre"]
 
 SHAPE = '{"text": …, "h": {"pos": [0, 7]}, "t": {"pos": [9, 12]}, "relation": …}'
 NEAR = 3
@@ -68,7 +66,9 @@ def _document(
     name, source = str(row.get("id") or f"{path.name}:{line}"), str(row.get("source") or "")
     if not options.concepts:
         return pair(name, place.text, head, tail, label, source=source, language=options.language)
-    head, tail = (replace(entity, id=place.concept(row, entity, end)) for entity, end in ((head, "h"), (tail, "t")))
+    head, tail = (
+        replace(entity, id=place.concept(row, entity, end), concepts=()) for entity, end in ((head, "h"), (tail, "t"))
+    )
     return sentence(name, place.text, head, tail, label, source=source or name, language=options.language)
 
 
@@ -110,7 +110,8 @@ class _Place:
             else:
                 what = f"{end}.name stands at {place}, not at {end}.pos [{first}, {last}]"
                 raise DataError(path, line, what, "offsets look shifted; try fix_offsets = true")
-        return Entity("", kind, start, stop)
+        concept = value.get("id")
+        return Entity("", kind, start, stop, concepts=(str(concept),) if concept else ())
 
     def concept(self, row: Mapping[str, object], entity: Entity, end: str) -> str:
         """The public id of head or tail."""

@@ -5,8 +5,6 @@ from typing import Literal
 
 from wardround.text.tags import Scheme
 
-__all__ = ["VIEWS", "Column", "Options", "View"]
-
 Column = str | int
 """A name from the header (JSONL: a key), or a number counted from 1."""
 View = Literal["labels", "entities", "pairs", "bags"]
@@ -30,6 +28,7 @@ class Options:
     label: Column = ""
     id: Column = ""
     source: Column = ""
+    patient: Column = ""
     flags: tuple[Column, ...] = ()
     """Columns of 0 and 1 that name the labels; they replace `label`."""
     separator: str = ""

@@ -12,8 +12,6 @@ from wardround.formats.options import Options
 from wardround.text.document import Document, Placed
 from wardround.text.reading import LONGEST_LINE, MARKS, DataError, Problems, lines_with_ends, open_bytes
 
-__all__ = ["read_plain", "refuse_binary"]
-
 OTHERS = {
     b"PK\x03\x04": ("a ZIP archive, as .docx and .xlsx are", "unpack it, or export the notes as text"),
     b"%PDF": ("a PDF", "export the notes as text"),

@@ -5,30 +5,38 @@
     227508	0	8	Naloxone	Chemical	D009270
     227508	CID	D008750	D007022
 
-Documents are separated by blank lines; offsets count characters of title, blank, abstract. As a document has it, the
-id of a mention is its concept; of further mentions of one concept D1 it is D1#2, D1#3, …. A relation of concepts goes
-to their two mentions that stand nearest to each other, and is counted if there was a choice.
+Documents are separated by blank lines; offsets count characters of title, blank, abstract. As a document has it, the id
+of a mention is its concept; of further mentions of one concept D1 it is D1#2, D1#3, …. A relation of concepts goes to
+their two mentions that stand nearest to each other, and is counted if there was a choice. What a composite mention is
+made of (a seventh column) is its attribute `composite`, a relation's fifth column (Novel or No) its `novelty`, and
+which one of a mention's several concepts is related its `head_concept` or `tail_concept`.
+
+Where an entity has no concept its id is written, which may be a public one; if that only counts (T1, T2, …), it is `-`,
+or `local:T1` if a relation names it.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 
+from wardround.formats.details import lost_confidence, lost_details, split_concepts
 from wardround.formats.offsets import Annotation, Offsets, nearest_place
 from wardround.formats.options import Options
 from wardround.formats.writing import Named, Sink, flat, lost, lost_fields, text_file
-from wardround.text.document import Document, Entity, Placed, Relation
+from wardround.text.document import Attribute, Document, Entity, Placed, Relation
 from wardround.text.reading import DataError, Problems, open_text
 from wardround.text.shown import quoted
-
-__all__ = ["PART", "read_pubtator", "write_pubtator"]
 
 PART = re.compile(r"([^|\t]+)\|([ta])\|(.*)")
 NUMBER = re.compile(r"-?\d{1,12}")
 NO_CONCEPT = frozenset({"", "-", "-1"})
+LOCAL = "local:"
+"""Stands before an id that is none of a concept."""
+COMPOSITE, NOVELTY = "composite", "novelty"
+OF_SEVERAL = ("head_concept", "tail_concept")
 
 
 @dataclass(slots=True)
@@ -50,8 +58,11 @@ def read_pubtator(path: Path, problems: Problems, options: Options) -> Iterator[
             continue
         names, concepts, parts, mentions = Named("#"), dict[str, list[str]](), dict[str, list[str]](), []
         for number, mention in enumerate(block.mentions, 1):
-            name = names.unique(f"T{number}" if mention.id in NO_CONCEPT else mention.id)
-            mentions.append(replace(mention, id=name))
+            name = names.unique(f"T{number}" if mention.id in NO_CONCEPT else mention.id.removeprefix(LOCAL))
+            known = () if mention.id.startswith(LOCAL) else tuple(dict.fromkeys(split_concepts(mention.id)))
+            if known and not NO_CONCEPT.isdisjoint(mention.id.split("|")):
+                problems.note("part of a composite mention without an id, not kept", path, mention.line)
+            mentions.append(replace(mention, id=name, concepts=known))
             concepts.setdefault(mention.id, []).append(name)
             for part in mention.id.split("|"):
                 parts.setdefault(part, []).append(name)
@@ -61,7 +72,10 @@ def read_pubtator(path: Path, problems: Problems, options: Options) -> Iterator[
         for line, relation in block.relations:
             with problems.refusing():
                 if ends := _nearest(relation, parts | concepts, entities, path, line, problems):
-                    relations.append(Relation(relation.type, *ends))
+                    named = zip(OF_SEVERAL, (relation.head, relation.tail), strict=True)
+                    which = (Attribute(end, name) for end, name in named if name not in concepts)
+                    attributes = tuple(sorted((*relation.attributes, *which)))
+                    relations.append(replace(relation, head=ends[0], tail=ends[1], attributes=attributes))
         made = Document(
             block.name, block.text, (), tuple(entities.values()), tuple(relations), language=options.language
         )
@@ -143,15 +157,17 @@ def _add(block: _Block, cells: list[str], path: Path, line: int, problems: Probl
     if cells[0] != block.name:
         raise DataError(path, line, "a line of another document", "put a blank line between documents")
     if len(cells) == 4 or (len(cells) == 5 and not NUMBER.fullmatch(cells[1])):
-        if len(cells) == 5:
-            problems.note("fifth column of a relation, ignored", path, line)
-        block.relations.append((line, Relation(cells[1], cells[2], cells[3])))
+        novelty = tuple(Attribute(NOVELTY, cell) for cell in cells[4:] if cell.strip())
+        block.relations.append((line, Relation(cells[1], cells[2], cells[3], attributes=novelty)))
     elif len(cells) >= 5:
         if not (NUMBER.fullmatch(cells[1]) and NUMBER.fullmatch(cells[2])):
             what = "start or end of a mention is no whole number"
             raise DataError(path, line, what, "id, start, end, words, type, id")
         part, concept = (int(cells[1]), int(cells[2])), cells[5].strip() if len(cells) > 5 else ""
-        block.mentions.append(Annotation(concept, cells[4], (part,), cells[3] or None, line))
+        composite = tuple(Attribute(COMPOSITE, cell) for cell in cells[6:7] if cell.strip())
+        for _ in cells[7:]:
+            problems.note("eighth or further column of a mention, ignored", path, line)
+        block.mentions.append(Annotation(concept, cells[4], (part,), cells[3] or None, line, attributes=composite))
     else:
         raise DataError(path, line, f"{len(cells)} cells", "a mention has six, a relation four, between tabs")
 
@@ -170,25 +186,61 @@ def _moved(mention: Annotation, text: str, path: Path, problems: Problems) -> En
 
 @contextmanager
 def write_pubtator(path: Path, losses: Problems, _options: Options) -> Iterator[Sink]:
-    """A block per document; the title is the first sentence, and the id of an entity stands for a concept."""
+    """A block per document; the title is the first sentence, and relations are those of concepts."""
     with text_file(path) as write:
 
         def sink(placed: Placed) -> None:
             document = placed.document
-            lost_fields(placed, losses, "labels", "source", "language")
+            lost_fields(placed, losses, "labels", "source", "patient", "language")
             name = re.sub(r"[|\t\r\n]", "_", document.id) or "_"
             lost(placed, losses, "id with a bar, a tab or a line break", int(name != document.id))
             text = flat(document.text, placed, losses)
             stop = re.search(r"[.!?。！？] (?=.)", text)
             title, rest = (text[: stop.end() - 1], text[stop.end() :]) if stop else (text, "")
             write(f"{name}|t|{title}\n{name}|a|{rest}\n")
-            rows = [
-                [name, str(one.start), str(one.end), text[one.start : one.end], one.type, one.id]
-                for one in document.entities
-            ]
-            rows += [[name, one.type, one.head, one.tail] for one in document.relations]
-            for row in rows:
+            for row in _rows(placed, name, text, losses):
                 write("\t".join(flat(cell, placed, losses) for cell in row) + "\n")
             write("\n")
 
         yield sink
+
+
+def _rows(placed: Placed, name: str, text: str, losses: Problems) -> Iterator[list[str]]:
+    """The lines of mentions and relations."""
+    document = placed.document
+    lost_details(placed, losses, "parts", relations=False)
+    lost_confidence(placed, losses, "entities", "relations")
+    related = {end for one in document.relations for end in (one.head, one.tail)}
+    ids = {one.id: "|".join(one.concepts) or _named(one.id, related) for one in document.entities}
+    mentions: dict[str, list[str]] = {}
+    parts: dict[str, list[str]] = {}
+    for one in document.entities:
+        mentions.setdefault(ids[one.id], []).append(one.id)
+        for concept in one.concepts:
+            parts.setdefault(concept, []).append(one.id)
+        composite = [it.value for it in one.attributes if it.name == COMPOSITE][:1]
+        lost(placed, losses, "attributes of entities", len(one.attributes) - len(composite))
+        yield [name, str(one.start), str(one.end), text[one.start : one.end], one.type, ids[one.id], *composite]
+    entities = {one.id: one for one in document.entities}
+    for link in document.relations:
+        novelty = [it.value for it in link.attributes if it.name == NOVELTY][:1]
+        which = {said.name: said.value for said in link.attributes if said.name in OF_SEVERAL}
+        ends = [
+            which[end] if which.get(end) in entities[mine].concepts else ids[mine]
+            for end, mine in zip(OF_SEVERAL, (link.head, link.tail), strict=True)
+        ]
+        used = sum(one in which.values() for one in ends)
+        lost(placed, losses, "attributes of relations", len(link.attributes) - len(novelty) - used)
+        # What a reader will make of two concepts, see above.
+        back = _nearest(
+            Relation(link.type, ends[0], ends[1]), parts | mentions, entities, placed.path, placed.line, Problems()
+        )
+        lost(placed, losses, "which mentions of two concepts are related", int(back != (link.head, link.tail)))
+        yield [name, link.type, *ends, *novelty]
+
+
+def _named(name: str, related: Collection[str]) -> str:
+    """The id of an entity that has no concept: its own may be a public one, unless it only counts."""
+    if not re.fullmatch(r"T\d+", name):
+        return name
+    return LOCAL + name if name in related else "-"

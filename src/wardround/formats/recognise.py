@@ -11,7 +11,7 @@ what it seems to be.
 import csv
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,14 +19,14 @@ from wardround.formats.doccano import is_doccano
 from wardround.formats.json_values import json_items
 from wardround.formats.label_studio import is_min
 from wardround.formats.omop import is_note_table
+from wardround.formats.options import Options
 from wardround.formats.plain import refuse_binary
 from wardround.formats.pubtator import PART
 from wardround.formats.register import FORMATS, Format
 from wardround.formats.tables import USUAL
+from wardround.text.document import Placed
 from wardround.text.reading import DataError, Problems, files_under, text_blocks
 from wardround.text.tags import split_tag
-
-__all__ = ["recognised"]
 
 HEAD = 2**16
 LINES = 200
@@ -59,7 +59,7 @@ def recognised(
     if not path.is_dir():
         if ending:
             raise DataError(path, None, "not a folder", f"name the folder that holds the .txt and {ending} files")
-        return [(path, FORMATS[wanted or _format(path, encoding)])]
+        return [(path, FORMATS[wanted or _format(path, encoding, skips=collected.skips)])]
     for form in FORMATS.values():
         if form.folder and (wanted == form.name or (not wanted and files_under(path, form.folder))):
             return [(path, form)]
@@ -69,13 +69,28 @@ def recognised(
     known = []
     for file in files:
         with collected.refusing():
-            known.append((file, FORMATS[wanted or _format(file, encoding)]))
+            known.append((file, FORMATS[wanted or _format(file, encoding, skips=collected.skips)]))
     return known
 
 
-def _format(path: Path, encoding: str | None) -> str:
+def read_each(files: Iterable[tuple[Path, Format]], problems: Problems, options: Options) -> Iterator[Placed]:
+    """The documents of these files, one file after the other."""
+    for file, format_ in files:
+        count = 0
+        try:
+            for placed in format_.read(file, problems, options):
+                count += 1
+                yield placed
+        except DataError as error:
+            if not problems.skips:
+                raise
+            rest = f", which ends the file after {count:,} documents" if count else ""
+            problems.skip(DataError(error.path, error.line, error.what + rest, error.remedy))
+
+
+def _format(path: Path, encoding: str | None, *, skips: bool) -> str:
     refuse_binary(path, encoding)
-    text = next(text_blocks(path, encoding), "")[:HEAD].lstrip("\ufeff \t\r\n")
+    text = next(text_blocks(path, encoding, "replace" if skips else "strict"), "")[:HEAD].lstrip("\ufeff \t\r\n")
     if not text:
         raise DataError(path, None, "the file is empty", "export it again")
     plain = path.with_suffix("") if path.suffix == ".gz" else path

@@ -33,9 +33,7 @@ from wardround.formats.writing import Sink
 from wardround.text.document import Placed
 from wardround.text.reading import Problems
 
-__all__ = ["FORMATS", "TARGETS", "Format"]
-
-COLUMNS = ("text", "label", "flags", "id", "source", "separator")
+COLUMNS = ("text", "label", "flags", "id", "source", "patient", "separator")
 OFFSETS = ("fix_offsets", "show_text")
 
 
@@ -83,7 +81,7 @@ FORMATS = {
         Format(name="mirgene", about="MIRGENE's sentences with marked pairs", read=read_mirgene,
                holds=("bags",), ready="bags", options=("tags",)),
         Format(name="omop", about="OMOP NOTE table as CSV", read=read_omop,
-               holds=("labels",), options=("text", "label", "id", "source", "separator")),
+               holds=("labels",), options=("text", "label", "id", "source", "patient", "separator")),
         Format(name="opennre", about="OpenNRE's lines of a sentence and a pair", read=read_opennre,
                holds=("pairs", "bags"), ready="pairs", options=("fix_offsets",)),
         Format(name="pubtator", about="PubTator", read=read_pubtator, write=write_pubtator,

@@ -3,15 +3,14 @@
     plain(guarded("=1+1")) == "=1+1"
 
 As OWASP advises (CSV injection), a cell that begins with `= + - @`, their full-width forms, a tab or a line break gets
-an apostrophe in front; numbers such as -0.5 do not. A cell that has such an apostrophe already gets one more, so that
+an apostrophe in front, also if blanks or quotes stand before these, which some programs take away; numbers such as -0.5
+do not. A cell that has such an apostrophe already gets one more, so that
 taking one away gives back the text, whatever it was.
 """
 
 import re
 
-__all__ = ["guarded", "plain"]
-
-FORMULA = re.compile(r"'*[=+\-@＝＋－＠\t\r\n]")  # full-width too, which some take as well
+FORMULA = re.compile(r"['\"\s]*[=+\-@＝＋－＠\t\r\n]")  # full-width too, which some take as well
 NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 

@@ -6,7 +6,7 @@
 A column is a name from the header, or a number counted from 1. Several labels per text come as one cell with a
 `separator`, or as `flags`: columns of 0 and 1 that name the label. Rows without text are skipped and counted; repeated
 ids are counted and kept.
-A column `source` or `language` is used if there is one.
+A column `source`, `patient` or `language` is used if there is one.
 """
 
 import csv
@@ -15,10 +15,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Literal
 
+from wardround.formats.details import lost_confidence
 from wardround.formats.options import Column, Options
 from wardround.formats.spreadsheet import guarded, plain
 from wardround.formats.writing import Sink, flat, lost, lost_fields, text_file
@@ -35,10 +36,9 @@ from wardround.text.reading import (
 )
 from wardround.text.shown import names_of, shown
 
-__all__ = ["Table", "flag", "read_csv", "read_tsv", "usual_columns", "write_csv", "write_tsv"]
-
 Row = Mapping[str, str]
 DELIMITERS = {"csv": ",", "tsv": "\t"}
+LOOKED_AT = 1000  # rows, to tell what a column could be
 FLAGS: dict[object, bool] = {"0": False, "1": True, 0: False, 1: True}
 HEADER = ("id", "text", "label", "source", "language")
 USUAL = {
@@ -60,10 +60,13 @@ class Table:
     label: Column | None = "label"
     flags: tuple[Column, ...] = ()
     """Columns of 0 and 1; they replace `label`."""
+    unlabelled: bool = False
+    """Whether an empty label, where we have written the file, says that there is none."""
     separator: str = ""
     id: Column | None = None
     """Without it a column `id` is used if there is one, else file and line."""
     source: Column | None = None
+    patient: Column | None = None
     labels: tuple[str, ...] = ()
     """If given, any other label is an error."""
     header: bool = True
@@ -109,12 +112,24 @@ class Table:
             labels=self._labels(row, path, line) if text.strip() else (),
             source=self._optional(row, self.source, "source", path, line),
             language=self._optional(row, None, "language", path, line) or self.language,
+            patient=self._optional(row, self.patient, "patient", path, line),
         )
 
     def columns(self, split: str) -> list[str]:
         """The names in the first row."""
         path = self.files[one_of(split, self.splits)]
         return [name.strip() for name in next(self._cells(path, Problems()), (1, []))[1]]
+
+    def unread(self, split: str) -> dict[str, Counter[str]]:
+        """By name or number, the columns that nothing is read from, with what stands in the first rows of each."""
+        path = self.files[one_of(split, self.splits)]
+        read = {str(column) for column in self._columns() if column is not None} | {"id", "language"}
+        values: dict[str, Counter[str]] = {}
+        for _, row in islice(self._rows(path, Problems()), LOOKED_AT):
+            for name, cell in row.items():
+                if name not in read and cell.strip():
+                    values.setdefault(name, Counter())[cell.strip()] += 1
+        return values
 
     def _rows(self, path: Path, problems: Problems) -> Iterator[tuple[int, Row]]:
         cells = self._cells(path, problems)
@@ -182,6 +197,8 @@ class Table:
         if self.label is None:
             return ()
         cell = self._cell(row, self.label, path, line)
+        if self.unlabelled and not cell.strip() and tuple(row) == HEADER:  # as we write notes without a label
+            return ()
         if not self.separator:
             return (self._label(cell, path, line),)
         return tuple(self._label(part, path, line) for part in cell.split(self.separator) if cell.strip())
@@ -230,6 +247,11 @@ def usual_columns(names: Sequence[str]) -> dict[str, str]:
 
 
 def _read(path: Path, problems: Problems, options: Options, form: Literal["csv", "tsv"]) -> Iterator[Placed]:
+    return table_of(path, options, form).placed("all", problems)
+
+
+def table_of(path: Path, options: Options, form: Literal["csv", "tsv"]) -> Table:
+    """A file as a table, its columns as named or by their usual names."""
     bare = Table(files={"all": path}, format=form, quoting=options.quoting, encoding=options.encoding)
     names = bare.columns("all")
     usual = usual_columns(names)
@@ -241,8 +263,8 @@ def _read(path: Path, problems: Problems, options: Options, form: Literal["csv",
 
     texts = options.text if isinstance(options.text, tuple) else (options.text,)
     chosen = tuple(name for name in map(column, texts) if name is not None)
-    label, id_, source = map(column, (options.label, options.id, options.source))
-    wishes = {*chosen, *options.flags, label, id_, source}
+    label, id_, source, patient = map(column, (options.label, options.id, options.source, options.patient))
+    wishes = {*chosen, *options.flags, label, id_, source, patient}
     header = options.header
     if header is None:
         header = not any(isinstance(name, int) for name in wishes) or not wishes.isdisjoint(names) or _usual(names)
@@ -251,18 +273,19 @@ def _read(path: Path, problems: Problems, options: Options, form: Literal["csv",
         label, id_, source = label or usual.get("label"), id_ or usual.get("id"), source or usual.get("source")
     if "labels" in options.needs:
         label = label or "label"
-    table = replace(
+    return replace(
         bare,
         text=chosen or "text",
         label=label if options.labelled else None,
         flags=options.flags if options.labelled else (),
+        unlabelled="labels" not in options.needs,
         separator=options.separator,
         id=id_,
         source=source,
+        patient=patient,
         header=header,
         language=options.language,
     )
-    return table.placed("all", problems)
 
 
 def _usual(names: list[str]) -> bool:
@@ -303,7 +326,8 @@ def write_tsv(path: Path, losses: Problems, options: Options) -> Iterator[Sink]:
 
 def _cells(placed: Placed, losses: Problems, options: Options) -> tuple[str, ...]:
     document = placed.document
-    lost_fields(placed, losses, "entities", "relations")
+    lost_fields(placed, losses, "entities", "relations", "patient")
+    lost_confidence(placed, losses, "labels")
     labels = document.labels
     if options.separator:
         lost(placed, losses, "label that holds the separator", sum(options.separator in label for label in labels))

@@ -14,8 +14,6 @@ from wardround.core.files import fresh
 from wardround.text.document import Placed
 from wardround.text.reading import Problems
 
-__all__ = ["Named", "Sink", "flat", "lost", "lost_fields", "one_word", "text_file"]
-
 Sink = Callable[[Placed], None]
 
 
@@ -37,10 +35,10 @@ def lost_fields(placed: Placed, losses: Problems, *fields: str) -> None:
             lost(placed, losses, field, len(value) if isinstance(value, tuple) else int(bool(value)))
 
 
-def one_word(name: str, placed: Placed, losses: Problems) -> str:
-    """A type as one word; blanks become `_`."""
+def one_word(name: str, placed: Placed, losses: Problems, what: str = "the name of a type") -> str:
+    """A name as one word; blanks become `_`."""
     word = re.sub(r"\s+", "_", name)
-    lost(placed, losses, "blanks in the name of a type, written as _", int(word != name))
+    lost(placed, losses, f"blanks in {what}, written as _", int(word != name))
     return word
 
 

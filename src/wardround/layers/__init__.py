@@ -2,8 +2,6 @@
 
 from wardround.core.register import Register
 
-__all__ = ["LAYERS"]
-
 LAYERS = Register(
     {
         "least-examples": "wardround.layers.least:LeastExamples",

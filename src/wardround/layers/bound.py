@@ -36,8 +36,6 @@ from wardround.core.layer import Layer
 from wardround.core.record import Message, reveals_of
 from wardround.core.weights import Weights
 
-__all__ = ["ENOUGH", "FACTOR", "NOTED", "SIZES", "Bound", "oversized"]
-
 FACTOR = 5.0
 SIZES = 100
 ENOUGH = 3  # with two, either of them is the median

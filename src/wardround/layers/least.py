@@ -13,8 +13,6 @@ from wardround.core.layer import Layer, Withheld
 from wardround.core.record import Message
 from wardround.core.site import Site
 
-__all__ = ["LeastExamples", "TooFew"]
-
 
 class TooFew(Withheld):
     """Fewer examples stand behind a reply than the site allows."""

@@ -22,8 +22,6 @@ from wardround.core.files import file_name
 from wardround.core.layer import Layer
 from wardround.core.record import Message
 
-__all__ = ["Chain", "Ledger", "LedgerError", "lines", "verify"]
-
 START = "0" * 64
 SEAM = ',"hash":"'
 JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))  # json.dumps would make one for every line

@@ -1,8 +1,9 @@
 """Small counts stay at home: a label with fewer examples than a site's limit is left out of what the site tells.
 
 Of a message's counts (`like="counts"`): where hits and misses give away how many examples a label has, the label is
-left out if these are few, and the summed loss is scaled to the examples that remain; in any other count per label,
-an entry below the limit becomes 0.
+left out if these are few, with its row and column of the confusion matrix and the false alarms that its examples were,
+and the summed loss is scaled to the examples that remain; in any other count per label, an entry below the limit
+becomes 0. Cells of the matrix and bands of ranks between labels that have enough examples leave however small they are.
 """
 
 from dataclasses import dataclass, replace
@@ -15,8 +16,6 @@ from wardround.core.layer import Layer
 from wardround.core.record import Message, reveals_of
 from wardround.core.site import Site
 from wardround.core.weights import Weights
-
-__all__ = ["SmallCounts"]
 
 
 @dataclass(frozen=True)
@@ -45,5 +44,11 @@ class SmallCounts(Layer):
             for name in ("hits", "misses", "false_alarms"):
                 if name in large:
                     large[name] = large[name] * enough
+            if "confusion" in large:
+                large["confusion"] = large["confusion"] * enough * enough[:, None]
+                # what a small label was taken for: its misses would be the difference from the matrix
+                large["false_alarms"] = large["confusion"].sum(0) - large["confusion"].diagonal()
+            if "ranking" in large:
+                large["ranking"] = large["ranking"] * enough[:, None]
             return large
         return {name: value * (value >= self.smallest) if value.dim() else value for name, value in large.items()}

@@ -9,11 +9,11 @@ from wardround.core.register import located
 if TYPE_CHECKING:
     from wardround.core.method import Method
 
-__all__ = ["METHODS", "Named"]
+__all__ = ["METHODS", "Entry"]
 
 
 @dataclass(frozen=True)
-class Named:
+class Entry:
     """A method under a name, with the settings that the name stands for."""
 
     place: str
@@ -37,27 +37,38 @@ class Named:
 ADAM = {"optimizer": "adam", "lr": 0.001}
 TENSORFLOW_EPS = 1e-7  # Keras's default, where FLCMC's own Adam has 1e-8
 
-METHODS: dict[str, Named] = {
-    "fedsgd": Named("wardround.methods.fedsgd:FedSGD"),
-    "fedavg": Named("wardround.methods.fedavg:FedAvg"),
-    "fedprox": Named("wardround.methods.fedprox:FedProx"),
-    "fedatt": Named("wardround.methods.fedatt:FedAtt"),
-    "fedpa": Named("wardround.methods.fedpa:FedPA"),
-    "scaffold": Named("wardround.methods.scaffold:Scaffold"),
-    "feddyn": Named("wardround.methods.feddyn:FedDyn"),
-    "moon": Named("wardround.methods.moon:MOON"),
-    "fedrs": Named("wardround.methods.fedrs:FedRS"),
-    "fedlc": Named("wardround.methods.fedlc:FedLC"),
-    "fedcmc": Named("wardround.methods.fedcmc:FedCMC"),
-    "feded": Named("wardround.methods.feded:FedED"),
-    "fedner": Named("wardround.methods.fedner:FedNER"),
-    "lazy-mil": Named("wardround.methods.lazy_mil:LazyMIL"),
-    "fedavgs": Named("wardround.methods.fedavg:FedAvg", ADAM),
-    "fedavgt": Named("wardround.methods.fedavg:FedAvg", {**ADAM, "eps": TENSORFLOW_EPS}),
-    "fedproxp": Named("wardround.methods.fedprox:FedProx", ADAM),
-    "fedatts": Named("wardround.methods.fedatt:FedAtt", ADAM),
-    "fedpap": Named("wardround.methods.fedpa:FedPA", ADAM),
-    "local": Named("wardround.methods.references:Local"),
-    "public": Named("wardround.methods.references:PublicOnly"),
-    "centralised": Named("wardround.methods.references:Centralised"),
+METHODS: dict[str, Entry] = {
+    "fedsgd": Entry("wardround.methods.fedsgd:FedSGD"),
+    "fedavg": Entry("wardround.methods.fedavg:FedAvg"),
+    "fedprox": Entry("wardround.methods.fedprox:FedProx"),
+    "fedatt": Entry("wardround.methods.fedatt:FedAtt"),
+    "fedpa": Entry("wardround.methods.fedpa:FedPA"),
+    "scaffold": Entry("wardround.methods.scaffold:Scaffold"),
+    "feddyn": Entry("wardround.methods.feddyn:FedDyn"),
+    "moon": Entry("wardround.methods.moon:MOON"),
+    "fedrs": Entry("wardround.methods.fedrs:FedRS"),
+    "fedlc": Entry("wardround.methods.fedlc:FedLC"),
+    "fedcmc": Entry("wardround.methods.fedcmc:FedCMC"),
+    "feded": Entry("wardround.methods.feded:FedED"),
+    "fedner": Entry("wardround.methods.fedner:FedNER"),
+    "lazy-mil": Entry("wardround.methods.lazy_mil:LazyMIL"),
+    "fedavgm": Entry("wardround.methods.fedopt:FedOpt", {"rule": "momentum", "server_lr": 1.0}),
+    "fedadagrad": Entry("wardround.methods.fedopt:FedOpt", {"rule": "adagrad"}),
+    "fedadam": Entry("wardround.methods.fedopt:FedOpt", {"rule": "adam"}),
+    "fedyogi": Entry("wardround.methods.fedopt:FedOpt", {"rule": "yogi"}),
+    "fednova": Entry("wardround.methods.fednova:FedNova"),
+    "ditto": Entry("wardround.methods.personal:Ditto"),
+    "fedrep": Entry("wardround.methods.personal:FedRep"),
+    "finetune": Entry("wardround.methods.personal:FineTune"),
+    "fedproto": Entry("wardround.methods.fedproto:FedProto"),
+    "ridge": Entry("wardround.methods.ridge:Ridge"),
+    "ridge-sgd": Entry("wardround.methods.ridge_sgd:RidgeSGD"),
+    "fedavgs": Entry("wardround.methods.fedavg:FedAvg", ADAM),
+    "fedavgt": Entry("wardround.methods.fedavg:FedAvg", {**ADAM, "eps": TENSORFLOW_EPS}),
+    "fedproxp": Entry("wardround.methods.fedprox:FedProx", ADAM),
+    "fedatts": Entry("wardround.methods.fedatt:FedAtt", ADAM),
+    "fedpap": Entry("wardround.methods.fedpa:FedPA", ADAM),
+    "local": Entry("wardround.methods.references:Local"),
+    "public": Entry("wardround.methods.references:PublicOnly"),
+    "centralised": Entry("wardround.methods.references:Centralised"),
 }

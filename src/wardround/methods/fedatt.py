@@ -28,8 +28,6 @@ from wardround.core.task import Task
 from wardround.core.training import LocalTraining, Term
 from wardround.core.weights import Weights
 
-__all__ = ["Attended", "Bounded", "FedAtt"]
-
 REACH = 60.0  # e^±60 times any change stays far within float32's range
 ATTEMPTS = 100
 TINY = 1e-20  # a share that no sum would notice

@@ -16,8 +16,6 @@ from wardround.core.site import Site
 from wardround.core.training import LocalTraining, Loss, Term
 from wardround.core.weights import Weights
 
-__all__ = ["FedAvg", "Update", "uneven"]
-
 
 class Update(Message):
     """What a site's own training changed, weighted, and the weight."""
@@ -32,22 +30,11 @@ def uneven(reply: Message) -> str | None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FedAvg(LocalTraining, Method[Global]):
-    """Averages the sites' changes, weighted by their numbers of examples."""
+class Averaging(LocalTraining):
+    """What averaging methods have in common: sites train from the shared model and send their weighted change."""
 
     mean: Literal["weighted", "uniform"] = "weighted"
     """Whether a site counts by its number of examples, or all sites count alike."""
-
-    def start(self, weights: Weights, cohort: Cohort) -> Global:  # noqa: ARG002
-        """The initial model."""
-        return Global(weights)
-
-    def round(self, state: Global, cohort: Cohort) -> Global:
-        """θ + Σ n_k Δ_k / Σ n_k; unchanged if nobody had an example."""
-        total = cohort.total(self.fit, state)
-        if total.weight == 0:
-            return state
-        return Global(state.weights + total.change / total.weight)
 
     @on_site
     def fit(self, model: Global, site: Site) -> Update:
@@ -70,3 +57,19 @@ class FedAvg(LocalTraining, Method[Global]):
     def loss(self, site: Site, weights: Weights) -> Loss:  # noqa: ARG002
         """The loss at this site, whose training starts from these weights."""
         return site.task.loss
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedAvg(Averaging, Method[Global]):
+    """Averages the sites' changes, weighted by their numbers of examples."""
+
+    def start(self, weights: Weights, cohort: Cohort) -> Global:  # noqa: ARG002
+        """The initial model."""
+        return Global(weights)
+
+    def round(self, state: Global, cohort: Cohort) -> Global:
+        """θ + Σ n_k Δ_k / Σ n_k; unchanged if nobody had an example."""
+        total = cohort.total(self.fit, state)
+        if total.weight == 0:
+            return state
+        return Global(state.weights + total.change / total.weight)

@@ -22,8 +22,6 @@ from wardround.core.site import Site
 from wardround.core.training import LocalTraining, Pull, Tilt
 from wardround.core.weights import Weights
 
-__all__ = ["Dynamic", "DynamicUpdate", "FedDyn", "OwnGradient"]
-
 
 class Dynamic(Message):
     """The shared model, and the mean size of sites if strength goes by size."""

@@ -39,8 +39,6 @@ from wardround.core.task import Batch, ClassTask, Examples, Task
 from wardround.core.training import LocalTraining, Loss, outputs
 from wardround.core.weights import Weights
 
-__all__ = ["FedED", "Vote"]
-
 GRIDS = {8: (torch.int8, 8.0), 16: (torch.int16, 64.0)}  # e^−8 = 0.0003: so unlikely a class is as good as out
 
 

@@ -4,8 +4,9 @@ Zhang et al., "Federated Learning with Label Distribution Skew via Logits Calibr
 
     local loss CE(scores − τ n_c^(−1/4), y),   n_c how many examples of class c the site has
 
-Absent classes count as 1e-8 examples, which takes them out of the softmax. The count of labels stays at the site,
-and evaluation is by the plain scores.
+Absent classes count as 1e-8 examples, which takes them out of the softmax: a site that has only one class then learns
+nothing. With `absent = 1` they stay in it. The count of labels stays at the site, and evaluation is by the plain
+scores.
 
 Departure: the printed loss leaves the example's own class out of the denominator, and then has no lower bound;
 this is the cross-entropy over all classes that public code trains with.
@@ -14,7 +15,7 @@ this is the cross-entropy over all classes that public code trains with.
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, cast
 
-from annotated_types import Ge
+from annotated_types import Ge, Gt
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -23,10 +24,6 @@ from wardround.core.task import Batch, ClassTask
 from wardround.core.training import Loss
 from wardround.core.weights import Weights
 from wardround.methods.fedavg import FedAvg
-
-__all__ = ["FedLC"]
-
-ABSENT = 1e-8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +34,8 @@ class FedLC(FedAvg):
 
     tau: Annotated[float, Ge(0)] = 1.0
     """τ: how large the margin is; 0 is FedAvg."""
+    absent: Annotated[float, Gt(0)] = 1e-8
+    """As how many examples a class counts that the site has none of; 1 keeps it in the softmax."""
 
     def loss(self, site: Site, weights: Weights) -> Loss:
         """Cross-entropy of the calibrated scores."""
@@ -51,5 +50,5 @@ class FedLC(FedAvg):
 
     def margin(self, tally: Tensor) -> Tensor:
         """What each class's score is lowered by (classes,)."""
-        margin: Tensor = self.tau * tally.clamp(min=ABSENT) ** -0.25
+        margin: Tensor = self.tau * tally.clamp(min=self.absent) ** -0.25
         return margin

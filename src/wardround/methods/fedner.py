@@ -37,8 +37,6 @@ from wardround.core.training import SGD, Adam, Bench, LocalTraining
 from wardround.core.weights import Weights
 from wardround.methods.fedsgd import Gradient
 
-__all__ = ["FedNER", "largest_remainder"]
-
 
 class Roll(Message):
     """Asks how many training examples there are."""
@@ -85,6 +83,8 @@ class Progress(Private):
 @dataclass(frozen=True, kw_only=True)
 class FedNER(LocalTraining, Method[Served]):
     """Sums the sites' gradients of the shared part after every batch; private parts stay."""
+
+    suits: ClassVar[tuple[str, ...]] = ()
 
     lr: Annotated[float, Gt(0)] = 0.001
     """Learning rate of the first round, at the coordinator and for the private parts."""

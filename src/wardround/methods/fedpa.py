@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from wardround.methods.fedatt import FedAtt
 from wardround.methods.fedprox import Proximal
 
-__all__ = ["FedPA"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class FedPA(Proximal, FedAtt):

@@ -19,8 +19,6 @@ from wardround.core.training import Pull, Term
 from wardround.core.weights import Weights
 from wardround.methods.fedavg import FedAvg
 
-__all__ = ["FedProx", "Proximal"]
-
 DIVERGES = 2.0
 
 

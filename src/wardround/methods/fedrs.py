@@ -24,8 +24,6 @@ from wardround.core.training import Loss
 from wardround.core.weights import Weights
 from wardround.methods.fedavg import FedAvg
 
-__all__ = ["FedRS"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class FedRS(FedAvg):

@@ -6,7 +6,7 @@ McMahan et al. 2017 (see `fedavg.py`); FLCMC eq. 3.
 """
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from annotated_types import Ge
 
@@ -16,8 +16,6 @@ from wardround.core.record import Message, reveals
 from wardround.core.site import Site
 from wardround.core.training import LocalTraining
 from wardround.core.weights import Weights
-
-__all__ = ["FedSGD", "Gradient"]
 
 
 class Gradient(Message):
@@ -30,6 +28,8 @@ class Gradient(Message):
 @dataclass(frozen=True, kw_only=True)
 class FedSGD(LocalTraining, Method[Global]):
     """Sums the sites' gradients and takes one step; `batch` only bounds memory."""
+
+    suits: ClassVar[tuple[str, ...]] = ("sgd",)
 
     batch: Annotated[int, Ge(0)] = 1024
     """Examples at a time; the gradient is the same whatever it is."""

@@ -33,8 +33,6 @@ from wardround.core.training import Bench, LocalTraining
 from wardround.core.weights import Weights
 from wardround.methods.fedavg import Update, uneven
 
-__all__ = ["Believed", "Chosen", "LazyMIL", "Scores", "chosen"]
-
 
 class Scores(Message):
     """For each public fact whose pair a site's notes name: how sure the model is of the site's best sentence for it."""

@@ -28,8 +28,6 @@ from wardround.core.training import Loss, outputs
 from wardround.core.weights import Weights
 from wardround.methods.fedavg import FedAvg
 
-__all__ = ["MOON", "PreviousModel", "contrast"]
-
 
 class PreviousModel(Private):
     """The model in which a site's last training ended, which stays there."""

@@ -11,8 +11,6 @@ from wardround.core.training import LocalTraining
 from wardround.core.weights import Weights
 from wardround.methods.fedavg import FedAvg
 
-__all__ = ["Centralised", "Local", "PublicOnly"]
-
 
 class Done(Message):
     """That a site has trained by itself; nothing it learnt."""

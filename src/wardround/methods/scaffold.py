@@ -4,10 +4,13 @@ Karimireddy et al., "SCAFFOLD: Stochastic Controlled Averaging for Federated Lea
 
     y ← y − η (g − c_i + c),   c_i⁺ = c_i − c + (x − y)/(steps·η)
     x ← x + η_g mean Δ,        c ← c + Σ_S Δc_i / K
+
+The paper's mean is uniform: a site with one example moves the model as far as one with 840. `mean = "weighted"` goes by
+the sites' numbers of examples, as NIID-Bench does; the controls are added up as before.
 """
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar, Literal
 
 from annotated_types import Gt
 
@@ -17,8 +20,6 @@ from wardround.core.record import Message, Private, reveals
 from wardround.core.site import Site
 from wardround.core.training import LocalTraining, Tilt
 from wardround.core.weights import Weights
-
-__all__ = ["Controlled", "OwnControl", "Scaffold", "ScaffoldUpdate"]
 
 
 class Controlled(Message):
@@ -33,7 +34,7 @@ class ScaffoldUpdate(Message):
 
     change: Weights = reveals("how the site's notes move the model; can give away words if embeddings are trained")
     control: Weights = reveals("how the site's drift changed; as telling as a mean gradient")
-    sites: int = reveals("nothing; counts the sites", weighs="sites")
+    weight: int = reveals("how many training examples the site has (or 1 under a uniform mean)", weighs="train")
 
 
 class OwnControl(Private):
@@ -46,8 +47,12 @@ class OwnControl(Private):
 class Scaffold(LocalTraining, Method[Controlled]):
     """Corrects each site's drift by control variates that the sites keep."""
 
+    suits: ClassVar[tuple[str, ...]] = ("sgd",)
+
     server_lr: Annotated[float, Gt(0)] = 1.0
     """How far the coordinator goes along the sites' mean change."""
+    mean: Literal["weighted", "uniform"] = "uniform"
+    """Whether a site counts by its number of examples, or all sites count alike as in the paper."""
 
     def __post_init__(self) -> None:
         if self.optimizer != "sgd":
@@ -61,7 +66,7 @@ class Scaffold(LocalTraining, Method[Controlled]):
         """`x` + η_g mean Δ, c + Σ Δc / K."""
         total = cohort.total(self.fit, state)
         return Controlled(
-            state.weights + total.change * (self.server_lr / total.sites),
+            state.weights + total.change * (self.server_lr / max(total.weight, 1)),
             state.control + total.control / cohort.sites,
         )
 
@@ -71,8 +76,15 @@ class Scaffold(LocalTraining, Method[Controlled]):
         own = site.recall(OwnControl, OwnControl(model.control.zeros())).control
         trained = self.train(site, model.weights, [Tilt(model.control - own)])
         change = trained.weights - model.weights
+        weight = len(site.data.train) if self.mean == "weighted" else 1
         if trained.steps == 0:
-            return ScaffoldUpdate(change, change, 1)
+            return ScaffoldUpdate(change, change, weight)
         renewed = own - model.control - change / (trained.steps * trained.lr)
         site.keep(OwnControl(renewed))
-        return ScaffoldUpdate(change, renewed - own, 1)
+        return ScaffoldUpdate(change * weight, renewed - own, weight)
+
+    def contradiction(self, sent: Message, reply: Message) -> str | None:  # noqa: ARG002 -- it says the same of all
+        """Under a uniform mean every site weighs 1."""
+        if self.mean == "uniform" and isinstance(reply, ScaffoldUpdate) and reply.weight != 1:
+            return "ScaffoldUpdate.weight should be 1"
+        return None

@@ -1,4 +1,4 @@
-"""What a figure's name means: each module of metrics has `DEFINITIONS` of its own."""
+"""What a figure's name means, and its direction: each module of metrics has `DEFINITIONS` of its own."""
 
 import importlib
 import pkgutil
@@ -6,7 +6,17 @@ from collections.abc import Iterable, Mapping
 
 import wardround.metrics
 
-__all__ = ["defined"]
+LESS = ("loss", "repaired")
+
+
+def lower_is_better(metric: str) -> bool:
+    """Whether less of a figure is better: a loss, or what had to be repaired."""
+    return metric.endswith(LESS)
+
+
+def better(metric: str, value: float, than: float) -> bool:
+    """Whether one value of a figure is better than another."""
+    return value < than if lower_is_better(metric) else value > than
 
 
 def defined(names: Iterable[str]) -> dict[str, str]:

@@ -5,7 +5,8 @@ prediction is right if it shares a token with a true entity of its type, a true 
 type shares a token with it; so both ends are counted, and one prediction may find two entities. F1 is the harmonic
 mean of precision and recall. With nothing predicted, or nothing there, a figure is 0.
 
-Tag sequences that break their scheme are repaired before (see `corpora.tags`), and counted: `repaired`.
+Of up to `MOST` types it is also counted which was taken for which, see `entity_confusion`. Tag sequences that break
+their scheme are repaired before (see `corpora.tags`), and counted: `repaired`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,8 +15,7 @@ import torch
 from torch import Tensor
 
 from wardround.core.weights import Layout
-
-__all__ = ["DEFINITIONS", "Spans", "entity_confusion", "entity_counts", "entity_layout", "entity_metrics"]
+from wardround.metrics.classes import MOST
 
 DEFINITIONS = {
     "f1": "strict F1: type and both ends equal; harmonic mean of precision and recall",
@@ -38,7 +38,8 @@ Spans = Sequence[tuple[int, int, int]]
 def entity_layout(types: int) -> Layout:
     """Names and shapes of the counts."""
     per_type = [(name, (types,)) for name in ("predicted", "true", *FOUR)]
-    return Layout([*per_type, ("repaired", ()), ("sentences", ()), ("loss", ())])
+    confusion = [("confusion", (types + 1, types + 1))] * (types < MOST)
+    return Layout([*per_type, *confusion, ("repaired", ()), ("sentences", ()), ("loss", ())])
 
 
 def entity_counts(pairs: Sequence[tuple[Spans, Spans]], types: int, repaired: int, loss: Tensor) -> dict[str, Tensor]:
@@ -53,6 +54,8 @@ def entity_counts(pairs: Sequence[tuple[Spans, Spans]], types: int, repaired: in
                 rows[f"strict_{name}"][kind] += entity in exact
                 rows[f"relaxed_{name}"][kind] += any(k == kind and s < end and start < e for k, s, e in others)
     counts = {name: torch.tensor(row, dtype=torch.float64) for name, row in rows.items()}
+    if types < MOST:
+        counts["confusion"] = entity_confusion(pairs, types)
     for name, value in (("repaired", repaired), ("sentences", len(pairs))):
         counts[name] = torch.tensor(float(value), dtype=torch.float64)
     return {**counts, "loss": loss.to(torch.float64)}
@@ -66,6 +69,16 @@ def entity_confusion(pairs: Sequence[tuple[Spans, Spans]], types: int) -> Tensor
         for ends in there.keys() | answers.keys():
             total[there.get(ends, types), answers.get(ends, types)] += 1
     return total
+
+
+def entity_classes(counts: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Hits, false alarms and misses of each type, strictly, and the confusion where it was counted."""
+    apart = {
+        "hits": counts["strict_true"],
+        "false_alarms": counts["predicted"] - counts["strict_predicted"],
+        "misses": counts["true"] - counts["strict_true"],
+    }
+    return {**apart, "confusion": counts["confusion"]} if "confusion" in counts else apart
 
 
 def entity_metrics(counts: Mapping[str, Tensor], types: Sequence[str]) -> dict[str, float]:

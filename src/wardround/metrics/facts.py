@@ -15,7 +15,9 @@ are ranked by score, over all pairs together.
 
 To add over sites, each site counts its right and wrong predictions in bands of score: 4096 bands of the log-odds
 log p/(1 − p) from −20 to 20, each 0.0098 wide. Within a band the order is not known and the right ones are taken as
-evenly spread: all that a curve made of sums loses. A pair that several sites test counts at each of them.
+evenly spread: all that a curve made of sums loses. A pair that several sites test counts at each of them. Of each
+relation it is counted besides how many facts are `there`, how many pairs likelier than not to have it were `told`, and
+how many of these `truly` do.
 """
 
 from collections.abc import Mapping
@@ -25,12 +27,11 @@ from torch import Tensor
 
 from wardround.core.weights import Layout
 
-__all__ = ["DEFINITIONS", "Curve", "curve_of", "fact_layout", "fact_metrics", "log_odds", "score_bands"]
-
 BANDS = 4096
 EDGE = 20.0
 TOP = 2000
 RANKS = (100, 200, 300)
+EACH = ("there", "told", "truly")
 TOTALS = ("facts", "pairs", "loss", "bags", "chosen", "expressed")
 
 DEFINITIONS = {
@@ -102,9 +103,16 @@ def score_bands(odds: Tensor, truth: Tensor) -> dict[str, Tensor]:
     }
 
 
-def fact_layout() -> Layout:
+def fact_layout(relations: int) -> Layout:
     """Names and shapes of what a site counts."""
-    return Layout([("right", (BANDS,)), ("wrong", (BANDS,)), *((name, ()) for name in TOTALS)])
+    each = [(name, (relations,)) for name in EACH]
+    return Layout([("right", (BANDS,)), ("wrong", (BANDS,)), *each, *((name, ()) for name in TOTALS)])
+
+
+def told_apart(odds: Tensor, truth: Tensor) -> dict[str, Tensor]:
+    """By relation, how many facts there are, how many pairs are likelier than not to have it, and how many truly do."""
+    told = odds > 0  # (pairs, relations)
+    return {name: which.sum(0).double() for name, which in zip(EACH, (truth, told, told & truth), strict=True)}
 
 
 def curve_of(counts: Mapping[str, Tensor]) -> Curve:

@@ -16,8 +16,6 @@ from torch import Tensor
 
 from wardround.core.weights import Layout
 
-__all__ = ["DEFINITIONS", "label_counts", "label_layout", "label_metrics"]
-
 DEFINITIONS = {
     "micro_f1": "F1 of hits, false alarms and misses of all labels together",
     "macro_f1": "mean F1 over the labels that occur or were predicted",

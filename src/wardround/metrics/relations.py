@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from torch import Tensor
 
-__all__ = ["DEFINITIONS", "relation_metrics"]
+from wardround.metrics.classes import AUC, auc_of
 
 F1 = "F1 = 2·hits / (2·hits + false alarms + misses)"
 TOGETHER = "all classes but the negative one (no relation) together"
@@ -26,6 +26,7 @@ DEFINITIONS = {
     "macro_f1": f"mean over all classes of {F1}; a class that neither occurs nor was predicted counts 0",
     "macro_f1_without_negative": f"mean over all classes but the negative one (no relation) of {F1}",
     "accuracy": "hits over examples; over sites, weighted by their numbers of examples",
+    "auc": AUC,
     "loss": "mean cross-entropy per example (natural logarithm)",
     "f1": f"{F1} of one class alone",
 }
@@ -54,6 +55,7 @@ def relation_metrics(counts: Mapping[str, Tensor], labels: Sequence[str], negati
         figures["macro_f1_without_negative"] = sum(each[index] for index in kept) / len(kept)
     figures["macro_f1"] = sum(each) / len(each)
     figures["accuracy"] = sum(hits) / examples
+    figures |= auc_of(counts)
     figures["loss"] = float(counts["loss"]) / examples
     figures["examples"] = examples
     return figures | {f"f1[{label}]": value for label, value in zip(labels, each, strict=True)}

@@ -17,8 +17,6 @@ from torch import Tensor
 
 from wardround.metrics.constant import constant_figures
 
-__all__ = ["COLLAPSED", "REMEDY", "collapsed", "signs"]
-
 ONE_CLASS = "one class predicted"
 NOT_FINITE = "the loss is not a number"
 WORSE = "no better than a constant answer"

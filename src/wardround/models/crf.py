@@ -19,8 +19,6 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import Function
 
-__all__ = ["CRF"]
-
 FAINT = 1e-25  # sums of terms of at most 1: above it, no float32 that counts has gone under
 HIGH = 30.0
 

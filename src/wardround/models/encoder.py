@@ -17,8 +17,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-__all__ = ["ACTIVATIONS", "Encoder", "Shape"]
-
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": functional.gelu,
     "gelu_new": lambda x: functional.gelu(x, approximate="tanh"),

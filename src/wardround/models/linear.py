@@ -3,8 +3,6 @@
 import torch
 from torch import Tensor, nn
 
-__all__ = ["Bag", "Logistic"]
-
 
 class Logistic(nn.Module):
     """Scores of each class, linear in the features."""

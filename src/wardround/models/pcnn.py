@@ -16,8 +16,6 @@ Frozen word vectors are no trainable parameters: they are not sent, and so canno
 import torch
 from torch import Tensor, nn
 
-__all__ = ["PCNN", "pieces", "pooled"]
-
 PADDING = 0
 REACH = 30
 PIECES = 3

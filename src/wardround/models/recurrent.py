@@ -15,8 +15,6 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-__all__ = ["PADDING", "LSTMClassifier"]
-
 PADDING = 0
 
 

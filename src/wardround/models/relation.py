@@ -11,8 +11,6 @@ from torch.nn import functional
 
 from wardround.models.encoder import Encoder
 
-__all__ = ["RelationModel"]
-
 
 class RelationModel(nn.Module):
     """Scores of each relation, from states or token numbers."""

@@ -21,8 +21,6 @@ from torch.nn import functional
 
 from wardround.models.crf import CRF
 
-__all__ = ["CHARACTERS", "PADDING", "Parts", "Sentences", "Tagger"]
-
 PADDING = 0
 CHARACTERS = 256
 """Numbers of characters: 1–127 ASCII, the rest by a hash; 0 is padding."""

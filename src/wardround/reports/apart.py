@@ -11,8 +11,6 @@ from typing import Any
 
 from wardround.reports.record import RunRecord
 
-__all__ = ["BY_HAND", "differing", "labelled", "settings", "shown"]
-
 Settings = Mapping[str, Any]
 BY_HAND = frozenset({"name", "description"})  # what a study is called decides nothing
 
@@ -69,7 +67,8 @@ def labelled(runs: tuple[RunRecord, ...]) -> tuple[RunRecord, ...]:
 
 def _of_data(key: str) -> bool:
     """Whether a setting decides what is measured: figures under different ones are not compared."""
-    return key.partition(".")[0] in ("corpus", "partition") or key in ("task.name", "evaluation.splits")
+    ours = ("task.name", "evaluation.splits", "validation.share", "validation.by")
+    return key.partition(".")[0] in ("corpus", "partition") or key in ours
 
 
 def _words(index: int, beside: Sequence[int], chosen: Sequence[Settings], keys: Sequence[str]) -> list[str]:

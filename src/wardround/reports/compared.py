@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from wardround.reports.html import Html, tag
+from wardround.reports.paired import Comparison, pairs
 from wardround.reports.plots import Series
 from wardround.reports.record import RunRecord
-from wardround.reports.statistics import Comparison, Group, Panel, grouped, pairs
-
-__all__ = ["Report"]
+from wardround.reports.statistics import Group, Panel, grouped
 
 DRAWN = 12  # lines in a chart that can still be told apart
 

@@ -15,8 +15,6 @@ from wardround.reports.html import Html, count, tag
 from wardround.reports.read import natural
 from wardround.reports.svg import at, cut, drawing, rect, stroke, text, width_of
 
-__all__ = ["MOST_LABELS", "MOST_SITES", "heat_map", "shade"]
-
 MOST_SITES, MOST_LABELS = 100, 40
 BARS = 44.0  # the height of the bars above the map
 TOP = BARS + 10.0

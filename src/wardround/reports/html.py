@@ -10,11 +10,6 @@ from collections.abc import Iterable, Sequence
 
 from wardround.reports.statistics import Spread
 
-__all__ = [
-    "Html", "bytes_of", "count", "describe_p", "figure", "join", "p_value", "plural", "plus_minus", "signed", "table",
-    "tag",
-]  # fmt: skip
-
 VOID = frozenset({"meta", "link", "br", "rect", "line", "circle", "path", "polygon", "use"})
 NBSP = "\N{NO-BREAK SPACE}"
 UNITS = ((10**9, "GB"), (10**6, "MB"), (10**3, "kB"))

@@ -19,8 +19,6 @@ from wardround.reports.read import read_runs
 from wardround.reports.record import RunRecord
 from wardround.reports.sections import SECTIONS
 
-__all__ = ["page", "write_report"]
-
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 
 

@@ -8,13 +8,11 @@ A series has a colour, a dash and a marker of its own, so that it is known witho
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from wardround.reports.html import Html, bytes_of, count, figure, tag
 from wardround.reports.read import natural
 from wardround.reports.svg import Scale, at, decimals, drawing, fit, path, stroke, text
-
-__all__ = ["Axis", "Series", "curves", "dots", "key"]
 
 COLOURS = 6
 DASHES = (None, "7 3", "2 2.5", "9 3 2 3")
@@ -34,13 +32,15 @@ SHAPES: tuple[tuple[tuple[float, float], ...], ...] = (
 
 @dataclass(frozen=True)
 class Axis:
-    """What an axis shows; `target` draws a line across, and `share` is of what runs from 0 to 1."""
+    """What an axis shows; `target` and `beside` draw lines across, and `share` is of what runs from 0 to 1."""
 
     title: str
     log: bool = False
     bytes: bool = False
     share: bool = False
     target: float | None = None
+    beside: Mapping[str, float] = field(default_factory=dict)
+    """References, each a line with its name."""
 
 
 @dataclass(frozen=True)
@@ -89,14 +89,35 @@ def curves(series: Sequence[Series], across: Axis, up: Axis, alt: str, reaching:
     x = fit((point[0] for one in series for point in one.points), LEFT, WIDE - RIGHT, log=across.log, exact=True)
     points = [point for one in reaching for point in one.points]
     reach = [value for _, mean, sd in points for value in (mean - (sd or 0.0), mean + (sd or 0.0))]
-    reach += [up.target] if up.target is not None else []
+    reach += [*([up.target] if up.target is not None else []), *up.beside.values()]
     reach = [min(max(value, 0.0), 1.0) for value in reach] if up.share else reach
     y = fit((value for value in reach if value > 0 or not up.log), HIGH - BOTTOM, TOP, log=up.log)
     parts = [*_axis_up(y, up), *_axis_across(x, across), [_band(one, x, y, up) for one in series]]
     parts += [_line(one, x, y) for one in series]
+    parts += _beside(y, up)
     if up.target is not None:
         parts.append(stroke(LEFT, y(up.target), WIDE - RIGHT, y(up.target), "target"))
     return drawing(alt, WIDE, HIGH, parts, "chart")
+
+
+def _beside(y: Scale, up: Axis) -> list[object]:
+    """The references' lines, with names at the left that keep out of each other's way; equal ones share a line."""
+    lines: dict[float, list[str]] = {}
+    for name, value in sorted(up.beside.items(), key=lambda pair: -pair[1]):
+        if not up.log or value > 0:
+            near = next((place for place in lines if abs(place - y(value)) < 1), y(value))
+            lines.setdefault(near, []).append(f"{name} {figure(value)}")
+    parts: list[object] = []
+    taken = [HIGH - BOTTOM + 10]  # where the axis has its numbers
+    for place, names in lines.items():
+        line = stroke(LEFT, place, WIDE - RIGHT, place, "beside")
+        parts.append(tag("g", tag("title", ", ".join(names)), line))
+        label = next((at for at in (place - 3, place + 10) if all(abs(at - other) > 9 for other in taken)), None)
+        if label is not None:
+            taken.append(label)
+            words = ", ".join(name.rpartition(" ")[0] for name in names)
+            parts.append(text(LEFT + 4, label, words, class_="small halo"))
+    return parts
 
 
 def _axis_up(y: Scale, up: Axis) -> list[object]:

@@ -9,15 +9,26 @@ be read is a `RunError` with the path, what is wrong and what to do.
 import re
 import tomllib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from wardround.reports.apart import labelled
 from wardround.reports.record import RunRecord
 from wardround.runs.errors import RunError
-from wardround.runs.files import CURVE, DATA, JOURNAL, METRICS, REFERENCES, current, read_journal, text_of
+from wardround.runs.files import (
+    COUNTS,
+    CURVE,
+    DATA,
+    INTERVALS,
+    JOURNAL,
+    MEMBERS,
+    METRICS,
+    REFERENCES,
+    current,
+    read_journal,
+    text_of,
+)
 from wardround.runs.wire import WIRE
-
-__all__ = ["natural", "read_runs"]
 
 
 def read_runs(paths: Sequence[Path]) -> tuple[RunRecord, ...]:
@@ -67,9 +78,17 @@ def _read(folder: Path, origin: str) -> RunRecord:
     start, metrics, lines = current(folder), METRICS.read(folder), read_journal(folder)
     if metrics is not None and not lines:
         raise RunError(f"{folder / JOURNAL}: is missing or empty, though the run finished; restore it")
-    mark, curve = folder / "fingerprint", CURVE.read(folder)
-    name = folder.resolve().name
-    return RunRecord(
+    mark, name = folder / "fingerprint", folder.resolve().name
+    record = RunRecord(
         name, origin, name, "", study, toml, lines, start, metrics, DATA.read(folder), WIRE.read(folder) or (),
-        text_of(mark).strip() if mark.exists() else "", curve.points if curve else (), REFERENCES.read(folder) or {},
+        text_of(mark).strip() if mark.exists() else "", (), REFERENCES.read(folder) or {},
+        members=tuple(MEMBERS.read(folder) or ()),
     )  # fmt: skip
+    at = record.last.round if record.last else None  # of any other round: left from before it was raised, or the best
+    curve, tally, intervals = CURVE.read(folder), COUNTS.read(folder), INTERVALS.read(folder)
+    return replace(
+        record,
+        pr=curve.points if curve and curve.round == at else (),
+        tally=tally if tally and tally.round == at else None,
+        intervals=intervals if intervals and intervals.round == at else None,
+    )

@@ -5,10 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from wardround.runs.files import Data, Metrics, Round, Start
+from wardround.runs.files import Change, Data, Intervals, Metrics, Round, Start, Tally
 from wardround.runs.wire import WireRow
-
-__all__ = ["RunRecord"]
 
 GENERATED = frozenset({"synthetic", "clinic", "clinic-pairs", "clinic-bags"})
 
@@ -32,9 +30,15 @@ class RunRecord:
     wire: tuple[WireRow, ...]
     fingerprint: str
     pr: tuple[tuple[float, float], ...] = ()
-    """Recall and precision along the curve of the last evaluation, if the task has one."""
+    """Recall and precision along the curve of the round that counts, if the task has one."""
     references: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """The figures of what any model should beat, by name."""
+    tally: Tally | None = None
+    """What was counted on the test split in the round that counts."""
+    intervals: Intervals | None = None
+    """How far the final figures could be elsewhere by the choice of test documents."""
+    members: tuple[Change, ...] = ()
+    """Who has left its model since it ended, or joined it."""
 
     @property
     def seed(self) -> int:
@@ -48,16 +52,23 @@ class RunRecord:
 
     @property
     def rounds(self) -> int:
-        """The last round in its journal."""
-        return self.lines[-1].round if self.lines else 0
+        """How far it is; [finish], which has a line of its own in the journal, is no round."""
+        last = self.lines[-1].round if self.lines else 0
+        return self.metrics.rounds if self.metrics and self._whole else min(last, self.study.get("rounds", last))
+
+    @property
+    def _whole(self) -> bool:
+        """Whether the journal ends where the run did: nobody has taken it further since."""
+        finish = "finish" in self.study
+        return bool(self.metrics and self.lines and self.lines[-1].round == self.metrics.rounds + finish)
 
     @property
     def finished(self) -> bool:
         """Whether it came to its end: its last round, or its target; and nobody has taken it further since."""
-        if self.metrics is None or self.metrics.rounds != self.rounds:
+        if self.metrics is None or not self._whole:
             return False
-        early = self.study.get("stop", {}).get("early", True) and self.metrics.rounds_to_target is not None
-        return bool(early) or self.rounds >= self.study.get("rounds", self.rounds)
+        early = bool(self.study.get("stop", {}).get("early", True))
+        return self.metrics.ended(self.study.get("rounds", self.metrics.rounds), early=early)
 
     @property
     def similarity(self) -> list[tuple[int, Mapping[str, Mapping[str, float]]]]:
@@ -66,14 +77,30 @@ class RunRecord:
         return [(at, {site: _finite(own) for site, own in similarity.items()}) for at, similarity in noted]
 
     @property
+    def chosen(self) -> int | None:
+        """The round that validation chose, if it did and the run is over."""
+        return self.metrics.chosen if self.metrics and self.finished else None
+
+    @property
+    def last(self) -> Round | None:
+        """The round that counts: the one that validation chose, or the last that was evaluated.
+
+        Where sites have left the model since, or joined it, that is what was measured then.
+        """
+        if self.members and self.metrics:
+            at = self.metrics.chosen or self.metrics.rounds
+            return Round(round=at, metrics=self.metrics.final, signs=self.metrics.signs)
+        return next((line for line in reversed(self.lines) if line.metrics and self.chosen in (None, line.round)), None)
+
+    @property
     def final(self) -> Mapping[str, float]:
-        """The figures of the last round that was evaluated."""
-        return next((line.metrics for line in reversed(self.lines) if line.metrics), {})
+        """The figures of the round that counts."""
+        return self.last.metrics if self.last else {}
 
     @property
     def signs(self) -> tuple[str, ...]:
-        """What looked wrong with the model in the last round that was evaluated."""
-        return next((line.signs for line in reversed(self.lines) if line.metrics or line.signs), ())
+        """What looked wrong with the model in the round that counts."""
+        return self.last.signs if self.last else ()
 
     @property
     def generated(self) -> bool:

@@ -1,13 +1,10 @@
-"""Means over seeds, and whether methods differ by more than chance.
+"""Means over seeds: groups of runs, panels of groups, and what is drawn of them. Whether they differ is in `paired`.
 
 Definitions:
 
 - A *group* is a method with its settings: its runs differ in nothing but the seed. A *panel* holds the groups that
   were measured on the same corpus, cut in the same way.
 - The *spread* is the sample standard deviation over seeds (n − 1); the interval is mean ± t(0.975, n − 1) · sd / √n.
-- *Pairs* compare two groups seed by seed, on the same data: a paired t-test of the final figures, from 3 common seeds
-  on; the p-values of all pairs of a report are corrected together by Holm's method. From 6 common seeds on, Wilcoxon's
-  signed-rank test stands beside it; with fewer it cannot fall below 0.05.
 
 Only finished runs count; a group without one is shown as far as it got, and not compared.
 """
@@ -16,22 +13,15 @@ import itertools
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-import numpy as np
 from scipy import stats
 
+from wardround.metrics.by_class import ByClass, each_class
+from wardround.metrics.defined import better, lower_is_better
 from wardround.metrics.signs import collapsed
 from wardround.reports.record import RunRecord
 
-__all__ = [
-    "Comparison", "Group", "Panel", "Point", "Reached", "SiteResults", "Spread", "better", "curve", "grouped",
-    "holm", "lower_is_better", "of_one_class", "pairs", "per_site", "primary", "spread", "to_target",
-]  # fmt: skip
-
-LEVEL = 0.05
-TESTED_FROM = 3
-RANKED_FROM = 6  # with five pairs the smallest two-sided p-value of the signed-rank test is 1/16
 SPLITS = ("train", "valid")
 
 
@@ -79,7 +69,7 @@ class Group:
         return any(collapsed(run.signs) for run in self.counted)
 
     def final(self, metric: str) -> Spread | None:
-        """The figure of the last evaluated round, over seeds."""
+        """The figure of the round that counts, over seeds."""
         return spread(run.final[metric] for run in self.counted if metric in run.final)
 
 
@@ -122,26 +112,6 @@ class Panel:
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """Two groups, compared seed by seed; the one with the better mean comes first."""
-
-    first: Group
-    second: Group
-    seeds: tuple[int, ...]
-    difference: Spread | None = None
-    p: float | None = None
-    adjusted: float | None = None
-    ranks: float | None = None
-    why: str = ""
-    """Why there is no test."""
-
-    @property
-    def significant(self) -> bool:
-        """Whether the corrected p-value is below 0.05."""
-        return self.adjusted is not None and self.adjusted < LEVEL
-
-
-@dataclass(frozen=True)
 class Point:
     """A curve's value in one round, over seeds, and the bytes sent up to get there."""
 
@@ -175,25 +145,19 @@ def split_of(metric: str) -> str:
     return next((split for split in SPLITS if metric.startswith(f"{split}_")), "test")
 
 
-def lower_is_better(metric: str) -> bool:
-    """Whether less is better: a loss."""
-    return metric.endswith("loss")
-
-
 def of_one_class(metric: str) -> bool:
     """Whether the metric is one of many, each of a single class: `f1[CPR:3]`."""
     return metric.endswith("]")
 
 
-def better(metric: str, value: float, than: float) -> bool:
-    """Whether one value of a metric is better than another."""
-    return value < than if lower_is_better(metric) else value > than
-
-
 def primary(metrics: Sequence[str], stop: Mapping[str, object] | None) -> str:
-    """The metric to rank by: the study's target, else the first of the test split that is no loss."""
-    if stop and stop.get("metric") in metrics:
-        return str(stop["metric"])
+    """The metric to rank by: the study's target, else the first of the test split that is no loss.
+
+    What was measured to choose a round or to stop ranks nothing: its test figure does.
+    """
+    named = str(stop.get("metric", "")).removeprefix("valid_").removeprefix("train_") if stop else ""
+    if named in metrics:
+        return named
     wanted = sorted(metrics, key=lambda name: (split_of(name) != "test", lower_is_better(name)))
     return wanted[0] if wanted else ""
 
@@ -221,63 +185,6 @@ def grouped(runs: Sequence[RunRecord]) -> tuple[Panel, ...]:
         inside = [Group(label, tuple(sorted(mine, key=lambda run: run.seed))) for label, mine in groups.items()]
         made.append(Panel(ground, tuple(sorted(inside, key=lambda group: group.reference))))
     return tuple(made)
-
-
-def pairs(panels: Sequence[Panel]) -> tuple[tuple[Comparison, ...], ...]:
-    """Per panel, every two finished groups by the panel's first metric; Holm's correction spans all of them."""
-    compared = [
-        [_pair(one, other, panel.metrics[0]) for one, other in itertools.combinations(_finished(panel), 2)]
-        for panel in panels
-    ]
-    tested = [pair.p for mine in compared for pair in mine if pair.p is not None]
-    adjusted = iter(holm(tested))
-    return tuple(
-        tuple(replace(pair, adjusted=next(adjusted)) if pair.p is not None else pair for pair in mine)
-        for mine in compared
-    )
-
-
-def _finished(panel: Panel) -> list[Group]:
-    return [group for group in panel.groups if panel.metrics and group.finished and group.final(panel.metrics[0])]
-
-
-def _pair(one: Group, other: Group, metric: str) -> Comparison:
-    mine, theirs = ({run.seed: run for run in group.counted if metric in run.final} for group in (one, other))
-    means = [statistics.fmean(run.final[metric] for run in runs.values()) for runs in (mine, theirs)]
-    if better(metric, means[1], means[0]):
-        one, other, mine, theirs = other, one, theirs, mine
-    seeds = tuple(sorted(mine.keys() & theirs.keys()))
-    changed = [seed for seed in seeds if not _same_data(mine[seed], theirs[seed])]
-    if changed:
-        return Comparison(
-            one, other, seeds, why=f"the data of seed {changed[0]} are not the same (fingerprints differ)"
-        )
-    ours, others = ([runs[seed].final[metric] for seed in seeds] for runs in (mine, theirs))
-    differences = [a - b for a, b in zip(ours, others, strict=True)]
-    difference = spread(differences)
-    if len(seeds) < TESTED_FROM:
-        there = f"there {'is' if len(seeds) == 1 else 'are'} {len(seeds)}"
-        return Comparison(one, other, seeds, difference, why=f"needs at least {TESTED_FROM} common seeds, {there}")
-    if max(differences) - min(differences) <= 1e-12 * max(map(abs, differences)):
-        return Comparison(one, other, seeds, difference, why="the difference is the same for every seed")
-    p = float(stats.ttest_rel(ours, others).pvalue)
-    ranks = float(stats.wilcoxon(differences).pvalue) if len(seeds) >= RANKED_FROM and any(differences) else None
-    return Comparison(one, other, seeds, difference, p, None, ranks)
-
-
-def _same_data(one: RunRecord, other: RunRecord) -> bool:
-    marks = [run.data.fingerprint if run.data else None for run in (one, other)]
-    return None in marks or marks[0] == marks[1]
-
-
-def holm(values: Sequence[float]) -> list[float]:
-    """Holm's step-down correction: the i-th smallest of m p-values times m − i + 1, never falling, at most 1."""
-    corrected = [0.0] * len(values)
-    highest = 0.0
-    for rank, index in enumerate(np.argsort(np.asarray(values), kind="stable").tolist()):
-        highest = max(highest, min(1.0, (len(values) - rank) * values[index]))
-        corrected[index] = highest
-    return corrected
 
 
 def curve(group: Group, metric: str) -> tuple[Point, ...]:
@@ -323,7 +230,7 @@ def per_site(group: Group, metric: str) -> SiteResults | None:
     """The final figure at each site: the mean over seeds if all have the same data, else the first seed's."""
     evaluated = []
     for run in group.counted:
-        line = next((line for line in reversed(run.lines) if line.metrics), None)
+        line = run.last
         if line and any(metric in own for own in line.per_site.values()):
             evaluated.append((run, line))
     if not evaluated:
@@ -340,3 +247,25 @@ def per_site(group: Group, metric: str) -> SiteResults | None:
                 examples[site] = own.get("examples" if split == "test" else f"{split}_examples", 0.0)
     means = {site: statistics.fmean(mine) for site, mine in values.items()}
     return SiteResults(means, tuple(run.seed for run, _ in used), examples)
+
+
+def classes_of(group: Group) -> dict[str, list[ByClass]]:
+    """Per class, its figures in the round that counts of each of the group's counted runs."""
+    known: dict[str, list[ByClass]] = {}
+    for run in group.counted:
+        tally = run.tally
+        if tally is None or not tally.names:
+            continue
+        counts = {"hits": tally.hits, "false_alarms": tally.false_alarms, "misses": tally.misses}
+        for one in each_class(counts, tally.names):
+            known.setdefault(one.name, []).append(one)
+    return known
+
+
+def of_documents(runs: Iterable[RunRecord], metric: str) -> tuple[float, float] | None:
+    """The 95 % interval of a final figure over test documents; of several runs, the mean of their bounds."""
+    spans = [run.intervals.figures[metric] for run in runs if run.intervals and metric in run.intervals.figures]
+    if not spans:
+        return None
+    low, high = (statistics.fmean(ends) for ends in zip(*spans, strict=True))
+    return low, high

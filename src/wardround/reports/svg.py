@@ -11,8 +11,6 @@ from itertools import pairwise
 
 from wardround.reports.html import Html, tag
 
-__all__ = ["Scale", "at", "cut", "decimals", "drawing", "fit", "path", "rect", "stroke", "text", "width_of"]
-
 LETTER = 6.3  # an average letter's width at the charts' font size of 11.5
 
 

@@ -7,10 +7,9 @@ from wardround.metrics.defined import defined
 from wardround.reports.record import RunRecord
 from wardround.reports.statistics import Group, split_of
 
-__all__ = ["NAMES", "REFERENCES", "SEEN", "SPLIT_WORDS", "definition_of", "method_list", "named", "per_round"]
-
 NAMES = {
     "accuracy": "accuracy",
+    "auc": "AUC",
     "expressed": "share that truly says its fact",
     "exact": "exact-match rate",
     "f1": "F1",
@@ -44,6 +43,8 @@ REFERENCES = {
     "pooled": "reference: all data in one place",
     "public": "reference: the coordinator alone, on public examples",
 }
+NOTHING = "(nothing)"
+"""What an entity is taken for that is missed, or was made up of."""
 SPLIT_WORDS = {"test": "test split", "train": "training split", "valid": "validation split"}
 
 

@@ -27,13 +27,12 @@ from wardround.engines.host import Host
 from wardround.federation.partition import Raw
 from wardround.federation.prepared import Prepared
 from wardround.federation.sites import Declared, Sites, federate, opened, pooled, thinned
+from wardround.federation.validation import validated
 from wardround.runs.references import NEEDED
 from wardround.study.load import Study
 from wardround.study.settings import StudyError
 from wardround.tasks.task import BoundTask
 from wardround.text.reading import nearest
-
-__all__ = ["Built", "bound", "build", "build_apart", "build_at_site", "drawn", "prefix", "taking_part"]
 
 JUDGED = 3
 
@@ -73,12 +72,13 @@ class Built:
         )  # fmt: skip
 
 
-def build(study: Study, out: Path) -> Built:
-    """The task, the sites and the host of a study; site memory lives under `out`."""
-    corpus, private = opened(study.corpus), study.sites.private
+def build(study: Study, out: Path, corpus: Sites | None = None) -> Built:
+    """The task, the sites and the host of a study; site memory lives under `out`, the corpus may be open already."""
+    corpus = corpus or opened(study.corpus, valid="valid" in study.evaluation.splits)
+    private = study.sites.private
     try:
         task = study.task.bind(corpus.about)
-        raw = federate(corpus, study.partition, study.seed, study.public)
+        raw = _held(study, federate(corpus, study.partition, study.seed, study.public))
         raw = thinned(raw, study.sites.share, study.seed) if study.sites.share < 1 else raw
         sites = Prepared(pooled(raw) if study.method.pooled else raw, task, private, public=study.method.public)
         if not sites.names:
@@ -86,11 +86,10 @@ def build(study: Study, out: Path) -> Built:
         _ = sites.public  # read now, since its labels may not be the corpus's
         sites.task(sites.names[0])  # likewise, since a tag set of its own may not fit the study
         _judged(task, raw)
+        unproven = list(_unproven(study, raw))
     except ValueError as error:
         raise StudyError(study.name, [str(error)]) from None
-    problems = [*_fitting(study, task), *_enough(study, len(sites.names)), *_measurable(study, task)]
-    if "valid" in study.evaluation.splits and sites.open(sites.names[0]).valid is None:
-        problems.append("evaluation.splits has 'valid', but the sites have only 'test' and 'train'; leave it out")
+    problems = [*_fitting(study, task), *_enough(study, len(sites.names)), *_measurable(study, task), *unproven]
     if HUB in sites.names:
         problems.append(f"a site is called {HUB!r}, which is the coordinator's own name; rename that source")
     if problems:
@@ -106,6 +105,9 @@ def build_apart(study: Study, out: Path, names: Sequence[str]) -> Built:
 
     task = bound(study)
     problems = [*_fitting(study, task), *_enough(study, len(names)), *_measurable(study, task)]
+    problems += [
+        f"{key} is for now only for simulations; take it out" for key in ("start", "finish") if getattr(study, key)
+    ]
     if study.method.pooled:
         problems.append(f"{study.resolved['method']['name']} pools all sites' notes; only a simulation can do that")
     if problems:
@@ -114,15 +116,42 @@ def build_apart(study: Study, out: Path, names: Sequence[str]) -> Built:
     return _assembled(study, task, _ready(study, task, sites), None, out / "memory")
 
 
-def build_at_site(study: Study, memory: Path, names: Sequence[str], raw: tuple[Raw, Raw]) -> Built:
-    """What one real site has: its own examples, under its name (or under several, to rehearse)."""
+def build_at_site(study: Study, memory: Path, names: Sequence[str], raw: Sequence[Raw]) -> Built:
+    """What one real site has: its own examples to train, to test and perhaps to validate on, under its name.
+
+    To rehearse, under several names.
+    """
     task = bound(study)
-    sites = thinned(Sites(names, lambda _: raw, public=_public(study)), study.sites.share, study.seed)
+    train, test, *valid = raw
+    tried = (lambda _: valid[0]) if valid else None
+    sites = _held(study, Sites(names, lambda _: (train, test), public=_public(study), tried=tried))
+    sites = thinned(sites, study.sites.share, study.seed)
     try:
         _judged(task, sites)
     except ValueError as error:
         raise StudyError(study.name, [str(error)]) from None
     return _assembled(study, task, _ready(study, task, sites), sites, memory)
+
+
+def _held(study: Study, sites: Sites) -> Sites:
+    """The sites with what the study sets aside for validation."""
+    chosen = study.validation
+    return sites if chosen is None else validated(sites, chosen.share, chosen.by, study.seed)
+
+
+def _unproven(study: Study, sites: Sites) -> Iterator[str]:
+    """Why there is nothing to validate on, where all sites can be seen."""
+    own = 'name files with valid = "…" in [corpus]'
+    if "valid" not in study.evaluation.splits or (sites.valid and any(len(sites.valid(name)) for name in sites.names)):
+        return
+    if study.validation is None:
+        remedy = f"{own}, or set some aside: [validation] with share = 0.1"
+        yield f"evaluation.splits has 'valid', but the sites have only 'test' and 'train'; {remedy}"
+    elif study.validation.share is None:
+        yield f"[validation]: the corpus has no validation split; {own}, or set some aside with validation.share = 0.1"
+    else:
+        few = f"validation.share = {study.validation.share} by {study.validation.by} leaves every site without one"
+        yield f"[validation]: {few}; raise it, draw by document, or {own}"
 
 
 def _judged(task: BoundTask, sites: Sites) -> None:
@@ -186,7 +215,7 @@ def _assembled(study: Study, task: BoundTask, sites: Prepared, raw: Sites | None
     if unknown := [name for name in private if name not in (*parts, "all")]:
         near = nearest(unknown[0], parts)
         hint = f"did you mean {near!r}?" if near else f"it has {', '.join(parts)}"
-        raise StudyError(study.name, [f"sites.private names {unknown[0]!r}, which is no part of the model; {hint}"])
+        raise StudyError(study.name, [f"sites.private names {unknown[0]!r}, which is not a part of the model; {hint}"])
     weights = Weights({name: w for name, w in Weights.of_model(model).items() if not belongs(name, private)})
     layouts = {"model": weights.layout, "counts": task.counts()}
     try:
@@ -205,8 +234,11 @@ def _fitting(study: Study, task: BoundTask) -> Iterator[str]:
     named = {section: study.resolved[section]["name"] for section in ("method", "task")}
     if study.method.public and study.public is None:
         yield f"method {named['method']!r} needs public examples; add [public] with fraction = 0.2, or [public.corpus]"
-    if study.method.classifier and isinstance(task, ClassTask) and belongs(task.classifier, study.sites.private):
-        yield f"method {named['method']!r} shares the classifier, and sites.private has it; take it out"
+    if study.method.twice and study.sites.private:
+        yield (
+            f"method {named['method']!r} has each site train a second model, which would move the private parts of the "
+            "first; take sites.private out, or take fedavg or fedrep with it"
+        )
     for layer in study.layers:
         if layer.only_sums and study.evaluation.each:
             yield f"evaluation.each shows each site's counts, and {type(layer).__name__} only sums; take one out"
@@ -214,13 +246,31 @@ def _fitting(study: Study, task: BoundTask) -> Iterator[str]:
             yield f"sites.bound compares replies, and {type(layer).__name__} shows only sums; take one out"
     for name in study.references or ():
         if name not in task.references:
-            yield f"references has {name!r}, which task {named['task']!r} has no such thing for; leave it out"
+            yield f"references has {name!r}, which there is not for task {named['task']!r}; leave it out"
         elif name == "tfidf" and find_spec(NEEDED) is None:
             yield 'references: "tfidf" needs scikit-learn; pip install "wardround[baselines]", or leave it out'
+    yield from _classified(study, task, named["method"], named["task"])
+
+
+def _classified(study: Study, task: BoundTask, method: str, task_name: str) -> Iterator[str]:
+    """Why what looks into a classifier cannot do so."""
+    fits = "finish" if study.finish else "start" if study.start else f"method {method!r}"
+    if study.finish and not study.method.shares:
+        yield f"finish fits the classifier of a shared model, and method {method!r} has no shared model; take it out"
+    if study.finish and study.method.apart:
+        yield f"finish fits the classifier of the shared model, and method {method!r} tries others; take it out"
+    partly = study.sites.fraction < 1 or study.sites.per_round is not None
+    if partly and study.resolved["method"].get("lone", "keep") != "keep":
+        yield (
+            "method.lone looks for classes that one site alone has, and a round that draws some of the sites cannot "
+            'tell; take sites.fraction and sites.per_round out, or set method.lone = "keep"'
+        )
+    if study.method.classifier and isinstance(task, ClassTask) and belongs(task.classifier, study.sites.private):
+        yield f"{fits} shares the classifier, and sites.private has it; take it out"
     if study.method.classifier and not isinstance(task, ClassTask):
         yield (
-            f"method {named['method']!r} looks into the linear classifier at the end of a model for one label per "
-            f"example, which task {named['task']!r} with these settings does not have; choose another method or task"
+            f"{fits} looks into the linear classifier at the end of a model for one label per "
+            f"example, which task {task_name!r} with these settings does not have; choose another method or task"
         )
 
 
@@ -238,12 +288,27 @@ def _enough(study: Study, count: int) -> Iterator[str]:
 
 def _measurable(study: Study, task: BoundTask) -> Iterator[str]:
     """Why the study's evaluation cannot be done: found out before the work, not after the first round of it."""
-    splits = study.evaluation.splits
     if study.stop is not None:
-        ones = {name: torch.ones(shape, dtype=torch.float64) for name, shape in task.counts().shapes.items()}
-        known = [prefix(split) + name for split in splits for name in task.metrics(ones)]
+        known = [prefix(split) + name for split in study.evaluation.splits for name in _figures(task)]
         if study.stop.metric not in known:
             yield f"stop.metric = {study.stop.metric!r} is not measured; known: {', '.join(known)}"
+    named = study.validation.metric if study.validation else None
+    figures = [name for name in _figures(task) if not name.endswith("examples")]
+    if named is not None and named not in figures:
+        yield f"validation.metric = {named!r} is not measured; known: {', '.join(figures)}"
+
+
+def choosing(study: Study, task: BoundTask) -> str | None:
+    """The figure by which the round that is kept is chosen, if the study has one chosen."""
+    if study.validation is None:
+        return None
+    first = next(name for name in _figures(task) if not name.endswith(("loss", "examples")))
+    return prefix("valid") + (study.validation.metric or first)
+
+
+def _figures(task: BoundTask) -> list[str]:
+    ones = {name: torch.ones(shape, dtype=torch.float64) for name, shape in task.counts().shapes.items()}
+    return list(task.metrics(ones))
 
 
 def prefix(split: str) -> str:

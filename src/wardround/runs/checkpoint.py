@@ -8,8 +8,7 @@ from wardround.core.codec import DecodeError, decode
 from wardround.core.files import BrokenSeal, seal, unseal, write
 from wardround.core.record import Record
 from wardround.core.refusal import Refusal
-
-__all__ = ["Checkpoint", "CheckpointError", "load_newest", "oldest_round", "save"]
+from wardround.runs.files import RecallCurve, Tally
 
 KEPT = 2  # one more than needed: the older one survives whatever befalls the newer
 
@@ -20,11 +19,13 @@ class CheckpointError(Refusal, ValueError):
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The state after `round`, and which study it belongs to."""
+    """The state after `round`, and which study it belongs to; and what was counted in the round that counts so far."""
 
     round: int
     fingerprint: str
     state: Record
+    tally: Tally | None = None
+    curve: RecallCurve | None = None
 
 
 def save(folder: Path, checkpoint: Checkpoint) -> None:
@@ -33,6 +34,8 @@ def save(folder: Path, checkpoint: Checkpoint) -> None:
         "round": checkpoint.round,
         "study": checkpoint.fingerprint,
         "state": type(checkpoint.state).__name__,
+        "tally": checkpoint.tally and checkpoint.tally.model_dump(),
+        "curve": checkpoint.curve and checkpoint.curve.model_dump(),
     }
     data = json.dumps(head).encode() + b"\n" + checkpoint.state.encode()
     write(folder / f"round-{checkpoint.round:06d}.checkpoint", seal(data))
@@ -52,7 +55,11 @@ def load_newest(folder: Path, fingerprint: str, kind: type[Record]) -> Checkpoin
         about = json.loads(head)
         if about["study"] != fingerprint:
             raise CheckpointError(f"{path}: belongs to another study or other settings; {remedy}")
-        return Checkpoint(about["round"], about["study"], decode(kind, data))
+        tally, curve = about["tally"], about["curve"]
+        return Checkpoint(
+            about["round"], about["study"], decode(kind, data),
+            tally and Tally.model_validate(tally), curve and RecallCurve.model_validate(curve),
+        )  # fmt: skip
     except BrokenSeal as error:
         raise CheckpointError(f"{error}; {remedy}") from None
     except (ValueError, KeyError, TypeError, DecodeError) as error:
@@ -63,10 +70,10 @@ def load_newest(folder: Path, fingerprint: str, kind: type[Record]) -> Checkpoin
         raise CheckpointError(f"{path}: cannot be read ({error.strerror}); {remedy}") from None
 
 
-def oldest_round(folder: Path) -> int:
-    """The round of the oldest checkpoint that is kept: nothing from before it can be asked for again."""
+def kept_rounds(folder: Path) -> list[int]:
+    """The rounds of the checkpoints that are kept: nothing from before the oldest can be asked for again."""
     rounds = [path.stem.removeprefix("round-") for path in _files(folder)]
-    return min((int(round_) for round_ in rounds if round_.isdecimal()), default=0)
+    return sorted(int(round_) for round_ in rounds if round_.isdecimal())
 
 
 def _files(folder: Path) -> list[Path]:

@@ -2,8 +2,6 @@
 
 from wardround.core.refusal import Refusal
 
-__all__ = ["RunError"]
-
 
 class RunError(Refusal, RuntimeError):
     """A run cannot start, go on or be read; the message says what to do."""

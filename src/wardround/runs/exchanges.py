@@ -11,8 +11,6 @@ from wardround.core.record import Message, reveals_of
 from wardround.core.weights import Weights
 from wardround.runs.wire import WireRow
 
-__all__ = ["FirstOfEach", "rows"]
-
 
 class FirstOfEach(list[Seen]):
     """The first exchange of each step: a whole round's would hold every site's reply."""

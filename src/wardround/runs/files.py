@@ -10,7 +10,7 @@ They hold numbers, not words made of numbers; what is read is shown by whoever s
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
@@ -19,12 +19,6 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, Valida
 from wardround.core.exchange import Exchange
 from wardround.core.files import write
 from wardround.runs.errors import RunError
-
-__all__ = [
-    "CURVE", "DATA", "JOURNAL", "METRICS", "REFERENCES", "START", "VOID", "Best", "Bytes", "Data", "Figures", "Kind",
-    "Metrics", "Plain", "RecallCurve", "Round", "RunFile", "Start", "current", "read_journal", "read_line",
-    "text_of",
-]  # fmt: skip
 
 T = TypeVar("T")
 FORMAT = 2  # of a run folder; version 0.1 had none
@@ -121,11 +115,22 @@ class Metrics(Kind):
     rounds: int
     stopped: str
     rounds_to_target: int | None
+    chosen: int | None = None
+    """The round whose model was kept and whose figures are final, where validation has chosen one."""
+    chosen_by: str = ""
+    """The figure that chose it."""
+    exhausted: bool = False
+    """Whether the run ended before its last round because the figure had not become better for long enough."""
     final: Figures
     best: dict[str, Best]
     bytes: Bytes
     seconds: float
     signs: tuple[str, ...] = ()
+
+    def ended(self, rounds: int, *, early: bool) -> bool:
+        """Whether a study of so many rounds, which may end `early` by its target, has none left to do."""
+        reached = self.rounds_to_target is not None and self.rounds_to_target <= self.rounds  # not by [finish]
+        return (early and reached) or self.exhausted or self.rounds >= rounds
 
 
 class Data(Plain):
@@ -137,7 +142,20 @@ class Data(Plain):
     problems: tuple[str, ...] = ()
     leaked: int = 0
     """Test examples whose text is in training, too."""
+    leaked_valid: int = 0
+    """Validation examples whose text is in training, too."""
     public: dict[str, int] = {}
+
+
+class Change(Plain):
+    """That a site has left a finished run's model, or joined it."""
+
+    action: Literal["forget", "add"]
+    site: str
+    rows: int
+    """How many training rows that was about."""
+    when: str
+    """The day, as 2026-11-17."""
 
 
 class RecallCurve(Plain):
@@ -145,6 +163,35 @@ class RecallCurve(Plain):
 
     round: int
     points: tuple[tuple[float, float], ...]
+
+
+class Tally(Plain):
+    """`counts.json`: what was counted on the test split in the round that counts, summed over sites."""
+
+    round: int
+    names: tuple[str, ...] = ()
+    """The classes, or types of entities."""
+    hits: tuple[int, ...] = ()
+    """Of each class, as the next two."""
+    false_alarms: tuple[int, ...] = ()
+    misses: tuple[int, ...] = ()
+    confusion: tuple[tuple[int, ...], ...] = ()
+    """True class (rows) by answered class (columns), if it was counted; of entities, nothing comes last."""
+    counts: dict[str, Any]
+    """All numbers, as the task counts them."""
+
+
+class Intervals(Plain):
+    """`intervals.json`: how far the final figures could be elsewhere by the choice of test documents (95 %)."""
+
+    round: int
+    """The round whose figures they are of."""
+    way: Literal["documents", "answers"]
+    """What was drawn with replacement: whole documents, or, where only sums are known, each answer by itself."""
+    count: int
+    """How many of them there are."""
+    draws: int
+    figures: dict[str, tuple[float, float]]
 
 
 class RunFile(Generic[T]):
@@ -175,6 +222,13 @@ class RunFile(Generic[T]):
         except ValidationError as error:
             raise RunError(f"{path}: does not hold {self.about} ({wrong(error)}); {self.remedy}") from None
 
+    def renew(self, folder: Path, value: T | None) -> None:
+        """Write the file anew, or take away what is there if there is nothing to tell any more."""
+        if value is None:
+            (folder / self.name).unlink(missing_ok=True)
+        else:
+            self.write(folder, value)
+
     def write(self, folder: Path, value: T) -> None:
         """Write the file anew, easy to read."""
         plain = self.adapter.dump_python(value, exclude_unset=isinstance(value, Data))
@@ -200,6 +254,9 @@ METRICS: RunFile[Metrics] = RunFile(
 DATA: RunFile[Data] = RunFile("data.json", Data, "counts by site, split and label")
 REFERENCES: RunFile[dict[str, dict[str, float]]] = RunFile("references.json", dict[str, Figures], "figures by name")
 VOID: RunFile[dict[str, list[Exchange]]] = RunFile("void.json", dict[str, list[Exchange]], "exchanges by site")
+MEMBERS: RunFile[list[Change]] = RunFile("members.json", list[Change], "who left or joined after the run")
+COUNTS: RunFile[Tally] = RunFile("counts.json", Tally, "what was counted on the test split")
+INTERVALS: RunFile[Intervals] = RunFile("intervals.json", Intervals, "intervals of the final figures")
 CURVE: RunFile[RecallCurve] = RunFile("curve.json", RecallCurve, "points of recall and precision")
 
 
@@ -240,3 +297,15 @@ def read_journal(folder: Path) -> tuple[Round, ...]:
             remedy = "restore it, or go back to the last checkpoint with `wardround run … --resume`"
             raise RunError(f"{path}:{number}: is not a line of a journal ({what}); {remedy}") from None
     return tuple(rounds)
+
+
+def absences(lines: Iterable[Round]) -> list[str]:
+    """In words, which sites were left out of rounds, how often, and why at first."""
+    rounds: dict[str, list[tuple[int, str]]] = {}
+    for line in lines:
+        for site, why in line.left_out.items():
+            rounds.setdefault(site, []).append((line.round, why))
+    return [
+        f"{site} was left out of {len(mine):,} round{'s' * (len(mine) > 1)}, first of round {mine[0][0]}: {mine[0][1]}"
+        for site, mine in sorted(rounds.items())
+    ]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from wardround.core.doing import NOTICE
 from wardround.core.files import NO_ROOM, write
 from wardround.core.lock import sole
 from wardround.core.method import Method
@@ -15,8 +16,6 @@ from wardround.runs.errors import RunError
 from wardround.runs.files import METRICS, START, Kind, Start, current
 from wardround.study.load import Study
 from wardround.study.settings import StudyError
-
-__all__ = ["Result", "attempts", "claim", "finished", "kind_of", "locked", "make_folder", "refuse_other"]
 
 LOCK = ".lock"
 
@@ -30,6 +29,8 @@ class Result:
     metrics: dict[str, float]
     rounds_to_target: int | None
     stopped: str
+    chosen: int | None = None
+    """The round whose model is kept, where validation has chosen one; the figures are those of that round."""
 
 
 @contextlib.contextmanager
@@ -86,7 +87,8 @@ def claim(study: Study, out: Path, *, resume: bool) -> Checkpoint | None:
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             write(path, text.encode())
     for stale in (*out.glob(".*.new"), *out.glob(".*.old"), *out.glob("checkpoints/.*.new")):
-        shutil.rmtree(stale) if stale.is_dir() else stale.unlink()  # half written when a run was killed
+        if stale.name != NOTICE:  # which is ours, and new
+            shutil.rmtree(stale) if stale.is_dir() else stale.unlink()  # half written when a run was killed
     return checkpoint
 
 
@@ -115,7 +117,6 @@ def finished(study: Study, out: Path, done: int) -> Result | None:
     metrics = METRICS.read(out)
     if metrics is None or metrics.rounds != done:  # of before the rounds were raised
         return None
-    early = study.stop is not None and study.stop.early and metrics.rounds_to_target is not None
-    if done < study.rounds and not early:
+    if not metrics.ended(study.rounds, early=study.stop is not None and study.stop.early):
         return None
-    return Result(out, done, metrics.final, metrics.rounds_to_target, metrics.stopped)
+    return Result(out, done, metrics.final, metrics.rounds_to_target, metrics.stopped, metrics.chosen)

@@ -11,10 +11,9 @@ import os
 from pathlib import Path
 
 from wardround.core.files import write
+from wardround.metrics.defined import better
 from wardround.runs.errors import RunError
 from wardround.runs.files import JOURNAL, Best, Round, read_line
-
-__all__ = ["Journal"]
 
 
 class Journal:
@@ -69,16 +68,24 @@ class Journal:
         """The first round whose figure met the target."""
         for line in self.lines:
             value = line.metrics.get(metric)
-            if value is not None and (value <= target if metric.endswith("loss") else value >= target):
+            if value is not None and not better(metric, target, value):
                 return line.round
         return None
 
+    def first_best(self, metric: str, until: int) -> int | None:
+        """The first of the rounds with the best value of a figure, up to this one."""
+        values = [(line.round, line.metrics[metric]) for line in self.lines if metric in line.metrics]
+        best: tuple[int, float] | None = None
+        for at, value in values:
+            if at <= until and (best is None or better(metric, value, best[1])):
+                best = at, value
+        return best[0] if best else None
+
     def best(self) -> dict[str, Best]:
-        """Per figure its best value, and the round of it: the lowest loss, the highest of anything else."""
+        """Per figure its best value, and the round of it: the highest, or the lowest of what should be low."""
         best: dict[str, Best] = {}
         for line in self.lines:
             for name, value in line.metrics.items():
-                sign = -1 if name.endswith("loss") else 1
-                if not name.endswith("examples") and (name not in best or sign * value > sign * best[name].value):
+                if not name.endswith("examples") and (name not in best or better(name, value, best[name].value)):
                     best[name] = Best(value=value, round=line.round)
         return best

@@ -6,14 +6,15 @@ A run folder holds `study.toml` (resolved), `journal.jsonl` (one line per round)
 `memory/` (what simulated sites keep), `run.json` (its format, what kind of method, after which rounds it was taken up
 again), `void.json` (which replies of real sites did not arrive: what they kept then does not count), `data.json` (sizes
 and labels by site), `wire.json` (what crossed the wire), `references.json` (figures that the model should beat),
-`curve.json` (precision over recall, where the task has such), `model/` and, once finished, `metrics.json`. All but the
-ledger, checkpoints and the model are typed in `files`.
+`counts.json` (what was counted in the round that counts), `curve.json` (precision over recall, if the task has it),
+`model/` and, once finished, `intervals.json` (of the final figures) and `metrics.json`. All but the ledger, checkpoints
+and the model are typed in `files`.
 
 Rules of this file:
 1. A round is a function of state, seed, round and site memory: run again, it gives the same bits.
 2. The journal never runs ahead of what can be repeated: on resume it is cut back to the checkpoint.
-3. Site memory is written as it is kept; then the ledger, then the journal, and the checkpoint last: whatever the
-   moment of a crash, nothing that the checkpoint needs is missing.
+3. Site memory is written as it is kept; then the ledger, then the journal, then the weights of the best round where
+   one is chosen (`choice`), and the checkpoint last: whatever the moment of a crash, nothing that it needs is missing.
 4. One process at a time: the run folder is locked while it is worked in.
 """
 
@@ -22,6 +23,7 @@ import platform
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -30,28 +32,44 @@ import torch
 
 from wardround import __version__
 from wardround.core.cohort import Cohort
+from wardround.core.doing import NOTICE, doing, noticed
 from wardround.core.layer import Layer
 from wardround.core.record import Record
 from wardround.core.weights import Weights
 from wardround.engines.inline import Pool, Serial
 from wardround.engines.remote import Remote
 from wardround.federation.describe import describe
+from wardround.federation.sites import Sites
 from wardround.layers.bound import Bound
 from wardround.layers.ledger import Ledger
 from wardround.metrics.signs import signs
-from wardround.runs.build import Built, build
-from wardround.runs.checkpoint import Checkpoint, oldest_round, save
+from wardround.runs.build import Built, build, choosing
+from wardround.runs.checkpoint import Checkpoint, kept_rounds, save
+from wardround.runs.choice import Choice
+from wardround.runs.errors import RunError
 from wardround.runs.exchanges import FirstOfEach, rows
-from wardround.runs.files import CURVE, DATA, METRICS, Bytes, Data, Metrics, RecallCurve, Round
+from wardround.runs.files import (
+    COUNTS,
+    CURVE,
+    DATA,
+    INTERVALS,
+    MEMBERS,
+    METRICS,
+    Bytes,
+    Data,
+    Metrics,
+    RecallCurve,
+    Round,
+    Tally,
+)
 from wardround.runs.folder import Result, attempts, claim, finished, kind_of, locked
+from wardround.runs.intervals import intervals_of, tally
 from wardround.runs.journal import Journal
-from wardround.runs.references import NAMES, add_reference, majority, tfidf
+from wardround.runs.references import add_reference, constants, tfidf
 from wardround.runs.rounds import Rounds
 from wardround.runs.wire import WIRE
 from wardround.study.load import Study
 from wardround.trained.folder import write_model
-
-__all__ = ["Apart", "Progress", "one_thread", "run", "show_traceback"]
 
 CHECKPOINT_SECONDS = 5.0
 Progress = Callable[[Round], None]
@@ -81,13 +99,20 @@ def run(
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     show_errors: bool = False,
     apart: Apart | None = None,
+    corpus: Sites | None = None,
+    show: Callable[[str], None] | None = None,
 ) -> Result:
-    """Run a study to its end, or go on where a killed run left off."""
-    with one_thread(), locked(out):
-        built = apart.build(study, out) if apart else build(study, out)
+    """Run a study to its end, or go on where a killed run left off; `show` is told what takes its time."""
+    with one_thread(), locked(out), noticed(out / NOTICE, show):
+        doing("reading the data")
+        built = apart.build(study, out) if apart else build(study, out, corpus)
         checkpoint = claim(study, out, resume=resume)
         if checkpoint is not None and (result := finished(study, out, checkpoint.round)):
             return result
+        if MEMBERS.exists(out):  # a further round would ask those again who have left
+            raise RunError(
+                f"{out}: sites have left its model or joined it since; run the study anew with another --out"
+            )
         ledger = Ledger(out / "ledger", sites=apart is None)
         engine: Serial | Pool | Remote
         if apart:
@@ -152,37 +177,52 @@ class _Loop:
         self.study, self.method = built.study, built.study.method
         self.rounds = Rounds(built, engine, (*layers, ledger), FirstOfEach())
         self.journal = Journal(out)
+        validation = self.study.validation
+        patience = validation.patience if validation else None
+        self.choice = Choice(out / "checkpoints", choosing(self.study, built.task), patience)
+        self.tally: Tally | None = None
+        self.curve: RecallCurve | None = None
         self.progress, self.pause = progress, checkpoint_seconds
 
     def go(self, checkpoint: Checkpoint | None) -> Result:
-        """From the checkpoint, or the start, to the last round or the target."""
+        """From the checkpoint, or the start, to the last round, the target, or the end of all patience."""
         round_ = checkpoint.round if checkpoint else 0
         self.journal.back_to(None if checkpoint is None else round_)
-        self.rounds.settled = oldest_round(self.out / "checkpoints")
+        self.choice.restore(self.journal, round_)
+        self._settled()
         self.rounds.resumed = attempts(self.study, self.out, checkpoint)
         for layer in self.rounds.outer:
             layer.recall([line.noted for line in self.journal.lines])
         if checkpoint is None:
             self._describe()
             state: Any = self.rounds.start()
-            self._settle(0, state)
+            if not self.study.start:  # the first round's line has what a solved start sent: they are run together
+                self._settle(0, state)
         else:
-            state = checkpoint.state
+            state, self.tally, self.curve = checkpoint.state, checkpoint.tally, checkpoint.curve
         last = time.monotonic()
-        reached = self._reached()
-        while round_ < self.study.rounds and not (reached and self._early):
+        while not (why := self._over(round_)):
             round_ += 1
             state = self._round(round_, state)
-            reached = reached or self._reached()
-            over = round_ == self.study.rounds or (reached and self._early)
-            if over or time.monotonic() - last >= self.pause:
+            if self._over(round_) or time.monotonic() - last >= self.pause:
                 self._settle(round_, state)
                 last = time.monotonic()
-        return self._finish(state, round_, reached)
+        exhausted = self.choice.exhausted(self.journal) > 0
+        if self.study.finish:  # no checkpoint has it: a run whose rounds are raised goes on from before
+            best = state.weights if self.choice.weights is None else self.choice.weights
+            state = self._round(round_ + 1, replace(state, weights=best), last=True)
+            self.ledger.flush()
+            self.journal.flush()
+        return self._finish(state, round_, why, exhausted=exhausted)
 
-    @property
-    def _early(self) -> bool:
-        return self.study.stop is not None and self.study.stop.early
+    def _over(self, round_: int) -> str:
+        """Why there is no further round, in words; nothing if there is one."""
+        stop, reached = self.study.stop, self._reached()
+        if stop is not None and stop.early and reached:
+            return f"{stop.metric} reached its target in round {reached}"
+        if in_vain := self.choice.exhausted(self.journal):
+            return f"no better {self.choice.metric} in {in_vain} evaluations after round {self.choice.round or 0}"
+        return "all rounds done" if round_ == self.study.rounds else ""
 
     def _reached(self) -> int | None:
         """The first round whose metric met the target."""
@@ -194,14 +234,19 @@ class _Loop:
         if raw is None:
             DATA.write(self.out, Data(count=len(self.built.sites.names), sites={}, fingerprint=None, problems=()))
             return
+        doing("looking through the data")
         data = Data(**describe(raw, self.built.task))
         DATA.write(self.out, data)
         add_reference(self.out, "tfidf", tfidf(self.built.task, raw, data.fingerprint, self.study.references))
 
-    def _round(self, round_: int, state: Any) -> Any:
+    def _round(self, round_: int, state: Any, *, last: bool = False) -> Any:
         began = time.perf_counter()
-        state, cohort = self.rounds.train(round_, state)
-        due = round_ % self.study.evaluation.every == 0 or round_ == self.study.rounds
+        state, cohort = (self.rounds.finish if last else self.rounds.train)(round_, state)
+        if round_ == 1 and self.study.start and (opening := self.rounds.opening):  # what others ask for is very little
+            cohort.traffic.up += opening.traffic.up
+            cohort.traffic.down += opening.traffic.down
+            cohort.noted = {**opening.noted, **cohort.noted}
+        due = last or round_ % self.study.evaluation.every == 0 or round_ == self.study.rounds
         evaluated = self._evaluated(round_, state.weights, cohort) if due else {"left_out": cohort.left_out}
         line = Round(
             round=round_, sites=len(cohort.present), up=cohort.traffic.up, down=cohort.traffic.down,
@@ -220,13 +265,16 @@ class _Loop:
         """What an evaluation adds to the round's line; what else its counts tell goes into files of its own."""
         assessment = self.rounds.evaluate(round_, weights)
         cohort, task, numbers = assessment.cohort, self.built.task, assessment.test
+        kept = self.choice.look(round_, assessment.metrics, weights)
         wrong: list[str] = []
         if numbers is not None:
             wrong = signs(task, numbers, self.journal.values("loss"))
-            if "majority" in (NAMES if self.study.references is None else self.study.references):
-                add_reference(self.out, "majority", majority(task, numbers))
-            if (points := task.curve(numbers)) is not None:
-                CURVE.write(self.out, RecallCurve(round=round_, points=tuple(points)))
+            for name, figures in constants(task, numbers, self.study.references).items():
+                add_reference(self.out, name, figures)
+            if kept:
+                points = task.curve(numbers)
+                self.tally = tally(task, round_, numbers)
+                self.curve = None if points is None else RecallCurve(round=round_, points=tuple(points))
         left_out = dict(trained.left_out)
         for name, why in cohort.left_out.items():  # after what it failed at first
             left_out[name] = f"{left_out[name]}; {why}" if name in left_out else why
@@ -239,14 +287,27 @@ class _Loop:
         """Make everything up to this round durable, in the order of rule 3."""
         self.ledger.flush()
         self.journal.flush()
-        save(self.out / "checkpoints", Checkpoint(round_, self.study.fingerprint, state))
-        self.rounds.settled = oldest_round(self.out / "checkpoints")  # sites keep what either of the two may need
+        self.choice.save()
+        save(self.out / "checkpoints", Checkpoint(round_, self.study.fingerprint, state, self.tally, self.curve))
+        self._tell()
+        self.choice.forget(self.journal, kept_rounds(self.out / "checkpoints"))
+        self._settled()
 
-    def _finish(self, state: Any, rounds: int, reached: int | None) -> Result:
-        stopped = "all rounds done"
-        if reached and self._early:
-            stopped = f"{self.study.stop and self.study.stop.metric} reached its target in round {reached}"
-        lines, last = self.journal.lines, self.journal.evaluated
+    def _tell(self) -> None:
+        """Show what was counted in the round that counts so far."""
+        COUNTS.renew(self.out, self.tally)
+        CURVE.renew(self.out, self.curve)
+
+    def _settled(self) -> None:
+        """Have sites keep what either of the two checkpoints may need, and their own part of the best round's model."""
+        oldest = min(kept_rounds(self.out / "checkpoints"), default=0)
+        best = self.choice.best(self.journal, oldest)
+        own = bool(self.study.sites.private) or self.method.personal
+        self.rounds.settled = oldest if best is None or not own else best
+
+    def _finish(self, state: Any, rounds: int, stopped: str, *, exhausted: bool) -> Result:
+        lines, choice = self.journal.lines, self.choice
+        last = next((line for line in lines if line.round == choice.round), self.journal.evaluated)
         metrics = Metrics(
             **kind_of(self.method).model_dump(),
             study=self.study.name,
@@ -255,17 +316,24 @@ class _Loop:
             seed=self.study.seed,
             rounds=rounds,
             stopped=stopped,
-            rounds_to_target=reached,
+            rounds_to_target=self._reached(),
+            chosen=choice.round,
+            chosen_by=choice.metric or "",
+            exhausted=exhausted,
             final=last.metrics if last else {},
             best=self.journal.best(),
             bytes=Bytes(**{key: sum(getattr(line, key) for line in lines) for key in Bytes.model_fields}),
             seconds=round(sum(line.seconds for line in lines), 3),
             signs=last.signs if last else (),
         )
+        doing("drawing intervals")
+        weights = state.weights if choice.weights is None else choice.weights
+        self._tell()
+        INTERVALS.renew(self.out, intervals_of(self.built, weights, self.tally, self.rounds.resumed))
         if self.method.shares:
-            write_model(self.out / "model", self.built, state.weights, metrics, WIRE.read(self.out) or ())
+            write_model(self.out / "model", self.built, weights, metrics, WIRE.read(self.out) or ())
         METRICS.write(self.out, metrics)
-        return Result(self.out, rounds, metrics.final, reached, stopped)
+        return Result(self.out, rounds, metrics.final, metrics.rounds_to_target, stopped, choice.round)
 
 
 def _versions() -> dict[str, str]:

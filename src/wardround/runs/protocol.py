@@ -23,8 +23,6 @@ from wardround.runs.rounds import Rounds
 from wardround.study.load import Study, cells
 from wardround.tasks import TASKS
 
-__all__ = ["exchanged", "rehearsal", "rehearsed", "toy"]
-
 
 def rehearsal(task: str) -> dict[str, Any]:
     """The tables of a study on data of this task small enough to rehearse a method on."""
@@ -55,5 +53,7 @@ def exchanged(built: Built, rounds: int = 2) -> list[Seen]:
         state = rounds_of.start()
         for round_ in range(1, rounds + 1):
             state, _ = rounds_of.train(round_, state)
+        if built.study.finish:
+            state, _ = rounds_of.finish(rounds + 1, state)
         rounds_of.evaluate(rounds, state.weights)
     return seen

@@ -1,9 +1,10 @@
-"""What any model should beat: always answering the commonest class, and TF-IDF with logistic regression.
+"""What any model should beat: the commonest class, chance, and TF-IDF with logistic regression.
 
-    references = ["majority", "tfidf"]     # in a study; the default where it costs next to nothing
+    references = ["majority", "chance", "tfidf"]     # in a study; the default where it costs next to nothing
 
 Their figures on the test split go into the run folder's `references.json`, and from there into the summary and the
-report. *majority* is made of the counts of the first evaluation, at real sites too. *tfidf* (scikit-learn, the extra
+report. *majority* and *chance* (answers drawn at random, as often as each class occurs) are made of the counts of the
+first evaluation, at real sites too. *tfidf* (scikit-learn, the extra
 `baselines`) is fitted on all sites' texts in one place, which only a simulation has: word 1- and 2-grams, or 1- to
 3-grams of characters where a language has no spaces, in logarithmic counts, under logistic regression with balanced
 classes. Its figures are kept by the hash of the data, so that the cells of a grid need not fit it again.
@@ -11,6 +12,7 @@ classes. Its figures are kept by the hash of the data, so that the cells of a gr
 
 import hashlib
 import json
+import math
 import warnings
 from collections.abc import Mapping
 from importlib.util import find_spec
@@ -21,19 +23,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from wardround.core.doing import doing
 from wardround.core.files import cache_folder, write
 from wardround.federation.partition import Raw
 from wardround.federation.sites import Sites, pooled
 from wardround.metrics.classes import class_counts
-from wardround.metrics.constant import ABOUT, constant_figures
+from wardround.metrics.constant import ABOUT
 from wardround.metrics.labels import label_counts
 from wardround.runs.files import REFERENCES
 from wardround.text.language import UNSPACED, mostly
 
-__all__ = ["NAMES", "NEEDED", "add_reference", "majority", "missed", "tfidf"]
-
 NEEDED = "sklearn"
-NAMES = ("majority", "tfidf")
 CHEAP = 5_000  # training texts up to which nobody notices the fit
 LOOKED_AT = 200
 SMALLEST = 1e-9  # probability, for a loss that is finite
@@ -41,9 +41,11 @@ SMALLEST = 1e-9  # probability, for a loss that is finite
 Figures = dict[str, float]
 
 
-def majority(task: Any, numbers: Mapping[str, Tensor]) -> Figures:
-    """The figures of the best constant answer on the examples that these counts are of; none if the task has none."""
-    return _figures(constant_figures(task, numbers))
+def constants(task: Any, numbers: Mapping[str, Tensor], wanted: tuple[str, ...] | None) -> dict[str, Figures]:
+    """The figures of the best constant answer, and of chance, on the examples that these counts are of."""
+    known = {"majority": task.constant, "chance": task.chance}
+    asked = (name for name in known if name in task.references and (wanted is None or name in wanted))
+    return {name: _figures(task.metrics(known[name](numbers))) for name in asked}
 
 
 def tfidf(task: Any, sites: Sites, mark: str | None, wanted: tuple[str, ...] | None) -> Figures:
@@ -63,6 +65,7 @@ def tfidf(task: Any, sites: Sites, mark: str | None, wanted: tuple[str, ...] | N
     train, test = pooled(sites).raw("pooled")
     if not len(train) or not len(test) or (len(train) > CHEAP and not asked):
         return {}
+    doing("fitting TF-IDF and logistic regression, for reference")
     figures = _figures(_fitted(task, train, test))
     kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     write(kept, json.dumps(figures).encode())
@@ -71,7 +74,7 @@ def tfidf(task: Any, sites: Sites, mark: str | None, wanted: tuple[str, ...] | N
 
 def _key(task: Any, mark: str) -> str:
     answers = task.answers()
-    key = json.dumps([mark, type(task).__name__, list(answers["labels"]), answers.get("negative", ""), 1])
+    key = json.dumps([mark, type(task).__name__, list(answers["labels"]), answers.get("negative", ""), 2])
     return hashlib.sha256(key.encode()).hexdigest()
 
 
@@ -116,7 +119,7 @@ def _fitted(task: Any, train: Raw, test: Raw) -> Figures:
 
 
 def _figures(measured: Mapping[str, float]) -> Figures:
-    return {name: value for name, value in measured.items() if not name.endswith("examples")}
+    return {name: value for name, value in measured.items() if not name.endswith("examples") and math.isfinite(value)}
 
 
 def add_reference(out: Path, name: str, figures: Figures) -> None:
@@ -126,8 +129,9 @@ def add_reference(out: Path, name: str, figures: Figures) -> None:
 
 
 def missed(final: Mapping[str, float], references: Mapping[str, Figures]) -> list[str]:
-    """In words, which references a run does not beat by the first of its figures."""
-    first = next((name for name in final if not name.endswith(("loss", "examples"))), "")
+    """In words, which references a run does not beat by the first of its test figures."""
+    other = ("train_", "valid_")
+    first = next((n for n in final if not n.endswith(("loss", "examples")) and not n.startswith(other)), "")
     return [
         f"it does not beat the reference {name} ({ABOUT.get(name, 'a reference')}): "
         f"{first} {final[first]:.4f}, against {figures[first]:.4f}"

@@ -9,7 +9,7 @@ The loop writes down what comes of it; the rehearsal of a protocol watches what 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from torch import Tensor
@@ -19,9 +19,8 @@ from wardround.core.exchange import EVALUATION
 from wardround.core.layer import Layer
 from wardround.core.method import Counts, Exam
 from wardround.core.weights import Weights
+from wardround.methods.heads import HEADS
 from wardround.runs.build import Built, drawn, prefix
-
-__all__ = ["Assessment", "Rounds"]
 
 
 @dataclass(frozen=True)
@@ -46,20 +45,32 @@ class Rounds:
     watch: list[Seen] | None = None
     settled: int = 0
     resumed: tuple[int, ...] = ()
+    opening: Cohort | None = None
+    """The sites before the first round, if that was now."""
 
     def start(self) -> Any:
         """The state before the first round."""
-        return self.built.study.method.start(self.built.weights, self._cohort(0, self.built.sites.names))
+        study, weights = self.built.study, self.built.weights
+        cohort = self.opening = self.cohort(0, self.built.sites.names)
+        if study.start:
+            weights = HEADS[study.start].refit(study.method, weights, cohort)
+        return study.method.start(weights, cohort)
+
+    def finish(self, round_: int, state: Any) -> tuple[Any, Cohort]:
+        """What a study asks for after the last round, with all sites, as a round of its own."""
+        study, cohort = self.built.study, self.cohort(round_, self.built.sites.names)
+        head = study.finish.head if study.finish else ""
+        return replace(state, weights=HEADS[head].refit(study.method, state.weights, cohort)), cohort
 
     def train(self, round_: int, state: Any) -> tuple[Any, Cohort]:
         """One round of the method over the sites drawn for it: the state after, and the cohort as it ended."""
-        cohort = self._cohort(round_, drawn(self.built.study, self.built.sites.names, round_))
+        cohort = self.cohort(round_, drawn(self.built.study, self.built.sites.names, round_))
         return self.built.study.method.round(state, cohort), cohort
 
     def evaluate(self, round_: int, weights: Weights) -> Assessment:
         """Try these weights at all sites: an exchange like any other."""
         study, task = self.built.study, self.built.task
-        cohort = self._cohort(round_, self.built.sites.names, EVALUATION)
+        cohort = self.cohort(round_, self.built.sites.names, EVALUATION)
         metrics: dict[str, float] = {}
         per_site: dict[str, dict[str, float]] = {}
         test = None
@@ -78,5 +89,6 @@ class Rounds:
             test = numbers if split == "test" else test
         return Assessment(cohort, metrics, per_site, test)
 
-    def _cohort(self, round_: int, names: tuple[str, ...], first: int = 0) -> Cohort:
+    def cohort(self, round_: int, names: tuple[str, ...], first: int = 0) -> Cohort:
+        """These sites, for this round."""
         return self.built.cohort(round_, names, self.engine, self.outer, self.settled, self.watch, self.resumed, first)

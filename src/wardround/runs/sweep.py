@@ -1,7 +1,8 @@
 """Many cells of a grid side by side, each in a process of its own, forked from this one: torch is imported once.
 
 A cell is an ordinary run in a folder of its own, as of `wardround run … --resume`: killing any of them, or this
-process, loses nothing that a second `--resume` does not find. Progress is read from the cells' journals.
+process, loses nothing that a second `--resume` does not find. Progress is read from the cells' journals. A corpus that
+several cells have is read or generated once, before the first of them.
 """
 
 import json
@@ -11,6 +12,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -18,13 +20,12 @@ from typing import IO, Any
 
 from wardround.core.files import file_name, write
 from wardround.engines.fork import Child
+from wardround.federation.sites import Sites, opened
 from wardround.runs.errors import RunError
 from wardround.runs.files import JOURNAL, METRICS, REFERENCES, Round, read_line
 from wardround.runs.folder import finished, make_folder, refuse_other
 from wardround.study.grid import label_of
-from wardround.study.load import Cell
-
-__all__ = ["CellState", "summary", "sweep"]
+from wardround.study.load import Cell, Study
 
 POLL_SECONDS = 0.5
 
@@ -43,11 +44,12 @@ class CellState:
     up: int = 0
     failed: str = ""
     _read: int = 0
+    _file: int = 0
 
     @property
     def round(self) -> int:
-        """The last round in its journal."""
-        return self.line.round
+        """The last round in its journal; [finish], which has a line of its own, is none."""
+        return min(self.line.round, self.cell.study.rounds)
 
     @property
     def done(self) -> bool:
@@ -59,8 +61,9 @@ class CellState:
         path = self.folder / JOURNAL
         if not path.exists():
             return
-        if path.stat().st_size < self._read:  # cut back by a resume
-            self._read, self.up = 0, 0
+        file_number = path.stat().st_ino
+        if file_number != self._file:  # cut back by a resume, which writes it anew
+            self._file, self._read, self.up = file_number, 0, 0
         with path.open("rb") as file:
             file.seek(self._read)
             for raw in file:
@@ -77,15 +80,16 @@ def sweep(
     *,
     workers: int,
     resume: bool,
-    command: Callable[[list[str]], None],
-    options: Sequence[str] = (),
+    work: Callable[[Study, Path, Sites | None], None],
     watch: Callable[[list[CellState]], None] | None = None,
 ) -> list[CellState]:
     """Run all cells, `workers` at a time; what is finished already is left as it is.
 
-    `command` does what `wardround` does with these arguments; `options` are further ones of each `wardround run`.
+    `work` runs a study in a folder, on a corpus that has been read if others have the same.
     """
-    states = _claimed(cells, out, resume=resume)
+    states, corpora = _claimed(cells, out, resume=resume), _Corpora(cells)
+    for state in states:
+        state.look()  # what is done already is not done now: time left is reckoned from here
     waiting = iter(states)
     running: list[CellState] = []
     try:
@@ -94,7 +98,7 @@ def sweep(
             for state in _next(waiting, workers - len(running)):
                 state.look()
                 state.first, state.began = state.round, time.monotonic()
-                state.process = _start(state, command, options)
+                state.process = _start(state, work, corpora.take(state.cell.study))
                 running.append(state)
             for state in running:
                 state.look()
@@ -108,6 +112,34 @@ def sweep(
             if state.process:
                 state.process.send(signal.SIGTERM)
                 state.process.wait()
+
+
+class _Corpora:
+    """What several cells read: held from the first of them that begins to the last."""
+
+    def __init__(self, cells: Sequence[Cell]) -> None:
+        self.left = [_read_by(cell.study) for cell in cells]
+        self.held: list[tuple[tuple[Any, bool], Sites]] = []
+
+    def take(self, study: Study) -> Sites | None:
+        """The corpus of a cell that is about to begin, if others after it have the same."""
+        wanted = _read_by(study)
+        self.left.remove(wanted)
+        known = next((sites for read, sites in self.held if read == wanted), None)
+        if known is None and wanted in self.left:
+            known = opened(wanted[0], valid=wanted[1])
+            with suppress(ValueError, LookupError, OSError):  # which each cell tells of its own
+                known.pool() if known.split else known.read()
+                if known.split and known.tried:
+                    known.split("valid")
+            self.held.append((wanted, known))
+        self.held = [(read, sites) for read, sites in self.held if read in self.left]
+        return known
+
+
+def _read_by(study: Study) -> tuple[Any, bool]:
+    """What a study reads: its corpus, and whether with the validation split."""
+    return study.corpus, "valid" in study.evaluation.splits
 
 
 def _wait(running: Sequence[CellState]) -> None:
@@ -140,26 +172,25 @@ def _next(waiting: Iterator[CellState], room: int) -> Iterator[CellState]:
 
 def _is_finished(state: CellState) -> bool:
     state.look()
-    done = finished(state.cell.study, state.folder, state.round) is not None
-    if done and state.round <= state.cell.study.rounds:
+    study = state.cell.study
+    result = finished(study, state.folder, state.line.round - (study.finish is not None))
+    if result is not None and result.rounds <= study.rounds:
         _written(state)
-    return done
+    return result is not None
 
 
-def _written(state: CellState) -> Path:
+def _written(state: CellState) -> None:
     """The cell's study in its folder, as it is now: more rounds than before, say, or a description."""
     path, text = state.folder / "study.toml", state.cell.study.toml().encode()
     if not path.exists() or path.read_bytes() != text:
         write(path, text)
-    return path
 
 
-def _start(state: CellState, command: Callable[[list[str]], None], options: Sequence[str]) -> Child:
-    arguments = ["run", str(_written(state)), "--out", str(state.folder), "--workers", "1", "--resume", "--quiet"]
+def _start(state: CellState, work: Callable[[Study, Path, Sites | None], None], corpus: Sites | None) -> Child:
     state.errors = tempfile.TemporaryFile()  # noqa: SIM115 -- `_ended` closes it; a pipe that nobody reads fills up
     nothing = os.open(os.devnull, os.O_RDWR)
     try:
-        return Child(partial(command, [*arguments, *options]), nothing, nothing, state.errors.fileno())
+        return Child(partial(work, state.cell.study, state.folder, corpus), nothing, nothing, state.errors.fileno())
     finally:
         os.close(nothing)
 
@@ -181,42 +212,51 @@ def _ended(state: CellState) -> bool:
 
 
 def summary(states: Sequence[CellState]) -> list[dict[str, Any]]:
-    """One row per combination of choices but the seed: mean and standard deviation over seeds."""
-    groups: dict[str, list[CellState]] = {}
+    """One row per combination of choices but the seed: mean and standard deviation over seeds.
+
+    Cells that ended after different rounds have rows of their own: what is not alike has no mean. Where validation
+    chose the round of each, and each was at its end, they are alike.
+    """
+    groups: dict[str, dict[int, list[CellState]]] = {}
     for state in states:
         rest = {key: value for key, value in state.cell.choices.items() if key != "seed"}
-        groups.setdefault(json.dumps(rest, sort_keys=True), []).append(state)
-    rows = []
-    for key, members in groups.items():
-        done = [member.folder for member in members if member.done]
-        metrics = [one for one in map(METRICS.read, done) if one]
-        final = {
-            name: _spread([one.final.get(name) for one in metrics]) for name in (metrics[0].final if metrics else ())
-        }
-        best = {
-            name: _spread([one.best[name].value for one in metrics if name in one.best])
-            for name in final
-            if metrics and name in metrics[0].best
-        }
-        known = [REFERENCES.read(folder) or {} for folder in done]
-        references = {
-            name: {metric: _spread([t[name].get(metric) for t in known if name in t]) for metric in figures}
-            for name, figures in (known[0].items() if known else ())
-        }
-        rows.append(
-            {
-                "references": references,
-                "choices": json.loads(key),
-                "label": label_of(json.loads(key)) or members[0].cell.study.name,
-                "seeds": [m.cell.study.seed for m in members if m.done],
-                "final": final,
-                "best": best,
-                "rounds_to_target": [one.rounds_to_target for one in metrics],
-                "up": statistics.fmean([one.bytes.up for one in metrics]) if metrics else None,
-                "seconds": statistics.fmean([one.seconds for one in metrics]) if metrics else None,
-            }
-        )
-    return rows
+        ended = METRICS.read(state.folder) if state.done else None
+        rounds = 0 if ended is None else state.cell.study.rounds if ended.exhausted else ended.rounds
+        groups.setdefault(json.dumps(rest, sort_keys=True), {}).setdefault(rounds, []).append(state)
+    return [
+        _row(json.loads(key), mine[rounds])
+        for key, mine in groups.items()
+        for rounds in sorted(mine)
+        if rounds or len(mine) == 1  # what is not done has no row beside what is
+    ]
+
+
+def _row(choices: dict[str, Any], members: Sequence[CellState]) -> dict[str, Any]:
+    done = [member.folder for member in members if member.done]
+    metrics = [one for one in map(METRICS.read, done) if one]
+    final = {name: _spread([one.final.get(name) for one in metrics]) for name in (metrics[0].final if metrics else ())}
+    best = {
+        name: _spread([one.best[name].value for one in metrics if name in one.best])
+        for name in final
+        if metrics and name in metrics[0].best
+    }
+    known = [REFERENCES.read(folder) or {} for folder in done]
+    references = {
+        name: {metric: _spread([t[name].get(metric) for t in known if name in t]) for metric in figures}
+        for name, figures in (known[0].items() if known else ())
+    }
+    return {
+        "references": references,
+        "choices": choices,
+        "label": label_of(choices) or members[0].cell.study.name,
+        "seeds": [m.cell.study.seed for m in members if m.done],
+        "rounds": sorted({one.rounds for one in metrics}),
+        "final": final,
+        "best": best,
+        "rounds_to_target": [one.rounds_to_target for one in metrics],
+        "up": statistics.fmean([one.bytes.up for one in metrics]) if metrics else None,
+        "seconds": statistics.fmean([one.seconds for one in metrics]) if metrics else None,
+    }
 
 
 def _spread(values: Sequence[float | None]) -> dict[str, float]:

@@ -7,8 +7,6 @@ from typing import Literal
 
 from wardround.runs.files import Plain, RunFile
 
-__all__ = ["HEADER", "NEVER", "SEEN", "SUMMED", "WIRE", "WireRow"]
-
 HEADER = ("step", "direction", "message", "field", "shape", "bytes", "the coordinator sees", "reveals")
 SEEN = {"": "—", "each": "each", "sum": "the sum; its machine each"}
 """A method that needs only the sum looks at no single reply, but somebody's machine adds them up."""

@@ -27,8 +27,6 @@ from wardround.text.prediction import Prediction
 from wardround.trained.about import CARD
 from wardround.trained.model import Model
 
-__all__ = ["LARGEST", "Desk", "application"]
-
 LARGEST = 5_000_000
 WAITING = 8  # requests that may stand in line; each holds its note in memory
 DRAINED = 20  # times the largest request: so much is read away, for the sender to hear the answer

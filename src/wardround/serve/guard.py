@@ -19,8 +19,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from wardround.serve.request import Refused
 
-__all__ = ["HANDLERS", "Guarded"]
-
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 HEADERS = {
     "Cache-Control": "no-store",

@@ -12,8 +12,6 @@ from typing import Any
 from wardround.text.document import Document, Entity
 from wardround.text.reading import nearest
 
-__all__ = ["Refused", "request"]
-
 KEYS, ENTITY_KEYS = ("text", "entities"), ("type", "start", "end")
 LONE = re.compile(r"[\ud800-\udfff]")
 

@@ -12,8 +12,6 @@ from typing import Any
 
 import uvicorn
 
-__all__ = ["HostError", "address", "listening", "loopback", "names", "serve", "settings"]
-
 PATIENCE = 2  # seconds for answers under way when the server is to end
 ANY = frozenset({"0.0.0.0", "::"})  # noqa: S104 -- to be recognised, not bound
 

@@ -15,8 +15,6 @@ from wardround.methods import METHODS
 from wardround.text.document import Document
 from wardround.text.language import mostly
 
-__all__ = ["language_of", "left_open"]
-
 LOOKED_AT = 100
 SPACED = "en"  # what texts too short to tell are taken for: cut at blanks
 
@@ -31,9 +29,10 @@ def left_open(built: Mapping[str, Any], tables: Mapping[str, Any], *, look: bool
         more["task"] = {key: value for key, value in task.suited(language).items() if getattr(task, key) is None}
     known: Mapping[str, Mapping[str, Any]] = task.training if task is not None else {}
     method = built.get("method")
-    trains = hasattr(method, "optimizer") and not hasattr(method, "server")  # FedNER's rate is its coordinator's Adam's
-    if known and "lr" not in given and trains:
-        preset = built["method"].optimizer if "optimizer" in given or _preset(given.get("name")) else next(iter(known))
+    suits: tuple[str, ...] = getattr(method, "suits", ())
+    preset = next((name for name in known if name in suits), None)
+    if preset and "lr" not in given:
+        preset = built["method"].optimizer if "optimizer" in given or _preset(given.get("name")) else preset
         suited = {"optimizer": preset, **known.get(preset, {})}
         more["method"] = {key: value for key, value in suited.items() if key not in given}
     return {section: values for section, values in more.items() if values}

@@ -19,12 +19,14 @@ from wardround.study.source import UNKNOWN, Setting
 from wardround.text.facts import UNRELATED
 from wardround.text.shown import names_of
 
-__all__ = ["Draft", "drafted"]
-
 DECLARED = ("labels", "types", "relations")
 """The settings that list what is to be told apart; each view has one of them."""
 TABLES = ("table", "list of tables")
 ROUNDS, SITES = 10, 3
+ABOUT = {
+    "partition": f"  # a simulation: the training texts cut into {SITES} sites",
+    "validation": "  # the best round by validation examples is kept, not the last",
+}
 
 
 @dataclass(frozen=True)
@@ -56,12 +58,15 @@ def drafted(draft: Draft) -> str:
         "sites": ({}, page("sites").settings),
         "evaluation": ({}, page("evaluation").settings),
     }
+    held = "# [validation] sets texts aside, and the best round by them is kept: wardround settings validation"
+    if "valid" in draft.files:
+        tables["validation"], held = ({}, page("validation").settings), ""
     own = {key: one for key, one in page("study").settings.items() if kind_words(one.kind) not in TABLES}
     lines = [*_lines({"name": draft.name, "rounds": ROUNDS}, own)]
     for table, (given, settings) in tables.items():
-        about = {"partition": f"  # a simulation: the training texts cut into {SITES} sites"}.get(table, "")
+        about = ABOUT.get(table, "")
         lines += ["", f"[{table}]{about}", *_lines(given, settings)]
-    return "\n".join([*lines, "", "# Other tables, methods and tasks: wardround settings", ""])
+    return "\n".join([*lines, "", *[held] * bool(held), "# Other tables, methods and tasks: wardround settings", ""])
 
 
 def _lines(given: Mapping[str, Any], settings: Mapping[str, Setting]) -> Iterator[str]:

@@ -11,8 +11,6 @@ from wardround.formats.options import VIEWS
 from wardround.study.settings import named, unknown_key
 from wardround.study.source import settings_in
 
-__all__ = ["files", "is_files", "misspelt_files"]
-
 
 def is_files(section: str, table: Mapping[str, Any]) -> bool:
     """Whether a table is a corpus of files, be it by a name that these once had."""

@@ -7,8 +7,6 @@ import tomllib
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["combinations", "label_of", "parsed", "put", "shown"]
-
 
 def shown(value: Any) -> str:
     """A value as the study file has it, cut short."""

@@ -19,8 +19,9 @@ study is checked whole: all its errors come at once, unknown keys with the neare
 for dotted keys (or whole tables); every combination is one run, a *cell*; `seeds` is one more such list.
 `[[layers]]` are such tables too: what changes messages on their way (`wardround.layers`, or `module:Class`), in the
 order from the step to the wire.
+`[validation]` chooses the round whose model is kept by examples of their own (`wardround.federation.validation`).
 `[public]` has a `fraction` of the training examples or a `[public.corpus]` that everybody may see (FedED needs one).
-`references` names what the model should beat besides (`majority`, `tfidf`; see `wardround.runs.references`).
+`references` names what the model should beat besides (`majority`, `chance`, `tfidf`; see `wardround.runs.references`).
 `[expected]` is for the reader: published numbers, which the report shows beside measured ones.
 """
 
@@ -41,7 +42,7 @@ from wardround.formats.options import VIEWS
 from wardround.study.defaults import left_open
 from wardround.study.files import files, is_files, misspelt_files
 from wardround.study.grid import combinations, label_of, parsed, put
-from wardround.study.outline import Evaluation, Outline, SitesTable, Stop
+from wardround.study.outline import EvaluationTable, FinishTable, Outline, SitesTable, Stop, Validation
 from wardround.study.settings import OWN, SECTIONS, StudyError, checked, imported, layered, misspelt, named
 from wardround.study.trusted import Trusted
 
@@ -49,8 +50,6 @@ if TYPE_CHECKING:
     from wardround.core.layer import Layer
     from wardround.core.method import Method
     from wardround.federation.sites import Public
-
-__all__ = ["Cell", "Study", "StudyError", "load_study"]
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 WORDS: dict[str, str] = {"rows": "rows of numbers", **VIEWS}
@@ -74,8 +73,11 @@ class Study:
     layers: "tuple[Layer, ...]"
     """What changes or watches messages on the wire, from the inside to the outside."""
     sites: SitesTable
-    evaluation: Evaluation
+    evaluation: EvaluationTable
+    validation: Validation | None
     stop: Stop | None
+    start: str | None
+    finish: FinishTable | None
     public: "Public | None"
     references: tuple[str, ...] | None
     resolved: Mapping[str, Any]
@@ -185,6 +187,13 @@ def _outlined(tables: Mapping[str, Any], problems: list[str]) -> Outline | None:
             misspelt(section, settings, problems)
     if outline and outline.public and len(outline.public.model_fields_set) != 1:
         problems.append("public should have either fraction or [public.corpus]")
+    stop = outline.stop if outline else None
+    if stop and stop.early and not stop.on_test_figures and not stop.metric.startswith(("train_", "valid_")):
+        problems.append(
+            f"stop.metric = {stop.metric!r} is a figure of the test split, which would then look better than it is: "
+            f"choose the round with [validation], or by stop.metric = 'valid_{stop.metric}'; stop.early = false only "
+            "notes it, and stop.on_test_figures = true stops all the same"
+        )
     return outline
 
 
@@ -197,6 +206,7 @@ def _study(
     outline: Outline, tables: Mapping[str, Any], folder: Path | None, problems: list[str], trusted: Trusted | None
 ) -> Study | None:
     from wardround.federation.sites import Public  # noqa: PLC0415 -- what is built needs more than what is checked
+    from wardround.methods.heads import headed  # noqa: PLC0415 -- likewise
 
     built: dict[str, Any] = {}
     plain: dict[str, dict[str, Any]] = {}
@@ -221,17 +231,33 @@ def _study(
     problems += _misfits(built, plain)
     if problems:
         return None
+    o = outline = _trying(outline)
     resolved: dict[str, Any] = outline.model_dump(mode="json", exclude={"grid", "expected"}, exclude_none=True)
     shown = {"expected": outline.expected} if outline.expected else {}
     if "public.corpus" in plain:
         resolved["public"] = {"corpus": plain.pop("public.corpus")}
-    o = outline
     public = Public(o.public.fraction, built.get("public.corpus")) if o.public else None
+    heads = [name for name in (o.start, o.finish.head if o.finish else None) if name]
+    try:
+        method = headed(built["method"], *heads, **(o.finish.settings if o.finish else {}))
+    except ValueError as error:
+        problems.append(str(error))
+        return None
     return Study(
-        o.name, o.description, o.rounds, o.seed, built["method"], built["task"], built["corpus"],
-        built.get("partition"), layers, o.sites, o.evaluation, o.stop, public, o.references,
+        o.name, o.description, o.rounds, o.seed, method, built["task"], built["corpus"], built.get("partition"), layers,
+        o.sites, o.evaluation, o.validation, o.stop, o.start, o.finish, public, o.references,
         resolved | plain | shown | ({"layers": described} if described else {}),
     )  # fmt: skip
+
+
+def _trying(outline: Outline) -> Outline:
+    """With validation, the model is tried on those examples, too."""
+    splits = outline.evaluation.splits
+    if outline.validation is None or "valid" in splits:
+        return outline
+    return outline.model_copy(
+        update={"evaluation": outline.evaluation.model_copy(update={"splits": (*splits, "valid")})}
+    )
 
 
 def _misfits(built: Mapping[str, Any], plain: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
@@ -239,10 +265,13 @@ def _misfits(built: Mapping[str, Any], plain: Mapping[str, Mapping[str, Any]]) -
     for section in ("corpus", "public.corpus"):
         takes, views = getattr(built.get("task"), "takes", None), getattr(built.get(section), "views", None)
         if takes is not None and views is not None and takes not in views:
-            given = " or ".join(WORDS[view] for view in views)
+            given, name = " or ".join(WORDS[view] for view in views), str(plain[section]["name"])
+            fitting = [known for known, kind in SECTIONS["corpus"].items() if takes in getattr(kind, "views", ())]
+            near = [known for known in fitting if known.partition("-")[0] == name.partition("-")[0]] or fitting
+            tasks = [known for known, kind in SECTIONS["task"].items() if kind.takes in views]
             yield (
-                f"{section}.name = {plain[section]['name']!r} has {given}, and the task {plain['task']['name']!r} "
-                f"takes {WORDS[takes]}; choose another corpus or task"
+                f"{section}.name = {name!r} has {given}, and the task {plain['task']['name']!r} takes {WORDS[takes]}; "
+                f"set {section}.name = {' or '.join(map(repr, near))}, or task.name = {' or '.join(map(repr, tasks))}"
             )
 
 

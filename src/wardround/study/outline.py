@@ -5,12 +5,10 @@ from typing import Annotated, Any, Literal
 from annotated_types import Ge, Gt, Le, Lt, MinLen
 from pydantic import AfterValidator, Field
 
-from wardround.study.settings import Table
-
-__all__ = ["Evaluation", "Outline", "PublicTable", "SitesTable", "Stop"]
+from wardround.study.settings import TomlTable
 
 
-class SitesTable(Table):
+class SitesTable(TomlTable):
     """Who takes part in a round."""
 
     fraction: Annotated[float, Gt(0), Le(1)] = 1.0
@@ -34,7 +32,7 @@ def _some(values: tuple[Any, ...]) -> tuple[Any, ...]:
     return values
 
 
-class Evaluation(Table):
+class EvaluationTable(TomlTable):
     """When, on what, and how closely the shared model is tried."""
 
     every: Annotated[int, Ge(1)] = 1
@@ -45,18 +43,59 @@ class Evaluation(Table):
     """Whether the coordinator sees each site's counts (then the report has them), not only their sum."""
 
 
-class Stop(Table):
+class Validation(TomlTable):
+    """Examples that choose the round whose model is kept, and when there is no use in going on."""
+
+    share: Annotated[float, Gt(0), Lt(1)] | None = None
+    """How much of each site's training examples is set aside, by the seed; what has a validation split keeps that."""
+    by: Literal["document", "source", "patient", "within"] = "document"
+    """What stays whole when a share is drawn: documents, sources or patients; `within` draws of each source."""
+    metric: str | None = None
+    """The figure that chooses, such as `macro_f1`; if not given, the first that the task has."""
+    patience: Annotated[int, Ge(1)] | None = None
+    """After so many evaluations without a better one the run stops; if not given, all rounds are run."""
+
+
+class Stop(TomlTable):
     """Stop when a metric reaches its target."""
 
     metric: str = "accuracy"
-    """The figure that is watched."""
+    """The figure that is watched: `valid_accuracy` on validation examples, `train_loss` on those trained on."""
     target: float
     """The value that it has to reach."""
     early: bool = True
     """False goes on to the last round and only notes when the target was reached."""
+    on_test_figures: bool = False
+    """Has to be true for a figure of the test split to end a run: what it then shows there is too good."""
 
 
-class PublicTable(Table):
+class FinishTable(TomlTable):
+    """What is done once after the last round."""
+
+    head: Literal["ridge", "ccvr"]
+    """How the classifier is fitted anew to the features that were learnt, from sums over all sites."""
+    penalties: Annotated[tuple[Annotated[float, Gt(0)], ...], MinLen(1)] | None = None
+    """`ridge`: the λ to choose from; this and what follows, if not given, as the head has it."""
+    sharpness: Annotated[float, Gt(0)] | None = None
+    """`ridge`: what the scores are multiplied by."""
+    least_rows: Annotated[int, Ge(0)] | None = None
+    """`ridge`: a site with fewer training rows, but some, is left out."""
+    lone: Literal["keep", "refuse", "drop"] | None = None
+    """`ridge`: what becomes of a class that one site alone has."""
+    virtual: Annotated[int, Ge(1)] | None = None
+    """`ccvr`: how many features are drawn, of all classes together."""
+    virtual_steps: Annotated[int, Ge(1)] | None = None
+    """`ccvr`: Adam steps over all of them."""
+    virtual_lr: Annotated[float, Gt(0)] | None = None
+    """`ccvr`: their size."""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings of the head that are given."""
+        return self.model_dump(exclude={"head"}, exclude_none=True)
+
+
+class PublicTable(TomlTable):
     """Examples that everybody may see: one of the two."""
 
     fraction: Annotated[float, Gt(0), Lt(1)] | None = None
@@ -65,7 +104,7 @@ class PublicTable(Table):
     """A corpus that everybody may see, as `[corpus]`."""
 
 
-class Outline(Table):
+class Outline(TomlTable):
     """The study's own keys; the named tables are checked by what they name."""
 
     name: str
@@ -86,17 +125,24 @@ class Outline(Table):
     """What it is learnt from: `name` and its settings, or `format` and the files."""
     partition: dict[str, Any] | None = None
     """How the corpus is cut into sites; without it, by its own sites or sources."""
+    start: Literal["ridge"] | None = None
+    """How the classifier is solved before the first round, from sums over all sites; the settings are those of a
+    `finish` that is `ridge`, too. If not given, it is drawn."""
+    finish: FinishTable | None = None
+    """What is done once after the last round."""
     public: PublicTable | None = None
     """Examples that everybody may see, which some methods need."""
     layers: tuple[dict[str, Any], ...] | None = None
     """What changes messages on their way, in the order from the step to the wire."""
     sites: SitesTable = SitesTable()
     """Who takes part in a round."""
-    evaluation: Evaluation = Evaluation()
+    evaluation: EvaluationTable = EvaluationTable()
     """When, on what, and how closely the shared model is tried."""
+    validation: Validation | None = None
+    """Examples that choose the round whose model is kept."""
     stop: Stop | None = None
     """The figure at which the run may stop."""
-    references: tuple[Literal["majority", "tfidf"], ...] | None = None
+    references: tuple[Literal["majority", "chance", "tfidf"], ...] | None = None
     """What the model is measured against besides; if not given, what costs next to nothing."""
     grid: dict[str, Any] = Field(default_factory=dict)
     """Lists of values for dotted keys, such as `"method.lr"`; each combination is a run."""

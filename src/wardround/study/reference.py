@@ -28,8 +28,6 @@ from wardround.study.settings import nearest
 from wardround.study.source import UNKNOWN, Setting, about_in, settings_in
 from wardround.tasks import TASKS
 
-__all__ = ["TABLES", "Page", "default_words", "files_page", "kind_words", "markdown", "page"]
-
 OWN = "wardround.study.outline"
 TABLES: dict[str, tuple[str, str | Mapping[str, Any]]] = {
     "study": ("the file's own keys, above all tables", f"{OWN}:Outline"),
@@ -38,8 +36,10 @@ TABLES: dict[str, tuple[str, str | Mapping[str, Any]]] = {
     "corpus": ("what it is learnt from: a corpus by name, or files of one's own by `format`", CORPORA),
     "partition": ("how a corpus is cut into sites", PARTITIONS),
     "sites": ("who takes part in a round", f"{OWN}:SitesTable"),
-    "evaluation": ("when, on what, and how closely the shared model is tried", f"{OWN}:Evaluation"),
+    "evaluation": ("when, on what, and how closely the shared model is tried", f"{OWN}:EvaluationTable"),
+    "validation": ("examples that choose the round whose model is kept", f"{OWN}:Validation"),
     "stop": ("the figure at which a run may stop", f"{OWN}:Stop"),
+    "finish": ("what is done once after the last round", f"{OWN}:FinishTable"),
     "public": ("examples that everybody may see: one of the two", f"{OWN}:PublicTable"),
     "layers": ("what changes messages on their way", LAYERS),
     "site.toml": ("a site's own file", "wardround.consortium.settings:_Outline"),

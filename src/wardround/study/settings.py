@@ -22,29 +22,14 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from wardround.core.refusal import Refusal
-from wardround.core.register import Register
+from wardround.core.register import Register, located
 from wardround.corpora.register import CORPORA, PARTITIONS
 from wardround.layers import LAYERS
-from wardround.methods import METHODS, Named
+from wardround.methods import METHODS, Entry
 from wardround.study.grid import shown
 from wardround.study.source import UNKNOWN, settings_in
 from wardround.study.trusted import Trusted
 from wardround.tasks import TASKS
-
-__all__ = [
-    "OWN",
-    "SECTIONS",
-    "StudyError",
-    "Table",
-    "checked",
-    "imported",
-    "layered",
-    "misspelt",
-    "named",
-    "nearest",
-    "settings_of",
-    "unknown_key",
-]
 
 CORPUS: tuple[str, Callable[[type], bool]] = (
     "a corpus: a dataclass with names() and open(name), or with documents(split)",
@@ -52,30 +37,20 @@ CORPUS: tuple[str, Callable[[type], bool]] = (
 )
 
 
-def _is_method(kind: type) -> bool:
-    from wardround.core.method import Method  # noqa: PLC0415 -- and torch with it, as the class has itself
-
-    return issubclass(kind, Method)
-
-
-def _is_layer(kind: type) -> bool:
-    from wardround.core.layer import Layer  # noqa: PLC0415 -- likewise
-
-    return issubclass(kind, Layer)
-
-
-def _is_task(kind: type) -> bool:
-    from wardround.tasks.task import TaskSettings  # noqa: PLC0415 -- likewise
-
-    return issubclass(kind, TaskSettings)
+def _derived(place: str) -> Callable[[type], bool]:
+    """Whether a class extends the one at `module:Class`, which is imported, and torch with it, when it is asked."""
+    return lambda kind: issubclass(kind, located(place))
 
 
 OWN: dict[str, tuple[str, Callable[[type], bool]]] = {
-    "method": ("a wardround Method", _is_method),
-    "task": ("a task: a dataclass with bind(corpus) that extends TaskSettings", _is_task),
+    "method": ("a wardround Method", _derived("wardround.core.method:Method")),
+    "task": (
+        "a task: a dataclass with bind(corpus) that extends TaskSettings",
+        _derived("wardround.tasks.task:TaskSettings"),
+    ),
     "corpus": CORPUS,
     "public.corpus": CORPUS,
-    "layers": ("a wardround Layer", _is_layer),
+    "layers": ("a wardround Layer", _derived("wardround.core.layer:Layer")),
 }
 """What a user's own `module:Class` must be, in words and as a test."""
 SECTIONS: dict[str, Mapping[str, Any]] = {
@@ -94,7 +69,7 @@ class StudyError(Refusal, ValueError):
         super().__init__(f"{where}: {many}{lines}")
 
 
-class Table(BaseModel):
+class TomlTable(BaseModel):
     """A TOML table: unknown keys, NaN and infinity are errors."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False, frozen=True, strict=True)
@@ -177,7 +152,7 @@ def named(
         problems.append(_unknown(section, name, registry))
         return None, {}
     entry = registry[name]
-    kind, preset = (entry.kind, entry.settings) if isinstance(entry, Named) else (entry, {})
+    kind, preset = (entry.kind, entry.settings) if isinstance(entry, Entry) else (entry, {})
     known = {field.name for field in dataclasses.fields(kind)}
     preset = {**{key: value for key, value in given.items() if key in known}, **preset}
     return _filled(section, name, kind, preset, table, problems)
@@ -199,12 +174,7 @@ def _unknown(section: str, name: Any, registry: Mapping[str, Any]) -> str:
 
 
 def _filled(
-    section: str,
-    name: str,
-    kind: Any,
-    preset: Mapping[str, Any],
-    table: Mapping[str, Any],
-    problems: list[str],
+    section: str, name: str, kind: Any, preset: Mapping[str, Any], table: Mapping[str, Any], problems: list[str]
 ) -> tuple[Any, dict[str, Any]]:
     values = checked(_model_of(kind), {**preset, **{k: v for k, v in table.items() if k != "name"}}, section, problems)
     if values is None:
@@ -227,7 +197,7 @@ def _model_in(place: str) -> type[BaseModel]:
         name: (one.kind, ... if one.required else None if one.default is UNKNOWN else one.default)
         for name, one in settings_in(place).items()
     }
-    model: type[BaseModel] = create_model(place.rpartition(":")[2], __config__=Table.model_config, **fields)
+    model: type[BaseModel] = create_model(place.rpartition(":")[2], __config__=TomlTable.model_config, **fields)
     return model
 
 
@@ -241,7 +211,7 @@ def _model_of(kind: Any) -> type[BaseModel]:
             continue
         has_default = field.default is not dataclasses.MISSING
         fields[field.name] = (hints[field.name], field.default if has_default else ...)
-    model: type[BaseModel] = create_model(kind.__name__, __config__=Table.model_config, **fields)
+    model: type[BaseModel] = create_model(kind.__name__, __config__=TomlTable.model_config, **fields)
     return model
 
 
@@ -272,8 +242,8 @@ def _problem(kind: type[BaseModel], section: str, mistake: Mapping[str, Any]) ->
         for part in mistake["loc"][:-1]:
             parent = _submodel(parent, str(part))
         return unknown_key(key.rpartition(".")[0], str(mistake["loc"][-1]), parent.model_fields), ""
-    said = mistake["msg"].removeprefix("Input ").removeprefix("Value error, ").replace("an object", "a table")
-    return f"{key} = {shown(mistake['input'])}: ", said
+    wrong = mistake["msg"].removeprefix("Input ").removeprefix("Value error, ").replace("an object", "a table")
+    return f"{key} = {shown(mistake['input'])}: ", wrong
 
 
 def unknown_key(section: str, key: str, known: Iterable[str]) -> str:

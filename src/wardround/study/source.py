@@ -19,8 +19,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
-__all__ = ["UNKNOWN", "Setting", "about_in", "settings_in"]
-
 PLAIN = {"annotated_types", "builtins", "collections.abc", "math", "pathlib", "typing"}
 HOME = Path(__file__).parents[2]
 UNKNOWN = ...
@@ -62,7 +60,7 @@ class _Class:
     def has_settings(self) -> bool:
         """Whether its annotations are settings: those of a dataclass, or of a table that pydantic checks."""
         marks = {ast.unparse(decorator).partition("(")[0] for decorator in self.node.decorator_list}
-        return "dataclass" in marks or "Table" in {ast.unparse(base) for base in self.node.bases}
+        return "dataclass" in marks or "TomlTable" in {ast.unparse(base) for base in self.node.bases}
 
 
 @cache

@@ -25,8 +25,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-__all__ = ["SOURCE", "Trusted", "module_hash", "module_problems"]
-
 SOURCE = "__wardround_source__"
 """Where a module that was loaded here keeps the bytes that it was made of."""
 

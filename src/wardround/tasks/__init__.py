@@ -2,8 +2,6 @@
 
 from wardround.core.register import Register
 
-__all__ = ["TASKS"]
-
 TASKS = Register(
     {
         "bags": "wardround.tasks.bags:Bags",

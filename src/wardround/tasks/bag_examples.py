@@ -9,8 +9,6 @@ from torch import Tensor
 
 from wardround.tasks.batching import Ragged
 
-__all__ = ["BagBatch", "BagExamples", "Groups", "Numbers", "numbered"]
-
 
 class Groups:
     """Sentences by what they belong to: a bag, a pair, or each by itself."""

@@ -18,8 +18,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
+import numpy as np
 import torch
 from annotated_types import Ge, Lt
 from torch import Tensor
@@ -28,21 +29,20 @@ from torch.nn import functional
 from wardround.core.task import Surest
 from wardround.core.weights import Layout
 from wardround.metrics.constant import fact_constant
-from wardround.metrics.facts import curve_of, fact_layout, fact_metrics, score_bands
+from wardround.metrics.facts import curve_of, fact_layout, fact_metrics, score_bands, told_apart
+from wardround.metrics.redrawn import fact_redrawn
 from wardround.models.pcnn import PCNN
 from wardround.tasks.bag_examples import BagBatch, BagExamples, Groups, Numbers, numbered
 from wardround.tasks.batching import Ragged, grouped
 from wardround.tasks.candidates import Candidates, Pair, related, within_limit
 from wardround.tasks.denoise import Denoiser, bag_scores, pair_odds, surest, weights_of
 from wardround.tasks.task import BoundTask, Finds, TaskSettings, existing
-from wardround.tasks.words import WordTable
+from wardround.tasks.words import Tokens, WordTable, segmenter_for
 from wardround.text.facts import UNRELATED, Sentence, number, sentence
 from wardround.text.prediction import Prediction
-from wardround.text.segment import Characters, Jieba, Segmenter, Words
+from wardround.text.segment import Segmenter
 from wardround.text.shown import called
 from wardround.text.texts import Texts
-
-__all__ = ["Bags", "BagsTask"]
 
 AT_ONCE = 256
 CURVE_POINTS = 400
@@ -63,7 +63,7 @@ class Bags(TaskSettings):
 
     denoiser: Denoiser = "one"
     """What is made of a bag: its surest sentence, the mean of all, attention over them, or each sentence by itself."""
-    tokens: Literal["words", "characters", "jieba"] = "words"
+    tokens: Tokens = "words"
     """What a sentence is cut into."""
     buckets: Annotated[int, Ge(2)] = 2**14
     """Numbers that words are hashed to, if there are no `vectors`."""
@@ -125,10 +125,6 @@ class BagsTask(BoundTask):
 
     # text → numbers
 
-    def names(self) -> tuple[str, ...]:
-        """The relations, NA among them."""
-        return self.labels
-
     @cached_property
     def words(self) -> WordTable:
         """The numbers and vectors of tokens."""
@@ -136,8 +132,7 @@ class BagsTask(BoundTask):
 
     @cached_property
     def _segmenter(self) -> Segmenter:
-        kinds: dict[str, type[Segmenter]] = {"words": Words, "characters": Characters, "jieba": Jieba}
-        return kinds[self.settings.tokens]()
+        return segmenter_for(self.settings.tokens)
 
     def examples(self, texts: Texts) -> BagExamples:
         """A site's sentences as numbers, grouped."""
@@ -207,8 +202,7 @@ class BagsTask(BoundTask):
             position=chosen.position,
             filters=chosen.filters,
             dropout=chosen.dropout,
-            vectors=words.vectors,
-            freeze=words.frozen(train=chosen.train_vectors),
+            **words.begin(train=chosen.train_vectors),
         )
 
     def batches(self, examples: BagExamples, size: int, rng: torch.Generator | None) -> Iterator[BagBatch]:
@@ -233,11 +227,10 @@ class BagsTask(BoundTask):
         chosen = self.settings.denoiser
         for groups in torch.split(torch.arange(len(pairs)), AT_ONCE):
             rows, owner = pairs.take(groups)
-            odds = pair_odds(chosen, model, vectors[rows], owner, len(groups))[:, 1:]  # (pairs, relations but NA)
-            truth = examples.truths[groups][:, 1:]
-            for name, value in score_bands(odds, truth).items():
-                total[name] += value
-            total["facts"] += truth.sum()
+            odds, truth = pair_odds(chosen, model, vectors[rows], owner, len(groups)), examples.truths[groups]
+            for name, value in (*score_bands(odds[:, 1:], truth[:, 1:]).items(), *told_apart(odds, truth).items()):
+                total[name] += value  # by score: without NA
+            total["facts"] += truth[:, 1:].sum()
         total["pairs"] += len(pairs)
         for groups in torch.split(torch.arange(len(units)), AT_ONCE):
             rows, owner = units.take(groups)
@@ -250,28 +243,22 @@ class BagsTask(BoundTask):
         total["bags"] += len(units)
         return total
 
-    @torch.no_grad()
-    def by_class(self, model: PCNN, examples: BagExamples) -> Mapping[str, Tensor]:
+    def by_class(self, counts: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """Facts right, wrong and missed per relation, of those that are likelier than not."""
-        vectors, pairs = self._encoded(model, examples.numbers), examples.pairs
-        total = {
-            name: torch.zeros(len(self.labels), dtype=torch.float64) for name in ("hits", "false_alarms", "misses")
-        }
-        for groups in torch.split(torch.arange(len(pairs)), AT_ONCE):
-            rows, owner = pairs.take(groups)
-            told = pair_odds(self.settings.denoiser, model, vectors[rows], owner, len(groups)) > 0  # (pairs, relations)
-            truth = examples.truths[groups]
-            for name, which in (("hits", told & truth), ("false_alarms", told & ~truth), ("misses", ~told & truth)):
-                total[name] += which.sum(0)
-        return total
+        there, told, truly = (counts[name] for name in ("there", "told", "truly"))
+        return {"hits": truly, "false_alarms": told - truly, "misses": there - truly}
 
     def constant(self, counts: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """What being equally sure of everything would have counted."""
         return fact_constant(counts)
 
+    def redrawn(self, counts: Mapping[str, Tensor], rng: np.random.Generator) -> Mapping[str, Tensor]:
+        """Prediction by prediction."""
+        return fact_redrawn(counts, rng)
+
     def counts(self) -> Layout:
         """Names and shapes of what `count` returns."""
-        return fact_layout()
+        return fact_layout(len(self.labels))
 
     def metrics(self, counts: Mapping[str, Tensor]) -> dict[str, float]:
         """Areas under the precision–recall curve, precision at 100, 200 and 300, and loss."""

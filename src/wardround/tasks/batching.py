@@ -5,8 +5,6 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-__all__ = ["Ragged", "grouped"]
-
 WINDOW = 32  # batches that are sorted together: longer sorts better, shorter shuffles better
 
 

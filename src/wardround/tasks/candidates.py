@@ -17,8 +17,6 @@ from wardround.text.pairs import candidates, pair
 from wardround.text.prediction import Prediction
 from wardround.text.sentences import Scope
 
-__all__ = ["Candidates", "Pair", "related", "within_limit"]
-
 IN_MEMORY = 512  # pairs: a note of many entities has more of them than fit
 FAR, AROUND = 1000, 4000
 

@@ -4,20 +4,17 @@ A batch has `inputs`, `labels` (B,) and `rows` (B,), where its examples stand am
 have `labels`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from wardround.core.weights import Layout
-from wardround.metrics.by_class import confusion_counts
-from wardround.metrics.classes import class_counts, class_layout
-from wardround.metrics.constant import class_constant
+from wardround.metrics.measures import ONE_CLASS, Measures
 from wardround.tasks.task import BoundTask
-
-__all__ = ["ClassesTask", "ClassifierTask"]
 
 
 class ClassesTask(BoundTask):
@@ -25,6 +22,11 @@ class ClassesTask(BoundTask):
 
     at_once: ClassVar[int]
     """How many examples are evaluated together."""
+
+    @property
+    def measures(self) -> Measures:
+        """How its answers are counted, and what is made of that."""
+        return ONE_CLASS
 
     def scored(self, model: Any, batch: Any) -> Tensor:
         """The scores of a batch (B, classes), before the softmax."""
@@ -41,33 +43,50 @@ class ClassesTask(BoundTask):
 
     def counted(self, scores: Tensor, labels: Tensor) -> dict[str, Tensor]:
         """The counts of one batch, and its summed loss."""
-        return class_counts(scores, labels, functional.cross_entropy(scores, labels, reduction="sum"))
+        return self.measures.counts(scores, labels, functional.cross_entropy(scores, labels, reduction="sum"))
 
     @torch.no_grad()
     def count(self, model: Any, examples: Any) -> Mapping[str, Tensor]:
-        """Hits, false alarms and misses per class, and the summed loss."""
+        """Hits, false alarms and misses per class, which was taken for which, and the summed loss."""
         total = {name: torch.zeros(shape, dtype=torch.float64) for name, shape in self.counts().shapes.items()}
         for batch in self.batches(examples, self.at_once, None):
             counts = self.counted(self.scored(model, batch), batch.labels)
             total = {name: total[name] + counts[name] for name in total}
         return total
 
+    @property
+    def one_answer(self) -> bool:
+        """Each example has one class."""
+        return True
+
     @torch.no_grad()
-    def by_class(self, model: Any, examples: Any) -> Mapping[str, Tensor]:
-        """The confusion matrix."""
-        classes = len(self.names())
-        total = torch.zeros(classes, classes, dtype=torch.float64)
-        for batch in self.batches(examples, self.at_once, None):
-            total += confusion_counts(batch.labels, self.scored(model, batch).argmax(1), classes)
-        return {"confusion": total}
+    def each(self, model: Any, texts: Any) -> Iterator[tuple[int, Mapping[str, Tensor]]]:
+        """The counts of each example."""
+        for batch in self.batches(self.examples(texts), self.at_once, None):
+            scores = self.scored(model, batch)  # (B, classes)
+            for at, row in enumerate(batch.rows.tolist()):
+                one = slice(at, at + 1)
+                yield row, self.counted(scores[one], batch.labels[one])
+
+    def redrawn(self, counts: Mapping[str, Tensor], rng: np.random.Generator) -> Mapping[str, Tensor]:
+        """From the confusion matrix, or label by label."""
+        return self.measures.redrawn(counts, rng)
 
     def counts(self) -> Layout:
         """Names and shapes of what `count` returns."""
-        return class_layout(len(self.names()))
+        return self.measures.layout(len(self.names()))
+
+    def metrics(self, counts: Mapping[str, Tensor]) -> dict[str, float]:
+        """The figures, the one to rank by first."""
+        return self.measures.metrics(counts)
 
     def constant(self, counts: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """What always answering the commonest class would have counted."""
-        return class_constant(counts)
+        """What the best constant answer would have counted."""
+        return self.measures.constant(counts)
+
+    def chance(self, counts: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """What answers drawn at random would have counted."""
+        return self.measures.chance(counts)
 
     def sizes(self) -> dict[str, int]:
         """How many classes there are."""

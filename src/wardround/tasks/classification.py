@@ -29,25 +29,19 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from wardround.core.refusal import Misfit
-from wardround.core.weights import Layout
-from wardround.metrics.classes import class_counts, class_layout, class_metrics
-from wardround.metrics.constant import class_constant, label_constant
-from wardround.metrics.labels import label_counts, label_layout, label_metrics
+from wardround.metrics.measures import ONE_CLASS, SEVERAL, Measures
 from wardround.models.linear import Bag, Logistic
 from wardround.models.recurrent import LSTMClassifier
 from wardround.tasks.batching import Ragged, grouped
 from wardround.tasks.classes import ClassesTask, ClassifierTask
 from wardround.tasks.task import Finds, TaskSettings, existing
 from wardround.tasks.text_examples import TextBatch, TextExamples, TextNumbers, class_weights
-from wardround.tasks.tokenising import Tokens, refuse_useless, tokens_for
-from wardround.tasks.words import WordTable
+from wardround.tasks.words import Tokens, WordTable, refuse_useless, tokens_for
 from wardround.text.document import Placed
 from wardround.text.prediction import Label, Prediction
 from wardround.text.reading import DataError, Problems, found_path
 from wardround.text.shown import called, shown
 from wardround.text.texts import Texts
-
-__all__ = ["Classification", "ClassificationTask", "OneLabelTask"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,7 +164,7 @@ class ClassificationTask(ClassesTask):
     labels: tuple[str, ...]
 
     at_once: ClassVar[int] = 256
-    references: ClassVar[tuple[str, ...]] = ("majority", "tfidf")
+    references: ClassVar[tuple[str, ...]] = ("majority", "chance", "tfidf")
     not_exported: ClassVar[Mapping[str, tuple[str, str]]] = {
         "transformers": (
             "it is a bag of words or an LSTM over hashed words, which transformers has no model for", "use --to spacy",
@@ -182,10 +176,6 @@ class ClassificationTask(ClassesTask):
             raise ValueError(f"classification needs at least 2 labels; the corpus has {len(self.labels)}")
 
     # text → numbers
-
-    def names(self) -> tuple[str, ...]:
-        """The labels."""
-        return self.labels
 
     @cached_property
     def numbers(self) -> TextNumbers:
@@ -265,8 +255,7 @@ class ClassificationTask(ClassesTask):
             chosen.hidden,
             classes,
             dropout=chosen.dropout,
-            vectors=words.vectors,
-            freeze=words.frozen(train=chosen.train_vectors),
+            **words.begin(train=chosen.train_vectors),
         )
 
     def batches(self, examples: TextExamples, size: int, rng: torch.Generator | None) -> Iterator[TextBatch]:
@@ -292,26 +281,19 @@ class ClassificationTask(ClassesTask):
             return functional.binary_cross_entropy_with_logits(scores, labels)
         return functional.cross_entropy(scores, labels)
 
+    @property
+    def measures(self) -> Measures:
+        """By class, or label by label."""
+        return SEVERAL if self.settings.several else ONE_CLASS
+
+    @property
+    def one_answer(self) -> bool:
+        """Unless a text may have several labels."""
+        return not self.settings.several
+
     def counted(self, scores: Tensor, labels: Tensor) -> dict[str, Tensor]:
         """The counts of one batch, and its summed loss."""
-        counts = label_counts if self.settings.several else class_counts
-        return counts(scores, labels, self.loss_of(scores, labels) * len(labels))
-
-    def counts(self) -> Layout:
-        """Names and shapes of what `count` returns."""
-        return label_layout(len(self.labels)) if self.settings.several else class_layout(len(self.labels))
-
-    def metrics(self, counts: Mapping[str, Tensor]) -> dict[str, float]:
-        """Accuracy or micro-F1, macro-F1 and loss."""
-        return label_metrics(counts) if self.settings.several else class_metrics(counts)
-
-    def by_class(self, model: nn.Module, examples: TextExamples) -> Mapping[str, Tensor]:
-        """The confusion matrix, or what is counted of each label where a text may have several."""
-        return self.count(model, examples) if self.settings.several else super().by_class(model, examples)
-
-    def constant(self, counts: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """What the best constant answer would have counted."""
-        return label_constant(counts) if self.settings.several else class_constant(counts)
+        return self.measures.counts(scores, labels, self.loss_of(scores, labels) * len(labels))
 
     def plain(self, texts: Texts) -> tuple[list[str], Tensor]:
         """Texts and labels, as a model that is not ours takes them."""
@@ -327,6 +309,7 @@ class ClassificationTask(ClassesTask):
         """The label of each text, or all that are likelier than not; and how many of its tokens were not read."""
         examples, beyond = self.unlabelled([one.text for one in texts])
         labels: list[tuple[Label, ...]] = [() for _ in texts]
+        margins = [1.0] * len(texts)
         several = self.settings.several
         for batch in self.batches(examples, self.at_once, None):
             scores = self.scored(model, batch)  # (B, labels)
@@ -334,8 +317,11 @@ class ClassificationTask(ClassesTask):
             for row, mine in zip(batch.rows.tolist(), odds, strict=True):
                 chosen = (mine > 0.5).nonzero().flatten().tolist() if several else [int(mine.argmax())]
                 labels[row] = tuple(Label(self.labels[at], float(mine[at])) for at in chosen)
+                best = mine.topk(min(2, len(mine))).values
+                margins[row] = float((2 * mine - 1).abs().min() if several else best[0] - best[1:].sum())
         return [
-            Prediction(one.text, labels=mine, cut=cut) for one, mine, cut in zip(texts, labels, beyond, strict=True)
+            Prediction(one.text, labels=mine, cut=cut, margin=margin)
+            for one, mine, cut, margin in zip(texts, labels, beyond, margins, strict=True)
         ]
 
 

@@ -20,8 +20,6 @@ from wardround.models.encoder import Encoder
 from wardround.models.pretrained import Pretrained
 from wardround.tasks.trunk import Trunk
 
-__all__ = ["Contextual"]
-
 LETTERS = 50  # of a word that the encoder looks at; no word of a language is longer
 
 

@@ -21,8 +21,6 @@ from torch import Tensor
 from wardround.metrics.facts import log_odds
 from wardround.models.pcnn import PCNN
 
-__all__ = ["Denoiser", "bag_scores", "pair_odds", "surest", "weights_of"]
-
 Denoiser = Literal["one", "average", "attention", "relation-attention", "none"]
 
 

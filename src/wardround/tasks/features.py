@@ -8,12 +8,9 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from wardround.metrics.classes import class_metrics
 from wardround.models.linear import Logistic
 from wardround.tasks.classes import ClassifierTask
 from wardround.tasks.task import TaskSettings
-
-__all__ = ["FeatureRows", "Features", "FeaturesTask"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,10 +58,6 @@ class FeaturesTask(ClassifierTask):
         """The classes' names, or their numbers."""
         return self.called or tuple(map(str, range(self.classes)))
 
-    def names(self) -> tuple[str, ...]:
-        """The same."""
-        return self.labels
-
     def named(self, texts: Any) -> Counter[str]:  # noqa: ARG002 -- rows are no texts
         """Rows have no names that a site could spell in another way."""
         return Counter()
@@ -91,7 +84,3 @@ class FeaturesTask(ClassifierTask):
     def features(self, model: nn.Module, batch: FeatureRows) -> Tensor:  # noqa: ARG002 -- nothing is learnt before them
         """The inputs as they are."""
         return batch.inputs
-
-    def metrics(self, counts: Mapping[str, Tensor]) -> dict[str, float]:
-        """Accuracy (weighted by site test size), macro-F1 and loss."""
-        return class_metrics(counts)

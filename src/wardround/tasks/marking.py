@@ -23,8 +23,6 @@ from wardround.models.pretrained import Pretrained
 from wardround.text.document import Document, Entity
 from wardround.text.shown import called
 
-__all__ = ["EntitiesTooLong", "Marked", "Marker", "blinded", "check_pair", "marker_rows", "shared_out"]
-
 LIKE = ("<", ">", "[", "]")
 """The tokens that <e1>, </e1>, <e2> and </e2> begin as."""
 

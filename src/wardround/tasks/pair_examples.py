@@ -11,8 +11,6 @@ from wardround.tasks.batching import Ragged
 from wardround.tasks.marking import Marked
 from wardround.tasks.trunk import Trunk
 
-__all__ = ["PairBatch", "PairExamples"]
-
 
 @dataclass(frozen=True, eq=False)
 class PairBatch:

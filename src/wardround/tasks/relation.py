@@ -46,8 +46,6 @@ from wardround.text.reading import Problems
 from wardround.text.shown import called, shown
 from wardround.text.texts import Texts
 
-__all__ = ["RelationTask", "Relations"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Relations(TaskSettings):
@@ -139,7 +137,7 @@ class RelationTask(ClassifierTask):
 
     classifier: ClassVar[str] = "classifier.weight"
     at_once: ClassVar[int] = 64
-    references: ClassVar[tuple[str, ...]] = ("majority", "tfidf")
+    references: ClassVar[tuple[str, ...]] = ("majority", "chance", "tfidf")
     not_exported: ClassVar[Mapping[str, tuple[str, str]]] = {
         "onnx": ("what marks the entities is not in the network", "use --to transformers")
     }
@@ -162,10 +160,6 @@ class RelationTask(ClassifierTask):
     @property
     def _layers(self) -> int:
         return self.encoder.shape.layers if self.settings.layers == "all" else self.settings.layers
-
-    def names(self) -> tuple[str, ...]:
-        """The labels."""
-        return self.labels
 
     # text → numbers
 

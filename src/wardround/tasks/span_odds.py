@@ -9,8 +9,6 @@ from wardround.models.crf import CRF
 from wardround.text.document import Entity
 from wardround.text.tags import Span
 
-__all__ = ["span_odds", "sure_entities"]
-
 OUT = 50.0  # by how much the scores of other tags are lowered: e^-50 of a path is none
 At = tuple[int, int, int]
 """A span of tokens: its row in the batch, its start and its end."""

@@ -18,8 +18,6 @@ from wardround.tasks.words import WordTable
 from wardround.text.segment import hashed
 from wardround.text.tokens import LETTERS, Sentence
 
-__all__ = ["TagBatch", "TagExamples", "WordSources"]
-
 
 @dataclass(frozen=True, eq=False)
 class WordSources:

@@ -29,14 +29,12 @@ from torch import Tensor
 
 from wardround.core.refusal import Misfit
 from wardround.core.training import belongs
-from wardround.core.weights import Layout
-from wardround.metrics.constant import entity_constant
-from wardround.metrics.entities import Spans, entity_confusion, entity_counts, entity_layout, entity_metrics
 from wardround.models.tagger import Parts, Tagger
 from wardround.tasks.batching import Ragged, grouped
+from wardround.tasks.entities import EntitiesTask, Tried
 from wardround.tasks.span_odds import sure_entities
 from wardround.tasks.tag_examples import TagBatch, TagExamples, WordSources
-from wardround.tasks.task import BoundTask, Finds, TaskSettings, encoder_folder, existing
+from wardround.tasks.task import Finds, TaskSettings, encoder_folder, existing
 from wardround.tasks.words import WordTable
 from wardround.text.document import Document, Entity, Placed
 from wardround.text.language import language
@@ -46,8 +44,6 @@ from wardround.text.shown import called, shown
 from wardround.text.tags import Scheme, Span, marks, spans, tagged
 from wardround.text.texts import Texts
 from wardround.text.tokens import InFile, Sentence, Unit, tokenised
-
-__all__ = ["Tagging", "TaggingTask"]
 
 EVALUATED_AT_ONCE = 64
 IN_MEMORY = 1024  # sentences: a frozen encoder's states of a long note's would take gigabytes
@@ -155,7 +151,7 @@ class Tagging(TaskSettings):
 
 
 @dataclass(frozen=True, eq=False)
-class TaggingTask(BoundTask):
+class TaggingTask(EntitiesTask):
     """Words to tags of the `own` types in a scheme; figures over all `types` of the study."""
 
     settings: Tagging
@@ -164,7 +160,6 @@ class TaggingTask(BoundTask):
     scheme: Scheme
     sources: WordSources = field(repr=False)
 
-    constant_answer: ClassVar[str] = "no entity at all"
     not_exported: ClassVar[Mapping[str, tuple[str, str]]] = {
         "onnx": ("a CRF's best path is a search, which ONNX cannot hold", "use --to spacy"),
         "transformers": ("it is a tagger with a CRF, which transformers has no model for", "use --to spacy"),
@@ -247,8 +242,7 @@ class TaggingTask(BoundTask):
             embedding=words.width(chosen.embedding),
             character=chosen.character,
             dropout=chosen.dropout,
-            vectors=words.vectors,
-            freeze=words.frozen(train=chosen.train_vectors),
+            **words.begin(train=chosen.train_vectors),
         )
 
     def batches(self, examples: TagExamples, size: int, rng: torch.Generator | None) -> Iterator[TagBatch]:
@@ -261,33 +255,21 @@ class TaggingTask(BoundTask):
         likelihoods: Tensor = model.crf(model(batch.inputs), batch.tags, batch.inputs.lengths)
         return -likelihoods.mean()
 
-    def count(self, model: Tagger, examples: TagExamples) -> Mapping[str, Tensor]:
-        """Entities predicted, there, and right, per type of the study; repairs, sentences and the summed loss."""
-        pairs, repaired, loss = self._tried(model, examples)
-        return entity_counts(pairs, len(self.types), repaired, loss)
-
-    def by_class(self, model: Tagger, examples: TagExamples) -> Mapping[str, Tensor]:
-        """The confusion of the types of entities whose ends are equal; what stands alone is taken for nothing."""
-        return {"confusion": entity_confusion(self._tried(model, examples)[0], len(self.types))}
-
-    def constant(self, counts: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """What finding nothing would have counted."""
-        return entity_constant(counts)
-
     @torch.no_grad()
-    def _tried(self, model: Tagger, examples: TagExamples) -> tuple[list[tuple[Spans, Spans]], int, Tensor]:
-        """Of each sentence the true and the predicted entities; how many were repaired, and the summed loss."""
+    def tried(self, model: Tagger, examples: TagExamples) -> Iterator[Tried]:
+        """What the tagger finds in all sentences, batch by batch."""
         places = {kind: number for number, kind in enumerate(self.types)}
-        pairs: list[tuple[Spans, Spans]] = []
-        repaired, loss = 0, torch.zeros((), dtype=torch.float64)
         for batch in self.batches(examples, EVALUATED_AT_ONCE, None):
-            emissions, lengths = model(batch.inputs), batch.inputs.lengths  # (B, L, tags), (B,)
-            loss -= model.crf(emissions, batch.tags, lengths).double().sum()
-            best = model.crf.decode(emissions, lengths)  # (B, L)
-            for row, (mine, broken) in zip(batch.rows.tolist(), self._spans(best, lengths), strict=True):
-                repaired += broken
-                pairs.append((examples.gold[row], [(places[kind], start, end) for kind, start, end in mine]))
-        return pairs, repaired, loss
+            emissions, lengths, rows = (
+                model(batch.inputs),
+                batch.inputs.lengths,
+                batch.rows.tolist(),
+            )  # (B, L, tags), (B,)
+            losses = -model.crf(emissions, batch.tags, lengths).double()  # (B,)
+            paths = self._spans(model.crf.decode(emissions, lengths), lengths)
+            predicted = [[(places[kind], start, end) for kind, start, end in mine] for mine, _ in paths]
+            pairs = [(examples.gold[row], mine) for row, mine in zip(rows, predicted, strict=True)]
+            yield Tried(rows, pairs, [broken for _, broken in paths], losses)
 
     def _spans(self, paths: Tensor, lengths: Tensor) -> list[tuple[list[Span], int]]:
         """Of each path of tags (B, L), its entities and how many of them had to be repaired."""
@@ -295,18 +277,6 @@ class TaggingTask(BoundTask):
             spans([self.tags[number] for number in path[:length]], self.scheme)
             for path, length in zip(paths.tolist(), lengths.tolist(), strict=True)
         ]
-
-    def counts(self) -> Layout:
-        """Names and shapes of what `count` returns."""
-        return entity_layout(len(self.types))
-
-    def metrics(self, counts: Mapping[str, Tensor]) -> dict[str, float]:
-        """Strict and relaxed figures over all entities and per type."""
-        return entity_metrics(counts, self.types)
-
-    def sizes(self) -> dict[str, int]:
-        """How many entity types there are."""
-        return {"types": len(self.types)}
 
     # the trained model
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
+import numpy as np
 from torch import Tensor
 
 from wardround.core.task import Task
@@ -24,8 +25,6 @@ from wardround.text.document import Placed
 from wardround.text.prediction import Prediction
 from wardround.text.reading import Problems, found_path
 from wardround.text.texts import Texts
-
-__all__ = ["BoundTask", "Finds", "TaskSettings", "encoder_folder", "existing"]
 
 Finds = Literal["entities", "relations", "labels", ""]
 """What a model of the task adds to a text; nothing, if it does not take text."""
@@ -107,7 +106,8 @@ class BoundTask(Task):
     }  # fmt: skip
     """By target of `wardround export`, why a model of this task cannot be written for it, and what to do."""
     references: ClassVar[tuple[str, ...]] = ()
-    """What its figures can be compared with: "majority" needs `constant`, "tfidf" needs `plain` and `loss_of`."""
+    """What its figures can be compared with: "majority" needs `constant`, "chance" `chance`,
+    "tfidf" `plain` and `loss_of`."""
     constant_answer: ClassVar[str] = "always the commonest answer"
     """The answer that `constant` counts, in words."""
 
@@ -126,7 +126,7 @@ class BoundTask(Task):
 
     def names(self) -> tuple[str, ...]:
         """The labels, or the types of entities, that its data may hold."""
-        return ()
+        return getattr(self, "labels", ())
 
     def named(self, texts: Any) -> Counter[str]:
         """How often each name stands in raw examples."""
@@ -149,8 +149,26 @@ class BoundTask(Task):
         """What the best constant answer would have counted; nothing if there is no such thing."""
         return {}
 
-    def by_class(self, model: Any, examples: Any) -> Mapping[str, Tensor]:  # noqa: ARG002 -- likewise
-        """Counts of each class apart that add, see `metrics.by_class`; nothing if there are no classes."""
+    def chance(self, counts: Mapping[str, Tensor]) -> Mapping[str, Tensor]:  # noqa: ARG002 -- likewise
+        """What answers drawn at random, as often as each class occurs, can expect to count; nothing likewise."""
+        return {}
+
+    def by_class(self, counts: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """Hits, false alarms and misses of each of `names()`, and their confusion, if these were counted."""
+        apart = {name: counts[name] for name in ("hits", "false_alarms", "misses", "confusion") if name in counts}
+        return apart if len(apart) >= 3 else {}
+
+    @property
+    def one_answer(self) -> bool:
+        """Whether each example is counted once, in one class."""
+        return False
+
+    def each(self, model: Any, texts: Any) -> Iterable[tuple[int, Mapping[str, Tensor]]] | None:  # noqa: ARG002 -- likewise
+        """The counts of each part of raw examples, and which of them it is of; none if it cannot tell them apart."""
+        return None
+
+    def redrawn(self, counts: Mapping[str, Tensor], rng: np.random.Generator) -> Mapping[str, Tensor]:  # noqa: ARG002 -- likewise
+        """Counts as another sample of as many answers would have them, see `metrics.redrawn`; nothing likewise."""
         return {}
 
     def plain(self, texts: Texts) -> tuple[list[str], Tensor]:

@@ -9,11 +9,8 @@ import torch
 from torch import Tensor
 
 from wardround.tasks.batching import Ragged, grouped
-from wardround.tasks.tokenising import Tokens
-from wardround.tasks.words import WordTable
-from wardround.text.segment import Cache, Characters, Grams, Jieba, Segmenter, Words
-
-__all__ = ["TextBatch", "TextExamples", "TextNumbers", "class_weights"]
+from wardround.tasks.words import Tokens, WordTable, segmenter_for
+from wardround.text.segment import Cache, Grams, Segmenter
 
 AT_ONCE = 256
 
@@ -65,9 +62,7 @@ class TextNumbers:
 
     @cached_property
     def _segmenter(self) -> Segmenter:
-        if self.tokens == "jieba" or self.terms:
-            return Jieba(terms=self.terms)
-        return Characters() if self.tokens == "characters" else Words()
+        return segmenter_for(self.tokens, self.terms)
 
     @cached_property
     def _most(self) -> int:

@@ -26,10 +26,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor
 
+from wardround.core.doing import counted
 from wardround.core.files import cache_folder, write
 from wardround.models.encoder import Encoder
-
-__all__ = ["Trunk"]
 
 log = logging.getLogger(__name__)
 
@@ -64,15 +63,15 @@ class Trunk:
         keys = [hashlib.blake2b(np.array(row, "<u4").tobytes(), digest_size=KEY).digest() for row in rows]
         if any(key not in self._known for key in keys):
             self._look()
+        missing = {key: row for key, row in zip(keys, rows, strict=True) if key not in self._known}
         fresh: dict[bytes, Tensor] = {}
         size = 0
-        for key, row in zip(keys, rows, strict=True):
-            if key not in self._known and key not in fresh:
-                fresh[key] = self._computed(row)
-                size += fresh[key].numel()
-                if size >= BLOCK:
-                    self._keep(fresh)
-                    fresh, size = {}, 0
+        for key in counted([*missing], "encoding", "sentences"):
+            fresh[key] = self._computed(missing[key])
+            size += fresh[key].numel()
+            if size >= BLOCK:
+                self._keep(fresh)
+                fresh, size = {}, 0
         self._keep(fresh)
         return [self._known[key] for key in keys]
 

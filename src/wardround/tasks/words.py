@@ -4,19 +4,32 @@ words = WordTable("glove.npz", folder, buckets=2**14)
 words.vocabulary("aspirin"), words.size, words.width(50), words.vectors
 
 Either way the vocabulary leaks nothing: a file is public, and a hash needs no list.
+
+A language without spaces has no words that a pattern could find: each text, or each clause, becomes one token that
+never comes again, and a model can only learn which label is the commonest. `refuse_useless` says so, with what to set.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
+from wardround.text.language import UNSPACED, mostly
 from wardround.text.reading import found_path
-from wardround.text.segment import Hashed, Listed, Vocabulary
+from wardround.text.segment import Characters, Hashed, Jieba, Listed, Segmenter, Vocabulary, Words
 from wardround.text.vectors import WordVectors, read_vectors
 
-__all__ = ["WordTable"]
+Tokens = Literal["words", "characters", "jieba"]
+
+JUDGED_FROM = 20  # texts: of fewer, a share says little
+LOOKED_AT = 200
+FEWEST_TOKENS = 1.5  # per text, on average
+UNKNOWN = 1  # the number of every token that a list does not have
+MOST_UNKNOWN = 0.8  # general vectors lack half the tokens of medical dialogues, and still help
 
 
 @dataclass(frozen=True)
@@ -53,6 +66,49 @@ class WordTable:
         """The size of the file's vectors, or that of those that are trained without one."""
         return otherwise if self.vectors is None else self.vectors.shape[1]
 
-    def frozen(self, *, train: bool) -> bool:
-        """Whether the vectors stay as they are: those of a file, unless they are to be trained."""
-        return self.vectors is not None and not train
+    def begin(self, *, train: bool) -> dict[str, Any]:
+        """What a model begins with: the file's vectors, if one is named, which stay unless they are to be trained."""
+        return {"vectors": self.vectors, "freeze": self.vectors is not None and not train}
+
+
+def tokens_for(language: str, *, listed: bool = False) -> Tokens:
+    """What a text of this language is cut into; for the words of a list, Chinese is segmented."""
+    if language == "zh" and listed:
+        return "jieba"
+    return "characters" if language in UNSPACED else "words"
+
+
+def refuse_useless(
+    texts: Sequence[str], rows: Sequence[Sequence[int]], *, tokens: Tokens, listed: str | None = None
+) -> None:
+    """Raise an error if the numbers of these texts' tokens hold next to nothing; `listed` names the list, if one."""
+    if len(texts) < JUDGED_FROM:
+        return
+    some = texts[:: max(len(texts) // LOOKED_AT, 1)]
+    language = mostly(some)
+    remedy = 'set tokens = "characters" or "jieba" in [task]'
+    if tokens == "words" and language in UNSPACED:
+        raise ValueError(
+            f'task.tokens = "words", but most texts are in a language without spaces ({language}), '
+            f"where a whole clause would be one word; {remedy}"
+        )
+    each = sum(map(len, rows)) / len(rows)
+    if tokens != "characters" and each < FEWEST_TOKENS and sum(map(len, some)) / len(some) > each:
+        raise ValueError(
+            f'task.tokens = "{tokens}" leaves {each:.1f} tokens per text, about one, so that hardly any comes twice; '
+            'set tokens = "characters" in [task]'
+        )
+    whole = sum(map(len, rows))
+    unknown = sum(number == UNKNOWN for row in rows for number in row) if listed else 0
+    if whole and unknown / whole > MOST_UNKNOWN:
+        raise ValueError(
+            f"{100 * unknown / whole:.0f} % of the tokens are not in the vectors of {listed}; choose vectors of the "
+            f'texts\' language ({language or "unknown"}), or tokens that fit them: tokens = "{tokens}" now'
+        )
+
+
+def segmenter_for(tokens: Tokens, terms: Path | None = None) -> Segmenter:
+    """What cuts texts into these tokens; terms are words that jieba should know."""
+    if tokens == "jieba" or terms:
+        return Jieba(terms=terms)
+    return Characters() if tokens == "characters" else Words()

@@ -2,16 +2,30 @@
 
 Offsets count characters of `text`, from 0, the end excluded. A reader keeps `text` as it stands in the
 file (after decoding), so that offsets stay true; cleaning is a task's business.
+
+Beyond its type, an entity may have *attributes* (negation, certainty, whose it is: whatever a tool calls them), the
+*concepts* of public vocabularies that it names, and, if it has gaps, its *parts*; a relation may have attributes. They
+travel from format to format. A task that knows none of them takes a discontinuous entity from first to last character.
 """
 
 from bisect import bisect_right
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-__all__ = ["Document", "Entity", "Placed", "Relation", "overlap"]
+YES = "true"
+"""The value of an attribute that is only there or not, such as `negated`."""
+DISCONTINUOUS = "discontinuous entity, taken from first to last character"
+"""What tasks note of entities with gaps."""
+
+
+class Attribute(NamedTuple):
+    """What is said of an entity or a relation besides its type."""
+
+    name: str
+    value: str = YES
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +38,30 @@ class Entity:
     end: int
     confidence: float | None = field(default=None, repr=False)
     """How sure a model is of it; an annotator does not say."""
+    given: bool = field(default=False, repr=False)
+    """In a prediction: whether it came with the text."""
+    concepts: tuple[str, ...] = field(default=(), repr=False)
+    """Ids of public concepts, such as `UMLS:C0004057`."""
+    attributes: tuple[Attribute, ...] = field(default=(), repr=False)
+    parts: tuple[tuple[int, int], ...] = field(default=(), repr=False)
+    """Start and end of each part, if there are several."""
+
+    def words(self, text: str) -> str:
+        """Its words in the document's text, without what stands in the gaps."""
+        return " ".join(text[start:end] for start, end in self.parts or [(self.start, self.end)])
+
+    def moved(self, by: int) -> "Entity":
+        """The same in a text that begins so many characters earlier."""
+        parts = tuple((start + by, end + by) for start, end in self.parts)
+        return replace(self, start=self.start + by, end=self.end + by, parts=parts)
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> "Entity":
+        """The entity of plain values."""
+        concepts, parts = tuple(values.get("concepts", ())), tuple(tuple(part) for part in values.get("parts", ()))
+        return cls(
+            **{**values, "concepts": concepts, "attributes": _attributes(values.get("attributes", ())), "parts": parts}
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +73,12 @@ class Relation:
     tail: str
     confidence: float | None = field(default=None, repr=False)
     """Likewise."""
+    attributes: tuple[Attribute, ...] = field(default=(), repr=False)
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> "Relation":
+        """The relation of plain values."""
+        return cls(**{**values, "attributes": _attributes(values.get("attributes", ()))})
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +94,16 @@ class Document:
     """Where it comes from, if known: a dialogue, an article, a hospital. Sites can be cut along it."""
     language: str = ""
     """`en` or `zh`, or empty where the format does not say."""
+    patient: str = field(default="", repr=False)
+    """Whom it is about, where a column says so: validation examples can be drawn by it."""
+    confidence: tuple[float, ...] = field(default=(), repr=False, kw_only=True)
+    """How sure a model is of each label."""
+    model: str = field(default="", repr=False, kw_only=True)
+    """Which model has found what is in it, if one has, and no person."""
 
     def plain(self) -> dict[str, Any]:
-        """All of it as plain values; what nobody knows, such as an annotator's confidence, is left out."""
-        return asdict(self, dict_factory=lambda items: {key: value for key, value in items if value is not None})
+        """All of it as plain values; what nobody knows of an entity or relation is left out."""
+        return asdict(self, dict_factory=_plain)
 
 
 class Placed(NamedTuple):
@@ -77,3 +127,18 @@ class Placed(NamedTuple):
 def overlap(one: Entity, other: Entity) -> bool:
     """Whether two spans share a character."""
     return one.start < other.end and other.start < one.end
+
+
+OPTIONAL = frozenset({"confidence", "given", "concepts", "attributes", "parts", "model"})
+
+
+def _plain(items: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    return {
+        key: value
+        for key, value in items
+        if key not in OPTIONAL or (value is not None and value is not False and value not in ((), ""))
+    }
+
+
+def _attributes(listed: Iterable[Sequence[str]]) -> tuple[Attribute, ...]:
+    return tuple(Attribute(*one) for one in listed)

@@ -22,8 +22,6 @@ from wardround.text.document import Document, Entity
 from wardround.text.reading import DataError, Problems, open_text
 from wardround.text.shown import names_of
 
-__all__ = ["UNRELATED", "Fact", "Facts", "Sentence", "number", "read_facts", "sentence"]
-
 UNRELATED = "NA"
 """The relation of pairs of which the knowledge base knows nothing."""
 COLUMNS = ("head", "relation", "tail")
@@ -63,7 +61,7 @@ def sentence(
     expressed: bool | None = None,
 ) -> Sentence:
     """The sentence of one claimed relation."""
-    return Sentence(name, text, (relation,), (head, tail), (), source, language, expressed)
+    return Sentence(name, text, (relation,), (head, tail), (), source, language, expressed=expressed)
 
 
 def number(fact: Fact) -> int:

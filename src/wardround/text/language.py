@@ -9,8 +9,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
-__all__ = ["UNSPACED", "language", "mostly"]
-
 SAMPLE = 1000  # characters that are looked at
 SCRIPTS = {
     "ja": "\u3040-\u30ff",

@@ -15,16 +15,15 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import permutations
 
-from wardround.text.document import Document, Entity, Placed, Relation, overlap
+from wardround.text.document import DISCONTINUOUS, Document, Entity, Placed, Relation, overlap
 from wardround.text.reading import Problems
 from wardround.text.sentences import Scope, held, sentences
 
-__all__ = ["candidates", "pair", "pairs"]
-
 
 def pair(
-    name: str, text: str, head: Entity, tail: Entity, label: str, *, source: str = "", language: str = ""
-) -> Document:
+    name: str, text: str, head: Entity, tail: Entity, label: str, *, source: str = "", language: str = "",
+    patient: str = "",
+) -> Document:  # fmt: skip
     """The document of one labelled pair."""
     return Document(
         id=name,
@@ -34,7 +33,15 @@ def pair(
         relations=(Relation(label, "e1", "e2"),),
         source=source,
         language=language,
+        patient=patient,
     )
+
+
+def note_of_pair(document: Document) -> str:
+    """The id of the note that a pair was made of; of any other document its own id, whatever is in it."""
+    note, _, ends = document.id.rpartition(":")
+    ours = [(one.head, one.tail) for one in document.relations] == [("e1", "e2")] and "-" in ends
+    return note if note and ours else document.id
 
 
 def pairs(
@@ -52,6 +59,9 @@ def pairs(
     entities = sorted(document.entities, key=lambda entity: (entity.start, entity.end))
     if not entities:
         problems.note("no entity, so no pair", note.path, note.line_at(0))
+    for entity in entities:
+        if entity.parts:
+            problems.note(DISCONTINUOUS, note.path, note.line_at(entity.start))
     relations = _relations(note, entities, problems, both_ways=both_ways)
     for (start, end), one, other in candidates(document.text, entities, scope):
         head, tail = entities[one], entities[other]
@@ -69,11 +79,12 @@ def pairs(
             made = pair(
                 f"{document.id}:{head.id}-{tail.id}" + (f"-{number + 1}" if number else ""),
                 document.text[start:end],
-                replace(head, start=head.start - start, end=head.end - start),
-                replace(tail, start=tail.start - start, end=tail.end - start),
+                head.moved(-start),
+                tail.moved(-start),
                 label,
                 source=document.source or document.id,
                 language=document.language,
+                patient=document.patient,
             )
             yield Placed(made, note.path, line)
     _count_left_out(note, entities, relations, allowed, scope, problems)

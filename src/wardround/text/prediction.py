@@ -17,8 +17,6 @@ from typing import Any
 
 from wardround.text.document import Entity, Relation
 
-__all__ = ["Label", "Prediction", "numbered", "rounded", "sure"]
-
 DIGITS = 4
 
 
@@ -42,6 +40,23 @@ class Prediction:
     """The text's own, where it came with one."""
     cut: int = 0
     """How many tokens at the end were beyond what the model reads."""
+    margin: float | None = None
+    """By how much the nearest decision about its labels was made: 0 at a tie, 1 where nothing else was likely."""
+
+    @property
+    def certainty(self) -> float:
+        """The least sure of all that was found: the margin of the labels, the confidence of an entity or relation."""
+        values = [one.confidence for one in self.entities if not one.given]
+        values += [self.margin, *(one.confidence for one in self.relations)]
+        return min((value for value in values if value is not None), default=1.0)
+
+    def at_least(self, least: float) -> "Prediction":
+        """Only what the model is so sure of, and what came with the text."""
+        entities = tuple(one for one in self.entities if one.given or sure(one.confidence) >= least)
+        kept = {one.id for one in entities}
+        relations = (one for one in self.relations if sure(one.confidence) >= least and {one.head, one.tail} <= kept)
+        labels = tuple(one for one in self.labels if one.confidence >= least)
+        return replace(self, labels=labels, entities=entities, relations=tuple(relations))
 
     @cached_property
     def places(self) -> dict[str, int]:
@@ -60,7 +75,7 @@ class Prediction:
         values["entities"] = [
             {
                 "type": one.type, "start": one.start, "end": one.end, "confidence": rounded(one.confidence),
-                "words": self.text[one.start : one.end],
+                "words": self.text[one.start : one.end], **({"given": True} if one.given else {}),
             }
             for one in self.entities
         ]  # fmt: skip

@@ -21,28 +21,11 @@ import os
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, cast
-
-__all__ = [
-    "DataError",
-    "Problems",
-    "data_file",
-    "data_folder",
-    "digest",
-    "files_under",
-    "found_path",
-    "lines_with_ends",
-    "nearest",
-    "one_of",
-    "open_bytes",
-    "open_text",
-    "parse_json",
-    "text_blocks",
-]
 
 LONGEST_LINE = 16 * 2**20
 BLOCK = 2**18
@@ -72,8 +55,14 @@ class DataError(ValueError):
         return f"{place}: {self.what}" + (f" — {self.remedy}" if self.remedy else "")
 
 
+Skip = Callable[[DataError], None]
+
+
 class Problems:
     """Findings that do not stop a reader: how many of each kind, and where the first few are."""
+
+    skips = False
+    """Whether what cannot be read is skipped, and reading goes on without it."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
@@ -102,6 +91,10 @@ class Problems:
 
     def refuse(self, error: DataError) -> None:
         """What a reader cannot take: here the end of reading; whoever wants all errors collects them instead."""
+        raise error
+
+    def skip(self, error: DataError) -> None:
+        """What ends a file before its end, or makes a line no text: the same, unless such are skipped."""
         raise error
 
     @contextmanager
@@ -177,13 +170,17 @@ def parse_json(text: str, path: Path | str, line: int | None) -> object:
     raise DataError(path, line, where, "write one valid JSON value")
 
 
-def open_text(path: Path, encoding: str | None = None, *, problems: Problems | None = None) -> Iterator[str]:
+def open_text(
+    path: Path, encoding: str | None = None, *, problems: Problems | None = None, skip: Skip | None = None
+) -> Iterator[str]:
     """The lines of a plain or gzip file without their ends; UTF-8 unless a mark or `encoding` says else."""
-    return (line.rstrip("\r\n") for line in lines_with_ends(path, encoding, problems=problems))
+    return (line.rstrip("\r\n") for line in lines_with_ends(path, encoding, problems=problems, skip=skip))
 
 
-def lines_with_ends(path: Path, encoding: str | None = None, *, problems: Problems | None = None) -> Iterator[str]:
-    """The same lines with the ends they have, for formats where a quoted cell spans lines."""
+def lines_with_ends(
+    path: Path, encoding: str | None = None, *, problems: Problems | None = None, skip: Skip | None = None
+) -> Iterator[str]:
+    """The same with the ends they have, for cells that span lines; what cannot be decoded and is skipped is empty."""
     blocks = _blocks(path)
     head = next(blocks, b"")
     codec, skipped = _codec(path, head, encoding)
@@ -198,19 +195,23 @@ def lines_with_ends(path: Path, encoding: str | None = None, *, problems: Proble
         try:
             line = raw.decode(codec)
         except UnicodeDecodeError as error:
-            raise _undecodable(path, number, offset, raw, error) from None
+            undecodable = _undecodable(path, number, offset, raw, error)
+            if skip is None:
+                raise undecodable from None
+            skip(undecodable)
+            line = ""
         if problems is not None and "\0" in line:
             problems.note("NUL character", path, number)
         offset += len(raw)
         yield line.removeprefix("\ufeff") if number == 1 else line
 
 
-def text_blocks(path: Path, encoding: str | None = None) -> Iterator[str]:
+def text_blocks(path: Path, encoding: str | None = None, errors: str = "strict") -> Iterator[str]:
     """The same text in pieces of any size, for formats that are not made of lines."""
     blocks = _blocks(path)
     head = next(blocks, b"")
     codec, skipped = _codec(path, head, encoding)
-    decoder = codecs.getincrementaldecoder(codec)()
+    decoder = codecs.getincrementaldecoder(codec)(errors)
     line, offset = 1, skipped
     for block in chain([head[skipped:]], blocks, [b""]):
         held = len(decoder.getstate()[0])

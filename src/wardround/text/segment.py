@@ -34,12 +34,9 @@ from typing import Any, Protocol
 import numpy as np
 import rjieba
 
+from wardround.core.doing import counted
 from wardround.core.files import cache_folder
 from wardround.text.reading import DataError, open_text
-
-__all__ = [
-    "Cache", "Characters", "Grams", "Hashed", "Jieba", "Listed", "Segmenter", "Vocabulary", "Words", "hashed", "plain",
-]  # fmt: skip
 
 log = logging.getLogger(__name__)
 
@@ -254,7 +251,7 @@ class Cache:
         with self._stored() as stored:
             self._scan(stored)
             try:
-                for text in texts:
+                for text in counted(list(texts), "cutting into tokens:", "texts"):
                     key = self._key(text)
                     body = fresh.get(key) or self._find(stored, key)
                     if body is None:

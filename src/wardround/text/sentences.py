@@ -16,8 +16,6 @@ from typing import Literal
 
 from wardround.text.document import Entity
 
-__all__ = ["Scope", "held", "sentences"]
-
 Scope = Literal["sentence", "line", "note"]
 
 CLOSING = "\"'”’)\\]」』）"

@@ -18,24 +18,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-__all__ = [
-    "NOT_SHOWN",
-    "called",
-    "code",
-    "named_sources",
-    "names_of",
-    "note_of",
-    "occurring",
-    "quoted",
-    "rare",
-    "short",
-    "showing_text",
-    "shown",
-    "text_is_shown",
-    "unlike_names",
-    "worded",
-]
-
 NOT_SHOWN = "(not shown)"
 FEWEST = 10  # values from which on a column can be told by how often each occurs
 WIDTH = 40

@@ -18,8 +18,6 @@ from typing import Literal
 from wardround.text.document import Document, Entity
 from wardround.text.reading import Problems
 
-__all__ = ["Scheme", "Span", "bio_spans", "joined", "marks", "no_tag", "repaired_spans", "spans", "split_tag", "tagged"]
-
 Scheme = Literal["BIO", "BIOES"]
 Span = tuple[str, int, int]
 

@@ -12,8 +12,6 @@ from wardround.text.document import Document
 from wardround.text.facts import Sentence
 from wardround.text.reading import digest
 
-__all__ = ["Texts"]
-
 
 @dataclass(frozen=True, eq=False)
 class Texts:

@@ -17,14 +17,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from wardround.text.document import Document, Entity, Placed
+from wardround.text.document import DISCONTINUOUS, Document, Entity, Placed
 from wardround.text.reading import Problems
 from wardround.text.segment import plain
 from wardround.text.sentences import sentences
 from wardround.text.shown import called
 from wardround.text.tags import Span
-
-__all__ = ["LETTERS", "InFile", "Sentence", "Unit", "tokenised"]
 
 Unit = Literal["words", "characters"]
 LETTERS = 30
@@ -106,6 +104,8 @@ def _snapped(document: Document, places: list[tuple[int, int]], problems: Proble
         if last == first:
             problems.at("entity without a token, left out", _place(document), entity.start)
             continue
+        if entity.parts:
+            problems.at(DISCONTINUOUS, _place(document), entity.start)
         if places[first][0] < entity.start or places[last - 1][1] > entity.end:
             problems.at("span cuts a token, widened to it", _place(document), entity.start)
         snapped.append(((entity.type, first, last), entity))

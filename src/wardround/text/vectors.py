@@ -21,8 +21,6 @@ import numpy.typing as npt
 
 from wardround.text.reading import DataError, Problems, nearest, open_text
 
-__all__ = ["WordVectors", "read_vectors"]
-
 LARGEST = float(np.finfo(np.float32).max)
 
 

@@ -16,19 +16,6 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from wardround.core.refusal import Refusal
 from wardround.text.sentences import Scope
 
-__all__ = [
-    "ABOUT",
-    "CARD",
-    "SUMS",
-    "WEIGHTS",
-    "About",
-    "ModelError",
-    "model_folder",
-    "read_about",
-    "seal_folder",
-    "verify",
-]
-
 ABOUT, CARD, SUMS, WEIGHTS = "model.json", "README.md", "SHA256SUMS", "weights.safetensors"
 FORM = 1
 MOST = 10  # runs that a message lists
@@ -71,6 +58,9 @@ class About(BaseModel):
     """Whose model it is, if it has a part that is one site's own."""
     method: str = ""
     rounds: int = 0
+    """After how many rounds the model was as it is here."""
+    chosen_by: str = ""
+    """The figure on validation examples by which this round was chosen among those of the run."""
 
     def text(self) -> str:
         """The file."""

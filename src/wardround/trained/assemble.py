@@ -27,8 +27,6 @@ from wardround.trained.about import WEIGHTS, About, ModelError, model_folder, re
 from wardround.trained.card import card
 from wardround.trained.folder import about_of, save_model
 
-__all__ = ["assembled", "assembled_run", "shared_weights"]
-
 
 def assembled_run(run: Path, name: str, out: Path, beside: Path | None = None) -> About:
     """Put the model of a simulated site together; `beside` is where the study lay, if it names files of its own."""
@@ -48,7 +46,7 @@ def assembled_run(run: Path, name: str, out: Path, beside: Path | None = None) -
         known = ", ".join(built.sites.names[:10])
         raise ModelError(run, f"there is no site {name!r}", f"did you mean {close!r}?" if close else f"it has {known}")
     shared = shared_weights(built, run / "model") if study.method.shares else built.weights
-    exchange = Exchange("evaluate", metrics.rounds, EVALUATION, 0, study.seed, current(run).resumed)
+    exchange = Exchange("evaluate", metrics.chosen or metrics.rounds, EVALUATION, 0, study.seed, current(run).resumed)
     return assembled(built, name, exchange, shared, out, WIRE.read(run) or (), metrics.bytes.up)
 
 
@@ -58,7 +56,7 @@ def shared_weights(built: Built, path: Path) -> Weights:
     verify(folder)
     tensors = load_file(folder / WEIGHTS)
     if read_about(folder).study != built.study.name or set(tensors) != set(built.weights):
-        raise ModelError(folder, f"it is no model of the study {built.study.name!r}", "name the one of this run")
+        raise ModelError(folder, f"it is not a model of the study {built.study.name!r}", "name the one of this run")
     weights = Weights({name: tensors[name] for name in built.weights})
     if weights.layout != built.weights.layout:
         raise ModelError(folder, built.weights.layout.differs(weights.layout), "name the model of this run")
@@ -79,7 +77,8 @@ def assembled(
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ModelError(out, "exists already", "name another folder, or remove it first")
     kept = built.host.memory / file_name(name)
-    if not any(kept.glob("*.kept")):
+    needed = built.study.sites.private or not built.study.method.shares  # else it begins with the shared model
+    if needed and not any(kept.glob("*.kept")):
         raise ModelError(kept, f"{name} has kept nothing of its own", "it must have taken part in a round")
     site = built.host.site(name, exchange)
     weights = built.study.method.weights_at(site, shared)
@@ -94,5 +93,5 @@ def assembled(
 
 def refuse_shared(study: Study, where: Path) -> None:
     """Raise an error if sites of this study have nothing of their own."""
-    if study.method.shares and not study.sites.private:
+    if not study.method.personal and not study.sites.private:
         raise ModelError(where, f"all sites of {study.name!r} have the same model", "use the run's model/ as it is")

@@ -9,8 +9,6 @@ from typing import TypeVar
 
 from wardround.text.document import Document, Placed
 
-__all__ = ["AT_ONCE", "blocks"]
-
 AT_ONCE = 64
 CHARACTERS = 2**18
 

@@ -10,10 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from wardround.federation.describe import MOST_SITES
 from wardround.metrics.defined import defined
 from wardround.runs.build import Built
+from wardround.runs.files import Change
 from wardround.runs.wire import NEVER, SEEN, WireRow
 from wardround.trained.about import About
-
-__all__ = ["CODES", "card", "size_range"]
 
 DECLARED = "Each declared at the start how many examples it has at most, rounded up to a power of two."
 BOUNDS = (0, 10, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 50_000, 100_000, 1_000_000)
@@ -25,14 +24,24 @@ CODES = {
 
 
 def card(
-    about: About, built: Built, final: Mapping[str, float], wire: Sequence[WireRow] = (), up: int | None = None
+    about: About,
+    built: Built,
+    final: Mapping[str, float],
+    wire: Sequence[WireRow] = (),
+    up: int | None = None,
+    ran: int | None = None,
+    members: Sequence[Change] = (),
 ) -> str:
-    """The card in Markdown; `wire` is what crossed it, `up` the bytes that left the sites, where that is known."""
-    parts = (_head(about, built), _data(about, built, wire), _figures(about, built, final), _wire(about, wire, up))
+    """The card in Markdown; `wire` is what crossed it, `up` the bytes that left the sites, where that is known.
+
+    `ran` is how many rounds were run, if that is more than the model has had; `members` who left or joined since.
+    """
+    figures, left = _figures(about, built, final), _wire(wire, up, ran or about.rounds)
+    parts = (_head(about, built, members), _data(about, built, wire), figures, left)
     return "\n".join(line for part in (*parts, _limits(about, built)) for line in part)
 
 
-def _head(about: About, built: Built) -> Iterator[str]:
+def _head(about: About, built: Built, members: Sequence[Change]) -> Iterator[str]:
     yield f"# {about.study}\n"
     yield "**Not for clinical decisions.** A research model, trained with wardround across sites whose notes stayed.\n"
     if about.site:
@@ -46,6 +55,12 @@ def _head(about: About, built: Built) -> Iterator[str]:
     languages = ", ".join(CODES.get(code, code) for code in about.languages)
     yield f"- Language of the training texts: {languages or 'not known to the coordinator'}"
     yield f"- Method: `{about.method}`, {about.rounds} rounds (`study.toml` has every setting)"
+    if about.chosen_by:
+        yield f"- Of the rounds of the run, this one was chosen by `{about.chosen_by}`: examples that are neither"
+        yield "  trained on nor part of the test figures below"
+    for change in members:
+        how = "left: the model is that of a run without it" if change.action == "forget" else "joined"
+        yield f"- On {change.when} a site with {size_range(change.rows)} training examples {how}"
     if about.missing:
         yield f"- **Not in this folder**: {', '.join(about.missing)}. Each site keeps its own."
     if "encoder" in about.task and about.task["encoder"] == "encoder":
@@ -90,6 +105,8 @@ def _figures(about: About, built: Built, final: Mapping[str, float]) -> Iterator
     whole = {name: value for name, value in figures.items() if "[" not in name}
     whose = f"The own test examples of {about.site}" if about.site else "All sites' own examples together"
     yield f"{whose}, after {about.rounds} rounds, seed {built.study.seed}.\n"
+    if built.study.method.personal and not about.site:
+        yield "**Each site tried a model of its own**, and the figures are of these; this folder has the shared one.\n"
     yield "| figure | value | what it means |\n|---|---|---|"
     plain = {name: name.removeprefix("train_").removeprefix("valid_") for name in whole}
     meaning = defined(plain.values())
@@ -101,12 +118,12 @@ def _figures(about: About, built: Built, final: Mapping[str, float]) -> Iterator
     yield ""
 
 
-def _wire(about: About, wire: Sequence[WireRow], up: int | None) -> Iterator[str]:
+def _wire(wire: Sequence[WireRow], up: int | None, rounds: int) -> Iterator[str]:
     yield "## What left the sites\n"
     if up is None:
         yield f"The site's own ledger tells: `wardround ledger show`.\n\n{NEVER}\n"
         return
-    each = up / max(about.rounds, 1) / 1e3
+    each = up / max(rounds, 1) / 1e3
     yield f"{up / 1e6:.2f} MB in all for training, {each:,.1f} kB a round. In these messages:\n"
     for row in wire:
         if row.direction == "from site" and row.field:

@@ -9,8 +9,6 @@ from wardround.trained.about import ModelError
 if TYPE_CHECKING:
     from wardround.trained.model import Part
 
-__all__ = ["refuse_misfit"]
-
 
 def refuse_misfit(parts: Sequence["Part"], rename: Mapping[str, str]) -> None:
     """Raise an error if no entity that a tagger finds could ever be related, or a renamed type is nobody's."""

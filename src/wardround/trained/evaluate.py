@@ -35,8 +35,6 @@ from wardround.text.shown import names_of, note_of
 from wardround.text.texts import Texts
 from wardround.trained.model import Part, load_part
 
-__all__ = ["Evaluation", "evaluate"]
-
 MADE = {"pairs", "none", "scope", "both_ways", "kb"}
 """Settings that make examples of notes: where the files hold examples already, they say nothing."""
 DECLARED = {"labels", "types", "unseen"}
@@ -94,14 +92,8 @@ def evaluate(
             if not len(mine):
                 what = "no example with a label that the model knows"
                 raise DataError(path, None, what, "see what is there with wardround data check, and map it: rename")
-            examples = part.task.examples(mine)
-            for kind, counted in (
-                ("all", part.task.count(part.network, examples)),
-                ("class", part.task.by_class(part.network, examples)),
-            ):
-                for name, value in counted.items():
-                    key = f"{kind} {name}"
-                    counts[key] = counts[key] + value if key in counts else value
+            for name, value in part.task.count(part.network, part.task.examples(mine)).items():
+                counts[name] = counts[name] + value if name in counts else value
     return _evaluation(part, counts, unknown, names_of(name for name, _ in places), left_out, problems)
 
 
@@ -157,19 +149,15 @@ def _evaluation(
     problems: Problems,
 ) -> Evaluation:
     """The figures made of the counts."""
-    whole, each = (
-        {name.removeprefix(f"{kind} "): value for name, value in counts.items() if name.startswith(f"{kind} ")}
-        for kind in ("all", "class")
-    )
-    task = part.task
-    constant = task.constant(whole)
+    task, each = part.task, part.task.by_class(counts)
+    constant = task.constant(counts)
     base = task.metrics(constant) if constant else {}
     confusion = each.get("confusion")
     return Evaluation(
-        figures=dict(task.metrics(whole)),
+        figures=dict(task.metrics(counts)),
         base={name: value for name, value in base.items() if math.isfinite(value)},
         constant=task.constant_answer if constant else "",
-        classes=each_class(each, task.names()) if each else (),
+        classes=each_class({k: v.tolist() for k, v in each.items()}, task.names()) if each else (),
         confusion=None if confusion is None else tuple(tuple(map(int, row)) for row in confusion.tolist()),
         left_out=left_out,
         unknown={name: count for name, count in sorted(unknown.items()) if name in shown},

@@ -20,7 +20,7 @@ from wardround.core.files import fresh_folder, write
 from wardround.federation.describe import MOST_SITES
 from wardround.federation.sites import Sites
 from wardround.runs.build import Built
-from wardround.runs.files import Metrics
+from wardround.runs.files import MEMBERS, Metrics
 from wardround.runs.wire import WireRow
 from wardround.study.load import Study
 from wardround.text.document import Document
@@ -31,23 +31,19 @@ from wardround.text.texts import Texts
 from wardround.trained.about import ABOUT, CARD, SUMS, WEIGHTS, About, seal_folder
 from wardround.trained.card import card
 
-__all__ = ["about_of", "save_model", "write_model"]
-
 ENCODER = ("config.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt", "merges.txt")
 LOOKED_AT = 200  # texts of a site whose language is guessed
 SHARE = 0.05
 
 
 def write_model(
-    folder: Path,
-    built: Built,
-    weights: Mapping[str, Tensor],
-    metrics: Metrics,
-    wire: Sequence[WireRow],
+    folder: Path, built: Built, weights: Mapping[str, Tensor], metrics: Metrics, wire: Sequence[WireRow]
 ) -> None:
     """The model of a finished run, with its figures and what crossed the wire on the card."""
-    about = about_of(built, metrics.rounds)
-    save_model(folder, about, built.study, weights, card(about, built, metrics.final, wire, metrics.bytes.up))
+    about = about_of(built, metrics.chosen or metrics.rounds, metrics.chosen_by)
+    members = MEMBERS.read(folder.parent) or ()
+    words = card(about, built, metrics.final, wire, metrics.bytes.up, metrics.rounds, members)
+    save_model(folder, about, built.study, weights, words)
 
 
 def save_model(folder: Path, about: About, study: Study, weights: Mapping[str, Tensor], words: str) -> None:
@@ -61,8 +57,8 @@ def save_model(folder: Path, about: About, study: Study, weights: Mapping[str, T
         write(new / SUMS, seal_folder(new).encode())
 
 
-def about_of(built: Built, rounds: int) -> About:
-    """What is known of a run's model."""
+def about_of(built: Built, rounds: int, chosen_by: str = "") -> About:
+    """What is known of a run's model after so many rounds."""
     study, settings = built.study, built.study.resolved["task"]
     seen = TrainingTexts(built.raw, {kind for both in getattr(study.corpus, "pairs", ()) for kind in both})
     return About(
@@ -76,6 +72,7 @@ def about_of(built: Built, rounds: int) -> About:
         missing=study.sites.private,
         method=study.resolved["method"]["name"],
         rounds=rounds,
+        chosen_by=chosen_by,
         **built.task.answers(),
     )
 

@@ -10,8 +10,6 @@ from wardround.text.shown import code
 from wardround.trained.about import About
 from wardround.trained.card import CODES
 
-__all__ = ["Languages"]
-
 SHARE = 0.05  # of texts in another language from which on it is told
 ENOUGH = 40  # characters: of fewer in Latin letters the language is a guess
 

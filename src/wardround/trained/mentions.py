@@ -14,8 +14,6 @@ from wardround.text.document import Document
 from wardround.text.prediction import Prediction
 from wardround.trained.model import Entities, Model
 
-__all__ = ["Mentions"]
-
 USED: dict[Entities, str] = {
     "given": "they are used, and the tagging model is not asked",
     "found": "they are left out, and the tagging model's own are used; --entities given uses them",

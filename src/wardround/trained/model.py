@@ -10,6 +10,7 @@ come as a `Document` with entities of its own, which are then taken as they are,
 `both.using("given")` or `"found"` takes only the ones or the others. Nothing of a text is kept, in memory or on disk.
 """
 
+import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,12 +26,10 @@ from torch import nn
 from wardround.study.settings import StudyError, settings_of
 from wardround.tasks.task import BoundTask, Finds, TaskSettings
 from wardround.text.document import Document, Entity
-from wardround.text.prediction import Prediction, numbered, sure
-from wardround.trained.about import WEIGHTS, About, ModelError, model_folder, read_about, verify
+from wardround.text.prediction import Prediction, numbered
+from wardround.trained.about import SUMS, WEIGHTS, About, ModelError, model_folder, read_about, verify
 from wardround.trained.blocks import AT_ONCE, blocks
 from wardround.trained.chain import refuse_misfit
-
-__all__ = ["Entities", "Model", "Part", "load", "load_part"]
 
 Entities = Literal["given", "found", "both"]
 """Those that come with a text, those that a tagger finds, or both."""
@@ -53,6 +52,11 @@ class Part:
     def finds(self) -> Finds:
         """What it adds to a text."""
         return self.settings.finds
+
+    @property
+    def version(self) -> str:
+        """Its name, and by its checksums which one it is."""
+        return f"{self.about.study}@{hashlib.sha256((self.folder / SUMS).read_bytes()).hexdigest()[:8]}"
 
 
 class Model:
@@ -124,8 +128,7 @@ class Model:
             Prediction(
                 HALF.sub("\ufffd", document.text),
                 entities=numbered(
-                    replace(entity, confidence=sure(entity.confidence))
-                    for entity in (() if self.entities == "found" else document.entities)
+                    replace(entity, given=True) for entity in (() if self.entities == "found" else document.entities)
                 ),
                 id=document.id,
             )
@@ -157,6 +160,7 @@ def _joined(one: Prediction, more: Prediction, finds: Finds) -> Prediction:
         entities=_together(one.entities, more.entities) if finds == "entities" else one.entities,
         relations=(*one.relations, *more.relations),
         cut=max(one.cut, more.cut),
+        margin=min((margin for margin in (one.margin, more.margin) if margin is not None), default=None),
     )
 
 
@@ -236,5 +240,5 @@ def _filled(folder: Path, network: nn.Module) -> nn.Module:
             raise ModelError(path, f"{name} has values that are not finite", "train it again")
         parameter.data.copy_(weights[name])
     if extra := sorted(weights.keys() - wanted.keys()):
-        raise ModelError(path, f"{extra[0]} is no part of the model", "copy the model's folder again")
+        raise ModelError(path, f"{extra[0]} is not a part of the model", "copy the model's folder again")
     return network.eval()

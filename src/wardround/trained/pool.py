@@ -2,43 +2,68 @@
 
     for placed, prediction in predictions(model, texts, workers=2): ...
 
-Blocks of texts go to `python -m wardround.trained.worker` and come back as predictions, each a line of JSON over a
+Blocks of texts go to `python -m wardround.trained.pool` and come back as predictions, each a line of JSON over a
 pipe: nothing is written down, and nothing is run that came over it. A few blocks are under way at a time, so the
 memory needed does not grow with the input. The same blocks give the same bits, whoever works on them.
 """
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import traceback
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, replace
+from itertools import chain
+from pathlib import Path
 from queue import SimpleQueue
 from typing import IO, Any, Self, cast
 
+import torch
+
+from wardround.core.refusal import Refusal
 from wardround.text.document import Document, Entity, Placed, Relation
 from wardround.text.prediction import Label, Prediction
 from wardround.trained.blocks import blocks
-from wardround.trained.model import HALF, Model
-
-__all__ = ["WorkerError", "answer", "predictions"]
+from wardround.trained.model import HALF, Model, load
+from wardround.trained.resume import Journal
 
 UNDER_WAY = 2  # blocks per worker
 PATIENCE = 5.0
 
 
-class WorkerError(RuntimeError):
+class WorkerError(Refusal, RuntimeError):
     """A worker process failed or ended; the message says what to do, and quotes no text."""
 
 
-def predictions(model: Model, texts: Iterable[Placed], workers: int = 1) -> Iterator[tuple[Placed, Prediction]]:
-    """Each text with what was found in it."""
+def predictions(
+    model: Model, texts: Iterable[Placed], workers: int = 1, journal: Journal | None = None
+) -> Iterator[tuple[Placed, Prediction]]:
+    """Each text with what was found in it; what the journal has is not predicted again."""
     some = _checked(model, texts)
+    for block in some if journal else ():
+        rows = journal.recall(block) if journal else None
+        if rows is None:
+            some = chain([block], some)
+            break
+        yield from zip(block, _restored([placed.document for placed in block], rows), strict=True)
+    for block, answers in _predicted(model, some, workers):
+        if journal:
+            journal.keep(block, _rows(answers))
+        yield from zip(block, answers, strict=True)
+
+
+def _predicted(
+    model: Model, some: Iterable[list[Placed]], workers: int
+) -> Iterator[tuple[list[Placed], list[Prediction]]]:
+    """The blocks, in order, with their predictions."""
     if workers == 1:
         for block in some:
-            yield from zip(block, model.together([placed.document for placed in block]), strict=True)
+            yield block, model.together([placed.document for placed in block])
         return
     with ExitStack() as stack:
         free: SimpleQueue[Worker] = SimpleQueue()
@@ -59,10 +84,10 @@ def predictions(model: Model, texts: Iterable[Placed], workers: int = 1) -> Iter
                 waiting.append((block, threads.submit(ask, block)))
                 if len(waiting) >= UNDER_WAY * workers:
                     done, reply = waiting.popleft()
-                    yield from zip(done, reply.result(), strict=True)
+                    yield done, reply.result()
             while waiting:
                 done, reply = waiting.popleft()
-                yield from zip(done, reply.result(), strict=True)
+                yield done, reply.result()
         finally:
             for _, left in waiting:
                 left.cancel()
@@ -79,8 +104,9 @@ class Worker:
     """A process that has the model."""
 
     def __init__(self, model: Model) -> None:
-        command = [sys.executable, "-m", "wardround.trained.worker"]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        command = [sys.executable, "-m", "wardround.trained.pool"]
+        # In a group of its own: Ctrl-C is for whoever started it, who ends the pipe.
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0)
         self.into, self.out = cast("IO[bytes]", self.process.stdin), cast("IO[bytes]", self.process.stdout)
         self._send(
             {"models": [str(part.folder) for part in model.parts], "rename": model.rename, "entities": model.entities}
@@ -96,8 +122,7 @@ class Worker:
         reply = json.loads(line)
         if "failed" in reply:
             raise WorkerError(f"a worker failed: {reply['failed']}; try --workers 1")
-        rows = zip(documents, reply["predictions"], strict=True)
-        return [_prediction(document.text, row) for document, row in rows]
+        return _restored(documents, reply["predictions"])
 
     def _send(self, what: Any) -> None:
         with suppress(BrokenPipeError):  # it has ended, which shows when it is to answer
@@ -118,22 +143,60 @@ class Worker:
         self.out.close()
 
 
-def answer(model: Model, line: bytes) -> dict[str, Any]:
-    """A worker's answer to a block, as plain values."""
-    documents = [
-        Document(**{**row, "entities": tuple(Entity(**entity) for entity in row["entities"]), "relations": ()})
-        for row in json.loads(line)
-    ]
-    rows = [asdict(replace(one, text="")) for one in model.together(documents)]  # which the asking side has
-    return {"predictions": rows}
+def _rows(predictions: Sequence[Prediction]) -> list[dict[str, Any]]:
+    """Predictions as plain values, without the texts, which the other side has."""
+    return [asdict(replace(one, text="")) for one in predictions]
+
+
+def _restored(documents: Sequence[Document], rows: Sequence[dict[str, Any]]) -> list[Prediction]:
+    return [_prediction(document.text, row) for document, row in zip(documents, rows, strict=True)]
 
 
 def _prediction(text: str, row: dict[str, Any]) -> Prediction:
     return Prediction(
         HALF.sub("\ufffd", text),
         tuple(Label(**one) for one in row["labels"]),
-        tuple(Entity(**one) for one in row["entities"]),
-        tuple(Relation(**one) for one in row["relations"]),
+        tuple(map(Entity.of, row["entities"])),
+        tuple(map(Relation.of, row["relations"])),
         row["id"],
         row["cut"],
+        row["margin"],
     )
+
+
+# a worker
+
+
+def _answer(model: Model, line: bytes) -> dict[str, Any]:
+    """The predictions on a block, as plain values."""
+    documents = [
+        Document(**{**row, "entities": tuple(map(Entity.of, row["entities"])), "relations": ()})
+        for row in json.loads(line)
+    ]
+    return {"predictions": _rows(model.together(documents))}
+
+
+def main() -> None:
+    """Answer line by line; an error is given by its kind and place, for its text could quote a note."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    torch.set_num_threads(1)
+    requests, replies = sys.stdin.buffer, os.fdopen(os.dup(1), "wb", buffering=0)
+    os.dup2(2, 1)  # whatever a library prints must not land among the answers
+    spec = json.loads(requests.readline() or "null")
+    if spec is None:  # whoever started us has ended
+        return
+    model = load(*spec["models"], rename=spec["rename"]).using(spec["entities"])
+    for line in iter(requests.readline, b""):
+        try:
+            reply = _answer(model, line)
+        except Exception as error:  # noqa: BLE001 -- whatever it is, its text stays here
+            last = traceback.extract_tb(error.__traceback__)[-1]
+            reply = {"failed": f"{type(error).__name__} at {Path(last.filename).name}:{last.lineno}"}
+        try:
+            replies.write(json.dumps(reply).encode() + b"\n")
+        except BrokenPipeError:  # nobody waits for it any more
+            return
+
+
+if __name__ == "__main__":
+    main()

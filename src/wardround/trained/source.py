@@ -12,12 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from wardround.formats.options import Options
-from wardround.formats.recognise import recognised
+from wardround.formats.recognise import read_each, recognised
 from wardround.formats.register import FORMATS
 from wardround.text.document import Placed
 from wardround.text.reading import DataError, Problems, files_under
-
-__all__ = ["STDIN", "count_files", "read_texts"]
 
 STDIN = Path("/dev/stdin")
 PLAIN = (".txt", ".text", ".txt.gz")
@@ -34,8 +32,7 @@ def read_texts(path: Path, problems: Problems, options: Options, form: str = "")
     elif path.is_dir() and form in ("", "text", "brat"):
         yield from _folder(path, problems, options, form)
     else:
-        for file, format_ in recognised(path, form, options.encoding, problems):
-            yield from format_.read(file, problems, options)
+        yield from read_each(recognised(path, form, options.encoding, problems), problems, options)
 
 
 def count_files(path: Path, form: str = "") -> int | None:
@@ -54,19 +51,16 @@ def _piped(path: Path, problems: Problems, options: Options, form: str) -> Itera
 def _folder(path: Path, problems: Problems, options: Options, form: str) -> Iterator[Placed]:
     texts = _texts(path)
     if form == "brat" or (not form and files_under(path, ".ann")):
-        noted = Problems()
-        yield from FORMATS["brat"].read(path, noted, options)
-        noted.counts.pop(BARE, None)  # they come now
-        problems.include(noted)
+        yield from FORMATS["brat"].read(path, problems, options)
+        problems.counts.pop(BARE, None)  # they come now
         texts = [text for text in texts if not text.with_suffix(".ann").exists()]
     elif not texts and not form:
-        for file, known in recognised(path, "", options.encoding, problems):
-            yield from known.read(file, problems, options)
+        yield from read_each(recognised(path, "", options.encoding, problems), problems, options)
         return
     elif not texts:
         raise DataError(path, None, "no .txt file in this folder", "name the folder that holds the notes")
     for text in texts:
-        for placed in FORMATS["text"].read(text, problems, options):
+        for placed in read_each([(text, FORMATS["text"])], problems, options):
             name = text.relative_to(path).with_name(placed.document.id).as_posix()
             yield placed._replace(document=replace(placed.document, id=name))
 

@@ -1,16 +1,13 @@
 """`wardround clinic write DIR`: generated hospitals as files, to rehearse with before any real note is touched."""
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from wardround.clinic import Clinic
-from wardround.clinic.write import write
-from wardround.study.settings import StudyError
-
-__all__ = ["command"]
+from wardround.cli.options import Quiet
 
 
 def command(
@@ -26,9 +23,13 @@ def command(
     formats: Annotated[
         list[str] | None, typer.Option("--format", help="jsonl, csv, brat, i2b2, conll, pubtator; may be repeated.")
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Write generated hospitals in the formats that wardround reads."""
+    from wardround.clinic import Clinic
+    from wardround.clinic.write import write
+    from wardround.study.settings import StudyError
+
     console = Console(stderr=True)
     try:
         generated = Clinic(
@@ -41,16 +42,13 @@ def command(
             noise=noise,
             seed=seed,
         )
-        if quiet or not console.is_terminal:
-            summary = write(generated, folder, formats or ["jsonl"])
-        else:
-            with console.status("writing") as status:
-                summary = write(
-                    generated,
-                    folder,
-                    formats or ["jsonl"],
-                    lambda done, total: status.update(f"writing {done:,} of {total:,} documents"),
-                )
+        with console.status("writing") if console.is_terminal and not quiet else nullcontext() as status:
+
+            def progress(done: int, total: int) -> None:
+                if status:
+                    status.update(f"writing {done:,} of {total:,} documents")
+
+            summary = write(generated, folder, formats or ["jsonl"], progress)
     except (ValueError, FileExistsError) as error:
         raise StudyError("clinic write", [str(error)]) from None
     total = sum(sum(counts.values()) for counts in summary.documents.values())

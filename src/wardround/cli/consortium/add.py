@@ -1,19 +1,12 @@
 """`wardround consortium add CONSORTIUM NAME`: one more ready-made kit."""
 
-from typing import Annotated
-
-import typer
-
-from wardround.cli.consortium.fingerprint import show_ready_made, standing
-from wardround.cli.options import Consortium, Days
-from wardround.consortium.admission import add
-
-__all__ = ["command"]
+from wardround.cli.options import Consortium, Days, SiteName
 
 
-def command(
-    folder: Consortium, name: Annotated[str, typer.Argument(help="The site's name.")], days: Days = 360
-) -> None:
+def command(folder: Consortium, name: SiteName, days: Days = 360) -> None:
     """Make one more ready-made kit, with keys made here, for rehearsals."""
+    from wardround.cli.consortium.fingerprint import show_ready_made, standing
+    from wardround.consortium.admission import add
+
     standing(folder)
     show_ready_made(add(folder, [name], days))

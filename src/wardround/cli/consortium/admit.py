@@ -6,14 +6,8 @@ from typing import Annotated
 
 import typer
 
-from wardround.cli.consortium.fingerprint import show_fingerprint, standing
 from wardround.cli.options import Consortium, Days, console
-from wardround.consortium.admission import admit
-from wardround.consortium.kit_files import read_request
-from wardround.engines.certificates import same_fingerprint
 from wardround.runs.errors import RunError
-
-__all__ = ["command"]
 
 
 def command(
@@ -23,6 +17,11 @@ def command(
     days: Days = 360,
 ) -> None:
     """Sign the key that a hospital made, and make its kit: no private key leaves the hospital."""
+    from wardround.cli.consortium.fingerprint import show_fingerprint, show_kit, standing
+    from wardround.consortium.admission import admit
+    from wardround.consortium.kit_files import read_request
+    from wardround.engines.certificates import same_fingerprint
+
     standing(folder)
     read = read_request(request)
     console.print(f"{read.name} asks to join, with the fingerprint {read.fingerprint}")
@@ -35,6 +34,5 @@ def command(
             f"{request} has the fingerprint {read.fingerprint}, not {fingerprint}; it is not what the hospital made: "
             f"nothing was written"
         )
-    kit = admit(folder, read, days)
-    console.print(f"{kit}: send it to {read.name}, for: wardround site join {read.name} {kit.name}; it holds no secret")
+    show_kit(read.name, admit(folder, read, days))
     show_fingerprint(folder)

@@ -7,8 +7,6 @@ from wardround.consortium.admission import fingerprint_of
 from wardround.consortium.forms import read_charter
 from wardround.consortium.kits import needs_flare
 
-__all__ = ["show_fingerprint", "show_ready_made", "standing"]
-
 
 def standing(folder: Path) -> None:
     """Refuse where NVFlare is not installed, or no consortium is."""
@@ -19,6 +17,11 @@ def standing(folder: Path) -> None:
 def show_fingerprint(folder: Path) -> None:
     """What hospitals compare over the phone."""
     console.print(f"the coordinator's fingerprint, for hospitals to compare: {fingerprint_of(folder)}")
+
+
+def show_kit(name: str, kit: Path) -> None:
+    """What to do with a kit for keys that its site has."""
+    console.print(f"{kit}: send it to {name}, for: wardround site join {name} {kit.name}; it holds no secret")
 
 
 def show_ready_made(kits: list[Path]) -> None:

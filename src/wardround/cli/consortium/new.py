@@ -9,12 +9,8 @@ from typing import Annotated
 
 import typer
 
-from wardround.cli.consortium.fingerprint import show_fingerprint, show_ready_made
 from wardround.cli.options import Days, console
-from wardround.consortium.kits import needs_flare, new_consortium
 from wardround.runs.errors import RunError
-
-__all__ = ["command"]
 
 PORT = 8002
 
@@ -30,6 +26,9 @@ def command(
     days: Days = 360,
 ) -> None:
     """Make the coordinator's keys and certificates."""
+    from wardround.cli.consortium.fingerprint import show_fingerprint, show_ready_made
+    from wardround.consortium.kits import needs_flare, new_consortium
+
     needs_flare()
     host, colon, port = address.rpartition(":") if not address.endswith("]") else (address, "", "")
     if colon and not port.isdecimal():

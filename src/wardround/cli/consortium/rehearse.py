@@ -9,8 +9,6 @@ import typer
 from wardround.cli.options import Changes, Quiet, StudyFile, errors, single
 from wardround.cli.starting import starting
 
-__all__ = ["command"]
-
 
 def command(
     study: StudyFile,
@@ -40,5 +38,7 @@ def command(
     ):
         with Single(chosen, quiet=quiet) as progress:
             say = (lambda _: None) if quiet else errors.print
-            result = submit(chosen, folder, everybody.over, wait=180.0, progress=progress.line, say=say)
-        show_result(chosen, folder, result)
+            result = submit(
+                chosen, folder, everybody.over, wait=180.0, progress=progress.line, say=say, show=progress.doing
+            )
+        show_result(chosen, folder, result, apart=True)

@@ -7,14 +7,7 @@ from typing import Annotated
 import typer
 
 from wardround.cli.options import Consortium, errors
-from wardround.consortium.admission import soon_over
-from wardround.consortium.forms import read_charter
-from wardround.consortium.kit_check import certificate_problems, key_problems
-from wardround.consortium.kits import needs_flare
-from wardround.consortium.switchboard import ListenError, servers_at
 from wardround.runs.errors import RunError
-
-__all__ = ["command"]
 
 
 def command(
@@ -26,6 +19,12 @@ def command(
     ] = "",
 ) -> None:  # fmt: skip
     """Let sites join, and stay."""
+    from wardround.consortium.admission import soon_over
+    from wardround.consortium.forms import read_charter
+    from wardround.consortium.kit_check import certificate_problems, key_problems
+    from wardround.consortium.kits import needs_flare
+    from wardround.consortium.switchboard import ListenError, servers_at
+
     needs_flare()
     charter = read_charter(folder)
     startup = folder / "server" / "startup"

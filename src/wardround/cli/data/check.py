@@ -23,8 +23,6 @@ from wardround.formats.register import FORMATS
 from wardround.tasks import TASKS
 from wardround.text.shown import NOT_SHOWN
 
-__all__ = ["command"]
-
 CLASSES = 30
 
 
@@ -71,7 +69,14 @@ def _show(survey: Survey) -> None:
     console.print(table)
     for name in ("labels", "entities", "relations"):
         _balance(console, name, counts[name], len(getattr(survey, name)), survey.unlabelled if name == "labels" else 0)
-    if any(NOT_SHOWN in counts[name] for name in KINDS):
+    if survey.attributes:
+        said = ", ".join(f"{name} {count:,}" for name, count in counts["attributes"].items())
+        console.print(f"attributes: {survey.attributes.total():,}: {said}")
+    if survey.concepts:
+        console.print(f"concept ids: {survey.concepts:,}")
+    if survey.discontinuous:
+        console.print(f"entities with gaps: {survey.discontinuous:,}")
+    if any(NOT_SHOWN in counts[name] for name in (*KINDS, "attributes")):
         console.print(f"{NOT_SHOWN}: what occurs once or is long might be of a note; --show-text shows it")
     show_findings(console, survey.findings.listed, survey.findings.sizes)
     lost = survey.findings.lost

@@ -8,9 +8,22 @@ from rich.console import Console
 from wardround.cli.options import in_options
 from wardround.formats.check import Finding
 
-__all__ = ["show_findings"]
-
+SKIPPED = 3
+"""The exit code where all but what could not be read was written."""
 PLACES = 20  # of one kind that are printed; --json has them all
+
+
+def show_skipped(console: Console, skipped: Iterable[Finding], *, quiet: bool = False) -> int:
+    """What could not be read, each with its reason, and how many there are; the count alone if `quiet`."""
+    count = 0
+    for one in skipped:
+        count += 1
+        place = one.file if one.line is None else f"{one.file}:{one.line}"
+        if not quiet:
+            console.print(f"skipped {place}: {one.what}" + (f" — {in_options(one.remedy)}" if one.remedy else ""))
+    if count:
+        console.print(f"skipped, for they could not be read: {count:,}")
+    return count
 
 
 def show_findings(console: Console, findings: Iterable[Finding], sizes: Mapping[tuple[str, str], int]) -> None:

@@ -1,4 +1,4 @@
-"""`wardround data split IN DIR`: some documents set aside for testing.
+"""`wardround data split IN DIR`: some documents set aside for testing, and for validation if wanted.
 
 Exit codes: 0 all is well, 1 something would be lost, 2 the command or the input is wrong. Note text is printed only
 with `--show-text`.
@@ -10,32 +10,37 @@ from typing import Annotated, get_args
 import typer
 
 from wardround.cli.data.findings import show_findings
-from wardround.cli.options import console, errors, fail, one_of, refusals
+from wardround.cli.options import console, errors, fail, one_of, refusals, remove_unfinished
 from wardround.cli.reading import reading
 from wardround.formats.convert import By, split
 from wardround.formats.options import Options
-
-__all__ = ["command"]
 
 
 @reading
 def command(
     source: Annotated[Path, typer.Argument(help="A file or a folder.")],
-    folder: Annotated[Path, typer.Argument(help="A new folder, for train.jsonl and test.jsonl.")],
+    folder: Annotated[Path, typer.Argument(help="A new folder, for train.jsonl, test.jsonl, ….")],
     test: Annotated[float, typer.Option(help="The share that is set aside for testing.")] = 0.2,
-    by: Annotated[str, typer.Option(help="text, or source: all documents of a source on one side.")] = "text",
+    valid: Annotated[float, typer.Option(help="The share that is set aside for validation; 0 for none.")] = 0.0,
+    by: Annotated[
+        str, typer.Option(help="text, or source or patient: all documents of one of these on one side.")
+    ] = "text",
     seed: Annotated[int, typer.Option(min=0, help="Another seed draws other documents.")] = 0,
     lossy: Annotated[bool, typer.Option("--lossy", help="Go on without what cannot be read.")] = False,
     *,
     options: Options,
     form: str,
 ) -> None:
-    """Set documents aside for testing; equal texts are never on both sides."""
+    """Set documents aside for testing and validation; equal texts are never on two sides."""
     one_of(by or "?", get_args(By), "--by")
     if not 0 < test < 1:
         fail(f"--test {test}: a share between 0 and 1, such as 0.2")
+    if not 0 <= valid < 1 - test:
+        fail(f"--valid {valid}: a share that leaves some beside --test {test}, such as 0.1")
+    shares = {"test": test, **({"valid": valid} if valid else {})}
+    remove_unfinished(folder)
     with refusals(folder):
-        done, counts = split(source, folder, test, by, seed, options, form=form, lossy=lossy)  # type: ignore[arg-type]  # looked at above
+        done, counts = split(source, folder, shares, by, seed, options, form=form, lossy=lossy)  # type: ignore[arg-type]  # looked at above
     show_findings(errors, done.findings, done.sizes)
     if not done.written:
         fail("nothing was written; mend what is listed above, or go on without it with --lossy", 1)

@@ -7,8 +7,6 @@ import typer
 
 from wardround.runs.errors import RunError
 
-__all__ = ["Ledger", "ledger_at"]
-
 Ledger = Annotated[Path, typer.Argument(help="A site's folder, or a ledger file.", metavar="SITE|FILE")]
 
 

@@ -7,12 +7,7 @@ import typer
 
 from wardround.cli.ledger.place import Ledger, ledger_at
 from wardround.cli.options import console
-from wardround.consortium.forms import read_membership
-from wardround.consortium.house_ledger import compared, proven
-from wardround.layers.ledger import LedgerError, verify
 from wardround.runs.errors import RunError
-
-__all__ = ["command"]
 
 
 def command(
@@ -20,6 +15,10 @@ def command(
     against: Annotated[Path | None, typer.Option(help="The other side's ledger: a cut tail shows only there.")] = None,
 ) -> None:
     """Verify that no line was changed, put in or taken out."""
+    from wardround.consortium.forms import read_membership
+    from wardround.consortium.house_ledger import compared, proven
+    from wardround.layers.ledger import LedgerError, verify
+
     file = ledger_at(path)
     try:
         console.print(f"{file}: {verify(file):,} lines, the chain is intact")

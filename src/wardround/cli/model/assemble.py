@@ -5,21 +5,15 @@ from typing import Annotated
 
 import typer
 
-from wardround.cli.options import console, refusals
-from wardround.trained.assemble import assembled_run
-
-__all__ = ["command", "show_assembled"]
+from wardround.cli.options import Beside, Finished, SiteName, console, refusals
 
 
 def command(
-    run: Annotated[Path, typer.Argument(help="The folder of a finished run.", metavar="RUN")],
-    site: Annotated[str, typer.Argument(help="The site's name.", metavar="SITE")],
-    out: Annotated[Path, typer.Option(help="A new folder.")],
-    beside: Annotated[
-        Path | None, typer.Option(help="Where the study file lay, if it names files or modules of its own.")
-    ] = None,
+    run: Finished, site: SiteName, out: Annotated[Path, typer.Option(help="A new folder.")], beside: Beside = None
 ) -> None:
     """Put a simulated site's model together, where each keeps a part for itself (`[sites] private`, `local`)."""
+    from wardround.trained.assemble import assembled_run
+
     with refusals(out):
         assembled_run(run, site, out, beside)
     show_assembled(site, out)

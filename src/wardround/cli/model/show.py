@@ -10,8 +10,6 @@ from rich.markdown import Markdown
 from wardround.cli.options import literal
 from wardround.trained.about import CARD, SUMS, WEIGHTS, ModelError, model_folder, read_about, verify
 
-__all__ = ["command"]
-
 
 def command(
     path: Annotated[Path, typer.Argument(help="A model's folder, or a run's.", metavar="MODEL")],

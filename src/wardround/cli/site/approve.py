@@ -2,26 +2,22 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from wardround.cli.options import Site, console
-from wardround.cli.site.leaving import show_leaving, study_at
-from wardround.consortium.approval import RESTARTS, Approval, approve, approved_name, read_approval
-from wardround.consortium.budget import spent
-from wardround.consortium.check import checked
-from wardround.consortium.deployed import study_hash
 from wardround.runs.errors import RunError
-from wardround.study.load import Study
 
-__all__ = ["command"]
+if TYPE_CHECKING:
+    from wardround.consortium.approval import Approval
+    from wardround.study.load import Study
 
 
 def command(
     folder: Site,
     study: Annotated[Path, typer.Argument(help="The study file that the coordinator sent.")],
-    yes: Annotated[bool, typer.Option("--yes", help="Yes to what is questioned about labels.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Answer yes to the questions about labels.")] = False,
     again: Annotated[bool, typer.Option("--again", help="Add another budget to one given before.")] = False,
     exchanges: Annotated[
         int | None,
@@ -33,6 +29,11 @@ def command(
     ] = None,
 ) -> None:
     """Take part in a study: this one, with exactly these settings, on the data as they are, for one budget."""
+    from wardround.cli.site.leaving import show_leaving, study_at
+    from wardround.consortium.approval import RESTARTS, approve, read_approval
+    from wardround.consortium.check import checked
+    from wardround.consortium.deployed import study_hash
+
     chosen = study_at(folder, study)
     findings = list(checked(folder, chosen, online=False))
     problems = [f"{one.what}: {one.detail}" for one in findings if not one.good]
@@ -61,8 +62,11 @@ def _ask(questions: list[str], *, yes: bool) -> None:
         raise RunError("not approved: see [labels] in site.toml")
 
 
-def _show_approved(folder: Path, study: Study, mark: str, before: Approval | None, *, again: bool) -> None:
+def _show_approved(folder: Path, study: "Study", mark: str, before: "Approval | None", *, again: bool) -> None:
     """Print what is approved now, and of a study approved before, what it has spent."""
+    from wardround.consortium.approval import approved_name, read_approval
+    from wardround.consortium.budget import spent
+
     now = read_approval(folder, mark)
     assert now is not None  # noqa: S101 -- it has just been written
     if before is not None:
@@ -87,7 +91,7 @@ def _show_approved(folder: Path, study: Study, mark: str, before: Approval | Non
     )
 
 
-def _budget(approval: Approval) -> str:
+def _budget(approval: "Approval") -> str:
     counts = ((approval.rounds, "round"), (approval.exchanges, "exchange"), (approval.restarts, "restart"))
     rounds, exchanges, restarts = (f"{count:,} {name}{'s' * (count != 1)}" for count, name in counts)
     return f"{rounds}, {exchanges} and {restarts}"

@@ -6,11 +6,7 @@ from typing import Annotated
 import typer
 
 from wardround.cli.options import Site, console
-from wardround.cli.site.leaving import show_leaving, study_at
-from wardround.consortium.check import checked
 from wardround.runs.errors import RunError
-
-__all__ = ["command"]
 
 
 def command(
@@ -19,6 +15,9 @@ def command(
     offline: Annotated[bool, typer.Option("--offline", help="Do not knock at the coordinator's address.")] = False,
 ) -> None:
     """Test everything that can be wrong, and print what a study would make leave this site."""
+    from wardround.cli.site.leaving import show_leaving, study_at
+    from wardround.consortium.check import checked
+
     chosen = study_at(folder, study) if study else None
     bad = 0
     for finding in checked(folder, chosen, online=not offline):

@@ -9,10 +9,7 @@ from typing import Annotated
 import typer
 
 from wardround.cli.options import console
-from wardround.consortium.kits import init_site, new_site
 from wardround.runs.errors import RunError
-
-__all__ = ["command"]
 
 
 def command(
@@ -22,6 +19,8 @@ def command(
     folder: Annotated[Path | None, typer.Argument(help="For a kit: a new folder; default: the site's name.")] = None,
 ) -> None:
     """Make a site's keys, its site.toml and a request to the coordinator; or take all of it from a ready-made kit."""
+    from wardround.consortium.kits import init_site, new_site
+
     if what.suffix == ".zip" or what.is_file():
         place = folder or Path(what.stem)
         name = init_site(what, place)
@@ -29,7 +28,9 @@ def command(
                       f"{place}")  # fmt: skip
         return
     if folder is not None:
-        raise RunError(f"{what} is no kit; give one name, which is the new folder's, too: wardround site init {folder}")
+        raise RunError(
+            f"{what} is not a kit; give one name, which the new folder gets as well: wardround site init {folder}"
+        )
     request, path = new_site(what)
     console.print(f"{path}: send it to the coordinator; it holds no secret, the keys stay here")
     console.print(f"read this out to the coordinator over the phone: {request.fingerprint}")

@@ -6,10 +6,6 @@ from typing import Annotated
 import typer
 
 from wardround.cli.options import Site, console
-from wardround.consortium.kit_check import lasting
-from wardround.consortium.kits import join
-
-__all__ = ["command"]
 
 
 def command(
@@ -18,6 +14,9 @@ def command(
     fingerprint: Annotated[str, typer.Option(help="What the coordinator read out to you.")] = "",
 ) -> None:
     """Take the kit that the coordinator made for this site's keys, the first or a renewed one."""
+    from wardround.consortium.kit_check import lasting
+    from wardround.consortium.kits import join
+
     taken = join(folder, kit, fingerprint)
     about, until = taken.about, lasting(folder / "kit" / "startup")
     console.print(f"{about.site} is in the consortium {about.name} at {about.host}:{about.port}, {until}")

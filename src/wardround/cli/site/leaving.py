@@ -2,19 +2,16 @@
 
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
 
-from wardround.cli.options import console
+from wardround.cli.options import console, wide
 from wardround.consortium.check import leaving
-from wardround.consortium.exchanges import evaluations, expected_exchanges, sites_of
+from wardround.consortium.exchanges import expected_exchanges, sites_of
 from wardround.consortium.settings import read_site
 from wardround.runs.exchanges import rows
 from wardround.runs.wire import HEADER, SUMMED
 from wardround.study.load import Study, load_study
 from wardround.study.settings import StudyError
-
-__all__ = ["show_leaving", "study_at"]
 
 NEVER = "never leaves: text, tokens, entity strings, document ids, private records"
 SMALL = (
@@ -40,13 +37,13 @@ def show_leaving(folder: Path, study: Study) -> None:
     for row in rows(seen):
         if row.direction == "from site":
             table.add_row(row.columns[0], *row.columns[2:])
-    Console(width=200, markup=False, highlight=False).print(table)
+    wide().print(table)
     expected = expected_exchanges(study, examples, sites)
     each = {one.step: one.reply.nbytes for one in seen}
     first = sum(each.get(step, 0) for step in expected.opening)
     round_ = sum(each.get(step, 0) * times for step, times in expected.steps.items())
     tried = each.get("evaluate", 0) * expected.evaluation
-    whole = first + study.rounds * round_ + evaluations(study) * tried
+    whole = first + study.rounds * round_ + expected.evaluations * tried
     if expected.start:
         console.print(f"before the first round: {_leaves(expected.start, first)} this site")
     console.print(

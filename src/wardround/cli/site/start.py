@@ -5,17 +5,16 @@ import sys
 from pathlib import Path
 
 from wardround.cli.options import Site, console
-from wardround.consortium.check import checked
-from wardround.consortium.kit_check import ends_soon
-from wardround.consortium.kits import needs_flare
-from wardround.consortium.settings import read_site
 from wardround.runs.errors import RunError
-
-__all__ = ["command"]
 
 
 def command(folder: Site = Path()) -> None:
     """Join the consortium, and stay."""
+    from wardround.consortium.check import checked
+    from wardround.consortium.kit_check import ends_soon
+    from wardround.consortium.kits import needs_flare
+    from wardround.consortium.settings import read_site
+
     needs_flare()
     name = read_site(folder).name
     problems = [f"{one.what}: {one.detail}" for one in checked(folder, None) if not one.good]

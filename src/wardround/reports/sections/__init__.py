@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from wardround.reports.compared import Report
 from wardround.reports.html import Html
+from wardround.reports.sections.classes import classes
 from wardround.reports.sections.communication import communication
 from wardround.reports.sections.curves import learning
 from wardround.reports.sections.definitions import definitions
@@ -17,13 +18,12 @@ from wardround.reports.sections.vectors import vectors
 from wardround.reports.sections.versions import versions
 from wardround.reports.sections.wire import wire
 
-__all__ = ["SECTIONS"]
-
 SECTIONS: dict[str, tuple[str, Callable[[Report], Html]]] = {
     "summary": ("Summary", summary),
     "results": ("Results", results),
     "published": ("Published", published),
     "curves": ("Curves", learning),
+    "classes": ("Classes", classes),
     "precision-recall": ("Precision and recall", precision_recall),
     "communication": ("Communication", communication),
     "sites": ("Sites and labels", sites),

@@ -3,13 +3,12 @@
 import statistics
 from collections.abc import Iterable
 
+from wardround.metrics.defined import lower_is_better
 from wardround.reports.compared import Report
 from wardround.reports.html import Html, bytes_of, join, plus_minus, table, tag
 from wardround.reports.record import RunRecord
-from wardround.reports.statistics import Group, Panel, lower_is_better, spread, to_target
+from wardround.reports.statistics import Group, Panel, spread, to_target
 from wardround.reports.words import named, per_round
-
-__all__ = ["communication"]
 
 
 def communication(report: Report) -> Html:

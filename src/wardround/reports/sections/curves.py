@@ -1,12 +1,11 @@
 """Every metric by round and by bytes uploaded."""
 
+from wardround.metrics.defined import lower_is_better
 from wardround.reports.compared import Report
 from wardround.reports.html import Html, figure, join, tag
 from wardround.reports.plots import Axis, curves, key
-from wardround.reports.statistics import Panel, curve, lower_is_better, of_one_class, split_of
+from wardround.reports.statistics import Panel, curve, of_one_class, split_of
 from wardround.reports.words import SPLIT_WORDS, method_list, named
-
-__all__ = ["learning"]
 
 WIDELY = 20  # a range of bytes beyond which the axis is logarithmic
 
@@ -46,7 +45,9 @@ def _both(report: Report, panel: Panel, metric: str) -> Html:
     sending = [group for group in groups if not group.reference and points_of[group.label][-1].up > 0]
     by_bytes = [report.series(g, [(p.up, p.mean, p.sd) for p in points_of[g.label] if p.up > 0]) for g in sending]
     ends = "; ".join(f"{s.label} {figure(s.points[-1][1])}" for s in by_round)
-    up = Axis(name, log=log, target=target)
+    beside = {reference: over_seeds.mean for reference, over_seeds in panel.references(metric).items()}
+    share = not lower_is_better(metric) and all(0 <= value <= 1 for value in (*values, *beside.values()))
+    up = Axis(name, log=log, share=share, target=target, beside=beside)
     charts: list[Html] = [curves(by_round, Axis("round"), up, f"{name} by round; at the end: {ends}", by_round)]
     if by_bytes:
         totals = [series.points[-1][0] for series in by_bytes]
@@ -56,6 +57,9 @@ def _both(report: Report, panel: Panel, metric: str) -> Html:
     where = SPLIT_WORDS[split_of(metric)]
     caption = f"{name[:1].upper()}{name[1:]} on the {where}, by round and by bytes uploaded in training."
     caption += f" Dotted line: the target, {target:g}." if target is not None else ""
+    if beside:
+        lines = "; ".join(f"{reference} {figure(value)}" for reference, value in beside.items())
+        caption += f" Thin lines, which any model should beat: {lines}."
     return tag("figure", tag("div", charts, class_="pair"), tag("figcaption", caption))
 
 

@@ -4,30 +4,39 @@ from collections.abc import Sequence
 
 from wardround.reports.compared import Report
 from wardround.reports.html import Html, tag
-from wardround.reports.statistics import LEVEL, Panel, split_of
+from wardround.reports.paired import LEVEL
+from wardround.reports.statistics import Panel, split_of
 from wardround.reports.words import NAMES, SPLIT_WORDS, definition_of
-
-__all__ = ["definitions"]
 
 SPLITS = {
     "test": "examples that no method trains on",
     "train": "the examples that sites train on",
-    "valid": "examples set aside for choosing settings",
+    "valid": "examples that no method trains on, and that choose the round whose model is kept",
 }
 
 TERMS = {
     "Figures over sites": """Each site counts on its own examples; the counts are added over sites and the
         figure is made of the sums. A site with more examples therefore weighs more. For a method without a
         shared model (each site alone), each site tries its own model.""",
-    "Final and best": """Final is the last round that was evaluated; means, tests and rankings use it. Best is
+    "Final and best": """Final is the round that validation chose, where a study has [validation], and else the
+        last round that was evaluated; means, tests and rankings use it. Best is
         the best round of a run, chosen by the same figure afterwards: it is optimistic, and shown only for the
         single runs.""",
     "Mean ± standard deviation": """Over the runs of a method that differ only in their seed (n − 1 in the
         denominator). The seed decides the initial model, the draw of sites and the order of examples, and,
         where data are generated or cut at random, the data. The spread therefore tells about these, not about
         other patients or other hospitals.""",
-    "95 % interval": """Of the mean over seeds, by Student's t-distribution with n − 1 degrees of freedom. With
+    "95 % interval, seeds": """Of the mean over seeds, by Student's t-distribution with n − 1 degrees of freedom. With
         few seeds it is wide, and may reach beyond what the figure can be.""",
+    "95 % interval, test documents": """How far the figure could be elsewhere had other documents of the same kind
+        been in the test split: documents are drawn with replacement, as many as there are, and the interval spans
+        the middle 95 % of the figures that this gives; of several seeds, the mean of their bounds. It tells
+        nothing of other seeds or other hospitals. Where the documents are at real sites, only sums are known, and
+        each answer is drawn by itself: exact where a document is one example, and else somewhat narrow, since
+        answers on one document go together.""",
+    "References": """What any model should beat, on the same test examples: majority is always the commonest class,
+        chance draws answers at random, as often as each class occurs, tfidf is TF-IDF and logistic regression on
+        all texts in one place.""",
     "Paired test": f"""Two methods are compared seed by seed on the same data, by the two-sided paired t-test of
         their final figures; it needs at least 3 common seeds. The p-values of all pairs on this page are
         corrected together by Holm's method; below {LEVEL} a difference is called significant. From 6 common

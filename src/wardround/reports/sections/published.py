@@ -17,8 +17,6 @@ from wardround.reports.html import NBSP, Html, join, plus_minus, table, tag
 from wardround.reports.statistics import Group, split_of
 from wardround.reports.words import named
 
-__all__ = ["published"]
-
 
 def published(report: Report) -> Html:
     """A table for each study that has something to compare with."""

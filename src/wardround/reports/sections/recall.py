@@ -9,8 +9,6 @@ from wardround.reports.html import Html, figure, join, tag
 from wardround.reports.plots import Axis, curves, key
 from wardround.reports.statistics import Group
 
-__all__ = ["precision_recall"]
-
 GRID = 60  # places along the curve: more than a chart of this size can show
 Points = Sequence[tuple[float, float]]
 
@@ -33,7 +31,7 @@ def precision_recall(report: Report) -> Html:
             f"precision over recall; it begins with {starts}",
             series,
         )
-        caption = "Precision over recall of facts on the test split, at the last evaluation."
+        caption = "Precision over recall of facts on the test split, in the round that counts."
         if any(_seeds(group) > 1 for group, _ in drawn):
             caption += (
                 " Lines are means over seeds at equal recall, as far as all reach; bands ± one standard deviation."

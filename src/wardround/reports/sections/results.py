@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 
 from wardround.metrics.constant import ABOUT
+from wardround.metrics.defined import better, lower_is_better
 from wardround.reports.compared import Report
 from wardround.reports.html import Html, figure, join, p_value, plural, plus_minus, signed, table, tag
+from wardround.reports.paired import Comparison
 from wardround.reports.record import RunRecord
-from wardround.reports.statistics import Comparison, Group, Panel, better, lower_is_better, of_one_class, split_of
+from wardround.reports.statistics import Group, Panel, of_documents, of_one_class, split_of
 from wardround.reports.words import REFERENCES, SPLIT_WORDS, named
-
-__all__ = ["results"]
 
 PAIRS_SHOWN = 10
 
@@ -34,7 +34,7 @@ def results(report: Report) -> Html:
     """Per panel its tables and tests, then all runs, folded."""
     parts: list[object] = []
     for panel, pairs in zip(report.panels, report.pairs, strict=True):
-        parts.append(report.heading(panel))
+        parts += [report.heading(panel), _chosen(panel)]
         if not panel.metrics:
             parts.append(tag("p", "No round has been evaluated yet."))
             continue
@@ -53,32 +53,66 @@ def results(report: Report) -> Html:
     return join(parts)
 
 
+def _kept(run: RunRecord) -> str:
+    """The chosen round among all of a run."""
+    return "[finish]" if (run.chosen or 0) > run.rounds else f"{run.chosen} of {run.rounds}"
+
+
+def _chosen(panel: Panel) -> Html | None:
+    """How the round whose figures are shown was chosen, unless it is the last."""
+    runs = [run for group in panel.groups for run in group.counted]
+    sentences = []
+    by = dict.fromkeys(run.metrics.chosen_by for run in runs if run.metrics and run.chosen)
+    if by:
+        names = " or ".join(f"{named(metric)} on the {SPLIT_WORDS[split_of(metric)]}" for metric in by)
+        rounds = "; ".join(
+            f"{group.label} {', '.join(_kept(run) for run in group.counted if run.chosen)}"
+            for group in panel.groups
+            if any(run.chosen for run in group.counted)
+        )
+        sentences.append(f"Of each run the round with the best {names} counts, in every table: {rounds}.")
+    if amended := [group.label for group in panel.groups if any(run.members for run in group.counted)]:
+        sentences.append(
+            f"Sites have left the model of {', '.join(amended)} since, or joined it: the final figures are those of "
+            "the model as it is now, the curves those of the run."
+        )
+    if any(run.study.get("stop", {}).get("on_test_figures") for run in runs):
+        sentences.append("Runs ended when a figure of the test split met its target: these figures are too good.")
+    return tag("p", " ".join(sentences), class_="notice" if len(sentences) > len(by) else "soft") if sentences else None
+
+
 def _final(panel: Panel, split: str, metrics: Sequence[str], *, interval: bool) -> Html:
     best = {metric: _best(panel, metric) for metric in metrics}
     several = max((len(group.counted) for group in panel.groups), default=0) > 1
-    ranged = metrics[0] if interval and several else None  # the figure that gets an interval
+    ranged = metrics[0] if interval and several else None  # the figure that gets an interval over seeds
+    known = any(of_documents(group.counted, metrics[0]) for group in panel.groups)
+    sure = metrics[0] if interval and known else None  # and over test documents
     rows = []
     for group in panel.groups:
         row: list[object] = [_name(group)]
         for metric in metrics:
             value = plus_minus(group.final(metric))
             row.append(tag("strong", value) if best[metric] is group else value)
-            row += [_interval(group, metric)] * (metric == ranged)
+            row += [_interval(group, metric)] * (metric == ranged) + [_over_documents(group.counted, metric)] * (
+                metric == sure
+            )
         rows.append([*row, str(len(group.counted)), _rounds(group.counted)])
     references = {metric: panel.references(metric) for metric in metrics}
     for name in dict.fromkeys(name for spreads in references.values() for name in spreads):
         row = [join([name, tag("span", f"reference: {ABOUT.get(name, '')}", class_="tag")])]
         for metric in metrics:
             row.append(plus_minus(references[metric].get(name)))
-            row += ["—"] * (metric == ranged)
+            row += ["—"] * ((metric == ranged) + (metric == sure))
         rows.append([*row, str(max(spreads[name].n for spreads in references.values() if name in spreads)), "—"])
     heads = ["method"]
     for metric in metrics:
-        heads += [named(metric), *["95 % interval"] * (metric == ranged)]
+        seeds = ["95 % interval, seeds"] * (metric == ranged)
+        heads += [named(metric), *seeds, *["95 % interval, test documents"] * (metric == sure)]
     heads += ["seeds", "rounds"]
     over = "mean ± standard deviation over seeds" if several else "one seed each"
     bold = "; bold: the best federated method" if len(panel.ranked) > 1 else ""
-    return table(f"Final figures on the {SPLIT_WORDS[split]}: {over}{bold}.", heads, rows)
+    how = f" {_how(panel)}" if sure else ""
+    return table(f"Final figures on the {SPLIT_WORDS[split]}: {over}{bold}.{how}", heads, rows)
 
 
 def _best(panel: Panel, metric: str) -> Group | None:
@@ -95,6 +129,18 @@ def _interval(group: Group, metric: str) -> str:
     if final is None or final.low is None or final.high is None:
         return "—"
     return f"{figure(final.low)} to {figure(final.high)}"
+
+
+def _how(panel: Panel) -> str:
+    """What the intervals over test documents were drawn from."""
+    known = [run.intervals for group in panel.groups for run in group.counted if run.intervals]
+    ways = {one.way: one.count for one in known}
+    words = {
+        "documents": f"drawn anew with replacement, whole ({ways.get('documents', 0):,} of them)",
+        "answers": "from sums alone: each answer drawn anew by itself, which is "
+        "exact where a document is one example, and else somewhat narrow",
+    }
+    return f"Intervals over test documents: {'; elsewhere '.join(words[way] for way in sorted(ways, reverse=True))}."
 
 
 def _rounds(runs: Sequence[RunRecord]) -> str:
@@ -146,7 +192,7 @@ def _tests(pairs: Sequence[Comparison], metric: str) -> Html | None:
 
 def _every_run(report: Report) -> Html:
     rows = []
-    several = len(report.panels) > 1
+    several, documents = len(report.panels) > 1, any(run.intervals for run in report.runs)
     for panel in report.panels:
         metric = panel.metrics[0] if panel.metrics else ""
         for group in panel.groups:
@@ -155,15 +201,22 @@ def _every_run(report: Report) -> Html:
                 rows.append([
                     group.label, *([panel.label] * several), _end(run), str(run.seed), str(run.rounds),
                     figure(run.final[metric]) if metric in run.final else "—",
+                    *[_over_documents([run], metric)] * documents,
                     f"{figure(best[0])} ({best[1]})" if best else "—",
                     f"{sum(line.seconds for line in run.lines):,.1f}",
                 ])  # fmt: skip
     first = report.panels[0].metrics
     name = named(first[0]) if first else "figure"
     several_heads = ["measured on"] * several
-    heads = ["method", *several_heads, "end", "seed", "rounds", f"final {name}", "best (round)", "seconds"]
+    interval = ["95 % interval, test documents"] * documents
+    heads = ["method", *several_heads, "end", "seed", "rounds", f"final {name}", *interval, "best (round)", "seconds"]
     whole = table("Every run by itself.", heads, rows, words=2 + several)
     return tag("details", tag("summary", f"Every run by itself ({len(report.runs)})"), whole)
+
+
+def _over_documents(runs: Sequence[RunRecord], metric: str) -> str:
+    span = of_documents(runs, metric)
+    return f"{figure(span[0])} to {figure(span[1])}" if span else "—"
 
 
 def _end(run: RunRecord) -> str:

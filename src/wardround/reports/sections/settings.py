@@ -8,8 +8,6 @@ from wardround.reports.compared import Report
 from wardround.reports.html import Html, join, table, tag
 from wardround.reports.statistics import Group, Panel
 
-__all__ = ["all_settings", "toml_with_marks"]
-
 COLUMNS_SHOWN = 6
 
 

@@ -3,14 +3,15 @@
 from collections.abc import Sequence
 
 from wardround.metrics.constant import ABOUT
+from wardround.metrics.defined import better, lower_is_better
 from wardround.metrics.signs import REMEDY
 from wardround.reports.compared import Report
 from wardround.reports.html import Html, bytes_of, describe_p, figure, join, plural, plus_minus, tag
-from wardround.reports.statistics import LEVEL, Comparison, Group, Panel, better, lower_is_better, split_of
+from wardround.reports.paired import LEVEL, Comparison
+from wardround.reports.statistics import Group, Panel, split_of
 from wardround.reports.words import SEEN, SPLIT_WORDS, named, per_round
+from wardround.runs.files import absences
 from wardround.runs.wire import WireRow
-
-__all__ = ["summary"]
 
 WHO = {
     "alone": "each site training alone",
@@ -43,12 +44,13 @@ def _of_panel(panel: Panel, pairs: Sequence[Comparison], tests: int) -> Html:
         lead = _result(panel, ranked, pairs, tests)
         facts = [
             *_wrong(panel),
+            *_absent(panel),
             *_beside(panel),
             *_references(panel, ranked[0], pairs),
             *_traffic(ranked[0], several=len(ranked) > 1),
         ]
     else:
-        lead, facts = join([_alone(panel)]), [*_wrong(panel), *_beside(panel)]
+        lead, facts = join([_alone(panel)]), [*_wrong(panel), *_absent(panel), *_beside(panel)]
     facts += [_going(going)] if going else []
     parts = [tag("p", lead, class_="lead")]
     return join([*parts, tag("ul", [tag("li", fact) for fact in facts], class_="facts") if facts else None])
@@ -63,7 +65,8 @@ def _over(group: Group, metric: str) -> str:
 def _result(panel: Panel, ranked: Sequence[Group], pairs: Sequence[Comparison], tests: int) -> Html:
     metric, best = panel.metrics[0], ranked[0]
     final = best.final(metric)
-    where = f"on the {SPLIT_WORDS[split_of(metric)]} in the last round"
+    when = "the round that validation chose" if any(run.chosen for run in best.counted) else "the last round"
+    where = f"on the {SPLIT_WORDS[split_of(metric)]} in {when}"
     value = f"{plus_minus(final, 3)} ({_over(best, metric)})"
     strong = tag("span" if best.collapsed else "strong", best.label)
     if len(ranked) == 1:
@@ -122,6 +125,18 @@ def _wrong(panel: Panel) -> list[str]:
         for group in panel.groups
         if group.signs
     ]
+
+
+def _absent(panel: Panel) -> list[str]:
+    """Sites that were left out of rounds: the first of each group, and where the others are."""
+    facts = []
+    for group in panel.groups:
+        words = [(run.seed, one) for run in group.counted for one in absences(run.lines)]
+        if words:
+            seed = f", seed {words[0][0]}" if len(group.counted) > 1 else ""
+            others = f" ({len(words) - 1:,} more under Communication)" if len(words) > 1 else ""
+            facts.append(f"Under {group.label}{seed}, {words[0][1]}{others}.")
+    return facts
 
 
 def _beside(panel: Panel) -> list[str]:

@@ -8,8 +8,6 @@ from wardround.reports.read import natural
 from wardround.reports.record import RunRecord
 from wardround.reports.svg import at, cut, drawing, rect, text, width_of
 
-__all__ = ["vectors"]
-
 WIDE, TALL, NAME = 44.0, 22.0, 150.0
 Similarity = Mapping[str, Mapping[str, float]]
 

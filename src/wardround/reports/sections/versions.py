@@ -9,8 +9,6 @@ from wardround.reports.compared import Report
 from wardround.reports.html import Html, count, join, plural, table, tag
 from wardround.runs.files import Data
 
-__all__ = ["versions"]
-
 
 def versions(report: Report) -> Html:
     """What the runs were made with and on."""

@@ -9,8 +9,6 @@ from wardround.reports.html import Html, bytes_of, join, plural, tag
 from wardround.reports.words import SEEN
 from wardround.runs.wire import WireRow
 
-__all__ = ["content_of", "wire"]
-
 TYPES = {"int": "a whole number", "float": "a number", "str": "a text", "bool": "yes or no", "NoneType": "nothing"}
 
 

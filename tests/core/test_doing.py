@@ -1,0 +1,49 @@
+"""What a process is at: told to whoever waits, in a file that goes away with the work."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from wardround.core import doing as module
+from wardround.core.doing import NOTICE, counted, doing, look, noticed, read_notice
+
+
+def test_where_nobody_waits_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    doing("reading")
+    look()
+    assert [1, 2] == list(counted([1, 2], "encoding", "sentences"))
+    assert [] == list(tmp_path.iterdir())
+
+
+def test_what_is_done_is_told_and_counted_and_the_file_goes_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "PAUSE", 0.0)
+    results: list[str] = []
+    with noticed(tmp_path / NOTICE, results.append):
+        doing("reading the data")
+        for number in counted(range(2000), "encoding", "sentences"):
+            if number == 1500:
+                assert "encoding 1,500 of 2,000 sentences" == read_notice(tmp_path)
+    assert ["reading the data", "encoding 0 of 2,000 sentences"] == results[:2]
+    assert ("", []) == (read_notice(tmp_path), list(tmp_path.iterdir()))
+
+
+def test_what_a_worker_writes_is_shown_by_the_process_that_looks(tmp_path: Path) -> None:
+    results: list[str] = []
+    with noticed(tmp_path / NOTICE, results.append):
+        child = os.fork()
+        if not child:
+            doing("encoding 3 of 9 sentences")
+            os._exit(0 if not results else 1)
+        assert 0 == os.waitpid(child, 0)[1]
+        assert [] == results
+        look()
+    assert ["encoding 3 of 9 sentences"] == results
+
+
+def test_a_folder_that_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
+    with noticed(tmp_path / "missing" / NOTICE):
+        doing("reading")

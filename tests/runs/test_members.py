@@ -1,0 +1,203 @@
+"""A site leaves a finished run or joins it: exactly where sums allow it, and refused with a remedy elsewhere."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from study_files import cli, small_study
+from wardround.layers.ledger import verify
+from wardround.methods.ridge import Solved
+from wardround.methods.sums import System
+from wardround.reports.page import write_report
+from wardround.reports.read import read_runs
+from wardround.reports.statistics import Group, per_site
+from wardround.runs.checkpoint import load_newest
+from wardround.runs.errors import RunError
+from wardround.runs.files import DATA, MEMBERS
+from wardround.runs.loop import run
+from wardround.runs.members import amended
+from wardround.study.load import Study, load_study
+
+PART = """
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from wardround.corpora.synthetic import Synthetic
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part(Synthetic):
+    \"\"\"Synthetic without some of its sites.\"\"\"
+
+    without: tuple[str, ...] = ()
+
+    def names(self) -> Sequence[str]:
+        return tuple(name for name in super().names() if name not in self.without)
+"""
+
+
+@pytest.fixture
+def beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "part.py").write_text(PART, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    return tmp_path
+
+
+def study(folder: Path, *without: str, **more: Any) -> Study:
+    corpus = {"name": "part:Part", "sites": 4, "largest": 60, "without": list(without)}
+    more = {"method": {"name": "ridge"}, "rounds": 1, "validation": {"share": 0.2}, **more}
+    return load_study(small_study(folder, corpus=corpus, partition=None, **more))[0].study
+
+
+def head(out: Path, made: Study) -> list[float]:
+    """The classifier in double precision."""
+    checkpoint = load_newest(out / "checkpoints", made.fingerprint, Solved)
+    assert checkpoint is not None
+    state = checkpoint.state
+    assert isinstance(state, Solved)
+    own, bias = System(state.sums).head(state.penalty)
+    return [state.penalty, *own.flatten().tolist(), *bias.tolist()]
+
+
+def test_a_forgotten_site_was_never_there(beside: Path) -> None:
+    """The classifier, λ, the figures and what is told of the data are those of a run without it; the ledger has it."""
+    whole, without = study(beside), study(beside, "site-01")
+    run(whole, beside / "whole")
+    reference = run(without, beside / "without")
+    before = verify(beside / "whole" / "ledger" / "coordinator.jsonl")
+    metrics = amended(beside / "whole", "site-01", "forget", beside)
+    assert head(beside / "without", without) == pytest.approx(head(beside / "whole", whole), rel=0, abs=1e-10)
+    stored, never = (load_file(beside / name / "model" / "weights.safetensors") for name in ("whole", "without"))
+    assert all(torch.allclose(stored[part], never[part], rtol=1e-5, atol=1e-6) for part in never)
+    assert reference.metrics == pytest.approx(metrics.final, abs=1e-6)
+    assert before < verify(beside / "whole" / "ledger" / "coordinator.jsonl")
+    data = DATA.read(beside / "whole")
+    assert data is not None
+    assert ["site-00", "site-02", "site-03"] == list(data.sites)
+    card = (beside / "whole" / "model" / "README.md").read_text()
+    assert "training examples left: the model is that of a run without it" in card
+    assert "site-01" not in card
+    assert 1 == len(list((beside / "whole" / "checkpoints").glob("round-*")))
+
+
+@pytest.mark.parametrize("cut", ["MEMBERS.write", "write_model", "METRICS.write", "save"])
+def test_a_change_that_is_cut_short_can_be_repeated(beside: Path, monkeypatch: pytest.MonkeyPatch, cut: str) -> None:
+    whole, without = study(beside), study(beside, "site-01")
+    run(whole, beside / "whole")
+    run(without, beside / "without")
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(f"wardround.runs.members.{cut}", stop)
+        with pytest.raises(KeyboardInterrupt):
+            amended(beside / "whole", "site-01", "forget", beside)
+    amended(beside / "whole", "site-01", "forget", beside)
+    assert head(beside / "without", without) == pytest.approx(head(beside / "whole", whole), rel=0, abs=1e-10)
+    assert ["site-01"] == [change.site for change in MEMBERS.read(beside / "whole") or ()]
+    with pytest.raises(RunError, match="there is nothing to forget"):
+        amended(beside / "whole", "site-01", "forget", beside)
+
+
+def test_all_that_is_told_of_the_model_is_told_without_the_site(beside: Path) -> None:
+    """Counts, intervals, references and the report: as of a run that never had it."""
+    run(study(beside, evaluation={"each": True}), beside / "whole")
+    run(study(beside, "site-01", evaluation={"each": True}), beside / "without")
+    metrics = amended(beside / "whole", "site-01", "forget", beside)
+    one, other = read_runs([beside / "whole", beside / "without"])
+    assert metrics.final == one.final == pytest.approx(other.final, abs=1e-6)
+    assert one.tally is not None
+    assert other.tally is not None
+    assert sum(other.tally.hits) + sum(other.tally.misses) == sum(one.tally.hits) + sum(one.tally.misses)
+    assert (other.tally.confusion, other.intervals, other.references, other.signs) == (
+        one.tally.confusion, one.intervals, one.references, one.signs,
+    )  # fmt: skip
+    assert (None, 3) == (per_site(Group("", (one,)), "accuracy"), one.data and one.data.count)
+    page = write_report([beside / "whole"], beside / "page.html").read_text()
+    assert "Sites have left the model of ridge since, or joined it: the final figures are those of the model" in page
+    amended(beside / "whole", "site-01", "add", beside)
+    data = DATA.read(beside / "whole")
+    assert data is not None
+    assert 4 == data.count == len(data.sites)
+
+
+def test_who_joins_again_was_never_away(beside: Path) -> None:
+    whole = study(beside)
+    run(whole, beside / "whole")
+    before = head(beside / "whole", whole)
+    amended(beside / "whole", "site-02", "forget", beside)
+    assert before != head(beside / "whole", whole)
+    amended(beside / "whole", "site-02", "add", beside)
+    assert before == pytest.approx(head(beside / "whole", whole), rel=0, abs=1e-10)
+    members = MEMBERS.read(beside / "whole") or []
+    assert [("forget", "site-02"), ("add", "site-02")] == [(change.action, change.site) for change in members]
+
+
+def test_a_run_that_a_site_has_left_does_not_go_on(beside: Path) -> None:
+    """It would ask the site again; what is finished stays."""
+    made = study(beside)
+    run(made, beside / "whole")
+    metrics = amended(beside / "whole", "site-01", "forget", beside)
+    assert metrics.final == run(made, beside / "whole", resume=True).metrics
+    with pytest.raises(RunError, match="sites have left its model or joined it since; run the study anew"):
+        run(study(beside, rounds=2), beside / "whole", resume=True)
+
+
+def test_what_cannot_be_is_refused_and_changes_nothing(beside: Path) -> None:
+    made = study(beside)
+    run(made, beside / "whole")
+    before = head(beside / "whole", made)
+    for site, action, why in (
+        ("site-04", "forget", "did you mean 'site-0"),
+        ("nowhere", "add", "the study has no site 'nowhere'; it has site-00"),
+        ("site-01", "add", "site-01 is in this model already"),
+    ):
+        with pytest.raises(RunError, match=why):
+            amended(beside / "whole", site, action, beside)  # type: ignore[arg-type]
+    amended(beside / "whole", "site-01", "forget", beside)
+    with pytest.raises(RunError, match="site-01 is not in this model: there is nothing to forget; in it are site-00"):
+        amended(beside / "whole", "site-01", "forget", beside)
+    assert before != head(beside / "whole", made)
+    with pytest.raises(RunError, match="holds no finished run"):
+        amended(beside / "nothing", "site-01", "forget", beside)
+
+
+def test_other_methods_say_from_which_round_to_train_again(beside: Path) -> None:
+    made = study(beside, method={"name": "fedavg"}, rounds=3)
+    run(made, beside / "run")
+    again = "site-01 took part from round 1 on; train again without it from the start, or use ridge"
+    with pytest.raises(RunError, match=again):
+        amended(beside / "run", "site-01", "forget", beside)
+    with pytest.raises(RunError, match="never took part in the training"):
+        amended(beside / "run", "elsewhere", "forget", beside)
+    with pytest.raises(RunError, match="a site cannot be added"):
+        amended(beside / "run", "site-01", "add", beside)
+
+
+def test_data_that_changed_cannot_be_subtracted(beside: Path) -> None:
+    run(study(beside), beside / "whole")
+    path = beside / "whole" / "data.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "fingerprint": "other"}))
+    with pytest.raises(RunError, match="the data are not those of the run any more"):
+        amended(beside / "whole", "site-01", "forget", beside)
+
+
+def test_the_commands_say_what_they_did(tmp_path: Path) -> None:
+    path = small_study(tmp_path, method={"name": "ridge"}, rounds=1)
+    assert 0 == cli("run", path, "--out", "run", "--workers", 1, "--quiet", cwd=tmp_path).code
+    names = sorted(json.loads((tmp_path / "run" / "data.json").read_text())["sites"])
+    ended = cli("model", "forget", "run", names[0], cwd=tmp_path)
+    assert (0, f"{names[0]} is out of the model in run/model: accuracy ") == (
+        ended.code,
+        ended.out[: len(names[0]) + 44],
+    )
+    ended = cli("model", "add", "run", names[0], cwd=tmp_path)
+    assert (0, True) == (ended.code, ended.out.startswith(f"{names[0]} is in the model in run/model: accuracy "))
+    ended = cli("model", "forget", "run", "nobody", cwd=tmp_path)
+    assert 2 == ended.code
+    assert "has no site 'nobody'" in ended.err
