@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from data import DATA, VECTORS, needs_data, needs_vectors
+from wardround.core.bench import Bench
 from wardround.core.task import SiteData
-from wardround.core.training import Bench
 from wardround.corpora.views import LabelledTexts
 from wardround.federation.sites import opened
 from wardround.runs.build import bound, build
