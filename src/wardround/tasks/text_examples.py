@@ -7,6 +7,7 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from wardround.tasks.batching import Ragged, grouped
 from wardround.tasks.words import Tokens, WordTable, segmenter_for
@@ -107,3 +108,11 @@ def class_weights(labels: Tensor, classes: int, chosen: str | None, *, several: 
         there = torch.bincount(labels, minlength=classes)  # (labels,)
         shares = count / ((there > 0).sum() * there.clamp(min=1))
     return shares.sqrt() if chosen == "root" else shares
+
+
+def weighted_loss(scores: Tensor, batch: TextBatch, weights: Tensor, *, several: bool) -> Tensor:
+    """Mean cross-entropy with classes by these weights; binary, label by label, where a text may have several."""
+    if several:  # summed over labels: a rate then means the same however many there are
+        each = functional.binary_cross_entropy_with_logits(scores, batch.labels, pos_weight=weights, reduction="none")
+        return each.sum(1).mean()  # of (B, labels)
+    return (functional.cross_entropy(scores, batch.labels, reduction="none") * weights[batch.labels]).mean()
