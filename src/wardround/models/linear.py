@@ -37,7 +37,7 @@ class Bag(nn.Module):
 
 
 class WeighedBag(nn.Module):
-    """Scores of each class, linear in the different words of a text, each by how much it tells: TF-IDF rows.
+    """Scores of each class, linear in the words of a text, each by how often it stands there and how much it tells.
 
     What tells how much is measured, not learnt: no gradient reaches it, and it comes first, where no step does.
     """
@@ -56,9 +56,11 @@ class WeighedBag(nn.Module):
         """Class scores, before the softmax, from token numbers padded with 0."""
         ids = ids.sort(1, descending=True).values  # (B, L): equal ones side by side, padding last
         new = torch.cat(
-            [ids[:, :1] > 0, (ids[:, 1:] != ids[:, :-1]) & (ids[:, 1:] > 0)], 1
-        )  # (B, L): the first of each
-        parts = self.importance.detach()[ids] * new  # (B, L)
+            [torch.ones_like(ids[:, :1]), (ids[:, 1:] != ids[:, :-1]).long()], 1
+        )  # (B, L): first of its kind
+        kind = new.cumsum(1) - 1  # (B, L)
+        times = torch.zeros_like(ids).scatter_add(1, kind, torch.ones_like(ids)).gather(1, kind)  # (B, L): how often
+        parts = self.importance.detach()[ids] * (1 + times.log()) * (new * (ids > 0))  # (B, L)
         parts = parts / parts.square().sum(1, keepdim=True).sqrt().clamp(min=1e-6)  # (B, L): a text has length 1
         scores: Tensor = self.words(ids, per_sample_weights=parts) + self.bias  # (B, classes)
         return scores
