@@ -59,6 +59,14 @@ class DocumentWeighing:
         site.stands_on(len(train))
         return DocumentCounts(cast("WeighedTask", site.task).document_counts(train), len(train))
 
+    def contradiction(self, sent: Message, reply: Message) -> str | None:
+        """No word stands in more texts than there are."""
+        if isinstance(reply, DocumentCounts):
+            most = int(reply.counts.max()) if len(reply.counts) else 0
+            return "DocumentCounts.counts exceed its documents" if most > reply.documents else None
+        why: str | None = cast("Any", super()).contradiction(sent, reply)
+        return why
+
     def opening(self) -> tuple[str, ...]:
         """The counts come first."""
         return ("count_documents", *cast("Any", super()).opening())

@@ -4,8 +4,8 @@
     tensors = measured(total, documents, rarest=5, shrinkage=0.5)      # at the coordinator
 
 A word that stands in d of all n texts, and t times in this one, counts (ln((1 + n) / (1 + d)) + 1) (ln t + 1), and
-every text has length 1. Numbers are hashes of words and of runs of words. A site tells of none that stands in fewer than
-`rarest` of its texts: such a word is weighed as if it stood in `rarest` texts of all (studies/baselines/RESULTS.md).
+every text has length 1. Numbers are hashes of words and of runs of words. A site tells of none that stands in fewer
+than `rarest` of its texts: such a word is weighed as if it stood in `rarest` texts of all (studies/baselines).
 """
 
 import math
