@@ -8,6 +8,7 @@ study that came from another party no file is opened, and a task may then refuse
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -30,6 +31,7 @@ def left_open(built: Mapping[str, Any], tables: Mapping[str, Any], *, look: bool
         language = language_of(built.get("corpus"), look=look and task.undecided)
         suits_it = {**task.suited(language), **(UNTOLD if tables.get("privacy", {}).get("dp") else {})}
         more["task"] = {key: value for key, value in suits_it.items() if getattr(task, key, "") is None}
+        task = replace(task, **more["task"]) if more["task"] else task
     known: Mapping[str, Mapping[str, Any]] = task.training if task is not None else {}
     method = built.get("method")
     suits: tuple[str, ...] = getattr(method, "suits", ())

@@ -67,7 +67,8 @@ class Classification(TaskSettings):
     class_weights: Literal["none", "root", "balanced"] | None = None
     """How much more rare classes count in training, by a site's own counts; if not given, a bag of words has it."""
     weighting: Literal["none", "documents"] | None = None
-    """Whether words count by how few texts have them, for which sites tell counts once; if not given, in a bag."""
+    """Whether words count by how few texts have them, for which sites tell counts once; if not given, in a bag
+    of `words`."""
     rarest: Annotated[int, Ge(1)] | None = None
     """A site tells of no word that fewer of its texts have; if not given, 5."""
     shrinkage: Annotated[float, Ge(0)] | None = None
