@@ -131,7 +131,7 @@ def test_optimisers_step_as_torchs_do(
         assert close(parameter.detach(), flat)
 
 
-KINDS: dict[str, type[torch.optim.Optimizer]] = {
+KINDS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW
 }  # fmt: skip
 

@@ -113,7 +113,10 @@ class Reach:
     def _site(self, folder: Path) -> Site:
         built, exchange = self.built, Exchange("reach", 1, 0, 0, self.built.study.seed)
         task, private = built.host.task_at(self.name) or built.task, built.study.sites.private
-        return Site(self.name, task, lambda: built.host.opened(self.name), Memory(folder), exchange, private=private)
+        opened, device = built.host.opened, built.host.device
+        return Site(
+            self.name, task, lambda: opened(self.name), Memory(folder), exchange, private=private, device=device
+        )
 
     def _trained(self, method: LocalTraining, steps: int) -> Tensor:
         """Where so many steps of this site's own training lead from the first model; nothing is kept of it."""

@@ -15,18 +15,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from annotated_types import Ge, Gt, MinLen
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from wardround.federation.partition import Raw
 from wardround.federation.sites import Sites, federate, opened, pooled
 from wardround.formats.register import FORMATS
 from wardround.study.load import Study, cells
+from wardround.study.outline import device_name
 from wardround.study.settings import StudyError, TomlTable, checked, layered
 from wardround.study.trusted import Trusted, module_problems
 from wardround.text.reading import found_path
 from wardround.text.texts import Texts
 
 if TYPE_CHECKING:
+    from wardround.core.device import Device, Precision
     from wardround.core.layer import Layer
     from wardround.core.record import Message
 
@@ -64,6 +66,10 @@ class _Outline(TomlTable):
     """The site's name in the consortium."""
     threads: Annotated[int, Ge(1)] = 1
     """Threads for training; results are equal bit for bit with equal numbers."""
+    device: Annotated[str, AfterValidator(device_name)] | None = None
+    """Where models compute here: "auto", "cpu", "cuda", one of several as "cuda:1", or "mps"; if not given, the CPU."""
+    precision: Literal["fp32", "bf16"] | None = None
+    """What products are computed in here; weights are in single precision either way. If not given, fp32."""
     data: Annotated[dict[str, Any], MinLen(1)]
     """Where the notes are: as `[corpus]` in a study, with paths that start at this file."""
     labels: dict[str, str] = Field(default_factory=dict)
@@ -89,6 +95,8 @@ class SiteSettings:
     modules: Mapping[str, str] = field(default_factory=dict)
     layers: tuple["Layer", ...] = ()
     """What every reply passes here, before the study's own layers."""
+    device: "Device" = field(default_factory=lambda: _device(None, None, []))
+    """Where models compute here, whatever a study says."""
 
     @property
     def trusted(self) -> Trusted:
@@ -208,9 +216,23 @@ def read_site(folder: Path) -> SiteSettings:
         for layer in layers
         if layer is not None and not layer.alone
     ]
-    if problems:
+    device = _device(outline.device, outline.precision, problems) if outline else None
+    if problems or device is None:
         raise StudyError(str(path), [f"{problem}{REMEDIES.get(problem, '')}" for problem in problems])
-    return SiteSettings(folder, outline.name, outline.threads, tables["data"], outline.labels, allowed, modules, layers)
+    return SiteSettings(
+        folder, outline.name, outline.threads, tables["data"], outline.labels, allowed, modules, layers, device
+    )
+
+
+def _device(name: str | None, precision: "Precision | None", problems: list[str]) -> "Device":
+    """What the site names, if this machine has it."""
+    from wardround.core.device import CPU, Device, DeviceError  # noqa: PLC0415 -- torch, when a site is read
+
+    try:
+        return Device.chosen(name, precision)
+    except DeviceError as error:
+        problems.append(str(error))
+        return CPU
 
 
 def site_study(folder: Path, text: str, where: str) -> Study:

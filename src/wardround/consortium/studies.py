@@ -111,7 +111,9 @@ class Studies:
             # What it does not tell it does not tell behind a mask either.
             layers = (*self.settings.layers, *own, *built.study.layers)
             private = built.study.sites.private
-            host = Host(built.study.method, built.task, built.sites, memory, layers, private, built.manifest)
+            host = Host(
+                built.study.method, built.task, built.sites, memory, layers, private, built.manifest, built.host.device
+            )
             while len(self.runs) >= RUNS:  # each holds a reply; what must last is on the disk
                 del self.runs[next(iter(self.runs))]
             self.runs[key] = known = Run(ready, host, memory)
@@ -147,7 +149,7 @@ class Studies:
             if study_hash(settings) != study:  # a module of the hospital's own was changed since
                 raise Denial("study")
             examples = self.settings.parts(settings)
-            built = build_at_site(settings, self.folder, [self.name], examples)
+            built = build_at_site(settings, self.folder, [self.name], examples, self.settings.device.claim())
             data = built.sites.open(self.name)
             if not len(data.train):
                 raise Denial("data")

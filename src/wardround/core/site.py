@@ -11,6 +11,7 @@ from typing import TypeVar, cast
 
 import torch
 
+from wardround.core.device import CPU, Device
 from wardround.core.exchange import Exchange, seeded
 from wardround.core.memory import Memory
 from wardround.core.record import Message, Private
@@ -35,6 +36,7 @@ class Site:
         received: Message | None = None,
         private: tuple[str, ...] = (),
         least: int = 0,
+        device: Device = CPU,
     ) -> None:
         self.name = name
         self.task = task
@@ -42,6 +44,8 @@ class Site:
         """The parts of the model, by module name, that never leave this site."""
         self.least = least
         """How many examples must stand behind a reply for it to leave."""
+        self.device = device
+        """Where the site's models compute."""
         self.exchange = exchange
         self.received = received
         self._opened = opened

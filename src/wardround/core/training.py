@@ -39,22 +39,24 @@ class Pull:
     """μ/2 ‖θ − centre‖²: the farther from the centre, the harder it pulls back."""
 
     def __init__(self, mu: float, centre: Weights) -> None:
-        self.mu, self.centre = mu, centre
+        self.mu, self.centre = mu, centre.flat
 
     def add_gradient(self, flat: Tensor, gradient: Tensor) -> None:
         """∇ = μ (θ − centre)."""
-        gradient.add_(flat - self.centre.flat, alpha=self.mu)
+        self.centre = self.centre.to(flat.device)
+        gradient.add_(flat - self.centre, alpha=self.mu)
 
 
 class Tilt:
     """⟨direction, θ⟩: a constant push against the direction."""
 
     def __init__(self, direction: Weights) -> None:
-        self.direction = direction
+        self.direction = direction.flat
 
-    def add_gradient(self, flat: Tensor, gradient: Tensor) -> None:  # noqa: ARG002 -- constant
+    def add_gradient(self, flat: Tensor, gradient: Tensor) -> None:
         """∇ = direction."""
-        gradient.add_(self.direction.flat)
+        self.direction = self.direction.to(flat.device)
+        gradient.add_(self.direction)
 
 
 @torch.no_grad()
@@ -210,7 +212,7 @@ class LocalTraining:
         if bench.own.size:
             bench.private.add_(bench.private_gradient, alpha=-self.rate(site.exchange.round))
             site.keep(bench.own_part())
-        return Weights.of_flat(bench.shared_gradient.clone(), bench.layout)
+        return bench.gradients()
 
     def _work(self, site: Site, train: Examples) -> Iterator[Sequence[Batch]]:
         """The batches of one round, those of each step together."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from wardround.core.answer import Unfit, answer, step_of
+from wardround.core.device import CPU, OUT_OF_MEMORY, Device, out_of_memory
 from wardround.core.exchange import Exchange, Fault
 from wardround.core.files import file_name
 from wardround.core.layer import Layer, Withheld
@@ -47,9 +48,10 @@ class Host:
         layers: Sequence[Layer] = (),
         private: tuple[str, ...] = (),
         manifest: Manifest | None = None,
+        device: Device = CPU,
     ) -> None:
         self.method, self.task, self.memory, self.layers = method, task, memory, tuple(layers)
-        self.private, self.manifest = private, manifest
+        self.private, self.manifest, self.device = private, manifest, device
         self.least = max((layer.least for layer in layers), default=0)
         self.task_at: Callable[[str], Task | None] = getattr(federation, "task", lambda _: None)
         """The task as a site has it, where that differs: with a tag set of its own, say."""
@@ -63,7 +65,9 @@ class Host:
         """The site of this name, at this exchange."""
         memory = Memory(self.memory / file_name(name), self.held.setdefault(name, {}))
         task = self.task_at(name) or self.task
-        return Site(name, task, lambda: self.opened(name), memory, exchange, received, self.private, self.least)
+        return Site(
+            name, task, lambda: self.opened(name), memory, exchange, received, self.private, self.least, self.device
+        )
 
     def undo(self, name: str, exchange: Exchange) -> None:
         """Have the site forget what it kept in this exchange, whose reply did not count."""
@@ -81,6 +85,10 @@ class Host:
             return Fault("invalid", str(error))
         except Exception as error:  # noqa: BLE001 -- whatever it is, its text must not leave
             self.error = error
+            if out_of_memory(error):
+                traceback.clear_frames(error.__traceback__)  # they hold what was computed
+                self.device.free()
+                return Fault("failed", OUT_OF_MEMORY)
             return Fault("refused" if isinstance(error, Withheld) else "failed", describe(error))
 
 

@@ -24,6 +24,7 @@ from typing import Any, Literal, TypeVar
 
 from wardround import __version__
 from wardround.core.codec import DecodeError, decode
+from wardround.core.device import OUT_OF_MEMORY
 from wardround.core.exchange import Exchange, Fault
 from wardround.core.manifest import COUNT_LIMIT
 from wardround.core.method import Step
@@ -60,6 +61,7 @@ CODES: dict[str, tuple[Code, str]] = {
     "hung": ("late", "it has not answered since it missed a deadline, and was not asked"),
     "late": ("late", "no reply within the deadline"),
     "lost": ("lost", "the connection to it broke"),
+    "memory": ("failed", OUT_OF_MEMORY),
     "message": ("invalid", "the message that it received does not fit the study"),
     "restart": ("refused", "it has answered this round with another state; there: wardround site approve --again"),
     "result": ("invalid", "its result does not fit the study (NaN, shape or count), and it sent nothing"),

@@ -165,7 +165,7 @@ class FedNER(LocalTraining, Method[Served]):
             return Gradient(turn.weights.zeros(), 0)
         if site.exchange.number > 1 and not site.holds(Progress):
             raise LookupError(f"{site.name}: what it held in this round is gone with its process; go on with --resume")
-        torch.default_generator.manual_seed(seeded(site.seed, site.exchange.number))  # dropout, anew in each exchange
+        site.device.seed(seeded(site.seed, site.exchange.number))  # dropout, anew in each exchange
         bench = Bench.at(site, turn.weights)
         model = bench.model.train()
         known = site.recall(Progress, Progress())
@@ -180,7 +180,7 @@ class FedNER(LocalTraining, Method[Served]):
             seen += len(batch)
             bench.gradient.zero_()
             site.task.loss(model, batch).backward()  # type: ignore[no-untyped-call]  # torch's own gap
-            part = bench.shared_gradient * (examples / self.steps_per_exchange)
+            part = bench.shared_gradient.cpu() * (examples / self.steps_per_exchange)
             total = part if total is None else total.add_(part)
             optimizer.step(bench.private, bench.private_gradient)
         site.stands_on(min(seen, examples))
@@ -188,7 +188,7 @@ class FedNER(LocalTraining, Method[Served]):
         if bench.own.size:
             remember(bench.own_part())
         moments = (
-            (Weights.of_flat(moment, bench.own) for moment in (optimizer.first, optimizer.second))
+            (Weights.of_flat(moment.cpu(), bench.own) for moment in (optimizer.first, optimizer.second))
             if isinstance(optimizer, Adam) and bench.own.size
             else ()
         )

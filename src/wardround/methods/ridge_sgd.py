@@ -112,7 +112,7 @@ class RidgeSGD(ClosedForm, LocalTraining, Method[Stepped]):
             if seen >= wanted:
                 break
         site.stands_on(seen)
-        gradient = Weights.of_flat(bench.shared_gradient * (examples / max(seen, 1)), bench.layout)
+        gradient = bench.gradients() * (examples / max(seen, 1))
         kept = {key: torch.zeros_like(part) if key.startswith(name) else part for key, part in gradient.items()}
         return Gradient(Weights(kept), examples)
 

@@ -19,6 +19,8 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import Function
 
+from wardround.core.device import entry
+
 FAINT = 1e-25  # sums of terms of at most 1: above it, no float32 that counts has gone under
 HIGH = 30.0
 
@@ -50,6 +52,7 @@ class CRF(nn.Module):
         partition: Tensor = _Partition.apply(emissions, lengths, self.start, self.end, self.transitions)  # type: ignore[no-untyped-call]
         return partition
 
+    @entry
     @torch.no_grad()
     def decode(self, emissions: Tensor, lengths: Tensor) -> Tensor:
         """The best path of each sentence (B, L), by Viterbi; of equal ones, that of the lower tag numbers."""
@@ -99,7 +102,7 @@ class _Partition(Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         emissions, lengths, transitions, forth, back, partition = cast("tuple[Tensor, ...]", ctx.saved_tensors)
         longest = emissions.shape[1]
-        real = (torch.arange(longest) < lengths[:, None]).unsqueeze(2)  # (B, L, 1)
+        real = (torch.arange(longest, device=lengths.device) < lengths[:, None]).unsqueeze(2)  # (B, L, 1)
         weight = gradient[:, None, None]
         total = partition[:, None, None]
         single = torch.where(real, (forth + back - total).exp() * weight, 0)  # (B, L, T): P(y_t)

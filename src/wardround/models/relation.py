@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from wardround.core.device import entry
 from wardround.models.encoder import Encoder
 
 
@@ -40,6 +41,7 @@ class RelationModel(nn.Module):
         )
         self.classifier = nn.Linear(projection or features, classes, bias=bias)
 
+    @entry
     def features(self, inputs: Tensor, real: Tensor, places: Tensor, parts: Tensor) -> Tensor:
         """What the classifier sees.
 

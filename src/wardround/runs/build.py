@@ -17,6 +17,7 @@ import torch
 
 from wardround.core.bench import belongs
 from wardround.core.cohort import Cohort, Engine, Seen
+from wardround.core.device import CPU, Device, DeviceError
 from wardround.core.exchange import Exchange, seeded
 from wardround.core.layer import Layer
 from wardround.core.manifest import Manifest
@@ -89,12 +90,14 @@ def build(study: Study, out: Path, corpus: Sites | None = None) -> Built:
         unproven = list(_unproven(study, raw))
     except ValueError as error:
         raise StudyError(study.name, [str(error)]) from None
+    device, missing = _device(study)
     problems = [*_fitting(study, task), *_enough(study, len(sites.names)), *_measurable(study, task), *unproven]
+    problems += missing
     if HUB in sites.names:
         problems.append(f"a site is called {HUB!r}, which is the coordinator's own name; rename that source")
     if problems:
         raise StudyError(study.name, problems)
-    return _assembled(study, task, sites, raw, out / "memory")
+    return _assembled(study, task, sites, raw, out / "memory", device)
 
 
 def build_apart(study: Study, out: Path, names: Sequence[str]) -> Built:
@@ -108,15 +111,17 @@ def build_apart(study: Study, out: Path, names: Sequence[str]) -> Built:
     problems += [
         f"{key} is for now only for simulations; take it out" for key in ("start", "finish") if getattr(study, key)
     ]
+    device, missing = _device(study)
+    problems += missing
     if study.method.pooled:
         problems.append(f"{study.resolved['method']['name']} pools all sites' notes; only a simulation can do that")
     if problems:
         raise StudyError(study.name, problems)
     sites = Sites(names, closed, public=_public(study))
-    return _assembled(study, task, _ready(study, task, sites), None, out / "memory")
+    return _assembled(study, task, _ready(study, task, sites), None, out / "memory", device)
 
 
-def build_at_site(study: Study, memory: Path, names: Sequence[str], raw: Sequence[Raw]) -> Built:
+def build_at_site(study: Study, memory: Path, names: Sequence[str], raw: Sequence[Raw], device: Device = CPU) -> Built:
     """What one real site has: its own examples to train, to test and perhaps to validate on, under its name.
 
     To rehearse, under several names.
@@ -130,7 +135,15 @@ def build_at_site(study: Study, memory: Path, names: Sequence[str], raw: Sequenc
         _judged(task, sites)
     except ValueError as error:
         raise StudyError(study.name, [str(error)]) from None
-    return _assembled(study, task, _ready(study, task, sites), sites, memory)
+    return _assembled(study, task, _ready(study, task, sites), sites, memory, device)
+
+
+def _device(study: Study) -> tuple[Device, list[str]]:
+    """Where the study has models compute on this machine, or why that cannot be."""
+    try:
+        return Device.chosen(study.device, study.precision), []
+    except DeviceError as error:
+        return CPU, [str(error)]
 
 
 def _held(study: Study, sites: Sites) -> Sites:
@@ -203,7 +216,9 @@ def bound(study: Study) -> BoundTask:
     return task
 
 
-def _assembled(study: Study, task: BoundTask, sites: Prepared, raw: Sites | None, memory: Path) -> Built:
+def _assembled(
+    study: Study, task: BoundTask, sites: Prepared, raw: Sites | None, memory: Path, device: Device
+) -> Built:
     """The initial weights, and all that follows from them."""
     private = study.sites.private
     torch.default_generator.manual_seed(seeded(study.seed, "weights"))
@@ -225,7 +240,7 @@ def _assembled(study: Study, task: BoundTask, sites: Prepared, raw: Sites | None
     if sites.public is not None:
         sizes["public"] = len(sites.public)
     manifest = Manifest(layouts, sizes, weights.flat.dtype, study.method.dtypes())
-    host = Host(study.method, task, sites, memory, study.layers, private, manifest)
+    host = Host(study.method, task, sites, memory, study.layers, private, manifest, device)
     return Built(study, task, sites, host, weights, manifest, raw)
 
 

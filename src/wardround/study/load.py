@@ -47,6 +47,7 @@ from wardround.study.settings import OWN, SECTIONS, StudyError, checked, importe
 from wardround.study.trusted import Trusted
 
 if TYPE_CHECKING:
+    from wardround.core.device import Precision
     from wardround.core.layer import Layer
     from wardround.core.method import Method
     from wardround.federation.sites import Public
@@ -80,6 +81,8 @@ class Study:
     finish: FinishTable | None
     public: "Public | None"
     references: tuple[str, ...] | None
+    device: str | None
+    precision: "Precision | None"
     resolved: Mapping[str, Any]
     """The same as plain tables with every default filled in."""
 
@@ -246,6 +249,7 @@ def _study(
     return Study(
         o.name, o.description, o.rounds, o.seed, method, built["task"], built["corpus"], built.get("partition"), layers,
         o.sites, o.evaluation, o.validation, o.stop, o.start, o.finish, public, o.references,
+        o.device, o.precision,
         resolved | plain | shown | ({"layers": described} if described else {}),
     )  # fmt: skip
 
