@@ -84,6 +84,7 @@ class Progress(Private):
 class FedNER(LocalTraining, Method[Served]):
     """Sums the sites' gradients of the shared part after every batch; private parts stay."""
 
+    means: ClassVar[Mapping[str, Mapping[str, str]]] = {"grade": {"gradient": "examples"}}
     suits: ClassVar[tuple[str, ...]] = ()
 
     lr: Annotated[float, Gt(0)] = 0.001

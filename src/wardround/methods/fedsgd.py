@@ -5,6 +5,7 @@ McMahan et al. 2017 (see `fedavg.py`); FLCMC eq. 3.
     θ ← θ − η Σ n_k/n · g_k
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
@@ -29,6 +30,7 @@ class Gradient(Message):
 class FedSGD(LocalTraining, Method[Global]):
     """Sums the sites' gradients and takes one step; `batch` only bounds memory."""
 
+    means: ClassVar[Mapping[str, Mapping[str, str]]] = {"grade": {"gradient": "examples"}}
     suits: ClassVar[tuple[str, ...]] = ("sgd",)
 
     batch: Annotated[int, Ge(0)] = 1024

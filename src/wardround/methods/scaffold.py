@@ -9,6 +9,7 @@ The paper's mean is uniform: a site with one example moves the model as far as o
 the sites' numbers of examples, as NIID-Bench does; the controls are added up as before.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
@@ -47,6 +48,7 @@ class OwnControl(Private):
 class Scaffold(LocalTraining, Method[Controlled]):
     """Corrects each site's drift by control variates that the sites keep."""
 
+    means: ClassVar[Mapping[str, Mapping[str, str]]] = {"fit": {"change": "weight", "control": ""}}
     suits: ClassVar[tuple[str, ...]] = ("sgd",)
 
     server_lr: Annotated[float, Gt(0)] = 1.0
