@@ -89,7 +89,8 @@ def lying(built: Built, liar: str, lie: str, folder: Path) -> LyingSites | None:
 
 def label_names(built: Built) -> tuple[str, ...]:
     """What the task tells apart."""
-    return tuple(getattr(built.task, "labels", None) or getattr(built.task, "types", ()))
+    names: Sequence[str] = getattr(built.task, "labels", ()) or getattr(built.task, "types", ())
+    return tuple(names)
 
 
 def flipped(names: Sequence[str]) -> Callable[[int, Document], Document]:
