@@ -49,11 +49,13 @@ STATIC = {
 class Desk:
     """A board, looked at for whoever asks."""
 
-    def __init__(self, board: Board, seconds: float = LOOK_SECONDS) -> None:
-        self.board, self.seconds = board, seconds
+    def __init__(self, board: Board, seconds: float = LOOK_SECONDS, most: int = WATCHERS) -> None:
+        self.board, self.seconds, self.most = board, seconds, most
         self.watchers = 0
         self._last = -seconds
         self._turn = asyncio.Lock()
+        self._views: dict[str, View] = {}
+        """Pages as they were at the last look: drawn once, however many watch."""
 
     async def look(self) -> None:
         """See what has changed, unless somebody just did."""
@@ -61,14 +63,17 @@ class Desk:
             if time.monotonic() - self._last >= self.seconds:
                 await asyncio.to_thread(self.board.look)
                 self._last = time.monotonic()
+                self._views.clear()
 
     async def view(self, place: str) -> View:
         """The page at a place, as it is now."""
         await self.look()
-        view = self.board.view(place)
-        if view is None:
-            raise HTTPException(404)
-        return view
+        if place not in self._views:
+            view = self.board.view(place)
+            if view is None:
+                raise HTTPException(404)
+            self._views[place] = view
+        return self._views[place]
 
     async def page(self, request: Request) -> Response:
         """The page itself."""
@@ -79,7 +84,7 @@ class Desk:
         """A stream of what changes on a page."""
         place = request.path_params.get("place", "")
         await self.view(place)
-        if self.watchers >= WATCHERS:
+        if self.watchers >= self.most:
             raise HTTPException(503)
         return StreamingResponse(self._changes(place), media_type="text/event-stream")
 
@@ -105,6 +110,7 @@ class Desk:
         """Have a run end after its round."""
         if request.headers.get("content-type", "").partition(";")[0].strip().casefold() != "application/json":
             raise HTTPException(415)
+        await self.look()
         try:
             done = await asyncio.to_thread(self.board.stop, request.path_params["place"])
         except OSError as error:

@@ -94,8 +94,8 @@ class RunBoard:
     def look(self) -> None:
         """Take in what the runs have done; cells that have begun since are runs as well."""
         for path in self.paths:
-            for folder, label in _cells(path):
-                self.runs.setdefault(folder.resolve(), WatchedRun(folder, label))
+            for folder, label, rounds in _cells(path):
+                self.runs.setdefault(folder.resolve(), WatchedRun(folder, label, rounds))
         for run in self.runs.values():
             run.look()
 
@@ -208,19 +208,19 @@ def _single(path: Path) -> bool:
     return (path / "study.toml").exists() or SITES.exists(path)
 
 
-def _cells(path: Path) -> Iterator[tuple[Path, str]]:
-    """The folders of runs that a path stands for, with their labels: itself, a grid's cells, or those in it."""
+def _cells(path: Path) -> Iterator[tuple[Path, str, int]]:
+    """The folders of runs that a path stands for, with labels and planned rounds: itself, a grid's cells, or others."""
     if _single(path):
-        yield path, ""
+        yield path, "", 0
         return
     try:
         planned = GRID.read(path) or []
     except RunError:
         planned = []
-    yield from ((path / cell.folder, cell.label) for cell in planned)
+    yield from ((path / cell.folder, cell.label, cell.rounds) for cell in planned)
     known = {cell.folder for cell in planned}
     below = (study.parent for study in path.glob("*/study.toml") if study.parent.name not in known)
-    yield from ((folder, "") for folder in sorted(below, key=lambda folder: natural(folder.name)))
+    yield from ((folder, "", 0) for folder in sorted(below, key=lambda folder: natural(folder.name)))
 
 
 def _when(event: Event) -> float:

@@ -78,8 +78,10 @@ class Seen:
 class WatchedRun:
     """One run, followed."""
 
-    def __init__(self, folder: Path, label: str = "", now: Callable[[], float] = time.time) -> None:
+    def __init__(self, folder: Path, label: str = "", planned: int = 0, now: Callable[[], float] = time.time) -> None:
         self.folder, self.label, self.now = folder, label or folder.resolve().name, now
+        self.planned = planned
+        """How many rounds it will have, where it is a cell of a grid that may not have begun."""
         self.seen, self.log = Seen(), Log()
         self.study: Mapping[str, Any] = {}
         self.start: Start | None = None
@@ -108,7 +110,7 @@ class WatchedRun:
     @property
     def rounds(self) -> int:
         """How many rounds the study has."""
-        return int(self.study.get("rounds", 0))
+        return int(self.study.get("rounds", self.planned))
 
     @property
     def round(self) -> int:
@@ -139,7 +141,9 @@ class WatchedRun:
     def look(self) -> None:
         """Read what has changed."""
         before = self.state
-        if not self.folder.is_dir():
+        if not self.folder.is_dir() and self.planned and not self.study and self.folder.parent.is_dir():
+            self.state = "waiting"
+        elif not self.folder.is_dir():
             self.state, self.problem = "gone", f"{self.folder} is not there any more; it was moved or deleted"
             self._stamps.clear()
         else:
