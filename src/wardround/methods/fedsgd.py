@@ -30,6 +30,7 @@ class Gradient(Message):
 class FedSGD(LocalTraining, Method[Global]):
     """Sums the sites' gradients and takes one step; `batch` only bounds memory."""
 
+    means: ClassVar[Mapping[str, Mapping[str, str]]] = {"grade": {"gradient": "examples"}}
     suits: ClassVar[tuple[str, ...]] = ("sgd",)
     refuses: ClassVar[Mapping[str, str]] = one_step("the coordinator takes one plain step a round")
 

@@ -149,6 +149,13 @@ class LazyMIL(LocalTraining, Method[Global]):
         believed_now = {"chosen": torch.tensor(known).double(), "expressed": torch.tensor(true).double()}
         return Counts(Weights({**counts.numbers, **believed_now}))
 
+    def unruled(self) -> str:
+        """Most sites have nothing to say of most facts."""
+        return (
+            "has one site learn from each fact, and what one alone has learnt no rule would believe; "
+            'set robust.rule = "bound"'
+        )
+
     def contradiction(self, sent: Message, reply: Message) -> str | None:  # noqa: ARG002 -- it says the same of all
         """Every site weighs 1."""
         return uneven(reply)

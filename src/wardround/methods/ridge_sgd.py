@@ -98,6 +98,10 @@ class RidgeSGD(ClosedForm, LocalTraining, Method[Stepped]):
         """Those of a solved classifier, or one for a step."""
         return {**self.asks(), "grade": 1}
 
+    def unruled(self) -> str:
+        """A sum of sums has no middle."""
+        return 'solves its classifier from sums over all rows, of which no site has a mean; set robust.rule = "bound"'
+
     @on_site
     def grade(self, model: Global, site: Site) -> Gradient:
         """The gradient of all but the classifier over a random share of the site's rows."""

@@ -40,7 +40,6 @@ from wardround.engines.inline import Pool, Serial
 from wardround.engines.remote import Remote
 from wardround.federation.describe import describe
 from wardround.federation.sites import Sites
-from wardround.layers.bound import Bound
 from wardround.layers.ledger import Ledger
 from wardround.metrics.signs import signs
 from wardround.runs.build import Built, build, choosing
@@ -63,6 +62,7 @@ from wardround.runs.files import (
     Tally,
 )
 from wardround.runs.folder import Result, attempts, claim, finished, kind_of, locked
+from wardround.runs.guards import guards
 from wardround.runs.intervals import intervals_of, tally
 from wardround.runs.journal import Journal
 from wardround.runs.references import add_reference, constants, tfidf
@@ -126,7 +126,7 @@ def run(
             engine = (
                 Pool(several, built.host, show_errors=show_errors) if several > 1 else Serial(built.host, strict=strict)
             )
-            layers = bounded(study)
+            layers = guards(study)
         try:
             return _Loop(built, out, engine, ledger, layers, progress, checkpoint_seconds).go(checkpoint)
         except Exception as error:
@@ -137,12 +137,6 @@ def run(
             engine.close()
             with contextlib.suppress(OSError):  # a full disk has been told of already
                 ledger.flush()  # what was exchanged was exchanged, however the run ends
-
-
-def bounded(study: Study) -> tuple[Layer, ...]:
-    """The bound that a simulation has only if its study asks for one."""
-    bound = study.sites.bound
-    return (Bound(bound, contradiction=study.method.contradiction),) if bound else ()
 
 
 @contextlib.contextmanager

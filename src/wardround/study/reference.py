@@ -36,6 +36,7 @@ TABLES: dict[str, tuple[str, str | Mapping[str, Any]]] = {
     "corpus": ("what it is learnt from: a corpus by name, or files of one's own by `format`", CORPORA),
     "partition": ("how a corpus is cut into sites", PARTITIONS),
     "sites": ("who takes part in a round", f"{OWN}:SitesTable"),
+    "robust": ("what stands between a site that lies and the model", f"{OWN}:RobustTable"),
     "evaluation": ("when, on what, and how closely the shared model is tried", f"{OWN}:EvaluationTable"),
     "validation": ("examples that choose the round whose model is kept", f"{OWN}:Validation"),
     "stop": ("the figure at which a run may stop", f"{OWN}:Stop"),
