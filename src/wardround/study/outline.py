@@ -95,6 +95,15 @@ class FinishTable(TomlTable):
         return self.model_dump(exclude={"head"}, exclude_none=True)
 
 
+class PrivacyTable(TomlTable):
+    """What protects sites from the coordinator and from each other."""
+
+    secure_aggregation: bool = False
+    """Whether replies leave behind masks, so that the coordinator sees only their sum and nobody any of them."""
+    fewest: Annotated[int, Ge(2)] = 3
+    """How few sites may be in a sum: those in it, all but one, could take the sum apart together."""
+
+
 class PublicTable(TomlTable):
     """Examples that everybody may see: one of the two."""
 
@@ -134,6 +143,8 @@ class Outline(TomlTable):
     """Examples that everybody may see, which some methods need."""
     layers: tuple[dict[str, Any], ...] | None = None
     """What changes messages on their way, in the order from the step to the wire."""
+    privacy: PrivacyTable | None = None
+    """What protects sites from the coordinator and from each other."""
     sites: SitesTable = SitesTable()
     """Who takes part in a round."""
     evaluation: EvaluationTable = EvaluationTable()
