@@ -51,7 +51,7 @@ HOMES = {
     "lxml": ["formats/bioc.py"],
     "numpy": ["*"],
     "torch": ["*"],
-    "cryptography": ["engines/certificates.py", "engines/seal.py"],
+    "cryptography": ["engines/certificates.py", "engines/seal.py", "layers/keys.py"],
     "filelock": ["core/lock.py"],
     "grpc": ["engines/gate.py"],  # what NVFlare connects with
     "nvflare": ["engines/flare.py"],

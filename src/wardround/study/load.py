@@ -242,6 +242,7 @@ def _study(
             settings = {**more, **(_table(tables, section) or {})}
             built[section], plain[section] = named(section, registers[section], settings, problems, **given)
     layers, described = layered(outline.layers or (), folder, problems, trusted)
+    layers = (*layers, *_protecting(outline))
     problems += _misfits(built, plain)
     if problems:
         return None
@@ -262,6 +263,14 @@ def _study(
         o.sites, o.evaluation, o.validation, o.stop, o.start, o.finish, public, o.references,
         resolved | plain | shown | ({"layers": described} if described else {}), o.robust,
     )  # fmt: skip
+
+
+def _protecting(outline: Outline) -> "tuple[Layer, ...]":
+    """The layers of `[privacy]`, around all others: nothing reads behind a mask."""
+    from wardround.layers.masks import Masks  # noqa: PLC0415 -- what is built needs more than what is checked
+
+    privacy = outline.privacy
+    return (Masks(fewest=privacy.fewest),) if privacy and privacy.secure_aggregation else ()
 
 
 def _trying(outline: Outline) -> Outline:
