@@ -31,7 +31,10 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "unknown corpus": ({"corpus": {"name": "sythetic"}}, "corpus.name = 'sythetic' is unknown; did you mean"),
     "unknown task": ({"task": {"name": "feature"}}, "task.name = 'feature' is unknown; did you mean 'features'?"),
     "unknown partition": ({"partition": {"name": "iiid", "sites": 3}}, "partition.name = 'iiid' is unknown; did you"),
-    "unknown choice": ({"method": {"optimizer": "adamm"}}, "method.optimizer = 'adamm': should be 'sgd' or 'adam'"),
+    "unknown choice": (
+        {"method": {"optimizer": "adamm"}},
+        "method.optimizer = 'adamm': should be 'sgd', 'adam' or 'adamw'",
+    ),
     "a value for a table": ({"method": "fedavg"}, "method = 'fedavg': should be a table"),
     "NaN in a number": ({"method": {"lr": math.nan}}, "method.lr = NaN: should be a finite number"),
     "infinity in a number": ({"method": {"lr": math.inf}}, "method.lr = Infinity: should be a finite number"),

@@ -23,10 +23,10 @@ from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, overload
 
 import torch
 
+from wardround.core.bench import Bench
 from wardround.core.record import Message, Record, reveals
 from wardround.core.site import Site
 from wardround.core.task import Task
-from wardround.core.training import Bench
 from wardround.core.weights import Weights
 
 if typing.TYPE_CHECKING:

@@ -33,8 +33,10 @@ class FedNova(LocalTraining, Method[Global]):
 
     means: ClassVar[Mapping[str, Mapping[str, str]]] = {"fit": {"change": "examples"}}
     suits: ClassVar[tuple[str, ...]] = ("sgd",)
+    refuses: ClassVar[Mapping[str, str]] = {"momentum": "it makes later steps longer than earlier ones; leave it out"}
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.optimizer != "sgd":
             raise ValueError('fednova divides a change by its SGD steps, which are alike; set optimizer = "sgd"')
 

@@ -33,12 +33,13 @@ import torch
 from annotated_types import Ge, Le
 from torch import Tensor
 
+from wardround.core.bench import Bench
 from wardround.core.cohort import Cohort
 from wardround.core.method import Counts, Exam, Global, Method, on_site
 from wardround.core.record import Message, Private, reveals
 from wardround.core.site import Site
 from wardround.core.task import BagTask, Task
-from wardround.core.training import Bench, LocalTraining
+from wardround.core.training import LocalTraining
 from wardround.core.weights import Weights
 from wardround.methods.buckets import bucket, highest, one_hot, proper
 from wardround.methods.fedavg import Update, uneven

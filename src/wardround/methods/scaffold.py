@@ -50,6 +50,7 @@ class Scaffold(LocalTraining, Method[Controlled]):
 
     means: ClassVar[Mapping[str, Mapping[str, str]]] = {"fit": {"change": "weight", "control": ""}}
     suits: ClassVar[tuple[str, ...]] = ("sgd",)
+    refuses: ClassVar[Mapping[str, str]] = {"momentum": "its controls are mean gradients of plain steps; leave it out"}
 
     server_lr: Annotated[float, Gt(0)] = 1.0
     """How far the coordinator goes along the sites' mean change."""
@@ -57,6 +58,7 @@ class Scaffold(LocalTraining, Method[Controlled]):
     """Whether a site counts by its number of examples, or all sites count alike as in the paper."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.optimizer != "sgd":
             raise ValueError('scaffold\'s controls are mean gradients of SGD steps; set optimizer = "sgd"')
 

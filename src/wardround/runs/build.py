@@ -15,13 +15,13 @@ from typing import cast
 import numpy as np
 import torch
 
+from wardround.core.bench import belongs
 from wardround.core.cohort import Cohort, Engine, Seen
 from wardround.core.exchange import Exchange, seeded
 from wardround.core.layer import Layer
 from wardround.core.manifest import Manifest
 from wardround.core.site import HUB
 from wardround.core.task import ClassTask
-from wardround.core.training import belongs
 from wardround.core.weights import Weights
 from wardround.engines.host import Host
 from wardround.federation.partition import Raw

@@ -67,6 +67,7 @@ from wardround.runs.intervals import intervals_of, tally
 from wardround.runs.journal import Journal
 from wardround.runs.references import add_reference, constants, tfidf
 from wardround.runs.rounds import Rounds
+from wardround.runs.stopping import leave_if_asked, stop_asked
 from wardround.runs.wire import WIRE
 from wardround.study.load import Study
 from wardround.trained.folder import write_model
@@ -103,7 +104,7 @@ def run(
     show: Callable[[str], None] | None = None,
 ) -> Result:
     """Run a study to its end, or go on where a killed run left off; `show` is told what takes its time."""
-    with one_thread(), locked(out), noticed(out / NOTICE, show):
+    with one_thread(), locked(out), noticed(out / NOTICE, show, sites=apart is not None):
         doing("reading the data")
         built = apart.build(study, out) if apart else build(study, out, corpus)
         checkpoint = claim(study, out, resume=resume)
@@ -198,9 +199,12 @@ class _Loop:
         while not (why := self._over(round_)):
             round_ += 1
             state = self._round(round_, state)
-            if self._over(round_) or time.monotonic() - last >= self.pause:
+            over, stop = self._over(round_), stop_asked(self.out)
+            if over or stop or time.monotonic() - last >= self.pause:
                 self._settle(round_, state)
                 last = time.monotonic()
+            if not over:
+                leave_if_asked(self.out, f"after round {round_}")
         exhausted = self.choice.exhausted(self.journal) > 0
         if self.study.finish:  # no checkpoint has it: a run whose rounds are raised goes on from before
             best = state.weights if self.choice.weights is None else self.choice.weights

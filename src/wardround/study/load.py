@@ -243,6 +243,7 @@ def _study(
             settings = {**more, **(_table(tables, section) or {})}
             built[section], plain[section] = named(section, registers[section], settings, problems, **given)
     layers, described = layered(outline.layers or (), folder, problems, trusted)
+    layers = (*layers, *_protecting(outline))
     problems += _misfits(built, plain)
     _in_sums(built, plain, tables, layers, problems)
     if problems:
@@ -287,6 +288,14 @@ def _in_sums(
         for key in sorted(changed.keys() & (_table(tables, "method") or {}).keys())
     ]
     built["method"], plain["method"] = summed, {**plain["method"], **changed}
+
+
+def _protecting(outline: Outline) -> "tuple[Layer, ...]":
+    """The layers of `[privacy]`, around all others: nothing reads behind a mask."""
+    from wardround.layers.masks import Masks  # noqa: PLC0415 -- what is built needs more than what is checked
+
+    privacy = outline.privacy
+    return (Masks(fewest=privacy.fewest),) if privacy and privacy.secure_aggregation else ()
 
 
 def _trying(outline: Outline) -> Outline:

@@ -108,6 +108,15 @@ class FinishTable(TomlTable):
         return self.model_dump(exclude={"head"}, exclude_none=True)
 
 
+class PrivacyTable(TomlTable):
+    """What protects sites from the coordinator and from each other."""
+
+    secure_aggregation: bool = False
+    """Whether replies leave behind masks, so that the coordinator sees only their sum and nobody any of them."""
+    fewest: Annotated[int, Ge(2)] = 3
+    """How few sites may be in a sum: those in it, all but one, could take the sum apart together."""
+
+
 class PublicTable(TomlTable):
     """Examples that everybody may see: one of the two."""
 
@@ -149,6 +158,8 @@ class Outline(TomlTable):
     """What changes messages on their way, in the order from the step to the wire."""
     robust: RobustTable | None = None
     """What stands between a site that lies and the model; unset: a bound over real sites, nothing in simulations."""
+    privacy: PrivacyTable | None = None
+    """What protects sites from the coordinator and from each other."""
     sites: SitesTable = SitesTable()
     """Who takes part in a round."""
     evaluation: EvaluationTable = EvaluationTable()

@@ -35,6 +35,7 @@ TABLES: dict[str, tuple[str, str | Mapping[str, Any]]] = {
     "task": ("what is learnt", TASKS),
     "corpus": ("what it is learnt from: a corpus by name, or files of one's own by `format`", CORPORA),
     "partition": ("how a corpus is cut into sites", PARTITIONS),
+    "privacy": ("what protects sites from the coordinator and from each other", f"{OWN}:PrivacyTable"),
     "sites": ("who takes part in a round", f"{OWN}:SitesTable"),
     "robust": ("what stands between a site that lies and the model", f"{OWN}:RobustTable"),
     "evaluation": ("when, on what, and how closely the shared model is tried", f"{OWN}:EvaluationTable"),
