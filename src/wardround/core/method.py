@@ -195,6 +195,10 @@ class Method(Generic[S]):
         """Why an honest site cannot have given this reply, by the method's own equations; None if it can."""
         return None
 
+    def in_sums(self) -> Self:
+        """The method as it works where the coordinator may see nothing but sums; itself, if it never asks for more."""
+        return self
+
     def unruled(self) -> str:
         """Why no robust rule can take the place of a mean in this method, to follow its name; nothing if one can."""
         return "" if self.means else "does not say which of its totals are means (`means`)"

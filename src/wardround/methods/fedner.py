@@ -18,9 +18,9 @@ interrupted is done again from its start, with the same bits. A site that falls 
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
-from typing import Annotated, ClassVar, Literal, cast
+from typing import Annotated, ClassVar, Literal, Self, cast
 from weakref import WeakKeyDictionary
 
 import torch
@@ -132,6 +132,10 @@ class FedNER(LocalTraining, Method[Served]):
             if total.examples:
                 state = self._served(state, total.gradient / total.examples, cohort.round)
         return state
+
+    def in_sums(self) -> Self:
+        """Sites round their own shares."""
+        return replace(self, ask_sizes=False)
 
     def opening(self) -> tuple[str, ...]:
         """Sites are asked for their sizes first."""
