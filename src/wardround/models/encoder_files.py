@@ -6,7 +6,7 @@ can run code. So are adapters, which are only the difference to a model that lie
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import tokenizers
 from safetensors import SafetensorError
@@ -16,7 +16,7 @@ from torch import Tensor
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 SAVED = "AutoModel.from_pretrained(…).save_pretrained(…)"
 
-Tokenizer = tokenizers.Tokenizer | tokenizers.BertWordPieceTokenizer
+Tokenizer: TypeAlias = tokenizers.Tokenizer | tokenizers.BertWordPieceTokenizer
 
 
 class EncoderError(ValueError):

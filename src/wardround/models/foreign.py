@@ -30,6 +30,7 @@ from wardround.models.encoder import AnyEncoder, Encoder, Shape, taken
 from wardround.models.encoder_files import EncoderError, ends_of, read_tokenizer, unbounded
 from wardround.models.pretrained import SAME_MODEL, Pretrained, refuse_other_vocabulary
 
+AUTO: Any = transformers.AutoModel
 LOCAL: Mapping[str, Any] = {"local_files_only": True, "trust_remote_code": False}
 CLOSE = 1e-3
 USE = "use an encoder that reads texts as BERT does"
@@ -138,11 +139,11 @@ class Foreign(Pretrained):
     """An encoder's folder that transformers reads."""
 
     @cached_property
-    def _model(self) -> nn.Module:
+    def _model(self) -> Any:
         """The whole, without dropout, its layers in one list."""
         with _quiet(), torch.random.fork_rng(devices=[]):  # what is missing is drawn anew, and refused below
             try:
-                model, loading = transformers.AutoModel.from_pretrained(
+                model, loading = AUTO.from_pretrained(
                     self.folder, **LOCAL, use_safetensors=True, dtype=torch.float32, output_loading_info=True
                 )
             except Exception as error:  # noqa: BLE001 -- whatever it is, the folder is not usable
@@ -219,7 +220,7 @@ class Foreign(Pretrained):
             hook.remove()
         return widths[0]
 
-    def _keep(self, model: nn.Module, layers: range, *, top: bool) -> int | None:
+    def _keep(self, model: Any, layers: range, *, top: bool) -> int | None:
         """Leave these layers, and a signpost above them unless they are the topmost; where it stands."""
         stack = _stack(model)
         kept = [stack[number] for number in layers]
@@ -257,7 +258,7 @@ def read_foreign(folder: Path, kind: str, told: Mapping[str, Any]) -> Foreign:
     if getattr(config, "is_encoder_decoder", False) or getattr(config, "is_decoder", False):
         raise EncoderError(folder, f"a {kind} has a decoder", USE)
     with torch.device("meta"), _quiet():
-        bare = transformers.AutoModel.from_config(config, trust_remote_code=False)
+        bare: Any = AUTO.from_config(config, trust_remote_code=False)
     if not isinstance(getattr(bare, "embeddings", None), nn.Module) or _one_list(bare) is None:
         raise EncoderError(folder, f"a {kind} has no embeddings and layers to be told apart", USE)
     tokens, width = bare.get_input_embeddings().weight.shape[0], int(config.hidden_size)
@@ -306,7 +307,7 @@ def _used(model: AnyEncoder, inputs: Tensor) -> set[str]:
     for name, parameter in model.named_parameters():
         parameter.grad = None
         if name not in used:
-            parameter.requires_grad_(requires_grad=False).data.zero_()
+            parameter.requires_grad_(False).data.zero_()
     return used
 
 
@@ -347,7 +348,7 @@ def _padding(model: Any) -> int:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Without bars and reports: what matters is told by us."""
-    logging = transformers.utils.logging
+    logging: Any = transformers.utils.logging
     before, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
     logging.disable_progress_bar()

@@ -55,7 +55,7 @@ class RelationModel(nn.Module):
         """
         states = self.encoder(inputs, real, places)  # (B, Q, width)
         shares = torch.stack([parts == part for part in self.parts], 1).to(states.dtype)  # (B, parts, Q)
-        summed = shares @ states  # (B, parts, width)
+        summed: Tensor = shares @ states  # (B, parts, width)
         if self.normalise:
             summed = functional.layer_norm(summed, summed.shape[-1:])
         return summed.flatten(1)  # (B, features)
@@ -64,3 +64,15 @@ class RelationModel(nn.Module):
         """Scores of each relation, before the softmax."""
         scores: Tensor = self.classifier(self.features(inputs, real, places, parts))  # (B, classes)
         return scores
+
+
+class BagEncoder(RelationModel):
+    """The same for sentences of bags, in a PCNN's place: first their vectors, then scores of what is made of these."""
+
+    def encode(self, *sentences: Tensor) -> Tensor:
+        """The vector of each sentence (S, features)."""
+        return self.vectors(*sentences)
+
+    def scores(self, vectors: Tensor) -> Tensor:
+        """The scores of vectors (…, features), be they of a sentence or of a bag of them."""
+        return self.classifier(self.dropout(vectors))  # type: ignore[no-any-return]  # (…, classes)

@@ -11,10 +11,11 @@ Everything else of the encoder is trained and sent; its embeddings too, unless f
 give away the words of a site's texts.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from annotated_types import Ge
@@ -28,6 +29,9 @@ from wardround.tasks.batching import Ragged
 from wardround.tasks.marking import marker_rows
 from wardround.tasks.task import encoder_folder
 from wardround.tasks.trunk import Trunk
+
+TRAINING: Mapping[str, Mapping[str, Any]] = {"adam": {"lr": 5e-5, "batch": 16}, "sgd": {"lr": 0.02, "batch": 16}}
+"""By optimiser, the settings of local training that suit a pretrained encoder under a new head."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,12 +60,14 @@ class EncoderSettings:
         """The encoder as it is used, for sequences of up to so many tokens."""
         return EncoderParts(read_encoder(self.encoder_folder), self, dropout, longest, markers)
 
-    def refuse_idle(self, model: str, *names: str) -> None:
-        """Raise an error if one of these settings is given, though the model has no encoder."""
-        for name in names:
-            if getattr(self, name) != getattr(EncoderSettings, name):
-                given = getattr(self, name)
-                raise ValueError(f"{name} = {given!r} is of an encoder, and model = {model!r} has none; leave it out")
+    def refuse_idle(self, model: str, *, of_encoders: Sequence[str], of_words: Sequence[str] = ()) -> None:
+        """Raise an error if a setting is given that is of encoders, or of words, where the model has none of these."""
+        with_encoder = model.startswith("encoder")
+        kind, idle = ("words", of_words) if with_encoder else ("an encoder", of_encoders)
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name in idle and value != field.default:
+                raise ValueError(f"{field.name} = {value!r} is of {kind}, and model = {model!r} has none; leave it out")
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +155,7 @@ class Sequences:
         trunk = self._parts.trunk
         return None if trunk is None else trunk.states(self.rows)
 
-    def padded(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+    def filled(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Numbers (B, L) or states (B, L, width) of these rows, and which of them are real (B, L)."""
         lengths = self.tokens.lengths[rows]  # (B,)
         real = torch.arange(int(lengths.max())) < lengths[:, None]  # (B, L)

@@ -60,7 +60,7 @@ class PairExamples:
         if self.summed:
             each = torch.arange(3).expand(len(rows), 3)  # (B, 3)
             return PairBatch(self._sums[rows], each >= 0, each, each, self.labels[rows], rows)
-        inputs, real = self.sequences.padded(rows)
+        inputs, real = self.sequences.filled(rows)
         parts = self.parts.padded(rows) - 1  # (B, Q): -1 where there is nothing
         return PairBatch(inputs, real, self.places.padded(rows), parts, self.labels[rows], rows)
 

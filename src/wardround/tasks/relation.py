@@ -28,7 +28,7 @@ from wardround.federation.sites import Sites
 from wardround.metrics.relations import relation_metrics
 from wardround.models.pretrained import Pretrained
 from wardround.models.relation import RelationModel
-from wardround.tasks.batching import grouped
+from wardround.tasks.batching import budgeted, grouped
 from wardround.tasks.candidates import Candidates, Pair, related, within_limit
 from wardround.tasks.classes import ClassifierTask
 from wardround.tasks.encoders import EncoderParts, EncoderSettings
@@ -207,6 +207,10 @@ class RelationTask(ClassifierTask):
         for rows in grouped(examples.tokens.lengths, size, rng):
             yield examples.batch(rows)
 
+    def through(self, examples: PairExamples) -> Iterator[PairBatch]:
+        """All pairs, as many at once as have so many tokens."""
+        return (examples.batch(rows) for rows in budgeted(examples.tokens.lengths))
+
     def features(self, model: RelationModel, batch: PairBatch) -> Tensor:
         """What the classifier sees of each pair (B, features)."""
         return model.features(batch.inputs, batch.real, batch.places, batch.parts)
@@ -245,7 +249,7 @@ class RelationTask(ClassifierTask):
         def scores(pairs: Sequence[Pair]) -> tuple[Sequence[Pair], Tensor]:
             examples, fitting = self.unlabelled([one.document for one in pairs])
             scores = torch.zeros(len(fitting), len(self.labels))
-            for batch in self.batches(examples, self.at_once, None):
+            for batch in self.through(examples):
                 scores[batch.rows] = self.scored(model, batch)
             return [pairs[row] for row in fitting], scores
 

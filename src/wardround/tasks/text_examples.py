@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,9 +18,9 @@ AT_ONCE = 256
 
 @dataclass(frozen=True, eq=False)
 class TextBatch:
-    """Token numbers padded with 0 (B, L), or mean vectors (B, D), and labels (B,) or (B, labels)."""
+    """Token numbers padded with 0 (B, L), mean vectors (B, D) or an encoder's pieces; labels (B,) or (B, labels)."""
 
-    inputs: Tensor
+    inputs: Any
     labels: Tensor
     rows: Tensor
     """Where the texts stand among the examples (B,)."""
@@ -34,7 +35,8 @@ class TextBatch:
 class TextExamples:
     """A site's texts as numbers."""
 
-    tokens: Ragged
+    tokens: Any
+    """`Ragged` numbers of words, or the `TextSequences` of an encoder."""
     labels: Tensor
     means: Tensor | None
     shortened: int
