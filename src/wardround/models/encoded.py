@@ -48,9 +48,9 @@ class TextEncoder(nn.Module):
         if real is None:
             vectors = inputs  # (B, width)
         elif self.pool == "cls":
-            vectors = self.encoder(inputs, real, torch.zeros(len(inputs), 1, dtype=torch.int64)).squeeze(
-                1
-            )  # (B, width)
+            vectors = self.encoder(
+                inputs, real, torch.zeros(len(inputs), 1, dtype=torch.int64, device=inputs.device)
+            ).squeeze(1)  # (B, width)
         else:
             shares = real.to(torch.float32) / real.sum(1, keepdim=True)  # (B, L)
             vectors = (shares.unsqueeze(1) @ self.encoder(inputs, real)).squeeze(1)  # (B, width)

@@ -28,7 +28,6 @@ from annotated_types import Ge, Lt
 from torch import Tensor, nn
 from torch.nn import functional
 
-from wardround.core.refusal import Misfit
 from wardround.metrics.measures import ONE_CLASS, SEVERAL, Measures
 from wardround.models.encoded import Pool
 from wardround.models.linear import Bag, Logistic
@@ -37,12 +36,11 @@ from wardround.tasks.batching import Ragged, grouped
 from wardround.tasks.classes import ClassesTask, ClassifierTask
 from wardround.tasks.encoders import TRAINING, EncoderSettings
 from wardround.tasks.task import Finds, TaskSettings, existing
-from wardround.tasks.text_examples import TextBatch, TextExamples, TextNumbers, class_weights
+from wardround.tasks.text_examples import TextBatch, TextExamples, TextNumbers, class_weights, label_numbers
 from wardround.tasks.words import Tokens, WordTable, refuse_useless, tokens_for
 from wardround.text.document import Placed
 from wardround.text.prediction import Label, Prediction
 from wardround.text.reading import DataError, Problems, found_path
-from wardround.text.shown import called, shown
 from wardround.text.texts import Texts
 
 OF_WORDS = ("tokens", "ngrams", "terms", "buckets", "vectors", "embedding", "hidden")
@@ -78,6 +76,8 @@ class Classification(EncoderSettings, TaskSettings):
     """Size of the LSTM's word vectors, if no file gives them."""
     hidden: Annotated[int, Ge(1)] = 64
     """Size of the LSTM's state."""
+    summary: Literal["mean", "last"] | None = None
+    """What the LSTM makes of a text: the mean of its states, or the last one; if not given, the mean."""
     dropout: Annotated[float, Ge(0), Lt(1)] = 0.0
     """The share of features that training leaves out at random."""
     longest: Annotated[int, Ge(1)] = 400
@@ -95,6 +95,8 @@ class Classification(EncoderSettings, TaskSettings):
             raise ValueError(f'ngrams = {self.ngrams} goes with model = "logistic" without vectors; leave it out')
         if self.train_vectors and not self.vectors:
             raise ValueError("train_vectors needs a file of vectors to start from; without one the LSTM trains its own")
+        if self.summary and self.model != "lstm":
+            raise ValueError(f'summary = {self.summary!r} goes with model = "lstm", not {self.model!r}; leave it out')
 
     @property
     def undecided(self) -> bool:
@@ -228,23 +230,7 @@ class ClassificationTask(ClassesTask):
         return self.numbers.means(tokens) if self.settings.model == "logistic" and self.settings.vectors else None
 
     def _labels(self, texts: Texts) -> Tensor:
-        places = {label: index for index, label in enumerate(self.labels)}
-        for document in texts.documents:
-            for label in document.labels:
-                if label not in places:
-                    raise Misfit(
-                        f"document {called(document.id)}: label {shown(label)} is not among {list(self.labels)}"
-                    )
-            if len(document.labels) != 1 and not self.settings.several:
-                many = f"has {len(document.labels)} labels; set several = true in [task]"
-                raise Misfit(f"document {called(document.id)} {many}")
-        if not self.settings.several:
-            return torch.tensor([places[document.labels[0]] for document in texts.documents], dtype=torch.int64)
-        labels = torch.zeros(len(texts), len(self.labels))
-        for row, document in enumerate(texts.documents):
-            for label in document.labels:
-                labels[row, places[label]] = 1.0
-        return labels
+        return label_numbers(texts, self.labels, several=self.settings.several)
 
     def known(self, texts: Texts) -> tuple[Texts, Counter[str]]:
         """The texts with a label of its own; where there may be several or none, all, each with those that it knows."""
@@ -267,6 +253,7 @@ class ClassificationTask(ClassesTask):
             chosen.hidden,
             classes,
             dropout=chosen.dropout,
+            summary=chosen.summary or "mean",
             **words.begin(train=chosen.train_vectors),
         )
 

@@ -28,8 +28,8 @@ import torch
 from annotated_types import Ge, Lt
 from torch import Tensor
 
+from wardround.core.bench import belongs
 from wardround.core.refusal import Misfit
-from wardround.core.training import belongs
 from wardround.models.encoded import EncodedTagger
 from wardround.models.tagger import Parts, Tagger, named_parts
 from wardround.tasks.batching import Ragged, budgeted, grouped

@@ -1,6 +1,6 @@
 """Texts as the classifiers take them: token numbers, or the mean of their words' vectors."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -9,9 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from wardround.core.refusal import Misfit
 from wardround.tasks.batching import Ragged, grouped
 from wardround.tasks.words import Tokens, WordTable, segmenter_for
 from wardround.text.segment import Cache, Grams, Segmenter
+from wardround.text.shown import called, shown
+from wardround.text.texts import Texts
 
 AT_ONCE = 256
 
@@ -109,3 +112,22 @@ def class_weights(labels: Tensor, classes: int, chosen: str | None, *, several: 
         there = torch.bincount(labels, minlength=classes)  # (labels,)
         shares = count / ((there > 0).sum() * there.clamp(min=1))
     return shares.sqrt() if chosen == "root" else shares
+
+
+def label_numbers(texts: Texts, known: Sequence[str], *, several: bool) -> Tensor:
+    """The number of each text's label (texts,), or which it has of several (texts, labels)."""
+    places = {label: index for index, label in enumerate(known)}
+    for document in texts.documents:
+        for label in document.labels:
+            if label not in places:
+                raise Misfit(f"document {called(document.id)}: label {shown(label)} is not among {list(known)}")
+        if len(document.labels) != 1 and not several:
+            many = f"has {len(document.labels)} labels; set several = true in [task]"
+            raise Misfit(f"document {called(document.id)} {many}")
+    if not several:
+        return torch.tensor([places[document.labels[0]] for document in texts.documents], dtype=torch.int64)
+    flags = torch.zeros(len(texts), len(known))
+    for row, document in enumerate(texts.documents):
+        for label in document.labels:
+            flags[row, places[label]] = 1.0
+    return flags
