@@ -67,13 +67,14 @@ HOMES = {
         "core/codec.py",
         "exports/transformers_folder.py",
         "trained/*.py",
-        "models/pretrained.py",
+        "models/encoder_files.py",
         "tasks/trunk.py",
     ],
     "spacy": ["exports/spacy_*.py"],
-    "tokenizers": ["exports/transformers_folder.py", "models/pretrained.py"],
+    "tokenizers": ["exports/transformers_folder.py", "models/encoder_files.py"],
     "tomli_w": ["study/*.py"],
     "typer": ["cli/*.py"],
+    "transformers": ["models/foreign.py"],
     "uvicorn": ["serve/server.py"],
 }
 
