@@ -9,7 +9,7 @@ import json
 import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -22,7 +22,7 @@ from wardround.text.document import Document, Entity, Relation
 from wardround.text.prediction import Label, Prediction, numbered
 from wardround.trained.model import Model
 
-__all__ = ["JSON", "Relates", "Scripted", "send", "served"]
+__all__ = ["JSON", "Relates", "Scripted", "hosted", "send", "served"]
 
 JSON = {"Content-Type": "application/json"}
 
@@ -52,17 +52,22 @@ class Relates(Scripted):
     finds_entities = False
 
 
+def served(desk: Desk) -> AbstractContextManager[str]:
+    """A real server of models, and its address."""
+    return hosted(application(desk))
+
+
 @contextmanager
-def served(desk: Desk) -> Iterator[str]:
-    """A real server, and its address."""
+def hosted(app: Any) -> Iterator[str]:
+    """A real server of any application, and its address."""
     door = listening("127.0.0.1", 0)
-    server = uvicorn.Server(settings(application(desk)))
+    server = uvicorn.Server(settings(app))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [door]})
     thread.start()
     try:
         yield f"http://127.0.0.1:{door.getsockname()[1]}"
     finally:
-        server.should_exit = True
+        server.should_exit = server.force_exit = True  # a page's stream would be waited for
         thread.join()
 
 

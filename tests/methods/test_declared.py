@@ -145,7 +145,9 @@ def test_every_docstring_is_one_line(kind: type[Method[Any]]) -> None:
 def test_settings_keep_their_limits_where_a_method_overrides_them(name: str) -> None:
     """A default of a method's own takes no check away."""
     method = METHODS[name].kind
-    training = {"lr": 0.0, "decay": 2.0, "batch": -1, "epochs": 0, "steps": -1, "eps": 0.0}
+    training = {"lr": 0.0, "decay": 2.0, "batch": -1, "epochs": 0, "steps": -1, "eps": 0.0, "momentum": 1.0} | {
+        "weight_decay": -1.0, "clip": 0.0, "accumulate": 1, "warmup": 0, "horizon": 1, "moments": "x", "schedule": "x"
+    }  # fmt: skip
     solving = {"sharpness": 0.0, "least_rows": -1}
     wrong = (training if issubclass(method, LocalTraining) else {}) | (
         solving if issubclass(method, ClosedForm) else {}

@@ -34,6 +34,7 @@ from wardround.consortium.forms import read_membership
 from wardround.consortium.house_ledger import Answer, HouseLedger
 from wardround.consortium.studies import Run, Studies
 from wardround.core.codec import DecodeError, decode
+from wardround.core.doing import NOTICE, doing, noticed
 from wardround.core.exchange import Exchange, Fault
 from wardround.core.files import NO_ROOM
 from wardround.core.layer import Withheld
@@ -121,6 +122,7 @@ class SiteProcess:
             raise Denial("weights")
         if again := run.admit(exchange, digest):
             return again
+        doing(f"{run.ready.built.study.name}, round {exchange.round}: {step.name}")
         try:
             for lost in ask.head.get("void") or ():
                 run.host.undo(self.name, Exchange.of(lost))
@@ -134,6 +136,8 @@ class SiteProcess:
         except Exception:
             run.host.undo(self.name, exchange)  # as if it had not been asked
             raise
+        finally:
+            doing("")
         run.ready.reach.seen(exchange, message)
         run.reply = {"ledger": noted}, data
         return run.reply
@@ -206,7 +210,8 @@ def main() -> None:
     folder = Path(sys.argv[1]).resolve()
     process = SiteProcess(folder)
     torch.set_num_threads(process.studies.settings.threads)
-    answer_calls(calls(door_of(folder)), process)
+    with noticed(folder / NOTICE):
+        answer_calls(calls(door_of(folder)), process)
 
 
 if __name__ == "__main__":

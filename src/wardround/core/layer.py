@@ -48,6 +48,9 @@ class Layer:
     names_cohort = False
     """Whether a site must know who else takes part: then `site.exchange.names` has them."""
 
+    fewest = 0
+    """How few sites an exchange may have."""
+
     least = 0
     """How many examples must stand behind a reply for it to leave."""
 

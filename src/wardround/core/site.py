@@ -15,6 +15,7 @@ from wardround.core.exchange import Exchange, seeded
 from wardround.core.memory import Memory
 from wardround.core.record import Message, Private
 from wardround.core.task import SiteData, Task
+from wardround.core.vault import Vault
 
 HUB = "coordinator"
 """The name of the coordinator's desk."""
@@ -35,6 +36,7 @@ class Site:
         received: Message | None = None,
         private: tuple[str, ...] = (),
         least: int = 0,
+        vault: Vault | None = None,
     ) -> None:
         self.name = name
         self.task = task
@@ -44,6 +46,8 @@ class Site:
         """How many examples must stand behind a reply for it to leave."""
         self.exchange = exchange
         self.received = received
+        self.vault = vault or Vault.simulated(name, exchange.seed)
+        """Its secrets, and what it has given away once and for all."""
         self._opened = opened
         self._memory = memory
         self._kept: dict[type[Private], Private] = {}

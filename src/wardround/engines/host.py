@@ -7,7 +7,7 @@ a note. `SiteFailed` carries the original for a debugger on the same machine.
 
 import traceback
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,6 +21,7 @@ from wardround.core.method import Method, Step
 from wardround.core.record import Message
 from wardround.core.site import Site
 from wardround.core.task import SiteData, Task
+from wardround.core.vault import Vault
 
 AT_HAND = 128  # sites whose data stay open: the usual hundred; more would grow with the federation
 
@@ -47,6 +48,7 @@ class Host:
         layers: Sequence[Layer] = (),
         private: tuple[str, ...] = (),
         manifest: Manifest | None = None,
+        vault: Vault | None = None,
     ) -> None:
         self.method, self.task, self.memory, self.layers = method, task, memory, tuple(layers)
         self.private, self.manifest = private, manifest
@@ -56,6 +58,9 @@ class Host:
         self.held: dict[str, Held] = {}
         """What sites hold between the exchanges of a round."""
         self.opened: Callable[[str], SiteData] = lru_cache(maxsize=AT_HAND)(federation.open)
+        self.vaults: dict[str, Vault] = {}
+        """Of each site, unless the one of a hospital was given."""
+        self.vault = vault
         self.error: Exception | None = None
         """The last error of a step, for those who may read it."""
 
@@ -63,7 +68,9 @@ class Host:
         """The site of this name, at this exchange."""
         memory = Memory(self.memory / file_name(name), self.held.setdefault(name, {}))
         task = self.task_at(name) or self.task
-        return Site(name, task, lambda: self.opened(name), memory, exchange, received, self.private, self.least)
+        vault = self.vault or self.vaults.setdefault(name, Vault.simulated(name, exchange.seed))
+        opened = partial(self.opened, name)
+        return Site(name, task, opened, memory, exchange, received, self.private, self.least, vault)
 
     def undo(self, name: str, exchange: Exchange) -> None:
         """Have the site forget what it kept in this exchange, whose reply did not count."""

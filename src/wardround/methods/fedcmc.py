@@ -84,6 +84,7 @@ class OwnVectors(Private):
 class FedCMC(LocalTraining, Method[Guided]):
     """FedAvg whose sites contrast their features with the best classifier vectors of all sites."""
 
+    means: ClassVar[Mapping[str, Mapping[str, str]]] = {"fit": {"change": "weight"}}
     classifier: ClassVar[bool] = True
 
     mu: Annotated[float, Ge(0)] = 1.0
@@ -121,6 +122,15 @@ class FedCMC(LocalTraining, Method[Guided]):
     def exchanges(self, examples: int) -> Mapping[str, int]:  # noqa: ARG002
         """One, and one for the vectors if there is a contrast."""
         return {"fit": 1} if self.contrast == "none" else {"fit": 1, "show": 1}
+
+    def unruled(self) -> str:
+        """One site is believed for each class, unless there is no contrast."""
+        if self.contrast == "none":
+            return super().unruled()
+        return (
+            "takes for each class the vector of one site, who may be the one that lies; "
+            'set contrast = "none", or take fedavg'
+        )
 
     def chosen(self, similarity: Tensor, rng: torch.Generator) -> Tensor:
         """For each class, the row of the site whose vector is taken (classes,); of equals, the first."""

@@ -24,12 +24,13 @@ import torch
 from annotated_types import Ge
 from torch import Tensor
 
+from wardround.core.bench import Bench
 from wardround.core.cohort import Cohort
 from wardround.core.method import Counts, Exam, Global, Method, on_site
 from wardround.core.record import Message, Private, reveals
 from wardround.core.site import Site
 from wardround.core.task import BagTask, Task
-from wardround.core.training import Bench, LocalTraining
+from wardround.core.training import LocalTraining
 from wardround.core.weights import Weights
 from wardround.methods.fedavg import Update, uneven
 
@@ -147,6 +148,13 @@ class LazyMIL(LocalTraining, Method[Global]):
         known, true = cast("BagTask", site.task).expressed(site.data.train, rows)
         believed_now = {"chosen": torch.tensor(known).double(), "expressed": torch.tensor(true).double()}
         return Counts(Weights({**counts.numbers, **believed_now}))
+
+    def unruled(self) -> str:
+        """Most sites have nothing to say of most facts."""
+        return (
+            "has one site learn from each fact, and what one alone has learnt no rule would believe; "
+            'set robust.rule = "bound"'
+        )
 
     def contradiction(self, sent: Message, reply: Message) -> str | None:  # noqa: ARG002 -- it says the same of all
         """Every site weighs 1."""

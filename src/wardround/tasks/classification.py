@@ -72,6 +72,8 @@ class Classification(TaskSettings):
     """Size of the LSTM's word vectors, if no file gives them."""
     hidden: Annotated[int, Ge(1)] = 64
     """Size of the LSTM's state."""
+    summary: Literal["mean", "last"] | None = None
+    """What the LSTM makes of a text: the mean of its states, or the last one; if not given, the mean."""
     dropout: Annotated[float, Ge(0), Lt(1)] = 0.0
     """The share of features that training leaves out at random."""
     longest: Annotated[int, Ge(1)] = 400
@@ -90,6 +92,8 @@ class Classification(TaskSettings):
             raise ValueError(f'ngrams = {self.ngrams} goes with model = "logistic" without vectors; leave it out')
         if self.train_vectors and not self.vectors:
             raise ValueError("train_vectors needs a file of vectors to start from; without one the LSTM trains its own")
+        if self.summary and self.model != "lstm":
+            raise ValueError(f'summary = {self.summary!r} goes with model = "lstm", not {self.model!r}; leave it out')
 
     @property
     def undecided(self) -> bool:
@@ -255,6 +259,7 @@ class ClassificationTask(ClassesTask):
             chosen.hidden,
             classes,
             dropout=chosen.dropout,
+            summary=chosen.summary or "mean",
             **words.begin(train=chosen.train_vectors),
         )
 

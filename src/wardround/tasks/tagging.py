@@ -27,8 +27,8 @@ import torch
 from annotated_types import Ge, Lt
 from torch import Tensor
 
+from wardround.core.bench import belongs
 from wardround.core.refusal import Misfit
-from wardround.core.training import belongs
 from wardround.models.tagger import Parts, Tagger
 from wardround.tasks.batching import Ragged, grouped
 from wardround.tasks.entities import EntitiesTask, Tried
