@@ -53,6 +53,7 @@ HOMES = {
     "torch": ["*"],
     "cryptography": ["engines/certificates.py", "engines/seal.py", "layers/keys.py"],
     "filelock": ["core/lock.py"],
+    "h11": ["serve/server.py"],  # what uvicorn speaks HTTP with
     "grpc": ["engines/gate.py"],  # what NVFlare connects with
     "nvflare": ["engines/flare.py"],
     "psutil": ["engines/processes.py", "consortium/check.py"],
