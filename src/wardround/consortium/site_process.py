@@ -33,6 +33,7 @@ from wardround.consortium.budget import Denial, Question
 from wardround.consortium.forms import read_membership
 from wardround.consortium.house_ledger import Answer, HouseLedger
 from wardround.consortium.studies import Run, Studies
+from wardround.consortium.voice import append
 from wardround.core.codec import DecodeError, decode
 from wardround.core.doing import NOTICE, doing, noticed
 from wardround.core.exchange import Exchange, Fault
@@ -189,8 +190,7 @@ class SiteProcess:
     def _log(self, text: str) -> None:
         """A line in the site's own log and on its console: codes and places in the source, no text of a note."""
         tell(text)
-        with contextlib.suppress(OSError), (self.folder / "log.txt").open("a", encoding="utf-8") as file:
-            file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
+        append(self.folder / "log.txt", f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}")
 
 
 def answer_calls(lines: Iterable[Line], process: SiteProcess) -> None:

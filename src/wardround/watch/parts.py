@@ -84,7 +84,7 @@ def sites(states: Sequence[SiteState]) -> Html:
     """Who is there, who is late, who was left out and why."""
     if not states:
         return tag("p", "No site has been heard of yet.", class_="soft")
-    whole = ("site", "state", "last answer", "left out", "why the last time", "approval left", "version")
+    whole = ("site", "state", "last seen", "left out", "why the last time", "approval left", "version")
     used = [True, True, *(any(getattr(one, key) not in ("", "—", 0) for one in states)
                           for key in ("seen", "absent", "why", "left", "version"))]  # fmt: skip
     rows = [[cell for cell, shown in zip(_site(one), used, strict=True) if shown] for one in states[:ROWS]]
