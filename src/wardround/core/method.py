@@ -193,6 +193,10 @@ class Method(Generic[S]):
         """Why an honest site cannot have given this reply, by the method's own equations; None if it can."""
         return None
 
+    def in_sums(self) -> Self:
+        """The method as it works where the coordinator may see nothing but sums; itself, if it never asks for more."""
+        return self
+
     def sizes(self, task: Task, weights: Weights) -> Mapping[str, int]:  # noqa: ARG002 -- a hook
         """Sizes beyond the task's that this method's messages name in their shapes."""
         return {}

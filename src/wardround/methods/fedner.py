@@ -18,9 +18,9 @@ interrupted is done again from its start, with the same bits. A site that falls 
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
-from typing import Annotated, ClassVar, Literal, cast
+from typing import Annotated, ClassVar, Literal, Self, cast
 from weakref import WeakKeyDictionary
 
 import torch
@@ -129,6 +129,10 @@ class FedNER(LocalTraining, Method[Served]):
                 state = self._served(state, total.gradient / total.examples, cohort.round)
         return state
 
+    def in_sums(self) -> Self:
+        """Sites round their own shares."""
+        return replace(self, ask_sizes=False)
+
     def opening(self) -> tuple[str, ...]:
         """Sites are asked for their sizes first."""
         return ("size",)
@@ -160,7 +164,7 @@ class FedNER(LocalTraining, Method[Served]):
         if not examples:
             site.stands_on(0)
             return Gradient(turn.weights.zeros(), 0)
-        if site.exchange.number > 1 and not site.holds(Progress):
+        if not site.begins and not site.holds(Progress):
             raise LookupError(f"{site.name}: what it held in this round is gone with its process; go on with --resume")
         torch.default_generator.manual_seed(seeded(site.seed, site.exchange.number))  # dropout, anew in each exchange
         bench = Bench.at(site, turn.weights)

@@ -32,7 +32,7 @@ import json
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +42,7 @@ from wardround.formats.options import VIEWS
 from wardround.study.defaults import left_open
 from wardround.study.files import files, is_files, misspelt_files
 from wardround.study.grid import combinations, label_of, parsed, put
+from wardround.study.grid import shown as written
 from wardround.study.outline import EvaluationTable, FinishTable, Outline, SitesTable, Stop, Validation
 from wardround.study.settings import OWN, SECTIONS, StudyError, checked, imported, layered, misspelt, named
 from wardround.study.trusted import Trusted
@@ -230,6 +231,7 @@ def _study(
     layers, described = layered(outline.layers or (), folder, problems, trusted)
     layers = (*layers, *_protecting(outline))
     problems += _misfits(built, plain)
+    _in_sums(built, plain, tables, layers, problems)
     if problems:
         return None
     o = outline = _trying(outline)
@@ -249,6 +251,29 @@ def _study(
         o.sites, o.evaluation, o.validation, o.stop, o.start, o.finish, public, o.references,
         resolved | plain | shown | ({"layers": described} if described else {}),
     )  # fmt: skip
+
+
+def _in_sums(
+    built: dict[str, Any],
+    plain: dict[str, dict[str, Any]],
+    tables: Mapping[str, Any],
+    layers: "tuple[Layer, ...]",
+    problems: list[str],
+) -> None:
+    """Where a layer shows only sums, take the method's form that needs no more; what a study itself says stands."""
+    blind = [type(layer).__name__ for layer in layers if layer.only_sums]
+    if problems or not blind:
+        return
+    method = built["method"]
+    summed = method.in_sums()
+    names = [field.name for field in fields(method)]
+    changed = {key: getattr(summed, key) for key in names if getattr(summed, key) != getattr(method, key)}
+    problems += [
+        f"method.{key} = {written(getattr(method, key))} has the coordinator see each site's reply, and {blind[0]} "
+        f"shows only sums; take it out, or set it to {written(changed[key])}"
+        for key in sorted(changed.keys() & (_table(tables, "method") or {}).keys())
+    ]
+    built["method"], plain["method"] = summed, {**plain["method"], **changed}
 
 
 def _protecting(outline: Outline) -> "tuple[Layer, ...]":
