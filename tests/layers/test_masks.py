@@ -32,8 +32,8 @@ MASKED = {"secure_aggregation": True}
 
 
 def study_of(folder: Path, count: int = 5, **changes: Any) -> Study:
-    changes = {"privacy": MASKED, "partition": {"name": "iid", "sites": count}, "rounds": 3} | changes
-    return load_study(small_study(folder, **changes))[0].study
+    whole: dict[str, Any] = {"privacy": MASKED, "partition": {"name": "iid", "sites": count}, **changes}
+    return load_study(small_study(folder, **whole))[0].study
 
 
 class Twisted(Serial):
@@ -178,7 +178,7 @@ def test_from_the_second_round_on_an_upload_is_hardly_larger_than_without(
     built = build(study_of(tmp_path, corpus={"features": 4000}), tmp_path / "out")
     sizes: list[float] = []
 
-    def weighed(exchange: Exchange, name: str, reply: Callable[[], Reply]) -> Reply:
+    def weighed(_exchange: Exchange, name: str, reply: Callable[[], Reply]) -> Reply:
         answer = reply()
         if isinstance(answer, Masked):
             sizes.append(answer.nbytes / inputs[name].nbytes)
@@ -222,7 +222,7 @@ def test_nan_is_refused_at_the_site_itself(tmp_path: Path, monkeypatch: pytest.M
 def test_false_shares_are_left_aside_and_false_masks_open_nothing(tmp_path: Path) -> None:
     """A site that lies about a share changes nothing; one that lies about its own mask, neither."""
 
-    def lying(exchange: Exchange, name: str, reply: Callable[[], Reply]) -> Reply:
+    def lying(_exchange: Exchange, name: str, reply: Callable[[], Reply]) -> Reply:
         answer = reply()
         if isinstance(answer, Opened) and name == "site-0":
             return replace(answer, own=answer.own ^ 1, shares=answer.shares ^ 1)
@@ -236,7 +236,7 @@ def test_false_shares_are_left_aside_and_false_masks_open_nothing(tmp_path: Path
 
 
 def test_masks_that_do_not_fit_give_no_number(tmp_path: Path) -> None:
-    def lying(exchange: Exchange, name: str, reply: Callable[[], Reply]) -> Reply:
+    def lying(_exchange: Exchange, name: str, reply: Callable[[], Reply]) -> Reply:
         answer = reply()
         return replace(answer, wide=answer.wide + 1) if isinstance(answer, Masked) and name == "site-0" else answer
 

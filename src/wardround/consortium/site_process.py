@@ -115,7 +115,7 @@ class SiteProcess:
         exchange, step = self._asked(run, ask.head, approval)
         message = self._decoded(run, step, ask.data)
         budget = self.ledger.budget
-        question = Question.of(exchange, message, digest, moving=run.ready.expected.estimated)
+        question = Question.of(exchange, message, digest, run.ready.expected.first)
         budget.admit(study, approval, question, run.ready.expected.tried)
         if run.ready.expected.full(exchange, budget.of(study).answered):
             raise Denial("restart")

@@ -37,6 +37,7 @@ class Site:
         private: tuple[str, ...] = (),
         least: int = 0,
         vault: Vault | None = None,
+        first: int = 1,
     ) -> None:
         self.name = name
         self.task = task
@@ -48,6 +49,8 @@ class Site:
         self.received = received
         self.vault = vault or Vault.simulated(name, exchange.seed)
         """Its secrets, and what it has given away once and for all."""
+        self.begins = exchange.number == first
+        """Whether this is the method's first exchange of the round."""
         self._opened = opened
         self._memory = memory
         self._kept: dict[type[Private], Private] = {}

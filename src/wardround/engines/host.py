@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from wardround.core.answer import Unfit, answer, step_of
 from wardround.core.exchange import Exchange, Fault
 from wardround.core.files import file_name
-from wardround.core.layer import Layer, Withheld
+from wardround.core.layer import Layer, Withheld, first_number
 from wardround.core.manifest import Manifest
 from wardround.core.memory import Held, Memory
 from wardround.core.method import Method, Step
@@ -53,6 +53,7 @@ class Host:
         self.method, self.task, self.memory, self.layers = method, task, memory, tuple(layers)
         self.private, self.manifest = private, manifest
         self.least = max((layer.least for layer in layers), default=0)
+        self.first = first_number(layers)
         self.task_at: Callable[[str], Task | None] = getattr(federation, "task", lambda _: None)
         """The task as a site has it, where that differs: with a tag set of its own, say."""
         self.held: dict[str, Held] = {}
@@ -70,7 +71,7 @@ class Host:
         task = self.task_at(name) or self.task
         vault = self.vault or self.vaults.setdefault(name, Vault.simulated(name, exchange.seed))
         opened = partial(self.opened, name)
-        return Site(name, task, opened, memory, exchange, received, self.private, self.least, vault)
+        return Site(name, task, opened, memory, exchange, received, self.private, self.least, vault, self.first)
 
     def undo(self, name: str, exchange: Exchange) -> None:
         """Have the site forget what it kept in this exchange, whose reply did not count."""

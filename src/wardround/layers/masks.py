@@ -85,6 +85,7 @@ class Masks(Layer):
 
     only_sums = "each reply is masked, and masks cancel out in the sum"
     names_cohort = True
+    before = MEETINGS
     fewest: Annotated[int, Ge(2)] = 3
 
     def carries(self, kind: type[Message]) -> type[Message]:  # noqa: ARG002 -- the same of all

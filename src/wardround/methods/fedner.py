@@ -168,7 +168,7 @@ class FedNER(LocalTraining, Method[Served]):
         if not examples:
             site.stands_on(0)
             return Gradient(turn.weights.zeros(), 0)
-        if site.exchange.number > 1 and not site.holds(Progress):
+        if not site.begins and not site.holds(Progress):
             raise LookupError(f"{site.name}: what it held in this round is gone with its process; go on with --resume")
         torch.default_generator.manual_seed(seeded(site.seed, site.exchange.number))  # dropout, anew in each exchange
         bench = Bench.at(site, turn.weights)
