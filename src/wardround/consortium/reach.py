@@ -49,8 +49,10 @@ class _Size:
 class Reach:
     """How far a study's model can have come, as one site sees it."""
 
-    def __init__(self, built: Built, name: str, times: float, *, moving: bool = False) -> None:
-        self.built, self.name, self.times, self.moving = built, name, times, moving
+    def __init__(self, built: Built, name: str, times: float, first: int | None = None) -> None:
+        self.built, self.name, self.times = built, name, times
+        self.first = first
+        """The number of a round's first exchange, where weights move within a round."""
         self.last: tuple[int, Weights] | None = None
 
     def refusal(self, exchange: Exchange, message: Message) -> str | None:
@@ -77,7 +79,7 @@ class Reach:
             return _Size.of(value.flat * rate).within(self.own, self.times * max(exchange.round, 1))
         change = _Size.of(value.flat.double() - self.built.weights.flat.double())
         trains = exchange.number < EVALUATION
-        if trains and exchange.round <= 1 and (exchange.number == 1 or not self.moving):
+        if trains and exchange.round <= 1 and self.first in (None, exchange.number):
             return change.largest == 0.0
         near = change.within(self.own, self.times * max(exchange.round, 1))
         if self.last is None or not near:

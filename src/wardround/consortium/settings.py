@@ -52,6 +52,9 @@ class Consent(TomlTable):
     largest_change: Annotated[float, Gt(0)] = 10.0
     """How many times farther than one's own training weights may have come, per round, and still be this study's."""
 
+    pinned: bool = False
+    """Whether this site joins masked sums only with sites whose keys it has pinned: wardround site trust."""
+
     def allows(self, step: str, reply: "type[Message]") -> bool:
         """Whether this step may be taken and this kind of message may leave."""
         named = reply.__name__ in self.messages if self.messages != "any" else False
@@ -95,7 +98,7 @@ class SiteSettings:
     modules: Mapping[str, str] = field(default_factory=dict)
     layers: tuple["Layer", ...] = ()
     """What every reply passes here, before the study's own layers."""
-    device: "Device" = field(default_factory=lambda: _device(None, None, []))
+    device: "Device" = field(default_factory=lambda: _device(None, None)[0])
     """Where models compute here, whatever a study says."""
 
     @property
@@ -216,23 +219,20 @@ def read_site(folder: Path) -> SiteSettings:
         for layer in layers
         if layer is not None and not layer.alone
     ]
-    device = _device(outline.device, outline.precision, problems) if outline else None
-    if problems or device is None:
+    device, missing = _device(outline and outline.device, outline and outline.precision)
+    problems += missing
+    if problems:
         raise StudyError(str(path), [f"{problem}{REMEDIES.get(problem, '')}" for problem in problems])
     return SiteSettings(
         folder, outline.name, outline.threads, tables["data"], outline.labels, allowed, modules, layers, device
     )
 
 
-def _device(name: str | None, precision: "Precision | None", problems: list[str]) -> "Device":
-    """What the site names, if this machine has it."""
-    from wardround.core.device import CPU, Device, DeviceError  # noqa: PLC0415 -- torch, when a site is read
+def _device(name: str | None, precision: "Precision | None") -> "tuple[Device, list[str]]":
+    """What the site names, and what is wrong with that."""
+    from wardround.core.device import tried  # noqa: PLC0415 -- torch, which not every command needs
 
-    try:
-        return Device.chosen(name, precision)
-    except DeviceError as error:
-        problems.append(str(error))
-        return CPU
+    return tried(name, precision)
 
 
 def site_study(folder: Path, text: str, where: str) -> Study:

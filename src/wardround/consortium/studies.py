@@ -21,6 +21,7 @@ from wardround.consortium.approval import Approval, approval_file, data_fingerpr
 from wardround.consortium.budget import Denial
 from wardround.consortium.deployed import study_hash
 from wardround.consortium.exchanges import Expected, expected_exchanges, sites_of
+from wardround.consortium.identity import HouseVault
 from wardround.consortium.reach import Reach
 from wardround.consortium.settings import SiteSettings, read_site, site_study
 from wardround.core.exchange import Exchange
@@ -111,9 +112,11 @@ class Studies:
             # What it does not tell it does not tell behind a mask either.
             layers = (*self.settings.layers, *own, *built.study.layers)
             private = built.study.sites.private
+            vault = HouseVault(self.folder, study, run, pinned=consent.pinned) if built.study.layers else None
             host = Host(
-                built.study.method, built.task, built.sites, memory, layers, private, built.manifest, built.host.device
-            )
+                built.study.method, built.task, built.sites, memory, layers, private, built.manifest, vault,
+                built.host.device,
+            )  # fmt: skip
             while len(self.runs) >= RUNS:  # each holds a reply; what must last is on the disk
                 del self.runs[next(iter(self.runs))]
             self.runs[key] = known = Run(ready, host, memory)
@@ -161,7 +164,7 @@ class Studies:
         splits = {"train": data.train, "test": data.test, "valid": data.valid}
         sizes = {split: 1 << max(len(part) - 1, 0).bit_length() for split, part in splits.items() if part is not None}
         expected = expected_exchanges(settings, len(data.train), sites_of(self.folder))
-        reach = Reach(built, self.name, self.settings.consent.largest_change, moving=expected.estimated)
+        reach = Reach(built, self.name, self.settings.consent.largest_change, expected.first)
         return Ready(built, expected, reach, data_fingerprint(self.settings, examples), sizes)
 
 

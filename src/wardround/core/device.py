@@ -168,6 +168,14 @@ def moved(value: Any, kind: str) -> Any:
     return value
 
 
+def tried(name: str | None, precision: Precision | None) -> tuple[Device, list[str]]:
+    """The device that is named, or the CPU and why it cannot be that."""
+    try:
+        return Device.chosen(name, precision), []
+    except DeviceError as error:
+        return CPU, [str(error)]
+
+
 def out_of_memory(error: BaseException) -> bool:
     """Whether an error is that there was too little memory, on a GPU or here."""
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or (

@@ -144,7 +144,7 @@ class LocalTraining:
         elif self.horizon and (self.warmup or 0) >= self.horizon:
             yield "warmup", f"leaves no round to the schedule, which ends with round {self.horizon}; lower it"
 
-    def rate(self, round_: int) -> float:
+    def lr_in(self, round_: int) -> float:
         """The learning rate of a round."""
         rate = self.lr * self.decay ** (round_ - 1)
         if self.schedule is None and self.warmup is None:
@@ -170,7 +170,7 @@ class LocalTraining:
         loss = loss or site.task.loss
         bench = Bench.at(site, weights)
         model = bench.model.train()
-        lr = self.rate(site.exchange.round)
+        lr = self.lr_in(site.exchange.round)
         flat, gradient = bench.part(moves)
         optimizer = self._optimizer(lr, flat, site)
         steps = 0
@@ -210,7 +210,7 @@ class LocalTraining:
         for batch in site.task.batches(site.data.train, self.batch, None):
             (site.task.loss(model, batch) * (len(batch) / count)).backward()  # type: ignore[no-untyped-call]
         if bench.own.size:
-            bench.private.add_(bench.private_gradient, alpha=-self.rate(site.exchange.round))
+            bench.private.add_(bench.private_gradient, alpha=-self.lr_in(site.exchange.round))
             site.keep(bench.own_part())
         return bench.gradients()
 

@@ -31,6 +31,7 @@ class Normalised(Message):
 class FedNova(LocalTraining, Method[Global]):
     """FedAvg in which a site's change counts per step, however many it took."""
 
+    means: ClassVar[Mapping[str, Mapping[str, str]]] = {"fit": {"change": "examples"}}
     suits: ClassVar[tuple[str, ...]] = ("sgd",)
     refuses: ClassVar[Mapping[str, str]] = {"momentum": "it makes later steps longer than earlier ones; leave it out"}
 

@@ -311,6 +311,10 @@ class Ridge(ClosedForm, Method[Solved]):
             return f'with lone = "{self.lone}" what a site adds depends on who else there is'
         return f"{new} new, and the quorum is {quorum}" if new < quorum else ""
 
+    def unruled(self) -> str:
+        """A sum of sums has no middle."""
+        return 'solves its classifier from sums over all rows, of which no site has a mean; set robust.rule = "bound"'
+
     def exchanges(self, examples: int) -> Mapping[str, int]:  # noqa: ARG002
         """Once each, in a site's first round."""
         return self.asks()

@@ -89,7 +89,7 @@ class RidgeSGD(ClosedForm, LocalTraining, Method[Stepped]):
         moments = None
         if state.first is not None and state.second is not None:
             moments = (state.steps, state.first.flat, state.second.flat)
-        adam = Adam(self.rate(cohort.round), self.betas, self.eps, flat, moments)
+        adam = Adam(self.lr_in(cohort.round), self.betas, self.eps, flat, moments)
         adam.step(flat, (total.gradient / total.examples).flat)
         weights, first, second = (Weights.of_flat(part, layout) for part in (flat, adam.first, adam.second))
         return replace(state, weights=weights, steps=adam.steps, first=first, second=second)
@@ -97,6 +97,10 @@ class RidgeSGD(ClosedForm, LocalTraining, Method[Stepped]):
     def exchanges(self, examples: int) -> Mapping[str, int]:  # noqa: ARG002
         """Those of a solved classifier, or one for a step."""
         return {**self.asks(), "grade": 1}
+
+    def unruled(self) -> str:
+        """A sum of sums has no middle."""
+        return 'solves its classifier from sums over all rows, of which no site has a mean; set robust.rule = "bound"'
 
     @on_site
     def grade(self, model: Global, site: Site) -> Gradient:

@@ -48,6 +48,7 @@ class OwnControl(Private):
 class Scaffold(LocalTraining, Method[Controlled]):
     """Corrects each site's drift by control variates that the sites keep."""
 
+    means: ClassVar[Mapping[str, Mapping[str, str]]] = {"fit": {"change": "weight", "control": ""}}
     suits: ClassVar[tuple[str, ...]] = ("sgd",)
     refuses: ClassVar[Mapping[str, str]] = {"momentum": "its controls are mean gradients of plain steps; leave it out"}
 

@@ -17,7 +17,7 @@ import torch
 
 from wardround.core.bench import belongs
 from wardround.core.cohort import Cohort, Engine, Seen
-from wardround.core.device import CPU, Device, DeviceError
+from wardround.core.device import CPU, Device, tried
 from wardround.core.exchange import Exchange, seeded
 from wardround.core.layer import Layer
 from wardround.core.manifest import Manifest
@@ -29,6 +29,7 @@ from wardround.federation.partition import Raw
 from wardround.federation.prepared import Prepared
 from wardround.federation.sites import Declared, Sites, federate, opened, pooled, thinned
 from wardround.federation.validation import validated
+from wardround.runs.guards import outnumbered, unguarded
 from wardround.runs.references import NEEDED
 from wardround.study.load import Study
 from wardround.study.settings import StudyError
@@ -90,7 +91,7 @@ def build(study: Study, out: Path, corpus: Sites | None = None) -> Built:
         unproven = list(_unproven(study, raw))
     except ValueError as error:
         raise StudyError(study.name, [str(error)]) from None
-    device, missing = _device(study)
+    device, missing = tried(study.device, study.precision)
     problems = [*_fitting(study, task), *_enough(study, len(sites.names)), *_measurable(study, task), *unproven]
     problems += missing
     if HUB in sites.names:
@@ -111,7 +112,7 @@ def build_apart(study: Study, out: Path, names: Sequence[str]) -> Built:
     problems += [
         f"{key} is for now only for simulations; take it out" for key in ("start", "finish") if getattr(study, key)
     ]
-    device, missing = _device(study)
+    device, missing = tried(study.device, study.precision)
     problems += missing
     if study.method.pooled:
         problems.append(f"{study.resolved['method']['name']} pools all sites' notes; only a simulation can do that")
@@ -136,14 +137,6 @@ def build_at_site(study: Study, memory: Path, names: Sequence[str], raw: Sequenc
     except ValueError as error:
         raise StudyError(study.name, [str(error)]) from None
     return _assembled(study, task, _ready(study, task, sites), sites, memory, device)
-
-
-def _device(study: Study) -> tuple[Device, list[str]]:
-    """Where the study has models compute on this machine, or why that cannot be."""
-    try:
-        return Device.chosen(study.device, study.precision), []
-    except DeviceError as error:
-        return CPU, [str(error)]
 
 
 def _held(study: Study, sites: Sites) -> Sites:
@@ -240,7 +233,7 @@ def _assembled(
     if sites.public is not None:
         sizes["public"] = len(sites.public)
     manifest = Manifest(layouts, sizes, weights.flat.dtype, study.method.dtypes())
-    host = Host(study.method, task, sites, memory, study.layers, private, manifest, device)
+    host = Host(study.method, task, sites, memory, study.layers, private, manifest, device=device)
     return Built(study, task, sites, host, weights, manifest, raw)
 
 
@@ -257,13 +250,12 @@ def _fitting(study: Study, task: BoundTask) -> Iterator[str]:
     for layer in study.layers:
         if layer.only_sums and study.evaluation.each:
             yield f"evaluation.each shows each site's counts, and {type(layer).__name__} only sums; take one out"
-        if layer.only_sums and study.sites.bound:
-            yield f"sites.bound compares replies, and {type(layer).__name__} shows only sums; take one out"
     for name in study.references or ():
         if name not in task.references:
             yield f"references has {name!r}, which there is not for task {named['task']!r}; leave it out"
         elif name == "tfidf" and find_spec(NEEDED) is None:
             yield 'references: "tfidf" needs scikit-learn; pip install "wardround[baselines]", or leave it out'
+    yield from unguarded(study)
     yield from _classified(study, task, named["method"], named["task"])
 
 
@@ -292,6 +284,8 @@ def _classified(study: Study, task: BoundTask, method: str, task_name: str) -> I
 def _enough(study: Study, count: int) -> Iterator[str]:
     """Why the study asks for more sites than there are."""
     if study.method.pooled:
+        if any(layer.fewest for layer in study.layers):
+            yield f"{study.resolved['method']['name']} pools all notes: there is nothing to mask; take [privacy] out"
         return
     per_round, quorum = study.sites.per_round, study.sites.quorum
     if per_round is not None and per_round > count:
@@ -299,6 +293,11 @@ def _enough(study: Study, count: int) -> Iterator[str]:
     part = min(per_round or taking_part(study.sites.fraction, count), count)
     if quorum > part:
         yield f"sites.quorum = {quorum}, but {part} of {count} sites take part in a round; lower it"
+    yield from outnumbered(study, part)
+    fewest = max((layer.fewest for layer in study.layers), default=0)
+    if fewest > part:
+        few = f"privacy.fewest = {fewest}, but {part} of {count} sites take part in a round"
+        yield f"{few}; lower it, or have more sites in a round"
 
 
 def _measurable(study: Study, task: BoundTask) -> Iterator[str]:
