@@ -4,7 +4,7 @@
     merge(encoder)                       # in place: W becomes W + α/r · B A, and nothing is slower than before
 
 Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models", ICLR 2022. B begins at zero, so that an adapted encoder
-begins as it was. A mean of products is not the product of means: averaging sites' A and B is not averaging what they changed.
+begins as it was. A mean of products is not the product of means, so averaging A and B is not averaging what they do.
 With `fixed`, A stays as it was drawn, the same everywhere and for ever, and averages are exact (Sun et al., "Improving
 LoRA in Privacy-preserving Federated Learning", ICLR 2024); half as much is sent.
 
@@ -24,7 +24,7 @@ from wardround.core.exchange import seeded
 ATTENTION = frozenset({
     "query", "value", "q_lin", "v_lin", "query_proj", "value_proj", "q_proj", "v_proj", "q", "v", "Wqkv",
 })  # fmt: skip
-"""What layers of queries and values are called, which the paper adapts: in BERT, DistilBERT, DeBERTa, MPNet and so on."""
+"""What layers of queries and values are called, which the paper adapts."""
 
 
 @dataclass(frozen=True, kw_only=True)
