@@ -28,18 +28,19 @@ ALLOWED = {
     "tasks": {"core", "models", "text", "federation", "metrics"},
     "study": {"core", "layers", "text", "formats", "corpora", "federation", "methods", "tasks"},
     "engines": {"core"},
+    "privacy": {"core", "layers", "study"},
     "trained": {"core", "text", "formats", "corpora", "federation", "metrics", "models", "tasks", "runs", "study"},
     "runs": {
-        "core", "text", "federation", "engines", "layers", "methods", "metrics", "study", "tasks",
+        "core", "text", "federation", "engines", "layers", "methods", "metrics", "privacy", "study", "tasks",
         "trained",
     },
-    "consortium": {"core", "text", "formats", "federation", "engines", "layers", "runs", "study"},
+    "consortium": {"core", "text", "formats", "federation", "engines", "layers", "privacy", "runs", "study"},
     "reports": {"core", "formats", "metrics", "runs"},
     "exports": {"core", "text", "models", "tasks", "trained"},
     "serve": {"core", "text", "trained"},
     "cli": {
         "clinic", "consortium", "core", "corpora", "engines", "exports", "formats", "layers", "methods", "metrics",
-        "reports", "runs", "serve", "study", "tasks", "text", "trained",
+        "privacy", "reports", "runs", "serve", "study", "tasks", "text", "trained",
     },
 }  # fmt: skip
 
@@ -50,6 +51,7 @@ HOMES = {
     "lxml": ["formats/bioc.py"],
     "numpy": ["*"],
     "torch": ["*"],
+    "dp_accounting": ["privacy/accounting.py"],
     "cryptography": ["engines/certificates.py", "engines/seal.py"],
     "filelock": ["core/lock.py"],
     "grpc": ["engines/gate.py"],  # what NVFlare connects with

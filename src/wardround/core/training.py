@@ -20,6 +20,7 @@ from annotated_types import Ge, Gt, Le
 from torch import Tensor, nn
 
 from wardround.core.exchange import seeded
+from wardround.core.private_steps import Sample
 from wardround.core.record import Private
 from wardround.core.site import Site
 from wardround.core.task import Batch, ClassTask, Examples, Task
@@ -251,9 +252,13 @@ class LocalTraining:
         seen: list[int] = []
         still = {"all": bench.gradient[:0], "shared": bench.private_gradient, "private": bench.shared_gradient}[moves]
         train = site.data.train if examples is None else examples
-        for batch in self._work(site, train):
+        guard = site.guard
+        for batch in guard.samples(site.task, train) if guard else self._work(site, train):
             bench.gradient.zero_()
-            loss(model, batch).backward()  # type: ignore[no-untyped-call]  # torch's own gap
+            if guard:
+                guard.descend(bench, loss, cast("Sample", batch))
+            else:
+                loss(model, batch).backward()  # type: ignore[no-untyped-call]  # torch's own gap
             for term in terms:
                 term.add_gradient(bench.shared, bench.shared_gradient)
             still.zero_()
@@ -261,7 +266,7 @@ class LocalTraining:
             steps += 1
             seen.append(len(batch))
         lasting = self._lasting(lr, terms, steps)
-        site.stands_on(min(sum(seen[steps - lasting :]), len(train)))
+        site.stands_on(site.size if guard else min(sum(seen[steps - lasting :]), len(train)))
         if bench.own.size:
             site.keep(bench.own_part())
         return Trained(bench.weights(), steps, lr)

@@ -18,6 +18,7 @@ from wardround.core.layer import Layer, Withheld
 from wardround.core.manifest import Manifest
 from wardround.core.memory import Held, Memory
 from wardround.core.method import Method, Step
+from wardround.core.private_steps import Guard
 from wardround.core.record import Message
 from wardround.core.site import Site
 from wardround.core.task import SiteData, Task
@@ -47,9 +48,10 @@ class Host:
         layers: Sequence[Layer] = (),
         private: tuple[str, ...] = (),
         manifest: Manifest | None = None,
+        guards: "Callable[[Site], Guard | None] | None" = None,
     ) -> None:
         self.method, self.task, self.memory, self.layers = method, task, memory, tuple(layers)
-        self.private, self.manifest = private, manifest
+        self.private, self.manifest, self.guards = private, manifest, guards
         self.least = max((layer.least for layer in layers), default=0)
         self.task_at: Callable[[str], Task | None] = getattr(federation, "task", lambda _: None)
         """The task as a site has it, where that differs: with a tag set of its own, say."""
@@ -63,7 +65,9 @@ class Host:
         """The site of this name, at this exchange."""
         memory = Memory(self.memory / file_name(name), self.held.setdefault(name, {}))
         task = self.task_at(name) or self.task
-        return Site(name, task, lambda: self.opened(name), memory, exchange, received, self.private, self.least)
+        return Site(
+            name, task, lambda: self.opened(name), memory, exchange, received, self.private, self.least, self.guards
+        )
 
     def undo(self, name: str, exchange: Exchange) -> None:
         """Have the site forget what it kept in this exchange, whose reply did not count."""

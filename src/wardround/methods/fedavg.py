@@ -7,7 +7,7 @@ McMahan et al., "Communication-Efficient Learning of Deep Networks from Decentra
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from wardround.core.cohort import Cohort
 from wardround.core.method import Global, Method, on_site
@@ -39,7 +39,7 @@ class Averaging(LocalTraining):
     @on_site
     def fit(self, model: Global, site: Site) -> Update:
         """Train on the site's own examples."""
-        weight = len(site.data.train) if self.mean == "weighted" else 1
+        weight = site.size if self.mean == "weighted" else 1
         return Update((self.local(site, model.weights) - model.weights) * weight, weight)
 
     def contradiction(self, sent: Message, reply: Message) -> str | None:  # noqa: ARG002 -- it says the same of all
@@ -62,6 +62,8 @@ class Averaging(LocalTraining):
 @dataclass(frozen=True, kw_only=True)
 class FedAvg(Averaging, Method[Global]):
     """Averages the sites' changes, weighted by their numbers of examples."""
+
+    beyond_training: ClassVar[str] = ""
 
     def start(self, weights: Weights, cohort: Cohort) -> Global:  # noqa: ARG002
         """The initial model."""

@@ -84,6 +84,8 @@ class OwnVectors(Private):
 class FedCMC(LocalTraining, Method[Guided]):
     """FedAvg whose sites contrast their features with the best classifier vectors of all sites."""
 
+    beyond_training: ClassVar[str] = ""
+
     classifier: ClassVar[bool] = True
 
     mu: Annotated[float, Ge(0)] = 1.0
@@ -131,7 +133,7 @@ class FedCMC(LocalTraining, Method[Guided]):
     @on_site
     def fit(self, model: Guided, site: Site) -> Update:
         """Train on the site's own examples, in contrast with the majors."""
-        weight = len(site.data.train)
+        weight = site.size
         loss = site.task.loss if model.majors is None else self.loss(cast("ClassTask", site.task), model.majors)
         trained = self.train(site, model.weights, loss=loss).weights
         if model.majors is not None:
@@ -141,7 +143,7 @@ class FedCMC(LocalTraining, Method[Guided]):
     @on_site
     def show(self, wanted: Wanted, site: Site) -> Vectors:  # noqa: ARG002
         """The vectors that the site's training has just ended in."""
-        site.stands_on(len(site.data.train))
+        site.stands_on(site.size)
         return Vectors(site.recall(OwnVectors).vectors)
 
     def loss(self, task: ClassTask, majors: Tensor) -> Loss:

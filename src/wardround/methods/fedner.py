@@ -84,6 +84,8 @@ class Progress(Private):
 class FedNER(LocalTraining, Method[Served]):
     """Sums the sites' gradients of the shared part after every batch; private parts stay."""
 
+    beyond_training: ClassVar[str] = "it sends gradients of single batches, as often as there are batches, and sizes"
+
     suits: ClassVar[tuple[str, ...]] = ()
 
     lr: Annotated[float, Gt(0)] = 0.001

@@ -30,6 +30,8 @@ class Normalised(Message):
 class FedNova(LocalTraining, Method[Global]):
     """FedAvg in which a site's change counts per step, however many it took."""
 
+    beyond_training: ClassVar[str] = ""
+
     suits: ClassVar[tuple[str, ...]] = ("sgd",)
 
     def __post_init__(self) -> None:
@@ -58,6 +60,6 @@ class FedNova(LocalTraining, Method[Global]):
     @on_site
     def fit(self, model: Global, site: Site) -> Normalised:
         """Train on the site's own examples, and divide by the steps that it took."""
-        trained, examples = self.train(site, model.weights), len(site.data.train)
+        trained, examples = self.train(site, model.weights), site.size
         change = trained.weights - model.weights
         return Normalised(change * (examples / max(trained.steps, 1)), examples, float(examples * trained.steps))

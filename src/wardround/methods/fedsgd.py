@@ -29,6 +29,10 @@ class Gradient(Message):
 class FedSGD(LocalTraining, Method[Global]):
     """Sums the sites' gradients and takes one step; `batch` only bounds memory."""
 
+    beyond_training: ClassVar[str] = (
+        "it sends the gradient of all notes at once; fedavg with batch = 0 and steps = 1 is the same, with noise"
+    )
+
     suits: ClassVar[tuple[str, ...]] = ("sgd",)
 
     batch: Annotated[int, Ge(0)] = 1024

@@ -34,6 +34,8 @@ class PersonalModel(Private):
 class Ditto(FedAvg):
     """FedAvg, and beside it a model of each site's own that is pulled towards the shared one."""
 
+    beyond_training: ClassVar[str] = "sites train a second model on the same notes, which no ε covers"
+
     apart: ClassVar[bool] = True
     twice: ClassVar[bool] = True
 
@@ -56,6 +58,8 @@ class Ditto(FedAvg):
 class FedRep(FedAvg):
     """FedAvg of the body alone; each site keeps a head, which it trains first."""
 
+    beyond_training: ClassVar[str] = "sites train twice on the same notes in a round, and ε covers one training"
+
     head_epochs: Annotated[int, Ge(1)] = 5
     """Passes over the site's examples with the head alone, before those with the body alone."""
 
@@ -70,6 +74,8 @@ class FedRep(FedAvg):
 @dataclass(frozen=True, kw_only=True)
 class FineTune(FedAvg):
     """FedAvg, whose model each site trains on for itself before it is tried there."""
+
+    beyond_training: ClassVar[str] = "sites train once more on the same notes before each evaluation, which no ε covers"
 
     twice: ClassVar[bool] = True
 

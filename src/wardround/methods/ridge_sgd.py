@@ -49,6 +49,8 @@ class Stepped(Record):
 class RidgeSGD(ClosedForm, LocalTraining, Method[Stepped]):
     """Steps along summed gradients under a classifier that is solved from sums, every few steps."""
 
+    beyond_training: ClassVar[str] = "it starts from sums over features of the notes and of their products"
+
     suits: ClassVar[tuple[str, ...]] = ()
     sometimes: ClassVar[tuple[str, ...]] = ("roll", "gather", "choose", "grade")
 

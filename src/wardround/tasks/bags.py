@@ -147,6 +147,19 @@ class BagsTask(BoundTask):
         units = Groups(torch.arange(len(rows))) if self.settings.denoiser == "none" else bags
         return BagExamples(numbers, bags, facts, pairs, truths, units)
 
+    def unprotected(self, unit: str, *, counted: bool, private: tuple[str, ...]) -> Iterator[str]:  # noqa: ARG002
+        """A bag has sentences of several documents, and so have its counts."""
+        if unit != "example" and self.settings.denoiser != "none":
+            yield (
+                f"privacy.dp: a bag has sentences of several documents, which cannot be clipped by {unit}; set "
+                'task.denoiser = "none", or privacy.dp.unit = "example"'
+            )
+        if counted:
+            yield (
+                "privacy.dp: what is counted of bags is by pair, over several documents, and has no noise; set "
+                'privacy.dp.evaluation = "outside", which is for simulations'
+            )
+
     def _numbers(self, rows: Sequence[Sentence]) -> Numbers:
         places = {label: index for index, label in enumerate(self.labels)}
         read = [self._read(row) for row in rows]
@@ -207,10 +220,8 @@ class BagsTask(BoundTask):
 
     def batches(self, examples: BagExamples, size: int, rng: torch.Generator | None) -> Iterator[BagBatch]:
         """One pass over the bags (or sentences, without a denoiser), similar lengths together."""
-        numbers, units = examples.numbers, examples.units
-        for chosen in grouped(units.longest(numbers.tokens.lengths), size, rng):
-            rows, owner = units.take(chosen)
-            yield BagBatch.of(numbers, rows, owner, numbers.relations[units.first[chosen]])
+        for chosen in grouped(examples.units.longest(examples.numbers.tokens.lengths), size, rng):
+            yield examples.batch(chosen)
 
     def loss(self, model: PCNN, batch: BagBatch) -> Tensor:
         """Mean cross-entropy over bags."""

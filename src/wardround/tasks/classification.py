@@ -198,6 +198,14 @@ class ClassificationTask(ClassesTask):
             class_weights(labels, len(self.labels), self.settings.class_weights, several=self.settings.several),
         )
 
+    def unprotected(self, unit: str, *, counted: bool, private: tuple[str, ...]) -> Iterator[str]:  # noqa: ARG002
+        """Class weights follow from a site's own counts of labels, which nothing hides."""
+        if (self.settings.class_weights or "none") != "none":
+            yield (
+                f'privacy.dp: task.class_weights = "{self.settings.class_weights}" follows from how many notes of each '
+                'class a site has, which has no noise; set task.class_weights = "none"'
+            )
+
     def refuse(self, texts: Iterable[Texts]) -> None:
         """Raise an error if tokens of these texts, cut like this, cannot be learnt from."""
         for some in texts:

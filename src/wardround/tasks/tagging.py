@@ -182,6 +182,14 @@ class TaggingTask(EntitiesTask):
         variant: TaggingTask = self.sources.variants.setdefault((own, scheme), replace(self, own=own, scheme=scheme))
         return variant
 
+    def unprotected(self, unit: str, *, counted: bool, private: tuple[str, ...]) -> Iterator[str]:  # noqa: ARG002
+        """A tag set of a site's own follows from its notes."""
+        if belongs("crf", private):
+            yield (
+                'privacy.dp: with "crf" in sites.private each site has the tags that its notes have, which tells of '
+                "them; take it out"
+            )
+
     # text → numbers
 
     def names(self) -> tuple[str, ...]:
