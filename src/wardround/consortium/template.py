@@ -61,5 +61,9 @@ smallest_count = 10              # labels with fewer examples are left out of wh
 least_examples = 5               # nothing leaves that stands on fewer examples (FedNER: its share of a batch)
 largest_change = 10              # weights may have come so far, by what this site's own training changes in a round
 
+# [budget]                       # what all studies together may cost this site's patients (docs/privacy.md)
+# epsilon = 3.0                  # with a budget, only studies with [privacy.dp] run here
+# delta = 1e-5
+
 [modules]                        # Python files beside this one that may run here; see `wardround site trust-module`
 """

@@ -11,7 +11,7 @@ from typing import Protocol, cast
 from wardround.core.files import file_name
 from wardround.core.task import SiteData, Units
 from wardround.privacy.guards import Guards, Source, Terms
-from wardround.privacy.journal import BudgetJournal
+from wardround.privacy.journal import Allowance, BudgetJournal
 from wardround.study.load import Study
 from wardround.study.settings import StudyError
 
@@ -42,7 +42,7 @@ def simulated_guards(study: Study, sites: Opened, out: Path) -> Guards:
 
     @cache
     def journal(name: str) -> BudgetJournal:
-        return BudgetJournal(out / "budget" / f"{file_name(name)}.jsonl")
+        return BudgetJournal(out / "budget" / f"{file_name(name)}.jsonl", Allowance(terms.dp.epsilon, terms.dp.delta))
 
     return Guards(terms, study.fingerprint, study.name, "simulation", Source.seeded(study.seed), journal)
 
