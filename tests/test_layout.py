@@ -29,13 +29,15 @@ ALLOWED = {
     "study": {"core", "layers", "text", "formats", "corpora", "federation", "methods", "tasks"},
     "engines": {"core"},
     "privacy": {"core", "layers", "study"},
-    "trained": {"core", "text", "formats", "corpora", "federation", "metrics", "models", "tasks", "runs", "study"},
+    "trained": {
+        "core", "text", "formats", "corpora", "federation", "metrics", "models", "privacy", "tasks", "runs", "study",
+    },
     "runs": {
         "core", "text", "federation", "engines", "layers", "methods", "metrics", "privacy", "study", "tasks",
         "trained",
     },
     "consortium": {"core", "text", "formats", "federation", "engines", "layers", "privacy", "runs", "study"},
-    "reports": {"core", "formats", "metrics", "runs"},
+    "reports": {"core", "formats", "metrics", "privacy", "runs"},
     "exports": {"core", "text", "models", "tasks", "trained"},
     "serve": {"core", "text", "trained"},
     "cli": {

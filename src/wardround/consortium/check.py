@@ -119,7 +119,7 @@ def _protected(settings: SiteSettings, study: Study, data: SiteData) -> Iterator
     problems = [*misfits(Terms.of(study), {settings.name: cast("Units", data.units).count})]
     yield from (Inspection("privacy", problem, good=False) for problem in problems)
     if not problems:
-        yield Inspection("privacy", short(study.dp))
+        yield Inspection("privacy", short(study.dp.model_dump()))
 
 
 def _enough(settings: SiteSettings, study: Study, data: SiteData, *, given: bool) -> Iterator[Inspection]:
