@@ -9,6 +9,7 @@ import torch
 from encoders import tiny_encoder
 from wardround.core.clipping import norms, unit_parts
 from wardround.core.private_steps import Part, Trust
+from wardround.core.task import Units
 from wardround.core.training import Bench
 from wardround.runs.build import build
 from wardround.study.load import cells
@@ -53,6 +54,11 @@ def opened(task: dict[str, Any], corpus: dict[str, Any], folder: Path) -> tuple[
     return bench, built.task, built.sites.open(built.sites.names[0]).train
 
 
+def part_of(task: Any, train: Any, rows: list[torch.Tensor]) -> Part:
+    """Units of these rows."""
+    return Part(task, train, Units(rows, lambda _: ()), torch.arange(len(rows)))
+
+
 def both(bench: Bench, part: Part, loss: Any, limit: float) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """The clipped sum by the loop and in one pass, and the units' norms by the loop."""
     bench.gradient.zero_()
@@ -69,12 +75,12 @@ def test_one_pass_gives_what_a_loop_of_single_units_gives(name: str, grouped: bo
     bench, task, train = opened(*MODELS[name], tmp_path)
     rows = torch.arange(min(len(train), 9))
     units = [rows[:1], rows[1:4], rows[4:6], rows[6:]] if grouped else [row[None] for row in rows]
-    part = Part(task, train, units)
+    part = part_of(task, train, units)
     _, _, lengths = both(bench, part, task.loss, 1.0)
     limit = float(lengths.median())  # shortens half of them
     slow, fast, lengths = both(bench, part, task.loss, limit)
 
-    parts = unit_parts(bench.model, task.loss, part.batch(units), part.grouping)
+    parts = unit_parts(bench.model, task.loss, *part.taken())
     assert parts is not None
     torch.testing.assert_close(norms(parts), lengths, rtol=1e-3, atol=1e-5)
     torch.testing.assert_close(fast, slow, rtol=1e-3, atol=1e-4 * float(slow.abs().max()))
@@ -84,12 +90,12 @@ def test_no_unit_moves_the_sum_by_more_than_the_limit(tmp_path: Path) -> None:
     bench, task, train = opened(*MODELS["rows"], tmp_path)
     for row in range(len(train)):
         bench.gradient.zero_()
-        assert Part(task, train, [torch.tensor([row])]).clip(bench, task.loss, 0.01)
+        assert part_of(task, train, [torch.tensor([row])]).clip(bench, task.loss, 0.01)
         assert float(bench.gradient.norm()) <= 0.01 * 1.00001
 
 
 def test_a_weight_that_is_used_behind_its_modules_back_is_noticed(tmp_path: Path) -> None:
     task = {"name": "bags", "denoiser": "attention", "buckets": 64, "embedding": 6, "filters": 5, "position": 2}
     bench, bound, train = opened(task, MODELS["bags"][1], tmp_path)
-    part = Part(bound, train, [torch.tensor([row]) for row in range(6)])
+    part = part_of(bound, train, [torch.tensor([row]) for row in range(6)])
     assert not Trust.of(bench).trusts(bench, bound.loss, part, 0.1)

@@ -45,16 +45,16 @@ class Call:
 
 @dataclass(frozen=True)
 class Grouping:
-    """Which unit each row of a batch is of (rows,), and how many units there are."""
+    """Which unit each row of a batch is of (rows,), and how many units there are; no owner, if each has one row."""
 
-    owner: Tensor
+    owner: Tensor | None
     count: int
 
     def side_by_side(self, values: Tensor) -> Tensor:
         """Rows (rows, T, D) as units (units, rows of the largest · T, D), filled up with zeros."""
-        rows, length = values.shape[:2]
-        if rows == self.count and torch.equal(self.owner, torch.arange(rows)):
+        if self.owner is None:
             return values
+        rows, length = values.shape[:2]
         order = torch.argsort(self.owner, stable=True)
         sizes = torch.bincount(self.owner, minlength=self.count)  # (units,)
         within = torch.arange(rows) - (torch.cumsum(sizes, 0) - sizes)[self.owner[order]]
@@ -65,6 +65,8 @@ class Grouping:
 
     def summed(self, values: Tensor) -> Tensor:
         """The sum of rows (rows, …) by unit (units, …)."""
+        if self.owner is None:
+            return values
         return values.new_zeros(self.count, *values.shape[1:]).index_add(0, self.owner, values)
 
 
@@ -121,10 +123,12 @@ def factor(norms: Tensor, limit: float) -> Tensor:
 
 def _grouped(grouping: Grouping, batch: Any, rows: int) -> Grouping | None:
     """The grouping of a module's rows: the batch's examples, or the sentences that its bags are made of."""
-    if rows == len(grouping.owner):
+    if rows == len(batch):
         return grouping
     owner = getattr(batch, "owner", None)
-    return Grouping(grouping.owner[owner], grouping.count) if owner is not None and rows == len(owner) else None
+    if owner is None or rows != len(owner):
+        return None
+    return Grouping(owner if grouping.owner is None else grouping.owner[owner], grouping.count)
 
 
 class _Calls:
@@ -270,7 +274,7 @@ def _bag(call: Call, gradient: Tensor, grouping: Grouping) -> list[Part]:
     size, rows = len(module.weight), len(ids)
     keys, places = torch.unique(torch.arange(rows)[:, None] * size + ids, return_inverse=True)
     counts = shares.new_zeros(len(keys)).index_add_(0, places.flatten(), shares.flatten())  # of each row's words
-    if rows == grouping.count and torch.equal(grouping.owner, torch.arange(rows)):
+    if grouping.owner is None:
         lengths = shares.new_zeros(rows).index_add_(0, keys // size, counts.square())
         squares = lengths * gradient.square().sum(1)
 

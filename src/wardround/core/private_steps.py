@@ -16,9 +16,8 @@ Rules of this file:
 2. The draws come from a key that depends on the question (`chance`): asked again, a site answers the same, to the bit.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, cast
 from weakref import WeakKeyDictionary
 
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from wardround.core.training import Bench
 
 NEARLY = 1e-3  # of a gradient's length: what single precision may lose on two ways to the same sum
+FEW = 3  # units on which both ways are compared
 ROWS = 256  # examples whose gradients are had at once
 
 Loss = Callable[[nn.Module, Batch], Tensor]
@@ -140,42 +140,43 @@ class Sample:
 
     def parts(self) -> Iterator["Part"]:
         """The units in portions that are had at once; a unit is never torn apart."""
-        sizes = self.units.sizes[self.drawn]
-        portion = torch.div(torch.cumsum(sizes, 0) - 1, ROWS, rounding_mode="floor")
+        if not len(self.drawn):
+            return
+        if self.units.single is not None and len(self.drawn) <= ROWS:
+            yield Part(self.task, self.train, self.units, self.drawn)
+            return
+        ends = torch.cumsum(self.units.sizes[self.drawn], 0)
+        portion = torch.div(ends - 1, ROWS, rounding_mode="floor")
         for number in torch.unique(portion).tolist():
-            yield Part(
-                self.task, self.train, [self.units.rows[unit] for unit in self.drawn[portion == number].tolist()]
-            )
+            yield Part(self.task, self.train, self.units, self.drawn[portion == number])
 
 
-@dataclass
 class Part:
-    """Some units, by the rows of their examples."""
+    """Some units whose gradients are had together."""
 
-    task: Task
-    train: Examples
-    units: list[Tensor]
+    def __init__(self, task: Task, train: Examples, units: Units, drawn: Tensor) -> None:
+        self.task, self.train, self.units, self.drawn = task, train, units, drawn
 
-    def batch(self, units: Sequence[Tensor]) -> Batch:
-        """These units' examples as the model takes them."""
-        return cast("Batch", cast("UnitTask", self.task).batch(self.train, torch.cat(list(units))))
+    def first(self, count: int) -> "Part":
+        """The first few of them."""
+        return Part(self.task, self.train, self.units, self.drawn[:count])
 
-    @cached_property
-    def grouping(self) -> Grouping:
-        """Which unit each example is of."""
-        sizes = torch.tensor([len(rows) for rows in self.units])
-        return Grouping(torch.repeat_interleave(sizes), len(self.units))
+    def taken(self) -> tuple[Batch, Grouping]:
+        """The units' examples as the model takes them, and which unit each is of."""
+        rows, owner = self.units.take(self.drawn)
+        batch = cast("Batch", cast("UnitTask", self.task).batch(self.train, rows))
+        return batch, Grouping(owner, len(self.drawn))
 
     def clip(self, bench: "Bench", loss: Loss, limit: float) -> bool:
         """Add the clipped sum to the bench's gradient in one pass, if that can be done."""
-        return clipped(bench.model, loss, self.batch(self.units), self.grouping, limit)
+        return clipped(bench.model, loss, *self.taken(), limit)
 
     def loop(self, bench: "Bench", loss: Loss, limit: float) -> Tensor:
         """The same, unit by unit: slow, and right for every model; the lengths of the units' gradients."""
         total, lengths = bench.gradient.clone(), []
-        for rows in self.units:
+        for unit in self.drawn:
             bench.gradient.zero_()
-            batch = self.batch([rows])
+            batch, _ = Part(self.task, self.train, self.units, unit[None]).taken()
             (loss(bench.model, batch) * len(batch)).backward()  # type: ignore[no-untyped-call]  # torch's own gap
             lengths.append(bench.gradient.norm())
             total.add_(bench.gradient.nan_to_num(0.0), alpha=float(factor(lengths[-1], limit)))
@@ -198,7 +199,7 @@ class Trust:
 
     def trusts(self, bench: "Bench", loss: Loss, part: Part, limit: float) -> bool:
         """Whether the model's gradients may be had in one pass."""
-        name = getattr(loss, "__qualname__", repr(loss))
+        name = getattr(loss, "__qualname__", "") or repr(loss)
         if name not in self._known:
             self._known[name] = self._agree(bench, loss, part, limit)
         return self._known[name]
@@ -206,9 +207,9 @@ class Trust:
     @staticmethod
     def _agree(bench: "Bench", loss: Loss, part: Part, limit: float) -> bool:
         """Compare both ways on a few units, without dropout, which would differ."""
-        before, few = bench.gradient.clone(), Part(part.task, part.train, part.units[:3])
+        before, few = bench.gradient.clone(), part.first(FEW)
         bench.model.eval()
-        parts = unit_parts(bench.model, loss, few.batch(few.units), few.grouping)
+        parts = unit_parts(bench.model, loss, *few.taken())
         if parts is not None:
             bench.gradient.zero_()
             lengths = few.loop(bench, loss, limit)

@@ -48,6 +48,18 @@ class Units:
         """How many examples each has (units,)."""
         return torch.tensor([len(rows) for rows in self.rows], dtype=torch.int64)
 
+    @cached_property
+    def single(self) -> Tensor | None:
+        """The row of each unit (units,), if each has just one."""
+        return torch.cat(list(self.rows)) if self.rows and bool((self.sizes == 1).all()) else None
+
+    def take(self, units: Tensor) -> tuple[Tensor, Tensor | None]:
+        """The rows of these units, and for each row the place of its unit among them; none if each unit has one."""
+        if self.single is not None:
+            return self.single[units], None
+        rows = [self.rows[unit] for unit in units.tolist()]
+        return torch.cat(rows), torch.repeat_interleave(self.sizes[units])
+
 
 @dataclass(frozen=True)
 class SiteData:

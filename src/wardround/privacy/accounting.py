@@ -16,9 +16,10 @@ from importlib.util import find_spec
 from wardround.core.refusal import Refusal
 
 GRID = 1e-3  # of privacy loss: errs by less than 1 % at the reference values
-FINEST = 1e-4
+FINEST, COARSEST = 1e-4, 5e-3  # while the noise is sought: a coarser grid asks for more of it, never for less
 CLOSE = 0.005  # how near below the wanted ε the noise is sought
-TRIES = 40
+TRIES = 60
+LEAST = 1e-2  # noise below which nothing is gained
 
 Looks = tuple[tuple[float, float, int], ...]
 """Noise, rate and steps of each series."""
@@ -54,23 +55,27 @@ def _epsilon(looks: Looks, delta: float, grid: float) -> float:
 @lru_cache(maxsize=4096)
 def noise_for(wanted: float, delta: float, rate: float, steps: int) -> float:
     """The least noise σ, to half a percent of ε, with which so many steps cost at most the wanted ε."""
-    grid = min(GRID, max(wanted * GRID, FINEST))
+    grid = min(max(wanted * GRID, FINEST), COARSEST)
 
     def cost(noise: float) -> float:
         return _epsilon(((noise, rate, steps),), delta, grid)
 
-    noise = max(rate * math.sqrt(2 * steps * math.log(1.25 / delta)) / wanted, 0.3)  # the right size, no more
-    enough = noise
-    while cost(enough) > wanted:
-        enough *= 2
-    low = enough
-    while cost(low) <= wanted:
-        enough, low = low, low / 2
-        if low < 1e-2:  # ε so large that hardly any noise is needed
-            return enough
+    aim = wanted * (1 - CLOSE / 2)
+    noise = min(max(rate * math.sqrt(2 * steps * math.log(1.25 / delta)) / wanted, 0.5), 1e4)  # of the right size
+    low, high, power = 0.0, math.inf, 1.2  # bounds of what is sought; ε falls with some power of σ
+    before: tuple[float, float] | None = None
+    enough = math.inf
     for _ in range(TRIES):
-        if wanted - cost(enough) <= CLOSE * wanted:
+        spent = cost(noise)
+        if spent <= wanted:
+            enough, high = min(enough, noise), noise
+        else:
+            low = noise
+        if wanted * (1 - CLOSE) <= spent <= wanted or high < LEAST:  # the latter: ε so large that hardly any is needed
             break
-        middle = math.sqrt(low * enough)
-        low, enough = (low, middle) if cost(middle) <= wanted else (middle, enough)
+        if before is not None and before[0] != noise and before[1] != spent:
+            power = min(max(-math.log(spent / before[1]) / math.log(noise / before[0]), 0.5), 20.0)
+        before = noise, spent
+        guess = noise * min(max((spent / aim) ** (1 / power), 0.25), 4.0)
+        noise = guess if low < guess < high else math.sqrt(low * high) if low else high / 2
     return enough
