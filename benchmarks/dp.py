@@ -22,10 +22,11 @@ from typing import Any
 
 import torch
 
+from wardround.core.bench import Bench
 from wardround.core.chance import Chance, key_of
+from wardround.core.optimizer import SGD
 from wardround.core.private_steps import Guard, Plan, Sample
 from wardround.core.task import Units
-from wardround.core.training import SGD, Bench
 from wardround.runs.build import build
 from wardround.runs.loop import one_thread
 from wardround.study.load import cells

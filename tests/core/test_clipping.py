@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from encoders import tiny_encoder
+from wardround.core.bench import Bench
 from wardround.core.clipping import norms, unit_parts
 from wardround.core.private_steps import Part, Trust
 from wardround.core.task import Units
-from wardround.core.training import Bench
 from wardround.runs.build import build
 from wardround.study.load import cells
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from wardround.core.training import Bench
+from wardround.core.bench import Bench
 from wardround.layers.ledger import lines
 from wardround.methods import METHODS
 from wardround.runs.build import build

@@ -26,6 +26,7 @@ from wardround.core.training import LocalTraining
 from wardround.core.weights import Weights
 from wardround.runs.build import Built
 
+STEPPING = ("lr", "decay", "batch", "optimizer", "betas", "eps", "momentum", "weight_decay", "clip", "accumulate")
 STEPS = 100  # of training at least: a hospital with ten notes takes one step where a large one takes hundreds
 FLOOR = 1e-3  # of the first model's own length: where training hardly moves it
 
@@ -51,9 +52,11 @@ class Reach:
     """How far a study's model can have come, as one site sees it."""
 
     def __init__(
-        self, built: Built, name: str, times: float, *, moving: bool = False, plan: Plan | None = None
+        self, built: Built, name: str, times: float, first: int | None = None, plan: Plan | None = None
     ) -> None:
-        self.built, self.name, self.times, self.moving, self.plan = built, name, times, moving, plan
+        self.built, self.name, self.times, self.plan = built, name, times, plan
+        self.first = first
+        """The number of a round's first exchange, where weights move within a round."""
         self.last: tuple[int, Weights] | None = None
 
     def refusal(self, exchange: Exchange, message: Message) -> str | None:
@@ -80,7 +83,7 @@ class Reach:
             return _Size.of(value.flat * rate).within(self.own, self.times * max(exchange.round, 1))
         change = _Size.of(value.flat.double() - self.built.weights.flat.double())
         trains = exchange.number < EVALUATION
-        if trains and exchange.round <= 1 and (exchange.number == 1 or not self.moving):
+        if trains and exchange.round <= 1 and self.first in (None, exchange.number):
             return change.largest == 0.0
         near = change.within(self.own, self.times * max(exchange.round, 1))
         if self.last is None or not near:
@@ -135,8 +138,7 @@ class Reach:
 
     def _trained(self, method: LocalTraining, steps: int) -> Tensor:
         """Where so many steps of this site's own training lead from the first model; nothing is kept of it."""
-        settings = {name: getattr(method, name) for name in ("lr", "decay", "batch", "optimizer", "betas", "eps")}
-        plain = LocalTraining(**settings, steps=steps)
+        plain = LocalTraining(**{name: getattr(method, name) for name in STEPPING}, steps=steps)
         before = torch.default_generator.get_state()
         with tempfile.TemporaryDirectory() as folder:
             site = self._site(Path(folder))

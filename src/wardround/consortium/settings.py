@@ -51,6 +51,9 @@ class Consent(TomlTable):
     largest_change: Annotated[float, Gt(0)] = 10.0
     """How many times farther than one's own training weights may have come, per round, and still be this study's."""
 
+    pinned: bool = False
+    """Whether this site joins masked sums only with sites whose keys it has pinned: wardround site trust."""
+
     def allows(self, step: str, reply: "type[Message]") -> bool:
         """Whether this step may be taken and this kind of message may leave."""
         named = reply.__name__ in self.messages if self.messages != "any" else False

@@ -21,6 +21,7 @@ from wardround.consortium.approval import Approval, approval_file, data_fingerpr
 from wardround.consortium.budget import Denial
 from wardround.consortium.deployed import study_hash
 from wardround.consortium.exchanges import Expected, expected_exchanges, sites_of
+from wardround.consortium.identity import HouseVault
 from wardround.consortium.private_site import admit_terms, site_guards
 from wardround.consortium.reach import Reach
 from wardround.consortium.settings import SiteSettings, read_site, site_study
@@ -113,8 +114,9 @@ class Studies:
             # What it does not tell it does not tell behind a mask either.
             layers = (*self.settings.layers, *own, *built.study.layers)
             private, wanted = built.study.sites.private, built.study
+            vault = HouseVault(self.folder, study, run, pinned=consent.pinned) if wanted.layers else None
             guards = site_guards(self.settings, wanted, study, run, ready.data) if wanted.dp else None
-            host = Host(wanted.method, built.task, built.sites, memory, layers, private, built.manifest, guards)
+            host = Host(wanted.method, built.task, built.sites, memory, layers, private, built.manifest, vault, guards)
             while len(self.runs) >= RUNS:  # each holds a reply; what must last is on the disk
                 del self.runs[next(iter(self.runs))]
             self.runs[key] = known = Run(ready, host, memory)
@@ -169,7 +171,7 @@ class Studies:
             counts = {"train": plan.size}
         sizes = {split: 1 << max(count - 1, 0).bit_length() for split, count in counts.items()}
         expected = expected_exchanges(settings, len(data.train), sites_of(self.folder))
-        reach = Reach(built, self.name, self.settings.consent.largest_change, moving=expected.estimated, plan=plan)
+        reach = Reach(built, self.name, self.settings.consent.largest_change, expected.first, plan)
         return Ready(built, expected, reach, mark, sizes)
 
 

@@ -30,7 +30,7 @@ from wardround.core.task import Batch, Examples, Task, Units, UnitTask
 from wardround.core.weights import Layout
 
 if TYPE_CHECKING:
-    from wardround.core.training import Bench
+    from wardround.core.bench import Bench
 
 NEARLY = 1e-3  # of a gradient's length: what single precision may lose on two ways to the same sum
 FEW = 3  # units on which both ways are compared

@@ -16,6 +16,7 @@ from wardround.core.memory import Memory
 from wardround.core.private_steps import Guard
 from wardround.core.record import Message, Private
 from wardround.core.task import SiteData, Task
+from wardround.core.vault import Vault
 
 HUB = "coordinator"
 """The name of the coordinator's desk."""
@@ -36,6 +37,8 @@ class Site:
         received: Message | None = None,
         private: tuple[str, ...] = (),
         least: int = 0,
+        vault: Vault | None = None,
+        first: int = 1,
         guarded: "Callable[[Site], Guard | None] | None" = None,
     ) -> None:
         self.name = name
@@ -46,6 +49,10 @@ class Site:
         """How many examples must stand behind a reply for it to leave."""
         self.exchange = exchange
         self.received = received
+        self.vault = vault or Vault.simulated(name, exchange.seed)
+        """Its secrets, and what it has given away once and for all."""
+        self.begins = exchange.number == first
+        """Whether this is the method's first exchange of the round."""
         self._opened = opened
         self._guarded = guarded
         self._memory = memory

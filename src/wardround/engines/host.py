@@ -7,14 +7,14 @@ a note. `SiteFailed` carries the original for a debugger on the same machine.
 
 import traceback
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Protocol
 
 from wardround.core.answer import Unfit, answer, step_of
 from wardround.core.exchange import Exchange, Fault
 from wardround.core.files import file_name
-from wardround.core.layer import Layer, Withheld
+from wardround.core.layer import Layer, Withheld, first_number
 from wardround.core.manifest import Manifest
 from wardround.core.memory import Held, Memory
 from wardround.core.method import Method, Step
@@ -22,6 +22,7 @@ from wardround.core.private_steps import Guard
 from wardround.core.record import Message
 from wardround.core.site import Site
 from wardround.core.task import SiteData, Task
+from wardround.core.vault import Vault
 
 AT_HAND = 128  # sites whose data stay open: the usual hundred; more would grow with the federation
 
@@ -48,16 +49,21 @@ class Host:
         layers: Sequence[Layer] = (),
         private: tuple[str, ...] = (),
         manifest: Manifest | None = None,
+        vault: Vault | None = None,
         guards: "Callable[[Site], Guard | None] | None" = None,
     ) -> None:
         self.method, self.task, self.memory, self.layers = method, task, memory, tuple(layers)
         self.private, self.manifest, self.guards = private, manifest, guards
         self.least = max((layer.least for layer in layers), default=0)
+        self.first = first_number(layers)
         self.task_at: Callable[[str], Task | None] = getattr(federation, "task", lambda _: None)
         """The task as a site has it, where that differs: with a tag set of its own, say."""
         self.held: dict[str, Held] = {}
         """What sites hold between the exchanges of a round."""
         self.opened: Callable[[str], SiteData] = lru_cache(maxsize=AT_HAND)(federation.open)
+        self.vaults: dict[str, Vault] = {}
+        """Of each site, unless the one of a hospital was given."""
+        self.vault = vault
         self.error: Exception | None = None
         """The last error of a step, for those who may read it."""
 
@@ -65,9 +71,9 @@ class Host:
         """The site of this name, at this exchange."""
         memory = Memory(self.memory / file_name(name), self.held.setdefault(name, {}))
         task = self.task_at(name) or self.task
-        return Site(
-            name, task, lambda: self.opened(name), memory, exchange, received, self.private, self.least, self.guards
-        )
+        vault = self.vault or self.vaults.setdefault(name, Vault.simulated(name, exchange.seed))
+        opened, mine = partial(self.opened, name), (self.private, self.least, vault, self.first, self.guards)
+        return Site(name, task, opened, memory, exchange, received, *mine)
 
     def undo(self, name: str, exchange: Exchange) -> None:
         """Have the site forget what it kept in this exchange, whose reply did not count."""

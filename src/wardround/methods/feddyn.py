@@ -63,6 +63,7 @@ class FedDyn(LocalTraining, Method[DynamicState]):
     """Bends each site's loss by what it remembers, until local and global optimum agree."""
 
     beyond_training: ClassVar[str] = ""
+    means: ClassVar[Mapping[str, Mapping[str, str]]] = {"fit": {"change": "sites"}}
 
     alpha: Annotated[float, Gt(0)] = 0.01
     """α: how hard a site is held near the shared model, and how much it remembers."""

@@ -59,7 +59,8 @@ class Terms:
         dp, method, every = study.dp, cast("Any", study.method), study.evaluation.every
         assert dp is not None  # noqa: S101 -- the caller has looked
         evaluations = study.rounds // every + bool(study.rounds % every)
-        return cls(dp, study.rounds, evaluations, method.batch, method.epochs, method.steps)
+        batch = method.batch * (method.accumulate or 1)  # of one step
+        return cls(dp, study.rounds, evaluations, batch, method.epochs, method.steps)
 
     def plan(self, size: int) -> Plan:
         """How a site with about so many units trains and counts."""

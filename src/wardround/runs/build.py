@@ -15,13 +15,13 @@ from typing import cast
 import numpy as np
 import torch
 
+from wardround.core.bench import belongs
 from wardround.core.cohort import Cohort, Engine, Seen
 from wardround.core.exchange import Exchange, seeded
 from wardround.core.layer import Layer
 from wardround.core.manifest import Manifest
 from wardround.core.site import HUB
 from wardround.core.task import ClassTask
-from wardround.core.training import belongs
 from wardround.core.weights import Weights
 from wardround.engines.host import Host
 from wardround.federation.partition import Raw
@@ -31,6 +31,7 @@ from wardround.federation.validation import validated
 from wardround.privacy.guards import Guards
 from wardround.privacy.refusals import refused
 from wardround.privacy.simulated import simulated_guards
+from wardround.runs.guards import outnumbered, unguarded
 from wardround.runs.references import NEEDED
 from wardround.study.load import Study
 from wardround.study.settings import StudyError
@@ -254,13 +255,12 @@ def _fitting(study: Study, task: BoundTask) -> Iterator[str]:
     for layer in study.layers:
         if layer.only_sums and study.evaluation.each:
             yield f"evaluation.each shows each site's counts, and {type(layer).__name__} only sums; take one out"
-        if layer.only_sums and study.sites.bound:
-            yield f"sites.bound compares replies, and {type(layer).__name__} shows only sums; take one out"
     for name in study.references or ():
         if name not in task.references:
             yield f"references has {name!r}, which there is not for task {named['task']!r}; leave it out"
         elif name == "tfidf" and find_spec(NEEDED) is None:
             yield 'references: "tfidf" needs scikit-learn; pip install "wardround[baselines]", or leave it out'
+    yield from unguarded(study)
     yield from _classified(study, task, named["method"], named["task"])
 
 
@@ -289,6 +289,8 @@ def _classified(study: Study, task: BoundTask, method: str, task_name: str) -> I
 def _enough(study: Study, count: int) -> Iterator[str]:
     """Why the study asks for more sites than there are."""
     if study.method.pooled:
+        if any(layer.fewest for layer in study.layers):
+            yield f"{study.resolved['method']['name']} pools all notes: there is nothing to mask; take [privacy] out"
         return
     per_round, quorum = study.sites.per_round, study.sites.quorum
     if per_round is not None and per_round > count:
@@ -296,6 +298,11 @@ def _enough(study: Study, count: int) -> Iterator[str]:
     part = min(per_round or taking_part(study.sites.fraction, count), count)
     if quorum > part:
         yield f"sites.quorum = {quorum}, but {part} of {count} sites take part in a round; lower it"
+    yield from outnumbered(study, part)
+    fewest = max((layer.fewest for layer in study.layers), default=0)
+    if fewest > part:
+        few = f"privacy.fewest = {fewest}, but {part} of {count} sites take part in a round"
+        yield f"{few}; lower it, or have more sites in a round"
 
 
 def _measurable(study: Study, task: BoundTask) -> Iterator[str]:
