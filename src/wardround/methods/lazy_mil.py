@@ -174,6 +174,8 @@ def chosen(scores: Mapping[str, Scores]) -> dict[str, Tensor]:
 class LazyMIL(LocalTraining, Method[Global]):
     """Sites choose the surest sentence of each fact together, and train on it."""
 
+    beyond_training: ClassVar[str] = "it sends, for each public fact, how sure the model is of the surest sentence"
+
     rehearsal: ClassVar[str] = "bags"
 
     warm: Annotated[int, Ge(0)] = 0

@@ -14,6 +14,7 @@ them the products are a small table, looked up instead of multiplied out; each f
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -153,6 +154,10 @@ class WordCNN(nn.Module):
                 total[:, :-shift] += parts[size // 2 + shift][:, shift:]  # those after
             sums.append(total)
         return functional.relu(torch.cat(sums, 2) + self.bias)
+
+    def each_gradient(self, inputs: tuple[Any, ...], states: Tensor, gradient: Tensor) -> dict[str, Tensor]:  # noqa: ARG002
+        """Of each sentence, the gradient of the bias, from that of its states."""
+        return {"bias": (gradient * (states > 0)).sum(1)}
 
 
 class BiLSTM(nn.Module):

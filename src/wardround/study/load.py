@@ -43,7 +43,17 @@ from wardround.study.defaults import left_open
 from wardround.study.files import files, is_files, misspelt_files
 from wardround.study.grid import combinations, label_of, parsed, put
 from wardround.study.grid import shown as written
-from wardround.study.outline import EvaluationTable, FinishTable, Outline, RobustTable, SitesTable, Stop, Validation
+from wardround.study.outline import (
+    DPTable,
+    EvaluationTable,
+    FinishTable,
+    Outline,
+    PrivacyTable,
+    RobustTable,
+    SitesTable,
+    Stop,
+    Validation,
+)
 from wardround.study.settings import OWN, SECTIONS, StudyError, checked, imported, layered, misspelt, named
 from wardround.study.trusted import Trusted
 
@@ -81,10 +91,16 @@ class Study:
     finish: FinishTable | None
     public: "Public | None"
     references: tuple[str, ...] | None
+    privacy: PrivacyTable | None
     resolved: Mapping[str, Any]
     """The same as plain tables with every default filled in."""
     robust: RobustTable | None = None
     """What stands between a site that lies and the model."""
+
+    @property
+    def dp(self) -> DPTable | None:
+        """Differential privacy, if the study has it."""
+        return self.privacy.dp if self.privacy else None
 
     @property
     def fingerprint(self) -> str:
@@ -262,7 +278,7 @@ def _study(
         return None
     return Study(
         o.name, o.description, o.rounds, o.seed, method, built["task"], built["corpus"], built.get("partition"), layers,
-        o.sites, o.evaluation, o.validation, o.stop, o.start, o.finish, public, o.references,
+        o.sites, o.evaluation, o.validation, o.stop, o.start, o.finish, public, o.references, o.privacy,
         resolved | plain | shown | ({"layers": described} if described else {}), o.robust,
     )  # fmt: skip
 

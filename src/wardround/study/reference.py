@@ -36,6 +36,7 @@ TABLES: dict[str, tuple[str, str | Mapping[str, Any]]] = {
     "corpus": ("what it is learnt from: a corpus by name, or files of one's own by `format`", CORPORA),
     "partition": ("how a corpus is cut into sites", PARTITIONS),
     "privacy": ("what protects sites from the coordinator and from each other", f"{OWN}:PrivacyTable"),
+    "privacy.dp": ("how little of one example, document or patient a site may tell", f"{OWN}:DPTable"),
     "sites": ("who takes part in a round", f"{OWN}:SitesTable"),
     "robust": ("what stands between a site that lies and the model", f"{OWN}:RobustTable"),
     "evaluation": ("when, on what, and how closely the shared model is tried", f"{OWN}:EvaluationTable"),
