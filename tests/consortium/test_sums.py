@@ -1,22 +1,19 @@
 """Masked sums over real sites: the same bits as in a simulation, and nothing for a coordinator that lies."""
 
 import json
-from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
-from loopback import OPEN, charter, put
+from loopback import OPEN, put
 from loopback import Exchange as Sites
 from study_files import small_study
 from threat_table import threat
 from wardround import __version__
 from wardround.consortium.deployed import study_hash
 from wardround.consortium.identity import own_fingerprint, pin, seen
-from wardround.consortium.site_process import SiteProcess
 from wardround.consortium.submit import submit
 from wardround.core.codec import decode
 from wardround.core.exchange import Exchange
@@ -279,7 +276,7 @@ def test_an_unpinned_key_is_refused_where_a_site_wants_them_pinned_and_a_changed
     coordinator.run = "2" * 16
     coordinator.sites["site-3"].studies.runs.clear()
     answers = coordinator.meet(coordinator.keys())
-    assert {name: "unpinned" for name in NAMES[:3]} == {name: answers[name] for name in NAMES[:3]}
+    assert dict.fromkeys(NAMES[:3], "unpinned") == {name: answers[name] for name in NAMES[:3]}
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,8 @@ def checked(folder: Path, study: Study | None, *, online: bool = True) -> Iterat
     except StudyError as error:
         yield from (Inspection("settings", problem, good=False) for problem in error.problems)
         return
-    yield Inspection("settings", f"site {settings.name}, {settings.threads} thread(s)")
+    where = f"{settings.threads} thread(s), on {settings.device.kind} in {settings.device.precision}"
+    yield Inspection("settings", f"site {settings.name}, {where}")
     startup = folder / "kit" / "startup"
     problems = list(kit_problems(folder))
     yield from (Inspection("kit", problem, good=False) for problem in problems)
@@ -94,7 +95,7 @@ def _of_study(folder: Path, settings: SiteSettings, study: Study) -> Iterator[In
     if unknown:
         return
     try:
-        built = build_at_site(study, folder, [settings.name], parts)
+        built = build_at_site(study, folder, [settings.name], parts, settings.device)
         data = built.sites.open(settings.name)
     except (ValueError, LookupError, OSError) as error:  # a word-vector file or an encoder that is not here, say
         yield Inspection("task", f"{error}; files that a study names are looked for in {folder}", good=False)

@@ -116,7 +116,10 @@ class Studies:
             private, wanted = built.study.sites.private, built.study
             vault = HouseVault(self.folder, study, run, pinned=consent.pinned) if wanted.layers else None
             guards = site_guards(self.settings, wanted, study, run, ready.data) if wanted.dp else None
-            host = Host(wanted.method, built.task, built.sites, memory, layers, private, built.manifest, vault, guards)
+            host = Host(
+                wanted.method, built.task, built.sites, memory, layers, private, built.manifest, vault, guards,
+                built.host.device,
+            )  # fmt: skip
             while len(self.runs) >= RUNS:  # each holds a reply; what must last is on the disk
                 del self.runs[next(iter(self.runs))]
             self.runs[key] = known = Run(ready, host, memory)
@@ -152,7 +155,7 @@ class Studies:
             if study_hash(settings) != study:  # a module of the hospital's own was changed since
                 raise Denial("study")
             examples = self.settings.parts(settings)
-            built = build_at_site(settings, self.folder, [self.name], examples)
+            built = build_at_site(settings, self.folder, [self.name], examples, self.settings.device.claim())
             data = built.sites.open(self.name)
             if not len(data.train):
                 raise Denial("data")

@@ -228,7 +228,9 @@ class LazyMIL(LocalTraining, Method[Global]):
     def mark(self, call: Call, site: Site) -> Marks:  # noqa: ARG002
         """The slots of the site's facts."""
         site.stands_on(len(site.data.train))
-        model = Bench.of(site.task, site.private).model.eval()  # whatever its weights are, the facts are the same
+        model = Bench.of(
+            site.task, site.private, site.device
+        ).model.eval()  # whatever its weights are, the facts are the same
         slots = torch.zeros(SLOTS, dtype=torch.int8)
         slots[cast("BagTask", site.task).surest(model, site.data.train).facts % SLOTS] = 1
         return Marks(slots)

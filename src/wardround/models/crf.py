@@ -20,6 +20,8 @@ from torch import Tensor, nn
 from torch.autograd import Function
 from torch.nn import functional
 
+from wardround.core.device import entry
+
 FAINT = 1e-25  # sums of terms of at most 1: above it, no float32 that counts has gone under
 HIGH = 30.0
 
@@ -51,6 +53,7 @@ class CRF(nn.Module):
         partition: Tensor = _Partition.apply(emissions, lengths, self.start, self.end, self.transitions)  # type: ignore[no-untyped-call]
         return partition
 
+    @entry
     @torch.no_grad()
     def each_gradient(self, inputs: tuple[Any, ...], likelihood: Tensor, gradient: Tensor) -> dict[str, Tensor]:  # noqa: ARG002
         """Of each sentence, the gradients of start, end and transitions: what was there less what was expected."""
@@ -114,7 +117,7 @@ class _Partition(Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         emissions, lengths, transitions, forth, back, partition = cast("tuple[Tensor, ...]", ctx.saved_tensors)
         longest = emissions.shape[1]
-        real = (torch.arange(longest) < lengths[:, None]).unsqueeze(2)  # (B, L, 1)
+        real = (torch.arange(longest, device=lengths.device) < lengths[:, None]).unsqueeze(2)  # (B, L, 1)
         weight = gradient[:, None, None]
         total = partition[:, None, None]
         single = torch.where(real, (forth + back - total).exp() * weight, 0)  # (B, L, T): P(y_t)

@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from wardround.core.device import entry
 from wardround.models.encoder import AnyEncoder
 from wardround.models.tagger import Scored
 
@@ -42,6 +43,7 @@ class TextEncoder(nn.Module):
         scores: Tensor = self.linear(self.features(pieces))  # (B, classes)
         return scores
 
+    @entry
     def features(self, pieces: Pieces) -> Tensor:
         """What the classifier sees of each text."""
         inputs, real = pieces
