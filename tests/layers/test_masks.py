@@ -1,7 +1,7 @@
 """Secure aggregation: the sum of those who stay, to the bit, and nothing of any of them."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,6 @@ from wardround.methods.fedavg import Update
 from wardround.runs.build import Built, build
 from wardround.runs.loop import run
 from wardround.study.load import Study, load_study
-from wardround.study.settings import StudyError
 
 Reply = Message | Fault
 Twist = Callable[[Exchange, str, Callable[[], Reply]], Reply]
