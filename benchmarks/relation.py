@@ -33,8 +33,8 @@ from bare import StateDict
 from cases import HERE
 from overhead import Time, agree, clocked, through
 from sentences import Sentences
+from wardround.core.bench import Bench
 from wardround.core.exchange import seeded
-from wardround.core.training import Bench
 from wardround.engines.inline import Serial
 from wardround.federation.sites import opened
 from wardround.runs.build import Built, build, drawn

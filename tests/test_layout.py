@@ -37,9 +37,10 @@ ALLOWED = {
     "reports": {"core", "formats", "metrics", "runs"},
     "exports": {"core", "text", "models", "tasks", "trained"},
     "serve": {"core", "text", "trained"},
+    "watch": {"core", "metrics", "runs", "reports", "serve", "consortium", "engines"},
     "cli": {
         "clinic", "consortium", "core", "corpora", "engines", "exports", "formats", "layers", "methods", "metrics",
-        "reports", "runs", "serve", "study", "tasks", "text", "trained",
+        "reports", "runs", "serve", "study", "tasks", "text", "trained", "watch",
     },
 }  # fmt: skip
 
@@ -52,6 +53,7 @@ HOMES = {
     "torch": ["*"],
     "cryptography": ["engines/certificates.py", "engines/seal.py", "layers/keys.py"],
     "filelock": ["core/lock.py"],
+    "h11": ["serve/server.py"],  # what uvicorn speaks HTTP with
     "grpc": ["engines/gate.py"],  # what NVFlare connects with
     "nvflare": ["engines/flare.py"],
     "psutil": ["engines/processes.py", "consortium/check.py"],
@@ -61,18 +63,19 @@ HOMES = {
     "scipy": ["reports/*.py"],
     "sklearn": ["runs/references.py"],
     # our encoding; the finished model for others to read; others' encoders; what a frozen trunk has computed
-    "starlette": ["serve/*.py"],
+    "starlette": ["serve/*.py", "watch/*.py"],
     "safetensors": [
         "core/codec.py",
         "exports/transformers_folder.py",
         "trained/*.py",
-        "models/pretrained.py",
+        "models/encoder_files.py",
         "tasks/trunk.py",
     ],
     "spacy": ["exports/spacy_*.py"],
-    "tokenizers": ["exports/transformers_folder.py", "models/pretrained.py"],
+    "tokenizers": ["exports/transformers_folder.py", "models/encoder_files.py"],
     "tomli_w": ["study/*.py"],
     "typer": ["cli/*.py"],
+    "transformers": ["models/foreign.py"],
     "uvicorn": ["serve/server.py"],
 }
 

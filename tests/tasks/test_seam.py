@@ -21,7 +21,7 @@ from wardround.formats.options import Options
 from wardround.methods import METHODS
 from wardround.runs.loop import run
 from wardround.runs.protocol import rehearsal
-from wardround.serve.app import Desk
+from wardround.serve.desk import Desk
 from wardround.study.load import cells
 from wardround.tasks import TASKS
 from wardround.trained.about import ModelError, read_about

@@ -71,12 +71,15 @@ def ending() -> Iterator[None]:
 def resumable(study: Path, folder: Path, again: str) -> Iterator[None]:
     """Let what stops a run end with how to go on with it; `again` is the command that does."""
     from wardround.engines.inline import SiteFailed
+    from wardround.runs.stopping import Stopped
     from wardround.study.settings import StudyError
 
     try:
         yield
     except KeyboardInterrupt:
         fail(f"stopped; nothing is lost, go on with: {again}", 130)
+    except Stopped as stopped:
+        fail(f"{stopped}, go on with: {again}", stopped.code)
     except StudyError as error:  # what only the data can show
         raise StudyError(str(study), error.problems) from None
     except (OSError, SiteFailed) as error:

@@ -72,11 +72,11 @@ class Spent:
 
 
 class Budget:
-    """What was spent at a site, by study."""
+    """What was spent at a site, by study: as a ledger has it, or as far as its lines are given one by one."""
 
-    def __init__(self, ledger: Path) -> None:
+    def __init__(self, ledger: Path | None = None) -> None:
         self.studies: dict[str, Spent] = {}
-        if ledger.exists():
+        if ledger is not None and ledger.exists():
             for line in lines(ledger):
                 self.take(line)
 

@@ -24,6 +24,7 @@ from wardround.core.training import LocalTraining
 from wardround.core.weights import Weights
 from wardround.runs.build import Built
 
+STEPPING = ("lr", "decay", "batch", "optimizer", "betas", "eps", "momentum", "weight_decay", "clip", "accumulate")
 STEPS = 100  # of training at least: a hospital with ten notes takes one step where a large one takes hundreds
 FLOOR = 1e-3  # of the first model's own length: where training hardly moves it
 
@@ -118,8 +119,7 @@ class Reach:
 
     def _trained(self, method: LocalTraining, steps: int) -> Tensor:
         """Where so many steps of this site's own training lead from the first model; nothing is kept of it."""
-        settings = {name: getattr(method, name) for name in ("lr", "decay", "batch", "optimizer", "betas", "eps")}
-        plain = LocalTraining(**settings, steps=steps)
+        plain = LocalTraining(**{name: getattr(method, name) for name in STEPPING}, steps=steps)
         before = torch.default_generator.get_state()
         with tempfile.TemporaryDirectory() as folder:
             site = self._site(Path(folder))

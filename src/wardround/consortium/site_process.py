@@ -33,7 +33,9 @@ from wardround.consortium.budget import Denial, Question
 from wardround.consortium.forms import read_membership
 from wardround.consortium.house_ledger import Answer, HouseLedger
 from wardround.consortium.studies import Run, Studies
+from wardround.consortium.voice import append
 from wardround.core.codec import DecodeError, decode
+from wardround.core.doing import NOTICE, doing, noticed
 from wardround.core.exchange import Exchange, Fault
 from wardround.core.files import NO_ROOM
 from wardround.core.layer import Withheld
@@ -121,6 +123,7 @@ class SiteProcess:
             raise Denial("weights")
         if again := run.admit(exchange, digest):
             return again
+        doing(f"{run.ready.built.study.name}, round {exchange.round}: {step.name}")
         try:
             for lost in ask.head.get("void") or ():
                 run.host.undo(self.name, Exchange.of(lost))
@@ -134,6 +137,8 @@ class SiteProcess:
         except Exception:
             run.host.undo(self.name, exchange)  # as if it had not been asked
             raise
+        finally:
+            doing("")
         run.ready.reach.seen(exchange, message)
         run.reply = {"ledger": noted}, data
         return run.reply
@@ -185,8 +190,7 @@ class SiteProcess:
     def _log(self, text: str) -> None:
         """A line in the site's own log and on its console: codes and places in the source, no text of a note."""
         tell(text)
-        with contextlib.suppress(OSError), (self.folder / "log.txt").open("a", encoding="utf-8") as file:
-            file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
+        append(self.folder / "log.txt", f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}")
 
 
 def answer_calls(lines: Iterable[Line], process: SiteProcess) -> None:
@@ -206,7 +210,8 @@ def main() -> None:
     folder = Path(sys.argv[1]).resolve()
     process = SiteProcess(folder)
     torch.set_num_threads(process.studies.settings.threads)
-    answer_calls(calls(door_of(folder)), process)
+    with noticed(folder / NOTICE):
+        answer_calls(calls(door_of(folder)), process)
 
 
 if __name__ == "__main__":

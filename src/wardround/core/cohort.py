@@ -21,7 +21,7 @@ from typing import Any, Literal, Protocol, TypeVar, cast
 
 import torch
 
-from wardround.core.doing import counted
+from wardround.core.doing import asked, counted
 from wardround.core.exchange import Exchange, Fault
 from wardround.core.layer import Layer, carried, outside
 from wardround.core.manifest import Manifest
@@ -182,7 +182,7 @@ class Cohort:
         self, exchange: Exchange, wire: Step[Any, Any], messages: Mapping[str, Message]
     ) -> Iterator[tuple[str, Message | Fault]]:
         """What the engine delivers, telling how many sites have answered."""
-        replies = iter(self.engine.deliver(exchange, wire, messages))
+        replies = asked(self.round, wire.name, iter(self.engine.deliver(exchange, wire, messages)), messages)
         for _ in counted([*messages], f"round {self.round}, {wire.name}:", "sites have answered"):
             yield from islice(replies, 1)
         yield from replies

@@ -23,10 +23,10 @@ from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, overload
 
 import torch
 
+from wardround.core.bench import Bench
 from wardround.core.record import Message, Record, reveals
 from wardround.core.site import Site
 from wardround.core.task import Task
-from wardround.core.training import Bench
 from wardround.core.weights import Weights
 
 if typing.TYPE_CHECKING:
@@ -158,6 +158,8 @@ class Method(Generic[S]):
     """Whether a site is asked in the first round that draws it, and never again."""
     sometimes: ClassVar[tuple[str, ...]] = ()
     """The steps that not every round asks for."""
+    means: ClassVar[Mapping[str, Mapping[str, str]]] = {}
+    """The steps whose total is a mean over sites: by field, the number a site multiplies it by; none: all alike."""
     rehearsal: ClassVar[str] = "features"
     """The task that the method is rehearsed on; most run on any."""
 
@@ -196,6 +198,10 @@ class Method(Generic[S]):
     def in_sums(self) -> Self:
         """The method as it works where the coordinator may see nothing but sums; itself, if it never asks for more."""
         return self
+
+    def unruled(self) -> str:
+        """Why no robust rule can take the place of a mean in this method, to follow its name; nothing if one can."""
+        return "" if self.means else "does not say which of its totals are means (`means`)"
 
     def sizes(self, task: Task, weights: Weights) -> Mapping[str, int]:  # noqa: ARG002 -- a hook
         """Sizes beyond the task's that this method's messages name in their shapes."""

@@ -121,6 +121,10 @@ class FedAtt(LocalTraining, Method[Bounded]):
             return "Attended.attention does not follow from its change"
         return None
 
+    def unruled(self) -> str:
+        """Attention is what a rule would take away."""
+        return "weighs sites by how far they moved, where a rule has all weigh alike; take fedavg or fedprox"
+
     def distance(self, change: Weights) -> Tensor:
         """‖Δ‖ per tensor, or once over all."""
         if not self.per_tensor:

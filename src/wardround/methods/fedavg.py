@@ -5,9 +5,9 @@ McMahan et al., "Communication-Efficient Learning of Deep Networks from Decentra
     θ ← θ + Σ n_k/n · Δ_k
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from wardround.core.cohort import Cohort
 from wardround.core.method import Global, Method, on_site
@@ -32,6 +32,8 @@ def uneven(reply: Message) -> str | None:
 @dataclass(frozen=True, kw_only=True)
 class Averaging(LocalTraining):
     """What averaging methods have in common: sites train from the shared model and send their weighted change."""
+
+    means: ClassVar[Mapping[str, Mapping[str, str]]] = {"fit": {"change": "weight"}}
 
     mean: Literal["weighted", "uniform"] = "weighted"
     """Whether a site counts by its number of examples, or all sites count alike."""

@@ -11,7 +11,7 @@ The coordinator then asks once for the sum of the sites' sizes.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from annotated_types import Gt
 
@@ -61,6 +61,8 @@ class OwnGradient(Private):
 @dataclass(frozen=True, kw_only=True)
 class FedDyn(LocalTraining, Method[DynamicState]):
     """Bends each site's loss by what it remembers, until local and global optimum agree."""
+
+    means: ClassVar[Mapping[str, Mapping[str, str]]] = {"fit": {"change": "sites"}}
 
     alpha: Annotated[float, Gt(0)] = 0.01
     """α: how hard a site is held near the shared model, and how much it remembers."""

@@ -27,13 +27,15 @@ import torch
 from annotated_types import Ge, Gt
 from torch import Tensor
 
+from wardround.core.bench import Bench
 from wardround.core.cohort import Cohort
 from wardround.core.exchange import seeded
 from wardround.core.method import Method, on_site
+from wardround.core.optimizer import SGD, Adam
 from wardround.core.record import Message, Private, Record, reveals
 from wardround.core.site import Site
 from wardround.core.task import Batch, Examples
-from wardround.core.training import SGD, Adam, Bench, LocalTraining
+from wardround.core.training import LocalTraining, one_step
 from wardround.core.weights import Weights
 from wardround.methods.fedsgd import Gradient
 
@@ -84,7 +86,9 @@ class Progress(Private):
 class FedNER(LocalTraining, Method[Served]):
     """Sums the sites' gradients of the shared part after every batch; private parts stay."""
 
+    means: ClassVar[Mapping[str, Mapping[str, str]]] = {"grade": {"gradient": "examples"}}
     suits: ClassVar[tuple[str, ...]] = ()
+    refuses: ClassVar[Mapping[str, str]] = one_step("gradients are sent after each batch, and moments are always kept")
 
     lr: Annotated[float, Gt(0)] = 0.001
     """Learning rate of the first round, at the coordinator and for the private parts."""
@@ -147,7 +151,7 @@ class FedNER(LocalTraining, Method[Served]):
 
     def _served(self, state: Served, gradient: Weights, round_: int) -> Served:
         """The coordinator's step."""
-        flat, lr = state.weights.flat.clone(), self.lr * self.decay ** (round_ - 1)
+        flat, lr = state.weights.flat.clone(), self.rate(round_)
         layout = state.weights.layout
         if self.server == "sgd":
             SGD(lr).step(flat, gradient.flat)
@@ -171,7 +175,7 @@ class FedNER(LocalTraining, Method[Served]):
         model = bench.model.train()
         known = site.recall(Progress, Progress())
         epoch, place = known.epoch, known.place
-        lr = self.lr * self.decay ** (site.exchange.round - 1)
+        lr = self.rate(site.exchange.round)
         optimizer = SGD(lr) if self.optimizer == "sgd" else self._adam(lr, bench.private, known)
         share = turn.examples or max(round(turn.rate * examples), 1)
         total: Tensor | None = None

@@ -7,6 +7,7 @@ Wang et al., "Tackling the Objective Inconsistency Problem in Heterogeneous Fede
 a_k is the number of local SGD steps. Where all sites take the same number (`steps`), this is FedAvg.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -30,9 +31,12 @@ class Normalised(Message):
 class FedNova(LocalTraining, Method[Global]):
     """FedAvg in which a site's change counts per step, however many it took."""
 
+    means: ClassVar[Mapping[str, Mapping[str, str]]] = {"fit": {"change": "examples"}}
     suits: ClassVar[tuple[str, ...]] = ("sgd",)
+    refuses: ClassVar[Mapping[str, str]] = {"momentum": "it makes later steps longer than earlier ones; leave it out"}
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.optimizer != "sgd":
             raise ValueError('fednova divides a change by its SGD steps, which are alike; set optimizer = "sgd"')
 

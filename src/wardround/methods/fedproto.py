@@ -105,6 +105,13 @@ class FedProto(LocalTraining, Method[Prototypes]):
 
         return pulled
 
+    def unruled(self) -> str:
+        """A class may be one site's alone."""
+        return (
+            "adds up features class by class, and what one site alone has of a class no rule would believe; "
+            'set robust.rule = "bound"'
+        )
+
     def weights_at(self, site: Site, shared: Weights) -> Weights:
         """The site's own, or the initial ones before it has trained."""
         return site.recall(OwnModel, OwnModel(shared)).weights

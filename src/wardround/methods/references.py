@@ -39,6 +39,10 @@ class Local(LocalTraining, Method[Global]):
         cohort.total(self.fit, state)
         return state
 
+    def unruled(self) -> str:
+        """Nothing is shared."""
+        return "has each site train alone; take [robust] out"
+
     @on_site
     def fit(self, model: Global, site: Site) -> Done:
         """Train on from the site's own model."""
@@ -65,9 +69,17 @@ class PublicOnly(LocalTraining, Method[Global]):
         """Train on; no site is asked for anything."""
         return Global(self.train(cohort.hub, state.weights).weights)
 
+    def unruled(self) -> str:
+        """Nobody is asked."""
+        return "asks no site for anything; take [robust] out"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Centralised(FedAvg):
     """All examples pooled in one place: the upper bound, possible only in a simulation."""
 
     pooled: ClassVar[bool] = True
+
+    def unruled(self) -> str:
+        """There is one site."""
+        return "has all notes in one place; take [robust] out"

@@ -43,6 +43,19 @@ class Parts:
     """BiLSTMs on top of each other."""
 
 
+def named_parts(model: str, filters: int, hidden: int, contextual: int) -> Parts:
+    """What each of the taggers of FedNER's table is made of."""
+    return {
+        "elmoner": Parts(characters=filters, contextual=contextual, cnn=filters, lstm=hidden),
+        "cnn-crf": Parts(cnn=filters),
+        "lstm-crf": Parts(lstm=hidden),
+        "gram-cnn": Parts(characters=filters, cnn=filters, widths=(1, 3, 5)),
+        "cnn-lstm-crf": Parts(characters=filters, lstm=hidden),
+        "s-lstm-crf": Parts(lstm=hidden, layers=2),
+        "cnn-clstm-crf": Parts(characters=filters, cnn=filters, lstm=hidden),
+    }[model]
+
+
 @dataclass(frozen=True, eq=False)
 class Sentences:
     """A batch: word numbers (B, L), lengths (B,), forms (B, L) into characters (U, C), contextual vectors (B, L, D)."""

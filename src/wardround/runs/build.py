@@ -15,19 +15,20 @@ from typing import cast
 import numpy as np
 import torch
 
+from wardround.core.bench import belongs
 from wardround.core.cohort import Cohort, Engine, Seen
 from wardround.core.exchange import Exchange, seeded
 from wardround.core.layer import Layer
 from wardround.core.manifest import Manifest
 from wardround.core.site import HUB
 from wardround.core.task import ClassTask
-from wardround.core.training import belongs
 from wardround.core.weights import Weights
 from wardround.engines.host import Host
 from wardround.federation.partition import Raw
 from wardround.federation.prepared import Prepared
 from wardround.federation.sites import Declared, Sites, federate, opened, pooled, thinned
 from wardround.federation.validation import validated
+from wardround.runs.guards import outnumbered, unguarded
 from wardround.runs.references import NEEDED
 from wardround.study.load import Study
 from wardround.study.settings import StudyError
@@ -242,13 +243,12 @@ def _fitting(study: Study, task: BoundTask) -> Iterator[str]:
     for layer in study.layers:
         if layer.only_sums and study.evaluation.each:
             yield f"evaluation.each shows each site's counts, and {type(layer).__name__} only sums; take one out"
-        if layer.only_sums and study.sites.bound:
-            yield f"sites.bound compares replies, and {type(layer).__name__} shows only sums; take one out"
     for name in study.references or ():
         if name not in task.references:
             yield f"references has {name!r}, which there is not for task {named['task']!r}; leave it out"
         elif name == "tfidf" and find_spec(NEEDED) is None:
             yield 'references: "tfidf" needs scikit-learn; pip install "wardround[baselines]", or leave it out'
+    yield from unguarded(study)
     yield from _classified(study, task, named["method"], named["task"])
 
 
@@ -286,6 +286,7 @@ def _enough(study: Study, count: int) -> Iterator[str]:
     part = min(per_round or taking_part(study.sites.fraction, count), count)
     if quorum > part:
         yield f"sites.quorum = {quorum}, but {part} of {count} sites take part in a round; lower it"
+    yield from outnumbered(study, part)
     fewest = max((layer.fewest for layer in study.layers), default=0)
     if fewest > part:
         few = f"privacy.fewest = {fewest}, but {part} of {count} sites take part in a round"

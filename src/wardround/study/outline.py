@@ -17,13 +17,26 @@ class SitesTable(TomlTable):
     """Their number, instead of `fraction`."""
     quorum: Annotated[int, Ge(1)] = 1
     """With fewer usable replies the run stops; over real sites it is 2 unless the study says otherwise."""
-    bound: Annotated[float, Gt(1)] | None = None
-    """An update longer than so many times the median of its exchange is left out; unset: 5 over real sites, no bound
-    in simulations."""
     private: tuple[str, ...] = ()
     """Parts of the model, by module name, that each site trains and keeps for itself; `all` leaves each alone."""
     share: Annotated[float, Gt(0), Le(1)] = 1.0
     """How much of its training examples a site uses, drawn by the seed; the pooled reference uses the same ones."""
+
+
+class RobustTable(TomlTable):
+    """What stands between a site that lies and the model; over real sites there is a `bound` in any case."""
+
+    rule: Literal["bound", "median", "trimmed", "geometric", "krum"] = "bound"
+    """What takes the place of the mean over sites, behind the bound: the median or the trimmed mean of each number, the
+    geometric median, or the mean of those nearest to each other; `bound` keeps the mean."""
+    bound: Annotated[float, Gt(1)] | None = None
+    """An update longer than so many times the median of its exchange is left out; unset: 5, which honest sites kept
+    within in all trials of docs/lying.md."""
+    liars: Annotated[int, Ge(1)] = 1
+    """How many sites may lie at once: `trimmed` leaves out so many at either end, `krum` so many in all; every rule
+    needs twice as many and one more."""
+    keep: Annotated[int, Ge(1)] | None = None
+    """`krum`: how many of those nearest to each other are averaged; unset: all but the `liars`; 1 is Krum itself."""
 
 
 def _some(values: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -143,6 +156,8 @@ class Outline(TomlTable):
     """Examples that everybody may see, which some methods need."""
     layers: tuple[dict[str, Any], ...] | None = None
     """What changes messages on their way, in the order from the step to the wire."""
+    robust: RobustTable | None = None
+    """What stands between a site that lies and the model; unset: a bound over real sites, nothing in simulations."""
     privacy: PrivacyTable | None = None
     """What protects sites from the coordinator and from each other."""
     sites: SitesTable = SitesTable()

@@ -20,6 +20,10 @@ from torch import Tensor
 
 from wardround.metrics.facts import log_odds
 from wardround.models.pcnn import PCNN
+from wardround.models.relation import BagEncoder
+
+SentenceModel = PCNN | BagEncoder
+"""What makes a vector of a sentence, and scores of vectors."""
 
 Denoiser = Literal["one", "average", "attention", "relation-attention", "none"]
 
@@ -42,7 +46,7 @@ def attended(values: Tensor, owner: Tensor, count: int) -> Tensor:
     return grown / values.new_zeros(size).index_add(0, owner, grown)[owner]  # (S, …)
 
 
-def weights_of(denoiser: Denoiser, model: PCNN, vectors: Tensor, owner: Tensor, labels: Tensor) -> Tensor:
+def weights_of(denoiser: Denoiser, model: SentenceModel, vectors: Tensor, owner: Tensor, labels: Tensor) -> Tensor:
     """How much each sentence counts in its bag (S,)."""
     count = len(labels)
     if denoiser == "none":
@@ -55,7 +59,7 @@ def weights_of(denoiser: Denoiser, model: PCNN, vectors: Tensor, owner: Tensor, 
     return attended((vectors * model.classifier.weight[labels[owner]]).sum(1), owner, count)
 
 
-def bag_scores(denoiser: Denoiser, model: PCNN, vectors: Tensor, owner: Tensor, labels: Tensor) -> Tensor:
+def bag_scores(denoiser: Denoiser, model: SentenceModel, vectors: Tensor, owner: Tensor, labels: Tensor) -> Tensor:
     """The scores of each bag, for a cross-entropy with its label."""
     count = len(labels)
     if denoiser == "none" or (denoiser == "one" and torch.equal(owner, torch.arange(count))):
@@ -73,7 +77,7 @@ def bag_scores(denoiser: Denoiser, model: PCNN, vectors: Tensor, owner: Tensor, 
     return model.scores(bags)  # (bags, relations)
 
 
-def pair_odds(denoiser: Denoiser, model: PCNN, vectors: Tensor, owner: Tensor, pairs: int) -> Tensor:
+def pair_odds(denoiser: Denoiser, model: SentenceModel, vectors: Tensor, owner: Tensor, pairs: int) -> Tensor:
     """The log-odds of each relation for each pair; the model must be in evaluation mode."""
     each = vectors @ model.classifier.weight.T  # (S, relations)
     bias = model.classifier.bias  # (relations,)

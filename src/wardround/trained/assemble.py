@@ -13,9 +13,9 @@ from pathlib import Path
 from safetensors.torch import load_file
 from torch import Tensor
 
+from wardround.core.bench import Bench
 from wardround.core.exchange import EVALUATION, Exchange
 from wardround.core.files import file_name
-from wardround.core.training import Bench
 from wardround.core.weights import Weights
 from wardround.runs.build import Built, build
 from wardround.runs.files import METRICS, current
