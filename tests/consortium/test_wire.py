@@ -4,6 +4,7 @@ One federation serves the module. Each test leaves it whole, or waits until it i
 """
 
 import os
+import re
 import resource
 import shutil
 import signal
@@ -238,7 +239,8 @@ def test_the_coordinators_page_shows_a_site_go_and_come_back_and_the_run_meanwhi
     submit(scene.study, tmp_path / "run", over, progress=noted)
     assert {"site-1"} == set(left_out)
     wait_until(lambda: shows("/", "2 of 3 sites connected", "site-1 is gone"))
-    wait_until(lambda: shows("/run/0", "left out: ", "3 rounds: all rounds done"))
+    *_, newest = re.findall(r"/run/\d+", send(place, "/")[2].decode())
+    wait_until(lambda: shows(newest, "left out: ", "3 rounds: all rounds done"))
     scene.federation.start("site-1")
     wait_until(lambda: shows("/", "3 of 3 sites connected"))
     assert b'wardround_site_connected{site="site-1"} 1' in send(place, "/metrics")[2]
