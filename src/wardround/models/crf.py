@@ -98,6 +98,29 @@ class CRF(nn.Module):
         return torch.where(torch.arange(longest) < lengths[:, None], paths, 0)
 
 
+class Separate(nn.Module):
+    """What a CRF is without transitions: each tag for itself, by the same questions."""
+
+    def forward(self, emissions: Tensor, tags: Tensor, lengths: Tensor) -> Tensor:
+        """The log-likelihood of each sentence's tags (B, L) under emissions (B, L, T)."""
+        emitted = emissions.gather(2, tags.unsqueeze(2)).squeeze(2)  # (B, L)
+        return torch.where(_real(emissions, lengths), emitted, 0).sum(1) - self.partition(emissions, lengths)
+
+    def partition(self, emissions: Tensor, lengths: Tensor) -> Tensor:
+        """The logarithm of the sum over all paths of e^score, which is a sum over places."""
+        return torch.where(_real(emissions, lengths), emissions.logsumexp(2), 0).sum(1)  # (B,)
+
+    @torch.no_grad()
+    def decode(self, emissions: Tensor, lengths: Tensor) -> Tensor:
+        """The best tag of each token (B, L), 0 behind the end."""
+        return torch.where(_real(emissions, lengths), emissions.argmax(2), 0)
+
+
+def _real(emissions: Tensor, lengths: Tensor) -> Tensor:
+    """Which places are no padding (B, L)."""
+    return torch.arange(emissions.shape[1], device=emissions.device) < lengths[:, None]
+
+
 class _Partition(Function):
     """The logarithm of Σ e^score, with marginals as its gradient."""
 
