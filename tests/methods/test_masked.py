@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 import torch
-
 from tests.methods.test_matrix import DATA
+
 from wardround.engines.inline import Serial
 from wardround.methods import METHODS
 from wardround.runs.build import build
