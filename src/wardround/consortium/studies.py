@@ -116,7 +116,9 @@ class Studies:
             private, wanted = built.study.sites.private, built.study
             vault = HouseVault(self.folder, study, run, pinned=consent.pinned) if wanted.layers else None
             guards = site_guards(self.settings, wanted, study, run, ready.data) if wanted.dp else None
-            host = Host(wanted.method, built.task, built.sites, memory, layers, private, built.manifest, vault, guards)
+            host = Host(
+                wanted.method, built.task, built.sites, memory, layers, private, built.manifest, vault, guards=guards
+            )
             while len(self.runs) >= RUNS:  # each holds a reply; what must last is on the disk
                 del self.runs[next(iter(self.runs))]
             self.runs[key] = known = Run(ready, host, memory)

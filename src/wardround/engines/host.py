@@ -50,6 +50,7 @@ class Host:
         private: tuple[str, ...] = (),
         manifest: Manifest | None = None,
         vault: Vault | None = None,
+        *,
         guards: "Callable[[Site], Guard | None] | None" = None,
     ) -> None:
         self.method, self.task, self.memory, self.layers = method, task, memory, tuple(layers)

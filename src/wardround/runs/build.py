@@ -238,7 +238,7 @@ def _assembled(
     if sites.public is not None:
         sizes["public"] = len(sites.public)
     manifest = Manifest(layouts, sizes, weights.flat.dtype, study.method.dtypes())
-    host = Host(study.method, task, sites, memory, study.layers, private, manifest, guards)
+    host = Host(study.method, task, sites, memory, study.layers, private, manifest, guards=guards)
     return Built(study, task, sites, host, weights, manifest, raw)
 
 
