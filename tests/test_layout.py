@@ -43,9 +43,8 @@ ALLOWED = {
     "serve": {"core", "text", "trained"},
     "watch": {"core", "metrics", "runs", "reports", "serve", "consortium", "engines"},
     "cli": {
-        "audit", "clinic", "consortium", "core", "corpora", "engines", "exports", "federation", "formats", "layers",
-        "methods", "metrics",
-        "reports", "runs", "serve", "study", "tasks", "text", "trained", "watch",
+        "audit", "clinic", "consortium", "core", "corpora", "engines", "exports", "formats", "layers", "methods",
+        "metrics", "reports", "runs", "serve", "study", "tasks", "text", "trained", "watch",
     },
 }  # fmt: skip
 

@@ -19,7 +19,7 @@ FEWEST = 3  # notes in a part
 
 
 def own_notes(train: Raw, test: Raw, most: int, seed: int) -> tuple[Make, str]:
-    """How to build a study on these notes, each part with a share of both splits drawn by the seed; and what that is."""
+    """How to build a study on these notes, each part with a share of both splits by the seed; and what that is."""
     rng = np.random.default_rng(seed)
     cut = [np.array_split(rng.permutation(len(split))[:most], len(PARTS)) for split in (train, test)]
     if min(len(part) for split in cut for part in split) < FEWEST:
