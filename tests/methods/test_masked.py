@@ -7,21 +7,21 @@ from typing import Any
 import pytest
 import torch
 
-from tests.methods.test_matrix import DATA
 from wardround.engines.inline import Serial
 from wardround.methods import METHODS
 from wardround.runs.build import build
 from wardround.runs.loop import one_thread
+from wardround.runs.protocol import rehearsal
 from wardround.runs.rounds import Rounds
 from wardround.study.load import Study, cells
 from wardround.study.settings import StudyError
 
 CASES = [(name, entry.kind.rehearsal) for name, entry in METHODS.items() if not entry.kind.pooled]
-CASES += [("fedavg", "bags"), ("scaffold", "bags"), ("fedner", "tagging")]
+CASES += [("fedavg", "bags"), ("scaffold", "bags"), ("fedner", "tagging"), ("fedavg", "classification")]
 
 
 def study_of(name: str, task: str, **changes: Any) -> Study:
-    tables = {"name": "masked", "rounds": 2, "method": {"name": name}, "task": {"name": task}, **DATA[task]}
+    tables: dict[str, Any] = {"name": "masked", "rounds": 2, "method": {"name": name}, **rehearsal(task)}
     if METHODS[name].kind.public:
         tables["public"] = {"fraction": 0.3}
     return cells(tables | changes)[0].study
