@@ -38,7 +38,7 @@ from wardround.engines.host import Host
 from wardround.engines.inline import Serial
 from wardround.layers.masks import Masks
 from wardround.methods.fedavg import Update
-from wardround.runs.journal import Journal
+from wardround.runs.files import Round
 from wardround.runs.loop import run
 from wardround.study.load import Study, cells
 
@@ -198,7 +198,9 @@ def over_nvflare(what: str, tables: dict[str, Any], turns: int) -> None:
                         approve(place, study)
                     out = folder / f"{kind}-{turn}"
                     submit(study, out, rehearsal.over)
-                    lines[kind] = Journal(out).lines[1:-1]  # the first has 64 bits, the last is tried
+                    text = (out / "journal.jsonl").read_text(encoding="utf-8")
+                    rounds = [Round.model_validate_json(line) for line in text.splitlines()]
+                    lines[kind] = rounds[1:-1]  # the first has 64 bits, the last is tried
                 middle = {kind: statistics.median(line.seconds for line in mine) for kind, mine in lines.items()}
                 ratios.append(middle["masked"] / middle["plain"])
                 seconds.append(middle["plain"])

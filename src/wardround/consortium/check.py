@@ -183,5 +183,5 @@ def leaving(folder: Path, settings: SiteSettings, study: Study) -> list[Seen]:
     """What would leave this site in two rounds and an evaluation, from a rehearsal on a few of its examples."""
     few = [part.take(np.arange(min(len(part), FEW))) for part in settings.parts(study)]
     with tempfile.TemporaryDirectory(dir=folder) as memory:
-        count = max([2, *(layer.fewest for layer in study.layers)])
+        count = max([2, *(layer.quorum for layer in study.layers)])
         return exchanged(build_at_site(study, Path(memory), [f"site-{number}" for number in range(count)], few))

@@ -96,7 +96,7 @@ class Cohort:
 
     def __post_init__(self) -> None:
         torch.default_generator.manual_seed(self.hub.seed)  # dropout at the coordinator's desk draws from there
-        self.quorum = max([self.quorum, *(layer.fewest for layer in self.layers)])
+        self.quorum = max([self.quorum, *(layer.quorum for layer in self.layers)])
 
     @property
     def present(self) -> tuple[str, ...]:

@@ -25,15 +25,15 @@ def rows(seen: Iterable[Seen]) -> tuple[WireRow, ...]:
     """One row per field of each kind of message, in the order of the exchanges."""
     listed: dict[tuple[str, ...], WireRow] = {}
     for exchange in seen:
-        seen: Literal["each", "sum", "masked"] = "each" if exchange.verb == "ask" else "sum"
+        sight: Literal["each", "sum", "masked"] = "each" if exchange.verb == "ask" else "sum"
         hidden: list[WireRow] = []
         if not type(exchange.reply).alone:
-            seen = "masked"
+            sight = "masked"
             hidden = [*_hidden(exchange.step, exchange.hides)] if exchange.hides else []
         for row in (
             *_fields(exchange.step, exchange.message, "to site", ""),
             *hidden,
-            *_fields(exchange.step, exchange.reply, "from site", seen),
+            *_fields(exchange.step, exchange.reply, "from site", sight),
         ):
             listed.setdefault((row.step, row.direction, row.message, row.field, row.seen), row)
     return tuple(listed.values())
