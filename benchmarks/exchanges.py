@@ -28,9 +28,9 @@ import torch
 from torch import Tensor, nn
 
 from overhead import Time, Timed
+from wardround.core.bench import Bench, belongs
 from wardround.core.exchange import Exchange, seeded
 from wardround.core.task import Batch
-from wardround.core.training import Bench, belongs
 from wardround.engines.inline import Serial
 from wardround.layers.ledger import Ledger
 from wardround.methods.fedner import FedNER, largest_remainder

@@ -16,8 +16,8 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
+from wardround.core.bench import Bench
 from wardround.core.exchange import Exchange
-from wardround.core.training import Bench
 from wardround.core.weights import Weights
 from wardround.runs.build import Built, build
 from wardround.runs.loop import one_thread

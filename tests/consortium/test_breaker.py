@@ -23,11 +23,11 @@ from wardround.consortium.kit_files import read_request
 from wardround.consortium.site_process import SiteProcess
 from wardround.consortium.studies import RUNS
 from wardround.consortium.submit import submit
+from wardround.core.bench import Bench
 from wardround.core.codec import decode
 from wardround.core.exchange import EVALUATION
 from wardround.core.method import Counts, Exam, Global
 from wardround.core.record import Message
-from wardround.core.training import Bench
 from wardround.core.weights import Weights
 from wardround.engines.certificates import make_key, request_for
 from wardround.engines.frames import Line

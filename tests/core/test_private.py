@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from quadratic import Bowl, Quadratic, Trial, bowl, weights
+from wardround.core.bench import Bench, OwnPart, belongs
 from wardround.core.exchange import Exchange
 from wardround.core.memory import Held, Memory
 from wardround.core.record import Private
-from wardround.core.training import Bench, OwnPart, belongs
 from wardround.core.weights import Weights
 from wardround.methods import METHODS
 from wardround.methods.fedavg import FedAvg

@@ -1,6 +1,7 @@
 """The one local training loop: torch's optimisers, written gradients that autograd confirms, the same bits again."""
 
 import math
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,13 +12,15 @@ import torch
 from torch import Tensor, nn
 
 from wardround.core.answer import answer
+from wardround.core.bench import Bench
 from wardround.core.cohort import Cohort
 from wardround.core.exchange import Exchange
 from wardround.core.memory import Memory
 from wardround.core.method import Global, Method, on_site
+from wardround.core.optimizer import SGD, Adam
 from wardround.core.site import Site
 from wardround.core.task import Batch, SiteData
-from wardround.core.training import SGD, Adam, Bench, LocalTraining, Pull, Tilt
+from wardround.core.training import LocalTraining, Pull, Tilt
 from wardround.core.weights import Weights
 from wardround.tasks.features import FeatureRows, FeaturesTask
 
@@ -91,6 +94,9 @@ def close(expected: Tensor, actual: Tensor) -> bool:
     ("ours", "theirs"),
     [
         (lambda _: SGD(0.1), lambda p: torch.optim.SGD([p], lr=0.1)),
+        (lambda _: SGD(0.1, 0.9), lambda p: torch.optim.SGD([p], lr=0.1, momentum=0.9)),
+        (lambda _: SGD(0.1, 0.5, 0.2), lambda p: torch.optim.SGD([p], lr=0.1, momentum=0.5, weight_decay=0.2)),
+        (lambda _: SGD(0.1, 0.0, 0.2), lambda p: torch.optim.SGD([p], lr=0.1, weight_decay=0.2)),
         (
             lambda like: Adam(0.01, (0.9, 0.999), 1e-8, like),
             lambda p: torch.optim.Adam([p], lr=0.01, betas=(0.9, 0.999), eps=1e-8),
@@ -99,8 +105,16 @@ def close(expected: Tensor, actual: Tensor) -> bool:
             lambda like: Adam(0.5, (0.5, 0.7), 1e-2, like),
             lambda p: torch.optim.Adam([p], lr=0.5, betas=(0.5, 0.7), eps=1e-2),
         ),
+        (
+            lambda like: Adam(0.01, (0.9, 0.999), 1e-8, like, weight_decay=0.3),
+            lambda p: torch.optim.Adam([p], lr=0.01, weight_decay=0.3),
+        ),
+        (
+            lambda like: Adam(0.01, (0.9, 0.999), 1e-8, like, weight_decay=0.3, apart=True),
+            lambda p: torch.optim.AdamW([p], lr=0.01, weight_decay=0.3),
+        ),
     ],
-    ids=["sgd", "adam", "adam with other settings"],
+    ids=["sgd", "momentum", "momentum and decay", "sgd decay", "adam", "other settings", "adam decay", "adamw"],
 )
 def test_optimisers_step_as_torchs_do(
     ours: Callable[[Tensor], SGD | Adam], theirs: Callable[[nn.Parameter], torch.optim.Optimizer]
@@ -117,25 +131,61 @@ def test_optimisers_step_as_torchs_do(
         assert close(parameter.detach(), flat)
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
-def test_local_training_is_the_plain_loop_over_the_sites_batches(optimizer: Literal["sgd", "adam"]) -> None:
+KINDS: dict[str, Callable[..., torch.optim.Optimizer]] = {
+    "sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"optimizer": "sgd"},
+        {"optimizer": "adam"},
+        {"optimizer": "adamw"},  # with its own weight decay, as torch's
+        {"optimizer": "sgd", "momentum": 0.9, "weight_decay": 0.1},
+        {"optimizer": "sgd", "clip": 0.05},
+        {"optimizer": "adamw", "weight_decay": 0.5, "clip": 0.5},
+    ],
+    ids=str,
+)
+def test_local_training_is_the_plain_loop_over_the_sites_batches(settings: dict[str, Any]) -> None:
     a_task = task()
     start = weights_of(a_task)
-    training = LocalTraining(lr=0.05, batch=4, epochs=3, optimizer=optimizer)
+    training = LocalTraining(lr=0.05, batch=4, epochs=3, **settings)
     trained = training.train(site(a_task), start)
 
     model = Net(0.0)
     model.load_state_dict(Bench.of(a_task).model.state_dict() | dict(start))
-    kind = torch.optim.SGD if optimizer == "sgd" else torch.optim.Adam
-    reference = kind(model.linear.parameters(), lr=0.05)
-    again = site(a_task)
+    own = {key: value for key, value in settings.items() if key in ("momentum", "weight_decay")}
+    reference = KINDS[settings["optimizer"]](model.linear.parameters(), lr=0.05, **own)
+    again, shortened = site(a_task), 0
     for _ in range(3):
         for batch in a_task.batches(cast("FeatureRows", again.data.train), 4, again.rng):
             reference.zero_grad()
             a_task.loss(model, batch).backward()  # type: ignore[no-untyped-call]
+            if "clip" in settings:
+                shortened += nn.utils.clip_grad_norm_(model.linear.parameters(), settings["clip"]) > settings["clip"]
             reference.step()
     assert close(Weights.of_model(model).flat, trained.weights.flat)
     assert (3 * math.ceil(23 / 4), 0.05) == (trained.steps, trained.lr)
+    assert shortened > 0 or "clip" not in settings
+
+
+@pytest.mark.parametrize("settings", [{}, {"optimizer": "adam"}, {"momentum": 0.5}], ids=str)
+def test_batches_that_are_accumulated_are_one_larger_batch(settings: dict[str, Any]) -> None:
+    """Of 23 rows by 12, or by 4 three at a time: in both, the last step of a pass has 11."""
+    a_task = task()
+    start = weights_of(a_task)
+    whole = LocalTraining(batch=12, epochs=2, **settings).train(site(a_task), start)
+    parts = LocalTraining(batch=4, accumulate=3, epochs=2, **settings).train(site(a_task), start)
+    assert (4, 4) == (whole.steps, parts.steps)
+    assert close(whole.weights.flat, parts.weights.flat)
+
+
+def test_steps_count_what_is_accumulated_once() -> None:
+    a_task = task()
+    trained = LocalTraining(batch=4, accumulate=2, steps=5).train(site(a_task), weights_of(a_task))
+    assert 5 == trained.steps
 
 
 # the bench
@@ -307,6 +357,72 @@ def test_the_learning_rate_decays_from_round_to_round() -> None:
     gradient = training.full_gradient(site(a_task), start)
     for rate, each in zip(rates, trained, strict=True):
         assert close((start - gradient * rate).flat, each.weights.flat)
+
+
+@pytest.mark.parametrize("warmup", [None, 3])
+@pytest.mark.parametrize("schedule", [None, "linear", "cosine"])
+@pytest.mark.filterwarnings("ignore:.*epoch parameter:UserWarning")  # torch's SequentialLR calls its own so
+def test_rates_rise_and_fall_over_rounds_as_torchs_schedulers_have_it(
+    schedule: Literal["linear", "cosine"] | None, warmup: int | None
+) -> None:
+    horizon, rises = 11, warmup or 0
+    training = LocalTraining(lr=0.3, warmup=warmup, schedule=schedule, horizon=horizon if schedule else None)
+    optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.3)
+    falling: dict[str | None, Callable[[], torch.optim.lr_scheduler.LRScheduler]] = {
+        None: lambda: torch.optim.lr_scheduler.ConstantLR(optimizer, factor=1.0),
+        "linear": lambda: torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, total_iters=horizon - rises),
+        "cosine": lambda: torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=horizon - rises),
+    }
+    parts = [falling[schedule]()]
+    if rises:
+        rising = torch.optim.lr_scheduler.LinearLR(optimizer, 1 / (rises + 1), 1.0, total_iters=rises)
+        parts.insert(0, rising)
+    reference = torch.optim.lr_scheduler.SequentialLR(optimizer, parts, milestones=[rises] if rises else [])
+    for round_ in range(1, horizon + 1):
+        assert reference.get_last_lr()[0] == pytest.approx(training.lr_in(round_), rel=1e-9)
+        optimizer.step()
+        reference.step()
+    assert 0 < training.lr_in(horizon) == training.lr_in(horizon + 5)  # whoever goes on does so at the last rate
+
+
+def test_a_schedule_has_to_know_where_it_ends() -> None:
+    with pytest.raises(ValueError, match=r"schedule = 'cosine' needs a horizon, which a study fills in by its rounds"):
+        LocalTraining(schedule="cosine").lr_in(1)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"optimizer": "adam"}, {"optimizer": "adamw"}, {"momentum": 0.9, "lr": 0.01}], ids=str
+)
+def test_moments_that_are_kept_go_on_as_if_there_were_no_rounds(settings: dict[str, Any], tmp_path: Path) -> None:
+    """Two rounds of full batches are one of two passes; begun anew, they are not."""
+    a_task = task()
+    start = weights_of(a_task)
+    whole = LocalTraining(batch=0, epochs=2, **settings).train(site(a_task), start)
+    reached = {}
+    for kept in ("kept", "anew"):
+        training = LocalTraining(batch=0, moments=cast("Any", kept), **settings)
+        first = training.train(site(a_task, folder=tmp_path / kept), start)
+        reached[kept] = training.train(site(a_task, round_=2, folder=tmp_path / kept), first.weights).weights
+        again = training.train(site(a_task, round_=2, folder=tmp_path / kept), first.weights).weights
+        assert again == reached[kept]  # a round that is run again recalls what it recalled the first time
+    assert close(whole.weights.flat, reached["kept"].flat)
+    assert not close(whole.weights.flat, reached["anew"].flat)
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"momentum": 0.9, "optimizer": "adam"}, 'momentum = 0.9 goes with optimizer = "sgd"; adam has betas'),
+        ({"moments": "kept"}, "moments = kept goes with adam, adamw or momentum; plain SGD has nothing to keep"),
+        ({"schedule": "linear", "decay": 0.9}, "schedule = linear and decay = 0.9 both lower the rate; leave one"),
+        ({"horizon": 5}, 'horizon = 5 is the end of a schedule; add schedule = "linear" or "cosine", or leave it out'),
+        ({"schedule": "cosine", "horizon": 5, "warmup": 5}, "warmup = 5 leaves no round to the schedule, which ends"),
+    ],
+    ids=str,
+)
+def test_settings_that_do_not_go_together_are_refused(settings: dict[str, Any], expected: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(expected)):
+        LocalTraining(**settings)
 
 
 def test_training_leaves_the_weights_it_started_from_as_they_are() -> None:

@@ -13,7 +13,7 @@ import oracle
 from double import DoubleFeatures
 from oracle import same
 from quadratic import LANDS, Quadratic, Trial, bowl, landing, lonely, weights
-from wardround.core.training import Bench, OwnPart
+from wardround.core.bench import Bench, OwnPart
 from wardround.core.weights import Layout, Weights
 from wardround.methods import METHODS
 from wardround.methods.fedavg import FedAvg

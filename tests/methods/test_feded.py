@@ -15,9 +15,10 @@ from double import DoubleFeatures
 from oracle import same
 from quadratic import Trial
 from study_files import small_study
+from wardround.core.bench import Bench
 from wardround.core.exchange import Fault
 from wardround.core.method import Counts, Global
-from wardround.core.training import Bench, LocalTraining
+from wardround.core.training import LocalTraining
 from wardround.core.weights import Weights
 from wardround.methods.feded import FedED, Vote, distilled
 from wardround.methods.references import PublicOnly

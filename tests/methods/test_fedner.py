@@ -12,10 +12,10 @@ from torch import Tensor, nn
 
 import oracle
 from quadratic import Quadratic, Trial, bowl, weights
+from wardround.core.bench import OwnPart
 from wardround.core.cohort import BelowQuorum
 from wardround.core.layer import Layer
 from wardround.core.task import Batch, Examples
-from wardround.core.training import OwnPart
 from wardround.core.weights import Layout, Weights
 from wardround.engines.inline import SiteFailed
 from wardround.layers.ledger import verify

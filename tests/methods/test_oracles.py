@@ -15,7 +15,8 @@ import oracle
 from double import DoubleFeatures
 from oracle import same
 from quadratic import LANDS, Quadratic, Trial, bowl, landing, lonely, weights
-from wardround.core.training import Adam, LocalTraining, Pull, Term
+from wardround.core.optimizer import Adam
+from wardround.core.training import LocalTraining, Pull, Term
 from wardround.core.weights import Weights
 from wardround.methods.fedatt import FedAtt
 from wardround.methods.fedavg import FedAvg

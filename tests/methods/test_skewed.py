@@ -14,7 +14,8 @@ import oracle
 from double import DoubleFeatures
 from oracle import same
 from quadratic import Trial, lonely
-from wardround.core.training import Bench, Loss
+from wardround.core.bench import Bench
+from wardround.core.training import Loss
 from wardround.core.weights import Weights
 from wardround.methods.fedavg import FedAvg
 from wardround.methods.fedcmc import FedCMC, similarity

@@ -25,13 +25,16 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "unknown key in a table": ({"method": {"lrr": 1}}, "method.lrr is unknown; did you mean 'lr'?"),
     "unknown key far from any": (
         {"sites": {"xyz": 1}},
-        "sites.xyz is unknown; known: bound, fraction, per_round, private, quorum",
+        "sites.xyz is unknown; known: fraction, per_round, private, quorum, share",
     ),
     "unknown method": ({"method": {"name": "fedavgg"}}, "method.name = 'fedavgg' is unknown; did you mean 'fedavg'?"),
     "unknown corpus": ({"corpus": {"name": "sythetic"}}, "corpus.name = 'sythetic' is unknown; did you mean"),
     "unknown task": ({"task": {"name": "feature"}}, "task.name = 'feature' is unknown; did you mean 'features'?"),
     "unknown partition": ({"partition": {"name": "iiid", "sites": 3}}, "partition.name = 'iiid' is unknown; did you"),
-    "unknown choice": ({"method": {"optimizer": "adamm"}}, "method.optimizer = 'adamm': should be 'sgd' or 'adam'"),
+    "unknown choice": (
+        {"method": {"optimizer": "adamm"}},
+        "method.optimizer = 'adamm': should be 'sgd', 'adam' or 'adamw'",
+    ),
     "a value for a table": ({"method": "fedavg"}, "method = 'fedavg': should be a table"),
     "NaN in a number": ({"method": {"lr": math.nan}}, "method.lr = NaN: should be a finite number"),
     "infinity in a number": ({"method": {"lr": math.inf}}, "method.lr = Infinity: should be a finite number"),

@@ -13,11 +13,11 @@ import torch
 
 from data import DATA, needs_data
 from encoders import WIDTH, tiny_encoder
+from wardround.core.bench import Bench
 from wardround.core.exchange import Exchange
 from wardround.core.method import Global
 from wardround.core.record import Message
 from wardround.core.task import ClassTask
-from wardround.core.training import Bench
 from wardround.core.weights import Weights
 from wardround.corpora.gad import GAD
 from wardround.federation.sites import Sites, opened

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from wardround.clinic import Clinic
-from wardround.core.training import Bench
+from wardround.core.bench import Bench
 from wardround.models.tagger import Tagger
 from wardround.reports.page import page
 from wardround.reports.read import read_runs

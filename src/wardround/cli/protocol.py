@@ -40,3 +40,7 @@ def command(
         table.add_row(*row.columns)
     wide().print(table)
     console.print(f"{SUMMED}\n{NEVER}")
+    if chosen.dp:
+        from wardround.privacy.words import in_words
+
+        console.print("\n".join(in_words(chosen.dp.model_dump())))

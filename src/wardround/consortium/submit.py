@@ -28,12 +28,13 @@ from wardround.engines.frames import dial, door_of
 from wardround.engines.processes import PATIENCE
 from wardround.engines.remote import Remote
 from wardround.engines.seal import Asker, read_signing_key
-from wardround.layers.bound import ENOUGH, FACTOR, Bound, oversized
+from wardround.layers.bound import ENOUGH, oversized
 from wardround.layers.ledger import Ledger
 from wardround.runs.build import Built, build_apart, taking_part
 from wardround.runs.errors import RunError
 from wardround.runs.files import METRICS, SITES, VOID, Member, Round
 from wardround.runs.folder import Result, locked
+from wardround.runs.guards import guards
 from wardround.runs.loop import Progress, run
 from wardround.runs.stopping import Stopped, forget_stop, leave_if_asked
 from wardround.study.load import Study
@@ -72,7 +73,7 @@ class Consortium:
         return remote
 
     def layers(self, built: Built, engine: Remote) -> tuple[Layer, ...]:
-        """The bound on what one site can do to the model."""
+        """The bound on what one site can do to the model, and the study's rule."""
 
         def declared(name: str) -> dict[str, int] | None:
             if name not in self.declared:  # it was not there at the start
@@ -80,9 +81,8 @@ class Consortium:
                 self.declared |= engine.declared
             return self.declared.get(name)
 
-        method, factor = built.study.method, built.study.sites.bound or FACTOR
         barred = {} if self.trust_sizes else oversized(self.declared)
-        return (Bound(factor, declared=declared, barred=barred, contradiction=method.contradiction),)
+        return guards(built.study, always=True, declared=declared, barred=barred)
 
     def remote(self, study: Study, out: Path, **options: Any) -> Remote:
         """The lines to the sites, for this run and no other: sites keep apart what they keep for each."""

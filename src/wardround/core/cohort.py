@@ -94,6 +94,7 @@ class Cohort:
 
     def __post_init__(self) -> None:
         torch.default_generator.manual_seed(self.hub.seed)  # dropout at the coordinator's desk draws from there
+        self.quorum = max([self.quorum, *(layer.fewest for layer in self.layers)])
 
     @property
     def present(self) -> tuple[str, ...]:
@@ -152,13 +153,13 @@ class Cohort:
         for layer in layers:
             layer.prepare(step, self)
         self.exchanges += 1
-        names = self.present if any(layer.names_cohort for layer in self.layers) else ()
-        exchange = Exchange(step.name, self.round, self.exchanges, self.settled, self.seed, self.resumed, names)
         messages: Mapping[str, Message] = (
             dict.fromkeys(self.present, message)
             if isinstance(message, Message)
             else {name: message[name] for name in self.present if name in message}
         )
+        names = tuple(messages) if any(layer.names_cohort for layer in self.layers) else ()
+        exchange = Exchange(step.name, self.round, self.exchanges, self.settled, self.seed, self.resumed, names)
         for sent in messages.values():
             if type(sent) is not step.message:
                 raise TypeError(f"{step.name} takes a {step.message.__name__}, not a {type(sent).__name__}")

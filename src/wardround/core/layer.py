@@ -48,6 +48,12 @@ class Layer:
     names_cohort = False
     """Whether a site must know who else takes part: then `site.exchange.names` has them."""
 
+    before = 0
+    """How many exchanges of its own stand before one of the method's, asked or not."""
+
+    fewest = 0
+    """How few sites an exchange may have."""
+
     least = 0
     """How many examples must stand behind a reply for it to leave."""
 
@@ -108,6 +114,11 @@ class Layer:
     def own_steps(cls) -> dict[str, on_site[Any, Any]]:
         """Its steps, by the name under which a site is asked for them."""
         return {f"{cls.__name__}.{name}": step for name, step in steps_of(cls).items()}
+
+
+def first_number(layers: Iterable[Layer]) -> int:
+    """The number of the first exchange of the method's in a round, behind these layers."""
+    return 1 + sum(layer.before for layer in layers)
 
 
 def outside(step: Step[Any, Any], layers: Sequence[Layer]) -> Sequence[Layer]:

@@ -5,25 +5,23 @@
 Every local correction is a term of the loss. Terms in the weights alone (`Pull`, `Tilt`) have gradients
 simple enough to be written down; they are added to the buffer into which back-propagation writes. What looks
 at the data is a loss of its own, in place of the task's.
-
-A study may make parts of the model private (`[sites] private = ["lstm", "crf"]`, by module name). A site trains them
-with the rest, keeps them, and tries them with the shared weights; only the shared ones are weights to a method.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Annotated, ClassVar, Literal, NamedTuple, Protocol, cast
-from weakref import WeakKeyDictionary
 
 import torch
-from annotated_types import Ge, Gt, Le
+from annotated_types import Ge, Gt, Le, Lt
 from torch import Tensor, nn
 
-from wardround.core.exchange import seeded
-from wardround.core.record import Private
+from wardround.core.bench import Bench
+from wardround.core.optimizer import SGD, WEIGHT_DECAY, Adam, OwnMoments, clip, scheduled
+from wardround.core.private_steps import Sample
 from wardround.core.site import Site
-from wardround.core.task import Batch, ClassTask, Examples, Task
-from wardround.core.weights import Layout, Weights
+from wardround.core.task import Batch, ClassTask, Examples
+from wardround.core.weights import Weights
 
 AT_ONCE = 64  # examples that go through a model together where nothing is learnt
 
@@ -42,107 +40,24 @@ class Pull:
     """μ/2 ‖θ − centre‖²: the farther from the centre, the harder it pulls back."""
 
     def __init__(self, mu: float, centre: Weights) -> None:
-        self.mu, self.centre = mu, centre
+        self.mu, self.centre = mu, centre.flat
 
     def add_gradient(self, flat: Tensor, gradient: Tensor) -> None:
         """∇ = μ (θ − centre)."""
-        gradient.add_(flat - self.centre.flat, alpha=self.mu)
+        self.centre = self.centre.to(flat.device)
+        gradient.add_(flat - self.centre, alpha=self.mu)
 
 
 class Tilt:
     """⟨direction, θ⟩: a constant push against the direction."""
 
     def __init__(self, direction: Weights) -> None:
-        self.direction = direction
+        self.direction = direction.flat
 
-    def add_gradient(self, flat: Tensor, gradient: Tensor) -> None:  # noqa: ARG002 -- constant
+    def add_gradient(self, flat: Tensor, gradient: Tensor) -> None:
         """∇ = direction."""
-        gradient.add_(self.direction.flat)
-
-
-class OwnPart(Private):
-    """The part of the model that stays at its site."""
-
-    weights: Weights
-
-
-def belongs(name: str, modules: Sequence[str]) -> bool:
-    """Whether a parameter lies in one of these modules; `all` names every one."""
-    return "all" in modules or any(name == module or name.startswith(f"{module}.") for module in modules)
-
-
-class Bench:
-    """The process's one model of a task, its weights and gradients each in a single buffer, private ones last."""
-
-    _benches: ClassVar["WeakKeyDictionary[Task, dict[tuple[str, ...], Bench]]"] = WeakKeyDictionary()
-
-    def __init__(self, model: nn.Module, private: tuple[str, ...] = ()) -> None:
-        self.model = model
-        if any(getattr(part, "track_running_stats", False) for part in model.modules()):
-            raise ValueError(
-                "the model keeps running statistics (batch normalisation), which are no weights and would pass from "
-                "site to site; use layer normalisation"
-            )
-        trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
-        parameters = dict(sorted(trained.items(), key=lambda item: belongs(item[0], private)))  # stable
-        whole = Layout((name, tuple(p.shape)) for name, p in parameters.items())
-        own = {name: shape for name, shape in whole.shapes.items() if belongs(name, private)}
-        self.layout = Layout((name, shape) for name, shape in whole.shapes.items() if name not in own)
-        self.own = Layout(own.items())
-        self.flat = Weights(parameters).flat.clone()
-        self.gradient = torch.zeros_like(self.flat)
-        for name, parameter in parameters.items():
-            part, shape = whole.slices[name], whole.shapes[name]
-            parameter.data = self.flat[part].view(shape)
-            parameter.grad = self.gradient[part].view(shape)
-        size = self.layout.size
-        self.shared, self.private = self.flat[:size], self.flat[size:]
-        self.shared_gradient, self.private_gradient = self.gradient[:size], self.gradient[size:]
-
-    @classmethod
-    def of(cls, task: Task, private: tuple[str, ...] = ()) -> "Bench":
-        """The bench of this task: built once per process, lent to one site at a time."""
-        known = cls._benches.setdefault(task, {})
-        if private not in known:  # what is frozen is the same in all processes, hence the 0
-            known[private] = cls(_drawn(task, 0), private)
-        return known[private]
-
-    @classmethod
-    def at(cls, site: Site, weights: Weights) -> "Bench":
-        """The bench of the site's model, with these shared weights and the site's own part."""
-        bench = cls.of(site.task, site.private)
-        bench.load(weights)
-        if bench.own.size:
-            own = site.recall(OwnPart) if site.knows(OwnPart) else bench.begun(site)
-            bench.private.copy_(own.weights.flat)
-        return bench
-
-    def begun(self, site: Site) -> OwnPart:
-        """The part that the site begins with, drawn by its name."""
-        model = _drawn(site.task, seeded(site.exchange.seed, site.name, "own part"))
-        return OwnPart(Weights({name: p for name, p in model.named_parameters() if name in self.own.shapes}))
-
-    def load(self, weights: Weights) -> nn.Module:
-        """The model with these weights."""
-        if weights.layout != self.layout:
-            raise ValueError(f"these weights are another model's: {self.layout.differs(weights.layout)}")
-        self.shared.copy_(weights.flat)
-        return self.model
-
-    def weights(self) -> Weights:
-        """A copy of the model's shared weights."""
-        return Weights.of_flat(self.shared.clone(), self.layout)
-
-    def own_part(self) -> OwnPart:
-        """A copy of the private ones, for the site to keep."""
-        return OwnPart(Weights.of_flat(self.private.clone(), self.own))
-
-
-def _drawn(task: Task, seed: int) -> nn.Module:
-    """A model from this seed, without a trace in the chance of others."""
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)
-        return task.model()
+        self.direction = self.direction.to(flat.device)
+        gradient.add_(self.direction)
 
 
 @torch.no_grad()
@@ -155,45 +70,9 @@ def outputs(site: Site, weights: Weights, examples: Examples, look: Callable[[nn
     return torch.empty_like(values).index_copy_(0, rows, values)
 
 
-class SGD:
-    """θ ← θ − η g."""
-
-    def __init__(self, lr: float) -> None:
-        self.lr = lr
-
-    def step(self, flat: Tensor, gradient: Tensor) -> None:
-        """One step, in place."""
-        flat.add_(gradient, alpha=-self.lr)
-
-
-Moments = tuple[int, Tensor, Tensor]
-"""Where an Adam stands: its steps so far, and its first and second moments."""
-
-
-class Adam:
-    """Adam (Kingma and Ba 2015) with ε outside the root; its moments start at zero, or go on from given ones."""
-
-    def __init__(
-        self, lr: float, betas: tuple[float, float], eps: float, like: Tensor, moments: "Moments | None" = None
-    ) -> None:
-        self.lr, self.betas, self.eps = lr, betas, eps
-        self.lent = moments is not None
-        """Whether the moments are still the given ones, which stay as they are."""
-        self.steps, self.first, self.second = moments or (0, torch.zeros_like(like), torch.zeros_like(like))
-
-    def step(self, flat: Tensor, gradient: Tensor) -> None:
-        """One step, in place."""
-        beta1, beta2 = self.betas
-        self.steps += 1
-        if self.lent:
-            self.first, self.second, self.lent = self.first * beta1, self.second * beta2, False
-        else:
-            self.first.mul_(beta1)
-            self.second.mul_(beta2)
-        self.first.add_(gradient, alpha=1 - beta1)
-        self.second.addcmul_(gradient, gradient, value=1 - beta2)
-        unbias1, unbias2 = 1 - beta1**self.steps, 1 - beta2**self.steps
-        flat.addcdiv_(self.first, (self.second / unbias2).sqrt_().add_(self.eps), value=-self.lr / unbias1)
+def one_step(why: str) -> Mapping[str, str]:
+    """What `refuses` has where a site takes no steps of its own by `train`, for this reason."""
+    return dict.fromkeys(("momentum", "weight_decay", "moments", "clip", "accumulate"), f"{why}; leave it out")
 
 
 class Trained(NamedTuple):
@@ -210,6 +89,8 @@ class LocalTraining:
 
     suits: ClassVar[tuple[str, ...]] = ("sgd", "adam")
     """The optimisers whose settings a task may choose; none where the rate is the coordinator's."""
+    refuses: ClassVar[Mapping[str, str]] = {}
+    """Settings that the method cannot take: each with the reason, and what to do instead."""
 
     lr: Annotated[float, Gt(0)] = 0.01
     """Learning rate of the first round; if not given, the one that suits the task's model, where that is known."""
@@ -221,12 +102,57 @@ class LocalTraining:
     """Passes over the site's examples per round."""
     steps: Annotated[int, Ge(0)] = 0
     """If not 0: this many steps per round, instead of `epochs`."""
-    optimizer: Literal["sgd", "adam"] = "sgd"
+    optimizer: Literal["sgd", "adam", "adamw"] = "sgd"
     """What takes the steps; if neither it nor `lr` is given, the one that suits the task's model."""
     betas: tuple[float, float] = (0.9, 0.999)
     """β₁ and β₂ of Adam: how long its means of gradients and of their squares remember."""
     eps: Annotated[float, Gt(0)] = 1e-8
     """ε of Adam: what is added to the denominator."""
+    momentum: Annotated[float, Gt(0), Lt(1)] | None = None
+    """β of SGD's running sum of gradients; if not given, there is none."""
+    weight_decay: Annotated[float, Ge(0)] | None = None
+    """λ: how hard weights are pulled to zero, in the gradient, or apart from it with `adamw`, which has 0.01 unless
+    this is given."""
+    moments: Literal["anew", "kept"] | None = None
+    """Whether Adam's means, or the momentum, begin anew in each round or are kept at the site; if not given, anew."""
+    clip: Annotated[float, Gt(0)] | None = None
+    """The longest gradient, in Euclidean norm; a longer one is shortened to it."""
+    accumulate: Annotated[int, Ge(2)] | None = None
+    """Batches per step: one of `batch` times as many examples, in the memory of one batch."""
+    warmup: Annotated[int, Ge(1)] | None = None
+    """Rounds at the beginning in which the rate rises to `lr`."""
+    schedule: Literal["linear", "cosine"] | None = None
+    """How the rate falls from `lr` towards 0, from round to round; if not given, by `decay`."""
+    horizon: Annotated[int, Ge(2)] | None = None
+    """The last round of the `schedule`; if not given, the study's last."""
+
+    def __post_init__(self) -> None:
+        wrong = [f"{name} = {getattr(self, name)} {why}" for name, why in self._refused() if getattr(self, name)]
+        if wrong:
+            raise ValueError("; ".join(wrong))
+
+    def _refused(self) -> Iterator[tuple[str, str]]:
+        """Settings that do not go with the method or with each other, and why."""
+        yield from ((name, f"is nothing for {type(self).__name__}: {why}") for name, why in self.refuses.items())
+        if self.optimizer != "sgd":
+            yield "momentum", f'goes with optimizer = "sgd"; {self.optimizer} has betas'
+        elif self.moments == "kept" and not self.momentum:
+            yield "moments", "goes with adam, adamw or momentum; plain SGD has nothing to keep"
+        if self.decay != 1:
+            yield "schedule", f"and decay = {self.decay:g} both lower the rate; leave one of them out"
+        if self.schedule is None:
+            yield "horizon", 'is the end of a schedule; add schedule = "linear" or "cosine", or leave it out'
+        elif self.horizon and (self.warmup or 0) >= self.horizon:
+            yield "warmup", f"leaves no round to the schedule, which ends with round {self.horizon}; lower it"
+
+    def lr_in(self, round_: int) -> float:
+        """The learning rate of a round."""
+        rate = self.lr * self.decay ** (round_ - 1)
+        if self.schedule is None and self.warmup is None:
+            return rate
+        if self.schedule and self.horizon is None:
+            raise ValueError(f"schedule = {self.schedule!r} needs a horizon, which a study fills in by its rounds")
+        return rate * scheduled(round_, self.schedule, self.warmup or 0, self.horizon or 0)
 
     def train(
         self,
@@ -245,30 +171,38 @@ class LocalTraining:
         loss = loss or site.task.loss
         bench = Bench.at(site, weights)
         model = bench.model.train()
-        lr = self.lr * self.decay ** (site.exchange.round - 1)
-        optimizer = self._optimizer(lr, bench.flat)
+        lr = self.lr_in(site.exchange.round)
+        flat, gradient = bench.part(moves)
+        optimizer = self._optimizer(lr, flat, site)
         steps = 0
         seen: list[int] = []
-        still = {"all": bench.gradient[:0], "shared": bench.private_gradient, "private": bench.shared_gradient}[moves]
         train = site.data.train if examples is None else examples
-        for batch in self._work(site, train):
+        guard = site.guard
+        for batches in guard.samples(site.task, train) if guard else self._work(site, train):
             bench.gradient.zero_()
-            loss(model, batch).backward()  # type: ignore[no-untyped-call]  # torch's own gap
+            if guard:
+                guard.descend(bench, loss, cast("Sample", batches))
+            else:
+                seen.append(_backward(loss, model, batches))
             for term in terms:
                 term.add_gradient(bench.shared, bench.shared_gradient)
-            still.zero_()
-            optimizer.step(bench.flat, bench.gradient)
+            if self.clip:
+                clip(gradient, self.clip)
+            optimizer.step(flat, gradient)
             steps += 1
-            seen.append(len(batch))
         lasting = self._lasting(lr, terms, steps)
-        site.stands_on(min(sum(seen[steps - lasting :]), len(train)))
+        site.stands_on(site.size if guard else min(sum(seen[steps - lasting :]), len(train)))
         if bench.own.size:
             site.keep(bench.own_part())
+        if self.moments == "kept" and (reached := optimizer.kept()):
+            site.keep(reached)
         return Trained(bench.weights(), steps, lr)
 
     def _lasting(self, lr: float, terms: Sequence[Term], steps: int) -> int:
         """How many of the last steps the result stands on: a pull fades what went before by 1 − η μ with each."""
-        fading = lr * sum(abs(term.mu) for term in terms if isinstance(term, Pull)) if self.optimizer == "sgd" else 0.0
+        pull = sum(abs(term.mu) for term in terms if isinstance(term, Pull)) if self.optimizer == "sgd" else 0.0
+        pull += self._weight_decay if self.optimizer != "adam" else 0.0  # a pull to zero
+        fading = lr * pull / (1 - (self.momentum or 0.0))
         return steps if fading * steps <= 1 else max(int(1 / fading), 1)
 
     def full_gradient(self, site: Site, weights: Weights) -> Weights:
@@ -281,21 +215,46 @@ class LocalTraining:
         for batch in site.task.batches(site.data.train, self.batch, None):
             (site.task.loss(model, batch) * (len(batch) / count)).backward()  # type: ignore[no-untyped-call]
         if bench.own.size:
-            bench.private.add_(bench.private_gradient, alpha=-self.lr * self.decay ** (site.exchange.round - 1))
+            bench.private.add_(bench.private_gradient, alpha=-self.lr_in(site.exchange.round))
             site.keep(bench.own_part())
-        return Weights.of_flat(bench.shared_gradient.clone(), bench.layout)
+        return bench.gradients()
 
-    def _work(self, site: Site, train: Examples) -> Iterator[Batch]:
-        """The batches of one round."""
+    def _work(self, site: Site, train: Examples) -> Iterator[Sequence[Batch]]:
+        """The batches of one round, those of each step together."""
         if not len(train):
             return
         left = self.steps or -1
         for _ in range(self.epochs if not self.steps else self.steps):
-            for batch in site.task.batches(train, self.batch, site.rng):
-                yield batch
+            batches = iter(site.task.batches(train, self.batch, site.rng))
+            while together := list(islice(batches, self.accumulate or 1)):
+                yield together
                 left -= 1
                 if left == 0:
                     return
 
-    def _optimizer(self, lr: float, like: Tensor) -> SGD | Adam:
-        return SGD(lr) if self.optimizer == "sgd" else Adam(lr, self.betas, self.eps, like)
+    @property
+    def _weight_decay(self) -> float:
+        """λ, by the optimiser if a study does not say."""
+        if self.weight_decay is None:
+            return WEIGHT_DECAY if self.optimizer == "adamw" else 0.0
+        return self.weight_decay
+
+    def _optimizer(self, lr: float, like: Tensor, site: Site) -> SGD | Adam:
+        """What takes the steps, from where it stood if that is kept."""
+        known = site.recall(OwnMoments) if self.moments == "kept" and site.knows(OwnMoments) else None
+        if self.optimizer == "sgd":
+            return SGD(lr, self.momentum or 0.0, self._weight_decay, known)
+        moments = (known.steps, known.first, known.second) if known and known.second is not None else None
+        apart = self.optimizer == "adamw"
+        return Adam(lr, self.betas, self.eps, like, moments, weight_decay=self._weight_decay, apart=apart)
+
+
+def _backward(loss: Loss, model: nn.Module, batches: Sequence[Batch]) -> int:
+    """Add the gradient of the mean loss over some batches to the bench's; returns how many examples they have."""
+    examples = sum(map(len, batches))
+    for batch in batches:
+        value = loss(model, batch)
+        if len(batches) > 1:
+            value = value * (len(batch) / examples)
+        value.backward()  # type: ignore[no-untyped-call]  # torch's own gap
+    return examples

@@ -7,6 +7,7 @@ Wang et al., "Tackling the Objective Inconsistency Problem in Heterogeneous Fede
 a_k is the number of local SGD steps. Where all sites take the same number (`steps`), this is FedAvg.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -30,9 +31,13 @@ class Normalised(Message):
 class FedNova(LocalTraining, Method[Global]):
     """FedAvg in which a site's change counts per step, however many it took."""
 
+    beyond_training: ClassVar[str] = ""
+    means: ClassVar[Mapping[str, Mapping[str, str]]] = {"fit": {"change": "examples"}}
     suits: ClassVar[tuple[str, ...]] = ("sgd",)
+    refuses: ClassVar[Mapping[str, str]] = {"momentum": "it makes later steps longer than earlier ones; leave it out"}
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.optimizer != "sgd":
             raise ValueError('fednova divides a change by its SGD steps, which are alike; set optimizer = "sgd"')
 
@@ -58,6 +63,6 @@ class FedNova(LocalTraining, Method[Global]):
     @on_site
     def fit(self, model: Global, site: Site) -> Normalised:
         """Train on the site's own examples, and divide by the steps that it took."""
-        trained, examples = self.train(site, model.weights), len(site.data.train)
+        trained, examples = self.train(site, model.weights), site.size
         change = trained.weights - model.weights
         return Normalised(change * (examples / max(trained.steps, 1)), examples, float(examples * trained.steps))

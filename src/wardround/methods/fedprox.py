@@ -11,11 +11,11 @@ grows without end, whatever the data, which is refused.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from annotated_types import Ge
 
-from wardround.core.training import Pull, Term
+from wardround.core.training import LocalTraining, Pull, Term
 from wardround.core.weights import Weights
 from wardround.methods.fedavg import FedAvg
 
@@ -23,15 +23,16 @@ DIVERGES = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Proximal:
+class Proximal(LocalTraining):
     """The proximal term, for any method whose sites train."""
 
     mu: Annotated[float, Ge(0)] = 0.03
     """μ: how hard a site is pulled back to the shared model; 0 is not at all."""
 
     def __post_init__(self) -> None:
-        rate = getattr(self, "lr", 0.0)
-        if getattr(self, "optimizer", "") == "sgd" and rate * self.mu >= DIVERGES:
+        super().__post_init__()
+        rate = self.lr
+        if self.optimizer == "sgd" and rate * self.mu >= DIVERGES:
             raise ValueError(
                 f"mu = {self.mu:g} with lr = {rate:g} diverges whatever the data: lr · mu is {DIVERGES:g} or more; "
                 f"set mu below {DIVERGES / rate:g}, or lower lr"
@@ -45,3 +46,5 @@ class Proximal:
 @dataclass(frozen=True, kw_only=True)
 class FedProx(Proximal, FedAvg):
     """FedAvg whose sites are held near the shared model by a proximal term."""
+
+    beyond_training: ClassVar[str] = ""

@@ -5,6 +5,7 @@ McMahan et al. 2017 (see `fedavg.py`); FLCMC eq. 3.
     θ ← θ − η Σ n_k/n · g_k
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
@@ -14,7 +15,7 @@ from wardround.core.cohort import Cohort
 from wardround.core.method import Global, Method, on_site
 from wardround.core.record import Message, reveals
 from wardround.core.site import Site
-from wardround.core.training import LocalTraining
+from wardround.core.training import LocalTraining, one_step
 from wardround.core.weights import Weights
 
 
@@ -29,12 +30,18 @@ class Gradient(Message):
 class FedSGD(LocalTraining, Method[Global]):
     """Sums the sites' gradients and takes one step; `batch` only bounds memory."""
 
+    beyond_training: ClassVar[str] = (
+        "it sends the gradient of all notes at once; fedavg with batch = 0 and steps = 1 is the same, with noise"
+    )
+    means: ClassVar[Mapping[str, Mapping[str, str]]] = {"grade": {"gradient": "examples"}}
     suits: ClassVar[tuple[str, ...]] = ("sgd",)
+    refuses: ClassVar[Mapping[str, str]] = one_step("the coordinator takes one plain step a round")
 
     batch: Annotated[int, Ge(0)] = 1024
     """Examples at a time; the gradient is the same whatever it is."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.optimizer != "sgd" or self.epochs != 1 or self.steps:
             raise ValueError("fedsgd takes one full-batch SGD step a round; leave optimizer, epochs and steps out")
 
@@ -47,8 +54,7 @@ class FedSGD(LocalTraining, Method[Global]):
         total = cohort.total(self.grade, state)
         if total.examples == 0:
             return state
-        lr = self.lr * self.decay ** (cohort.round - 1)
-        return Global(state.weights - total.gradient * (lr / total.examples))
+        return Global(state.weights - total.gradient * (self.lr_in(cohort.round) / total.examples))
 
     @on_site
     def grade(self, model: Global, site: Site) -> Gradient:

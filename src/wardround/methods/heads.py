@@ -30,12 +30,14 @@ from annotated_types import Ge, Gt
 from torch import Tensor
 from torch.nn import functional
 
+from wardround.core.bench import Bench
 from wardround.core.cohort import Cohort
 from wardround.core.method import Global, Method, on_site
+from wardround.core.optimizer import Adam
 from wardround.core.record import Message, reveals
 from wardround.core.site import Site
 from wardround.core.task import ClassTask, Task
-from wardround.core.training import AT_ONCE, Adam, Bench
+from wardround.core.training import AT_ONCE
 from wardround.core.weights import Weights
 from wardround.methods.ridge import ClosedForm
 

@@ -12,6 +12,7 @@ FedRep's heads are private parts (`[sites] private = ["classifier"]`, by module 
 paper takes more steps with the head than with the body: `head_epochs`.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
@@ -34,8 +35,11 @@ class PersonalModel(Private):
 class Ditto(FedAvg):
     """FedAvg, and beside it a model of each site's own that is pulled towards the shared one."""
 
+    beyond_training: ClassVar[str] = "sites train a second model on the same notes, which no ε covers"
+
     apart: ClassVar[bool] = True
     twice: ClassVar[bool] = True
+    refuses: ClassVar[Mapping[str, str]] = {"moments": "a site trains two models, and keeps one set; leave it out"}
 
     pull: Annotated[float, Ge(0)] = 0.1
     """λ: how hard a site's own model is pulled to the shared one; 0 is a site that trains alone."""
@@ -56,6 +60,9 @@ class Ditto(FedAvg):
 class FedRep(FedAvg):
     """FedAvg of the body alone; each site keeps a head, which it trains first."""
 
+    beyond_training: ClassVar[str] = "sites train twice on the same notes in a round, and ε covers one training"
+    refuses: ClassVar[Mapping[str, str]] = {"moments": "head and body are trained by turns; leave it out"}
+
     head_epochs: Annotated[int, Ge(1)] = 5
     """Passes over the site's examples with the head alone, before those with the body alone."""
 
@@ -71,7 +78,10 @@ class FedRep(FedAvg):
 class FineTune(FedAvg):
     """FedAvg, whose model each site trains on for itself before it is tried there."""
 
+    beyond_training: ClassVar[str] = "sites train once more on the same notes before each evaluation, which no ε covers"
+
     twice: ClassVar[bool] = True
+    refuses: ClassVar[Mapping[str, str]] = {"moments": "trying the model is training here, too; leave it out"}
 
     own_epochs: Annotated[int, Ge(1)] = 1
     """Passes over the site's examples that make the shared model its own."""

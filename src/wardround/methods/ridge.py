@@ -35,6 +35,7 @@ import torch
 from annotated_types import Ge, Gt, MinLen
 from torch import Tensor
 
+from wardround.core.bench import Bench
 from wardround.core.cohort import BelowQuorum, Cohort
 from wardround.core.layer import Withheld
 from wardround.core.method import Method, on_site
@@ -42,7 +43,7 @@ from wardround.core.record import Message, Record, reveals
 from wardround.core.refusal import Misfit
 from wardround.core.site import Site
 from wardround.core.task import ClassTask, Task
-from wardround.core.training import AT_ONCE, Bench
+from wardround.core.training import AT_ONCE
 from wardround.core.weights import Weights
 from wardround.methods.sums import CONSTANT, Sums, System, pooled_sums
 
@@ -275,6 +276,8 @@ def _bias(task: ClassTask) -> str:
 class Ridge(ClosedForm, Method[Solved]):
     """Solves the classifier from sums of features: as if all rows were in one place, at once."""
 
+    beyond_training: ClassVar[str] = "it sends sums over features of the notes and of their products"
+
     once: ClassVar[bool] = True
 
     def start(self, weights: Weights, cohort: Cohort) -> Solved:
@@ -309,6 +312,10 @@ class Ridge(ClosedForm, Method[Solved]):
         if self.lone != "keep":
             return f'with lone = "{self.lone}" what a site adds depends on who else there is'
         return f"{new} new, and the quorum is {quorum}" if new < quorum else ""
+
+    def unruled(self) -> str:
+        """A sum of sums has no middle."""
+        return 'solves its classifier from sums over all rows, of which no site has a mean; set robust.rule = "bound"'
 
     def exchanges(self, examples: int) -> Mapping[str, int]:  # noqa: ARG002
         """Once each, in a site's first round."""

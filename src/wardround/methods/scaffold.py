@@ -9,6 +9,7 @@ The paper's mean is uniform: a site with one example moves the model as far as o
 the sites' numbers of examples, as NIID-Bench does; the controls are added up as before.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
@@ -47,7 +48,10 @@ class OwnControl(Private):
 class Scaffold(LocalTraining, Method[Controlled]):
     """Corrects each site's drift by control variates that the sites keep."""
 
+    beyond_training: ClassVar[str] = ""
+    means: ClassVar[Mapping[str, Mapping[str, str]]] = {"fit": {"change": "weight", "control": ""}}
     suits: ClassVar[tuple[str, ...]] = ("sgd",)
+    refuses: ClassVar[Mapping[str, str]] = {"momentum": "its controls are mean gradients of plain steps; leave it out"}
 
     server_lr: Annotated[float, Gt(0)] = 1.0
     """How far the coordinator goes along the sites' mean change."""
@@ -55,6 +59,7 @@ class Scaffold(LocalTraining, Method[Controlled]):
     """Whether a site counts by its number of examples, or all sites count alike as in the paper."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.optimizer != "sgd":
             raise ValueError('scaffold\'s controls are mean gradients of SGD steps; set optimizer = "sgd"')
 
@@ -76,7 +81,7 @@ class Scaffold(LocalTraining, Method[Controlled]):
         own = site.recall(OwnControl, OwnControl(model.control.zeros())).control
         trained = self.train(site, model.weights, [Tilt(model.control - own)])
         change = trained.weights - model.weights
-        weight = len(site.data.train) if self.mean == "weighted" else 1
+        weight = site.size if self.mean == "weighted" else 1
         if trained.steps == 0:
             return ScaffoldUpdate(change, change, weight)
         renewed = own - model.control - change / (trained.steps * trained.lr)

@@ -11,10 +11,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from wardround.core.bench import Bench
 from wardround.core.record import Message, reveals
 from wardround.core.site import Site
 from wardround.core.task import ClassTask
-from wardround.core.training import AT_ONCE, Bench
+from wardround.core.training import AT_ONCE
 from wardround.core.weights import Weights
 
 CONSTANT = 1e-10  # a feature that varies less, beside its size, is rounding

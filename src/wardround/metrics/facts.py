@@ -111,8 +111,8 @@ def fact_layout(relations: int) -> Layout:
 
 def told_apart(odds: Tensor, truth: Tensor) -> dict[str, Tensor]:
     """By relation, how many facts there are, how many pairs are likelier than not to have it, and how many truly do."""
-    told = odds > 0  # (pairs, relations)
-    return {name: which.sum(0).double() for name, which in zip(EACH, (truth, told, told & truth), strict=True)}
+    known = odds > 0  # (pairs, relations)
+    return {name: which.sum(0).double() for name, which in zip(EACH, (truth, known, known & truth), strict=True)}
 
 
 def curve_of(counts: Mapping[str, Tensor]) -> Curve:

@@ -17,8 +17,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from wardround.core.bench import Bench
 from wardround.core.exchange import EVALUATION, Exchange, seeded
-from wardround.core.training import Bench
 from wardround.core.weights import Weights
 from wardround.runs.build import Built
 from wardround.runs.files import Intervals, Tally

@@ -40,9 +40,9 @@ from wardround.engines.inline import Pool, Serial
 from wardround.engines.remote import Remote
 from wardround.federation.describe import describe
 from wardround.federation.sites import Sites
-from wardround.layers.bound import Bound
 from wardround.layers.ledger import Ledger
 from wardround.metrics.signs import signs
+from wardround.privacy.words import noted
 from wardround.runs.build import Built, build, choosing
 from wardround.runs.checkpoint import Checkpoint, kept_rounds, save
 from wardround.runs.choice import Choice
@@ -63,6 +63,7 @@ from wardround.runs.files import (
     Tally,
 )
 from wardround.runs.folder import Result, attempts, claim, finished, kind_of, locked
+from wardround.runs.guards import guards
 from wardround.runs.intervals import intervals_of, tally
 from wardround.runs.journal import Journal
 from wardround.runs.references import add_reference, constants, tfidf
@@ -126,7 +127,8 @@ def run(
             engine = (
                 Pool(several, built.host, show_errors=show_errors) if several > 1 else Serial(built.host, strict=strict)
             )
-            layers = bounded(study)
+            layers = guards(study)
+        built.host.device = built.host.device.claim()  # now that workers have begun, which need it untouched
         try:
             return _Loop(built, out, engine, ledger, layers, progress, checkpoint_seconds).go(checkpoint)
         except Exception as error:
@@ -137,12 +139,6 @@ def run(
             engine.close()
             with contextlib.suppress(OSError):  # a full disk has been told of already
                 ledger.flush()  # what was exchanged was exchanged, however the run ends
-
-
-def bounded(study: Study) -> tuple[Layer, ...]:
-    """The bound that a simulation has only if its study asks for one."""
-    bound = study.sites.bound
-    return (Bound(bound, contradiction=study.method.contradiction),) if bound else ()
 
 
 @contextlib.contextmanager
@@ -254,8 +250,8 @@ class _Loop:
         evaluated = self._evaluated(round_, state.weights, cohort) if due else {"left_out": cohort.left_out}
         line = Round(
             round=round_, sites=len(cohort.present), up=cohort.traffic.up, down=cohort.traffic.down,
-            noted=cohort.noted, asked=len(cohort.names), **evaluated,
-            seconds=round(time.perf_counter() - began, 6),
+            noted={**cohort.noted, **noted(self.study.dp, round_, self.study.rounds)}, asked=len(cohort.names),
+            **evaluated, seconds=round(time.perf_counter() - began, 6),
         )  # fmt: skip
         self.journal.add(line)
         if self.progress:

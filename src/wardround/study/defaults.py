@@ -33,8 +33,10 @@ def left_open(built: Mapping[str, Any], tables: Mapping[str, Any], *, look: bool
     preset = next((name for name in known if name in suits), None)
     if preset and "lr" not in given:
         preset = built["method"].optimizer if "optimizer" in given or _preset(given.get("name")) else preset
-        suited = {"optimizer": preset, **known.get(preset, {})}
+        suited = {"optimizer": preset, **known.get(preset.removesuffix("w"), {})}  # of adamw, adam's
         more["method"] = {key: value for key, value in suited.items() if key not in given}
+    if getattr(method, "schedule", None) and "horizon" not in given:
+        more["method"] = more.get("method", {}) | {"horizon": tables["rounds"]}
     return {section: values for section, values in more.items() if values}
 
 

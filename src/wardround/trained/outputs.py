@@ -115,8 +115,8 @@ def _findings(_placed: Placed, prediction: Prediction) -> Iterator[str]:
     for label in prediction.labels:
         yield _row((prediction.id, "label", label.name, str(rounded(label.confidence)), *[""] * 9))
     for one in prediction.entities:
-        said = "; ".join(f"{name}={value}" for name, value in one.attributes)
-        more = "yes" if one.given else "", "|".join(one.concepts), said
+        attributes = "; ".join(f"{name}={value}" for name, value in one.attributes)
+        more = "yes" if one.given else "", "|".join(one.concepts), attributes
         yield _row((prediction.id, "entity", one.type, _sure(one), *_at(prediction, one.id), "", "", "", *more))
     for link in prediction.relations:
         ends = (*_at(prediction, link.head), *_at(prediction, link.tail))

@@ -70,8 +70,8 @@ def _show(survey: Survey) -> None:
     for name in ("labels", "entities", "relations"):
         _balance(console, name, counts[name], len(getattr(survey, name)), survey.unlabelled if name == "labels" else 0)
     if survey.attributes:
-        said = ", ".join(f"{name} {count:,}" for name, count in counts["attributes"].items())
-        console.print(f"attributes: {survey.attributes.total():,}: {said}")
+        listed = ", ".join(f"{name} {count:,}" for name, count in counts["attributes"].items())
+        console.print(f"attributes: {survey.attributes.total():,}: {listed}")
     if survey.concepts:
         console.print(f"concept ids: {survey.concepts:,}")
     if survey.discontinuous:

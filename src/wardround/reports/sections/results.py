@@ -118,7 +118,7 @@ def _final(panel: Panel, split: str, metrics: Sequence[str], *, interval: bool) 
 
 def _best(panel: Panel, metric: str) -> Group | None:
     """The federated group with the best mean; nothing if there is no other to be better than."""
-    finals = [(found.mean, group) for group in panel.ranked if (found := group.final(metric)) and not group.collapsed]
+    finals = [(final.mean, group) for group in panel.ranked if (final := group.final(metric)) and not group.collapsed]
     if len(finals) < 2:
         return None
     sign = 1 if lower_is_better(metric) else -1
