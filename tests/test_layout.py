@@ -44,7 +44,7 @@ ALLOWED = {
     },
     "exports": {"core", "text", "models", "tasks", "trained"},
     "serve": {"core", "text", "trained"},
-    "watch": {"core", "metrics", "runs", "reports", "serve", "consortium", "engines"},
+    "watch": {"core", "metrics", "runs", "reports", "serve", "consortium", "engines", "layers", "privacy"},
     "cli": {
         "audit", "clinic", "consortium", "core", "corpora", "engines", "exports", "formats", "layers", "methods",
         "metrics", "privacy", "reports", "runs", "serve", "study", "tasks", "text", "trained", "watch",
