@@ -117,8 +117,8 @@ class Studies:
             vault = HouseVault(self.folder, study, run, pinned=consent.pinned) if wanted.layers else None
             guards = site_guards(self.settings, wanted, study, run, ready.data) if wanted.dp else None
             host = Host(
-                wanted.method, built.task, built.sites, memory, layers, private, built.manifest, vault, guards,
-                built.host.device,
+                wanted.method, built.task, built.sites, memory, layers, private, built.manifest, vault,
+                guards=guards, device=built.host.device,
             )  # fmt: skip
             while len(self.runs) >= RUNS:  # each holds a reply; what must last is on the disk
                 del self.runs[next(iter(self.runs))]
