@@ -20,7 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
-from encoders import tiny_encoder
+from encoder_folders import tiny_encoder
 from wardround.core.device import Device
 from wardround.runs.loop import run
 from wardround.study.load import cells

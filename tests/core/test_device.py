@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from encoders import tiny_encoder
+from encoder_folders import tiny_encoder
 from wardround.core.bench import Bench
 from wardround.core.device import CPU, OUT_OF_MEMORY, Device, DeviceError, entry, moved, out_of_memory
 from wardround.engines.inline import SiteFailed

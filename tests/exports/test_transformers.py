@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModel, AutoTokenizer
 
-from encoders import tiny_encoder
+from encoder_folders import tiny_encoder
 from trained_models import relater, sorter, tagger
 from wardround import Document, Entity, ModelError, load
 from wardround.clinic.pairs import ClinicPairs

@@ -14,12 +14,13 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from annotated_types import Ge, Gt, MinLen
+from annotated_types import Ge, Gt, Lt, MinLen
 from pydantic import AfterValidator, Field
 
 from wardround.federation.partition import Raw
 from wardround.federation.sites import Sites, federate, opened, pooled
 from wardround.formats.register import FORMATS
+from wardround.privacy.journal import Allowance
 from wardround.study.load import Study, cells
 from wardround.study.outline import device_name
 from wardround.study.settings import StudyError, TomlTable, checked, layered
@@ -62,6 +63,15 @@ class Consent(TomlTable):
         return (self.steps == "any" or step in self.steps) and (named or free)
 
 
+class BudgetTable(TomlTable):
+    """What all studies together may cost this site's patients, by differential privacy."""
+
+    epsilon: Annotated[float, Gt(0)]
+    """ε of all studies together; each run adds its own."""
+    delta: Annotated[float, Gt(0), Lt(1)]
+    """δ of all studies together."""
+
+
 class _Outline(TomlTable):
     """The file's own keys; `[data]` is checked by what it names, with the study that is to be read from it."""
 
@@ -79,6 +89,8 @@ class _Outline(TomlTable):
     """From the site's word for a label or type to the study's."""
     consent: dict[str, Any] = Field(default_factory=dict)
     """What the site takes part in, and what may leave it."""
+    budget: BudgetTable | None = None
+    """What all studies together may cost this site's patients; with one, only studies with `[privacy.dp]` run here."""
     layers: tuple[dict[str, Any], ...] = ()
     """What else every reply passes here, before the study's own layers."""
     modules: dict[str, Any] = Field(default_factory=dict)
@@ -98,6 +110,8 @@ class SiteSettings:
     modules: Mapping[str, str] = field(default_factory=dict)
     layers: tuple["Layer", ...] = ()
     """What every reply passes here, before the study's own layers."""
+    allowance: Allowance | None = None
+    """The privacy budget over all studies, if there is one."""
     device: "Device" = field(default_factory=lambda: _device(None, None)[0])
     """Where models compute here, whatever a study says."""
 
@@ -223,9 +237,11 @@ def read_site(folder: Path) -> SiteSettings:
     problems += missing
     if problems:
         raise StudyError(str(path), [f"{problem}{REMEDIES.get(problem, '')}" for problem in problems])
+    allowance = Allowance(outline.budget.epsilon, outline.budget.delta) if outline.budget else None
     return SiteSettings(
-        folder, outline.name, outline.threads, tables["data"], outline.labels, allowed, modules, layers, device
-    )
+        folder, outline.name, outline.threads, tables["data"], outline.labels, allowed, modules, layers, allowance,
+        device,
+    )  # fmt: skip
 
 
 def _device(name: str | None, precision: "Precision | None") -> "tuple[Device, list[str]]":

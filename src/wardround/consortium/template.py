@@ -63,5 +63,9 @@ least_examples = 5               # nothing leaves that stands on fewer examples 
 largest_change = 10              # weights may have come so far, by what this site's own training changes in a round
 pinned = false                   # true: only in masked sums with sites whose keys are pinned; `wardround site trust`
 
+# [budget]                       # what all studies together may cost this site's patients (docs/privacy.md)
+# epsilon = 3.0                  # with a budget, only studies with [privacy.dp] run here
+# delta = 1e-5
+
 [modules]                        # Python files beside this one that may run here; see `wardround site trust-module`
 """

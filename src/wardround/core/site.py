@@ -14,6 +14,7 @@ import torch
 from wardround.core.device import CPU, Device
 from wardround.core.exchange import Exchange, seeded
 from wardround.core.memory import Memory
+from wardround.core.private_steps import Guard
 from wardround.core.record import Message, Private
 from wardround.core.task import SiteData, Task
 from wardround.core.vault import Vault
@@ -39,6 +40,7 @@ class Site:
         least: int = 0,
         vault: Vault | None = None,
         first: int = 1,
+        guarded: "Callable[[Site], Guard | None] | None" = None,
         device: Device = CPU,
     ) -> None:
         self.name = name
@@ -56,6 +58,7 @@ class Site:
         self.begins = exchange.number == first
         """Whether this is the method's first exchange of the round."""
         self._opened = opened
+        self._guarded = guarded
         self._memory = memory
         self._kept: dict[type[Private], Private] = {}
         self.behind: int | None = None
@@ -69,6 +72,16 @@ class Site:
     def data(self) -> SiteData:
         """The site's examples, opened when they are first looked at."""
         return self._opened()
+
+    @cached_property
+    def guard(self) -> "Guard | None":
+        """What stands between this exchange and the notes, where the study has differential privacy."""
+        return self._guarded(self) if self._guarded else None
+
+    @property
+    def size(self) -> int:
+        """How many training examples it has, as it may be told: under differential privacy units, and about."""
+        return self.guard.size if self.guard else len(self.data.train)
 
     @cached_property
     def rng(self) -> torch.Generator:

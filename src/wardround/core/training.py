@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from wardround.core.bench import Bench
 from wardround.core.optimizer import SGD, WEIGHT_DECAY, Adam, OwnMoments, clip, scheduled
+from wardround.core.private_steps import Sample
 from wardround.core.site import Site
 from wardround.core.task import Batch, ClassTask, Examples
 from wardround.core.weights import Weights
@@ -176,9 +177,13 @@ class LocalTraining:
         steps = 0
         seen: list[int] = []
         train = site.data.train if examples is None else examples
-        for batches in self._work(site, train):
+        guard = site.guard
+        for batches in guard.samples(site.task, train) if guard else self._work(site, train):
             bench.gradient.zero_()
-            seen.append(_backward(loss, model, batches))
+            if guard:
+                guard.descend(bench, loss, cast("Sample", batches))
+            else:
+                seen.append(_backward(loss, model, cast("Sequence[Batch]", batches)))
             for term in terms:
                 term.add_gradient(bench.shared, bench.shared_gradient)
             if self.clip:
@@ -186,7 +191,7 @@ class LocalTraining:
             optimizer.step(flat, gradient)
             steps += 1
         lasting = self._lasting(lr, terms, steps)
-        site.stands_on(min(sum(seen[steps - lasting :]), len(train)))
+        site.stands_on(site.size if guard else min(sum(seen[steps - lasting :]), len(train)))
         if bench.own.size:
             site.keep(bench.own_part())
         if self.moments == "kept" and (reached := optimizer.kept()):

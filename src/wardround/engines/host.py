@@ -19,6 +19,7 @@ from wardround.core.layer import Layer, Withheld, first_number
 from wardround.core.manifest import Manifest
 from wardround.core.memory import Held, Memory
 from wardround.core.method import Method, Step
+from wardround.core.private_steps import Guard
 from wardround.core.record import Message
 from wardround.core.site import Site
 from wardround.core.task import SiteData, Task
@@ -50,10 +51,12 @@ class Host:
         private: tuple[str, ...] = (),
         manifest: Manifest | None = None,
         vault: Vault | None = None,
+        *,
+        guards: "Callable[[Site], Guard | None] | None" = None,
         device: Device = CPU,
     ) -> None:
         self.method, self.task, self.memory, self.layers = method, task, memory, tuple(layers)
-        self.private, self.manifest, self.device = private, manifest, device
+        self.private, self.manifest, self.guards, self.device = private, manifest, guards, device
         self.least = max((layer.least for layer in layers), default=0)
         self.first = first_number(layers)
         self.task_at: Callable[[str], Task | None] = getattr(federation, "task", lambda _: None)
@@ -73,9 +76,8 @@ class Host:
         task = self.task_at(name) or self.task
         vault = self.vault or self.vaults.setdefault(name, Vault.simulated(name, exchange.seed))
         opened = partial(self.opened, name)
-        return Site(
-            name, task, opened, memory, exchange, received, self.private, self.least, vault, self.first, self.device
-        )
+        mine = (self.private, self.least, vault, self.first, self.guards, self.device)
+        return Site(name, task, opened, memory, exchange, received, *mine)
 
     def undo(self, name: str, exchange: Exchange) -> None:
         """Have the site forget what it kept in this exchange, whose reply did not count."""

@@ -86,6 +86,7 @@ class Progress(Private):
 class FedNER(LocalTraining, Method[Served]):
     """Sums the sites' gradients of the shared part after every batch; private parts stay."""
 
+    beyond_training: ClassVar[str] = "it sends gradients of single batches, as often as there are batches, and sizes"
     means: ClassVar[Mapping[str, Mapping[str, str]]] = {"grade": {"gradient": "examples"}}
     suits: ClassVar[tuple[str, ...]] = ()
     refuses: ClassVar[Mapping[str, str]] = one_step("gradients are sent after each batch, and moments are always kept")

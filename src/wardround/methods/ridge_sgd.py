@@ -51,6 +51,8 @@ class Stepped(Record):
 class RidgeSGD(ClosedForm, LocalTraining, Method[Stepped]):
     """Steps along summed gradients under a classifier that is solved from sums, every few steps."""
 
+    beyond_training: ClassVar[str] = "it starts from sums over features of the notes and of their products"
+
     suits: ClassVar[tuple[str, ...]] = ()
     refuses: ClassVar[Mapping[str, str]] = one_step("the coordinator takes the steps, with an Adam of its own")
     sometimes: ClassVar[tuple[str, ...]] = ("roll", "gather", "choose", "grade")

@@ -29,6 +29,9 @@ from wardround.federation.partition import Raw
 from wardround.federation.prepared import Prepared
 from wardround.federation.sites import Declared, Sites, federate, opened, pooled, thinned
 from wardround.federation.validation import validated
+from wardround.privacy.guards import Guards
+from wardround.privacy.refusals import refused
+from wardround.privacy.simulated import simulated_guards
 from wardround.runs.guards import outnumbered, unguarded
 from wardround.runs.references import NEEDED
 from wardround.study.load import Study
@@ -77,12 +80,11 @@ class Built:
 def build(study: Study, out: Path, corpus: Sites | None = None) -> Built:
     """The task, the sites and the host of a study; site memory lives under `out`, the corpus may be open already."""
     corpus = corpus or opened(study.corpus, valid="valid" in study.evaluation.splits)
-    private = study.sites.private
     try:
         task = study.task.bind(corpus.about)
         raw = _held(study, federate(corpus, study.partition, study.seed, study.public))
         raw = thinned(raw, study.sites.share, study.seed) if study.sites.share < 1 else raw
-        sites = Prepared(pooled(raw) if study.method.pooled else raw, task, private, public=study.method.public)
+        sites = _prepared(study, task, pooled(raw) if study.method.pooled else raw)
         if not sites.names:
             raise ValueError("the corpus has no example; look at its files with wardround data check")  # noqa: TRY301
         _ = sites.public  # read now, since its labels may not be the corpus's
@@ -93,12 +95,14 @@ def build(study: Study, out: Path, corpus: Sites | None = None) -> Built:
         raise StudyError(study.name, [str(error)]) from None
     device, missing = tried(study.device, study.precision)
     problems = [*_fitting(study, task), *_enough(study, len(sites.names)), *_measurable(study, task), *unproven]
+    problems += refused(study, task, simulated=True) if study.dp else ()
     problems += missing
     if HUB in sites.names:
         problems.append(f"a site is called {HUB!r}, which is the coordinator's own name; rename that source")
     if problems:
         raise StudyError(study.name, problems)
-    return _assembled(study, task, sites, raw, out / "memory", device)
+    guards = simulated_guards(study, sites, out) if study.dp else None
+    return _assembled(study, task, sites, raw, out / "memory", device, guards)
 
 
 def build_apart(study: Study, out: Path, names: Sequence[str]) -> Built:
@@ -116,6 +120,7 @@ def build_apart(study: Study, out: Path, names: Sequence[str]) -> Built:
     problems += missing
     if study.method.pooled:
         problems.append(f"{study.resolved['method']['name']} pools all sites' notes; only a simulation can do that")
+    problems += refused(study, task, simulated=False) if study.dp else ()
     if problems:
         raise StudyError(study.name, problems)
     sites = Sites(names, closed, public=_public(study))
@@ -175,8 +180,13 @@ def _public(study: Study) -> Callable[[], Raw] | None:
     return read if study.public else None
 
 
+def _prepared(study: Study, task: BoundTask, sites: Sites) -> Prepared:
+    unit = study.dp.unit if study.dp else None
+    return Prepared(sites, task, study.sites.private, public=study.method.public, unit=unit)
+
+
 def _ready(study: Study, task: BoundTask, sites: Sites) -> Prepared:
-    ready = Prepared(sites, task, study.sites.private, public=study.method.public)
+    ready = _prepared(study, task, sites)
     try:
         _ = ready.public  # read now, where it can be told
     except (ValueError, OSError) as error:
@@ -210,7 +220,13 @@ def bound(study: Study) -> BoundTask:
 
 
 def _assembled(
-    study: Study, task: BoundTask, sites: Prepared, raw: Sites | None, memory: Path, device: Device
+    study: Study,
+    task: BoundTask,
+    sites: Prepared,
+    raw: Sites | None,
+    memory: Path,
+    device: Device,
+    guards: Guards | None = None,
 ) -> Built:
     """The initial weights, and all that follows from them."""
     private = study.sites.private
@@ -233,7 +249,7 @@ def _assembled(
     if sites.public is not None:
         sizes["public"] = len(sites.public)
     manifest = Manifest(layouts, sizes, weights.flat.dtype, study.method.dtypes())
-    host = Host(study.method, task, sites, memory, study.layers, private, manifest, device=device)
+    host = Host(study.method, task, sites, memory, study.layers, private, manifest, guards=guards, device=device)
     return Built(study, task, sites, host, weights, manifest, raw)
 
 
@@ -286,7 +302,7 @@ def _classified(study: Study, task: BoundTask, method: str, task_name: str) -> I
 def _enough(study: Study, count: int) -> Iterator[str]:
     """Why the study asks for more sites than there are."""
     if study.method.pooled:
-        if any(layer.fewest for layer in study.layers):
+        if any(layer.quorum for layer in study.layers):
             yield f"{study.resolved['method']['name']} pools all notes: there is nothing to mask; take [privacy] out"
         return
     per_round, quorum = study.sites.per_round, study.sites.quorum
@@ -296,7 +312,7 @@ def _enough(study: Study, count: int) -> Iterator[str]:
     if quorum > part:
         yield f"sites.quorum = {quorum}, but {part} of {count} sites take part in a round; lower it"
     yield from outnumbered(study, part)
-    fewest = max((layer.fewest for layer in study.layers), default=0)
+    fewest = max((layer.quorum for layer in study.layers), default=0)
     if fewest > part:
         few = f"privacy.fewest = {fewest}, but {part} of {count} sites take part in a round"
         yield f"{few}; lower it, or have more sites in a round"
