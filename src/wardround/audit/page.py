@@ -16,8 +16,8 @@ from wardround.reports.page import POLICY
 from wardround.runs.wire import NEVER, SUMMED
 
 ABOUT = {
-    "secure aggregation": "Replies leave behind masks that cancel out in the sum: no machine but the site's has one that "
-    "can be read. It hides whose a word or a count is, not that somebody has it, and nothing of the model.",
+    "secure aggregation": "Replies leave behind masks that cancel out in the sum: no machine but the site's has one "
+    "that can be read. It hides whose a word or a count is, not that somebody has it, and nothing of the model.",
     "differential privacy": "Each site adds noise while it trains, so that no single note, document or patient changes "
     "what leaves by much. It protects against whoever has the sums or the model, and costs accuracy.",
 }
