@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModel, AutoTokenizer
 
-from encoders import tiny_encoder
+from encoder_folders import tiny_encoder
 from trained_models import relater, sorter, tagger
 from wardround import Document, Entity, ModelError, load
 from wardround.clinic.pairs import ClinicPairs
@@ -86,7 +86,7 @@ def test_the_encoder_has_the_same_states(run: Path, tmp_path: Path) -> None:
     first = task.encoder.shape.vocabulary
     marks = {first + number: tokenizer.convert_tokens_to_ids(name) for number, name in enumerate(MARKERS)}
     for batch in task.batches(task.unlabelled(PAIRS[:8])[0], 1, None):
-        row = task.unlabelled(PAIRS)[0].rows[int(batch.rows[0])]
+        row = task.unlabelled(PAIRS)[0].sequences.rows[int(batch.rows[0])]
         ours = part.network.get_submodule("encoder")(batch.inputs, batch.real)
         ids = torch.tensor([[marks.get(number, number) for number in row]])
         torch.testing.assert_close(theirs(ids).last_hidden_state, ours, atol=1e-5, rtol=0)

@@ -174,6 +174,8 @@ def chosen(scores: Mapping[str, Scores]) -> dict[str, Tensor]:
 class LazyMIL(LocalTraining, Method[Global]):
     """Sites choose the surest sentence of each fact together, and train on it."""
 
+    beyond_training: ClassVar[str] = "it sends, for each public fact, how sure the model is of the surest sentence"
+
     rehearsal: ClassVar[str] = "bags"
 
     warm: Annotated[int, Ge(0)] = 0
@@ -226,7 +228,9 @@ class LazyMIL(LocalTraining, Method[Global]):
     def mark(self, call: Call, site: Site) -> Marks:  # noqa: ARG002
         """The slots of the site's facts."""
         site.stands_on(len(site.data.train))
-        model = Bench.of(site.task, site.private).model.eval()  # whatever its weights are, the facts are the same
+        model = Bench.of(
+            site.task, site.private, site.device
+        ).model.eval()  # whatever its weights are, the facts are the same
         slots = torch.zeros(SLOTS, dtype=torch.int8)
         slots[cast("BagTask", site.task).surest(model, site.data.train).facts % SLOTS] = 1
         return Marks(slots)
