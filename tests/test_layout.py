@@ -28,19 +28,22 @@ ALLOWED = {
     "tasks": {"core", "models", "text", "federation", "metrics"},
     "study": {"core", "layers", "text", "formats", "corpora", "federation", "methods", "tasks"},
     "engines": {"core"},
-    "trained": {"core", "text", "formats", "corpora", "federation", "metrics", "models", "tasks", "runs", "study"},
+    "privacy": {"core", "layers", "study"},
+    "trained": {
+        "core", "text", "formats", "corpora", "federation", "metrics", "models", "privacy", "tasks", "runs", "study",
+    },
     "runs": {
-        "core", "text", "federation", "engines", "layers", "methods", "metrics", "study", "tasks",
+        "core", "text", "federation", "engines", "layers", "methods", "metrics", "privacy", "study", "tasks",
         "trained",
     },
-    "consortium": {"core", "text", "formats", "federation", "engines", "layers", "runs", "study"},
-    "reports": {"core", "formats", "metrics", "runs"},
+    "consortium": {"core", "text", "formats", "federation", "engines", "layers", "privacy", "runs", "study"},
+    "reports": {"core", "formats", "metrics", "privacy", "runs"},
     "exports": {"core", "text", "models", "tasks", "trained"},
     "serve": {"core", "text", "trained"},
     "watch": {"core", "metrics", "runs", "reports", "serve", "consortium", "engines"},
     "cli": {
         "clinic", "consortium", "core", "corpora", "engines", "exports", "formats", "layers", "methods", "metrics",
-        "reports", "runs", "serve", "study", "tasks", "text", "trained", "watch",
+        "privacy", "reports", "runs", "serve", "study", "tasks", "text", "trained", "watch",
     },
 }  # fmt: skip
 
@@ -51,6 +54,7 @@ HOMES = {
     "lxml": ["formats/bioc.py"],
     "numpy": ["*"],
     "torch": ["*"],
+    "dp_accounting": ["privacy/accounting.py"],
     "cryptography": ["engines/certificates.py", "engines/seal.py", "layers/keys.py"],
     "filelock": ["core/lock.py"],
     "h11": ["serve/server.py"],  # what uvicorn speaks HTTP with

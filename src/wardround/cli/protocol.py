@@ -41,3 +41,7 @@ def command(
         table.add_row(*row.columns)
     wide().print(table)
     console.print(f"{who_sees(listed)}\n{NEVER}".strip())
+    if chosen.dp:
+        from wardround.privacy.words import in_words
+
+        console.print("\n".join(in_words(chosen.dp.model_dump())))

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import psutil
@@ -19,11 +19,15 @@ from wardround.consortium.forms import read_membership
 from wardround.consortium.identity import pinned, seen
 from wardround.consortium.kit_check import kit_address, kit_problems, lasting, reach
 from wardround.consortium.labels import labels_of, odd, proposed
+from wardround.consortium.private_site import unwilling
 from wardround.consortium.settings import SiteSettings, read_site
 from wardround.core.cohort import Seen
-from wardround.core.task import SiteData
+from wardround.core.task import SiteData, Units
 from wardround.engines.certificates import same_fingerprint
 from wardround.layers.masks import Masks
+from wardround.privacy.guards import Terms
+from wardround.privacy.simulated import misfits
+from wardround.privacy.words import short
 from wardround.runs.build import bound, build_at_site
 from wardround.runs.errors import RunError
 from wardround.runs.protocol import exchanged
@@ -59,7 +63,8 @@ def checked(folder: Path, study: Study | None, *, online: bool = True) -> Iterat
     except StudyError as error:
         yield from (Inspection("settings", problem, good=False) for problem in error.problems)
         return
-    yield Inspection("settings", f"site {settings.name}, {settings.threads} thread(s)")
+    where = f"{settings.threads} thread(s), on {settings.device.kind} in {settings.device.precision}"
+    yield Inspection("settings", f"site {settings.name}, {where}")
     startup = folder / "kit" / "startup"
     problems = list(kit_problems(folder))
     yield from (Inspection("kit", problem, good=False) for problem in problems)
@@ -98,6 +103,9 @@ def _keys(folder: Path, settings: SiteSettings) -> Iterator[Inspection]:
 
 
 def _of_study(folder: Path, settings: SiteSettings, study: Study) -> Iterator[Inspection]:
+    if why := unwilling(settings, study):
+        yield Inspection("budget", why, good=False)
+        return
     try:
         train, test, *valid = parts = settings.parts(study)
         task = bound(study)
@@ -116,12 +124,13 @@ def _of_study(folder: Path, settings: SiteSettings, study: Study) -> Iterator[In
     if unknown:
         return
     try:
-        built = build_at_site(study, folder, [settings.name], parts)
+        built = build_at_site(study, folder, [settings.name], parts, settings.device)
         data = built.sites.open(settings.name)
     except (ValueError, LookupError, OSError) as error:  # a word-vector file or an encoder that is not here, say
         yield Inspection("task", f"{error}; files that a study names are looked for in {folder}", good=False)
         return
     yield from _enough(settings, study, data, given=bool(valid))
+    yield from _protected(settings, study, data)
     yield Inspection("labels", "the study knows all of them")
     if hasattr(train, "documents"):
         questions = _questions(settings, study, task, labels_of(task, train))
@@ -131,6 +140,16 @@ def _of_study(folder: Path, settings: SiteSettings, study: Study) -> Iterator[In
     for what, have, need in (("disk", free, 10 * size + ROOM), ("memory", memory, 10 * size + ROOM)):
         room = f"{have / 1e9:.1f} GB free, {need / 1e9:.1f} GB needed"
         yield Inspection(what, room if have >= need else f"{room}; make room", good=have >= need)
+
+
+def _protected(settings: SiteSettings, study: Study, data: SiteData) -> Iterator[Inspection]:
+    """Whether the notes fit the study's differential privacy, if it has it."""
+    if study.dp is None:
+        return
+    problems = [*misfits(Terms.of(study), {settings.name: cast("Units", data.units).count})]
+    yield from (Inspection("privacy", problem, good=False) for problem in problems)
+    if not problems:
+        yield Inspection("privacy", short(study.dp.model_dump()))
 
 
 def _enough(settings: SiteSettings, study: Study, data: SiteData, *, given: bool) -> Iterator[Inspection]:

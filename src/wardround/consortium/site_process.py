@@ -35,6 +35,7 @@ from wardround.consortium.house_ledger import Answer, HouseLedger
 from wardround.consortium.studies import Run, Studies
 from wardround.consortium.voice import append
 from wardround.core.codec import DecodeError, decode
+from wardround.core.device import out_of_memory
 from wardround.core.doing import NOTICE, doing, noticed
 from wardround.core.exchange import Exchange, Fault
 from wardround.core.files import NO_ROOM
@@ -171,7 +172,8 @@ class SiteProcess:
                 self._log(f"the result of {step.name} in round {exchange.round} {why}")
                 raise Denial("result")
             self._log(f"{reply.code} in {step.name} of round {exchange.round}: {reply.detail}")
-            raise Denial(error.code if isinstance(error, Withheld) else "failed")
+            code = "memory" if error is not None and out_of_memory(error) else "failed"
+            raise Denial(error.code if isinstance(error, Withheld) else code)
         return reply
 
     def _decoded(self, run: Run, step: Step[Any, Any], data: bytes) -> Message:

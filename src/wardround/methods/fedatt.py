@@ -57,6 +57,8 @@ class Attended(Message):
 class FedAtt(LocalTraining, Method[Bounded]):
     """Weighs each site, tensor by tensor, by how far it has moved (softmax of distances)."""
 
+    beyond_training: ClassVar[str] = ""
+
     repeats: ClassVar[int] = 3
 
     step: Annotated[float, Gt(0)] = 1.2

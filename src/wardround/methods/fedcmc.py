@@ -122,6 +122,7 @@ class OwnVectors(Private):
 class FedCMC(LocalTraining, Method[Guided]):
     """FedAvg whose sites contrast their features with the best classifier vectors of all sites."""
 
+    beyond_training: ClassVar[str] = ""
     means: ClassVar[Mapping[str, Mapping[str, str]]] = {"fit": {"change": "weight"}}
     classifier: ClassVar[bool] = True
 
@@ -202,7 +203,7 @@ class FedCMC(LocalTraining, Method[Guided]):
     @on_site
     def fit(self, model: Guided, site: Site) -> Update:
         """Train on the site's own examples, in contrast with the majors."""
-        weight = len(site.data.train)
+        weight = site.size
         loss = site.task.loss if model.majors is None else self.loss(cast("ClassTask", site.task), model.majors)
         trained = self.train(site, model.weights, loss=loss).weights
         if model.majors is not None:
@@ -212,13 +213,13 @@ class FedCMC(LocalTraining, Method[Guided]):
     @on_site
     def show(self, wanted: Wanted, site: Site) -> Vectors:  # noqa: ARG002
         """The vectors that the site's training has just ended in."""
-        site.stands_on(len(site.data.train))
+        site.stands_on(site.size)
         return Vectors(site.recall(OwnVectors).vectors)
 
     @on_site
     def rank(self, wanted: Wanted, site: Site) -> Ranks:  # noqa: ARG002
         """How alike the vectors of each class are that the site's training has just ended in."""
-        site.stands_on(len(site.data.train))
+        site.stands_on(site.size)
         vectors, buckets = site.recall(OwnVectors).vectors, cast("int", self.buckets)
         if self.contrast == "random":
             shares = torch.rand(len(vectors), generator=site.rng)
@@ -231,7 +232,7 @@ class FedCMC(LocalTraining, Method[Guided]):
     @on_site
     def lead(self, leading: Leading, site: Site) -> Led:
         """The vectors of the classes that the site leads in."""
-        site.stands_on(len(site.data.train))
+        site.stands_on(site.size)
         mine = site.recall(OwnRanks).buckets == leading.buckets  # (classes,)
         return Led(site.recall(OwnVectors).vectors * mine[:, None], mine.long())
 

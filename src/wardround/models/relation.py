@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from wardround.core.device import entry
 from wardround.models.encoder import AnyEncoder
 
 
@@ -42,6 +43,7 @@ class RelationModel(nn.Module):
         )
         self.classifier = nn.Linear(projection or features, classes, bias=bias)
 
+    @entry
     def features(self, inputs: Tensor, real: Tensor, places: Tensor, parts: Tensor) -> Tensor:
         """What the classifier sees."""
         features: Tensor = self.dropout(self.vectors(inputs, real, places, parts))  # (B, features)

@@ -43,11 +43,22 @@ from wardround.study.defaults import left_open
 from wardround.study.files import files, is_files, misspelt_files
 from wardround.study.grid import combinations, label_of, parsed, put
 from wardround.study.grid import shown as written
-from wardround.study.outline import EvaluationTable, FinishTable, Outline, RobustTable, SitesTable, Stop, Validation
+from wardround.study.outline import (
+    DPTable,
+    EvaluationTable,
+    FinishTable,
+    Outline,
+    PrivacyTable,
+    RobustTable,
+    SitesTable,
+    Stop,
+    Validation,
+)
 from wardround.study.settings import OWN, SECTIONS, StudyError, checked, imported, layered, misspelt, named
 from wardround.study.trusted import Trusted
 
 if TYPE_CHECKING:
+    from wardround.core.device import Precision
     from wardround.core.layer import Layer
     from wardround.core.method import Method
     from wardround.federation.sites import Public
@@ -81,10 +92,18 @@ class Study:
     finish: FinishTable | None
     public: "Public | None"
     references: tuple[str, ...] | None
+    privacy: PrivacyTable | None
+    device: str | None
+    precision: "Precision | None"
     resolved: Mapping[str, Any]
     """The same as plain tables with every default filled in."""
     robust: RobustTable | None = None
     """What stands between a site that lies and the model."""
+
+    @property
+    def dp(self) -> DPTable | None:
+        """Differential privacy, if the study has it."""
+        return self.privacy.dp if self.privacy else None
 
     @property
     def fingerprint(self) -> str:
@@ -262,7 +281,8 @@ def _study(
         return None
     return Study(
         o.name, o.description, o.rounds, o.seed, method, built["task"], built["corpus"], built.get("partition"), layers,
-        o.sites, o.evaluation, o.validation, o.stop, o.start, o.finish, public, o.references,
+        o.sites, o.evaluation, o.validation, o.stop, o.start, o.finish, public, o.references, o.privacy,
+        o.device, o.precision,
         resolved | plain | shown | ({"layers": described} if described else {}), o.robust,
     )  # fmt: skip
 
@@ -275,8 +295,7 @@ def _in_sums(
     problems: list[str],
 ) -> None:
     """Where a layer shows only sums, take the method's form that needs no more; what a study itself says stands."""
-    blind = [type(layer).__name__ for layer in layers if layer.only_sums]
-    if problems or not blind:
+    if problems or not (blind := [type(layer).__name__ for layer in layers if layer.only_sums]):
         return
     method = built["method"]
     summed = method.in_sums()

@@ -36,6 +36,7 @@ TABLES: dict[str, tuple[str, str | Mapping[str, Any]]] = {
     "corpus": ("what it is learnt from: a corpus by name, or files of one's own by `format`", CORPORA),
     "partition": ("how a corpus is cut into sites", PARTITIONS),
     "privacy": ("what protects sites from the coordinator and from each other", f"{OWN}:PrivacyTable"),
+    "privacy.dp": ("how little of one example, document or patient a site may tell", f"{OWN}:DPTable"),
     "sites": ("who takes part in a round", f"{OWN}:SitesTable"),
     "robust": ("what stands between a site that lies and the model", f"{OWN}:RobustTable"),
     "evaluation": ("when, on what, and how closely the shared model is tried", f"{OWN}:EvaluationTable"),
@@ -152,8 +153,8 @@ def markdown() -> str:
     """docs/settings.md."""
     lines = [
         "# Settings", "",
-        "Every key of a study, of a hospital's `site.toml` and of a coordinator's `coordinator.toml`, made from the settings themselves; `wardround settings`",
-        "shows the same (`WARDROUND_UPDATE_GOLDEN=1` rewrites this page).", "",
+        "Every key of a study, of a hospital's `site.toml` and of a coordinator's `coordinator.toml`, made from the",
+        "settings themselves; `wardround settings` shows the same (`WARDROUND_UPDATE_GOLDEN=1` rewrites it).", "",
     ]  # fmt: skip
     for table, (about, known) in TABLES.items():
         lines += [f"## {table}", "", f"{about[0].upper()}{about[1:]}.", ""]

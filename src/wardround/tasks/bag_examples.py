@@ -82,6 +82,11 @@ class BagExamples:
     def __len__(self) -> int:
         return len(self.units)
 
+    def batch(self, chosen: Tensor) -> "BagBatch":
+        """These units as the model takes them."""
+        rows, owner = self.units.take(chosen)
+        return BagBatch.of(self.numbers, rows, owner, self.numbers.relations[self.units.first[chosen]])
+
 
 @dataclass(frozen=True, eq=False)
 class BagBatch:

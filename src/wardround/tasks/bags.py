@@ -40,6 +40,7 @@ from wardround.tasks.denoise import Denoiser, SentenceModel, bag_scores, pair_od
 from wardround.tasks.encoders import TRAINING, EncoderParts, EncoderSettings
 from wardround.tasks.pair_examples import PairExamples
 from wardround.tasks.task import BoundTask, Finds, TaskSettings, existing
+from wardround.tasks.unprotected import ByBags
 from wardround.tasks.words import Tokens, WordTable, segmenter_for
 from wardround.text.facts import UNRELATED, Sentence, number, sentence
 from wardround.text.prediction import Prediction
@@ -117,7 +118,7 @@ class Bags(EncoderSettings, TaskSettings):
 
 
 @dataclass(frozen=True, eq=False)
-class BagsTask(BoundTask):
+class BagsTask(ByBags, BoundTask):
     """Bags to one of `labels`, of which the first is NA."""
 
     settings: Bags
@@ -230,10 +231,8 @@ class BagsTask(BoundTask):
 
     def batches(self, examples: BagExamples, size: int, rng: torch.Generator | None) -> Iterator[BagBatch]:
         """One pass over the bags (or sentences, without a denoiser), similar lengths together."""
-        numbers, units = examples.numbers, examples.units
-        for chosen in grouped(units.longest(numbers.tokens.lengths), size, rng):
-            rows, owner = units.take(chosen)
-            yield BagBatch.of(numbers, rows, owner, numbers.relations[units.first[chosen]])
+        for chosen in grouped(examples.units.longest(examples.numbers.tokens.lengths), size, rng):
+            yield examples.batch(chosen)
 
     def loss(self, model: SentenceModel, batch: BagBatch) -> Tensor:
         """Mean cross-entropy over bags."""

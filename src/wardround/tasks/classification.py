@@ -37,6 +37,7 @@ from wardround.tasks.classes import ClassesTask, ClassifierTask
 from wardround.tasks.encoders import TRAINING, EncoderSettings
 from wardround.tasks.task import Finds, TaskSettings, existing
 from wardround.tasks.text_examples import TextBatch, TextExamples, TextNumbers, class_weights, label_numbers
+from wardround.tasks.unprotected import ByClassWeights
 from wardround.tasks.words import Tokens, WordTable, refuse_useless, tokens_for
 from wardround.text.document import Placed
 from wardround.text.prediction import Label, Prediction
@@ -171,7 +172,7 @@ class Classification(EncoderSettings, TaskSettings):
 
 
 @dataclass(frozen=True, eq=False)
-class ClassificationTask(ClassesTask):
+class ClassificationTask(ByClassWeights, ClassesTask):
     """Texts to one of `labels`, or to any number of them."""
 
     settings: Classification

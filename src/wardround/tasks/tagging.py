@@ -39,6 +39,7 @@ from wardround.tasks.span_odds import sure_entities
 from wardround.tasks.tag_examples import TagBatch, TagExamples, WordSources
 from wardround.tasks.tag_pieces import PieceExamples
 from wardround.tasks.task import Finds, TaskSettings, existing
+from wardround.tasks.unprotected import ByOwnTags
 from wardround.tasks.words import WordTable
 from wardround.text.document import Document, Entity, Placed
 from wardround.text.language import language
@@ -163,7 +164,7 @@ class Tagging(EncoderSettings, TaskSettings):
 
 
 @dataclass(frozen=True, eq=False)
-class TaggingTask(EntitiesTask):
+class TaggingTask(ByOwnTags, EntitiesTask):
     """Words to tags of the `own` types in a scheme; figures over all `types` of the study."""
 
     settings: Tagging

@@ -8,6 +8,7 @@ from wardround.cli.options import console, wide
 from wardround.consortium.check import leaving
 from wardround.consortium.exchanges import expected_exchanges, sites_of
 from wardround.consortium.settings import read_site
+from wardround.privacy.words import in_words
 from wardround.runs.exchanges import rows
 from wardround.runs.wire import HEADER, who_sees
 from wardround.study.load import Study, load_study
@@ -61,6 +62,8 @@ def show_leaving(folder: Path, study: Study) -> None:
     if words := who_sees(listed):
         console.print(words)
     console.print(NEVER)
+    if study.dp:
+        console.print("\n".join(in_words(study.dp.model_dump())))
     smallest = settings.consent.smallest_count
     console.print(SMALL.format(smallest) if smallest else "counts of labels leave, however small they are")
 
