@@ -35,7 +35,7 @@ from wardround.models.relation import RelationModel
 from wardround.tasks.batching import grouped
 from wardround.tasks.candidates import Candidates, Pair, related, within_limit
 from wardround.tasks.classes import ClassifierTask
-from wardround.tasks.marking import LIKE, EntitiesTooLong, Marker, blinded, marker_rows
+from wardround.tasks.marking import LIKE, EntitiesTooLong, Marked, Marker, blinded, marker_rows
 from wardround.tasks.pair_examples import PairBatch, PairExamples
 from wardround.tasks.task import Finds, TaskSettings, encoder_folder
 from wardround.tasks.trunk import Trunk
@@ -45,6 +45,8 @@ from wardround.text.prediction import Prediction
 from wardround.text.reading import Problems
 from wardround.text.shown import called, shown
 from wardround.text.texts import Texts
+
+TOGETHER = 32  # pairs of similar length that a trained model reads at once: less padding, and it stays in the cache
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -229,7 +231,10 @@ class RelationTask(ClassifierTask):
             with contextlib.suppress(EntitiesTooLong):
                 marked.append(self._marker.marked(document))
                 rows.append(row)
-        return PairExamples(marked, torch.zeros(len(marked), dtype=torch.int64), self.trunk, 0), rows
+        return self._unlabelled(marked), rows
+
+    def _unlabelled(self, marked: list[Marked]) -> PairExamples:
+        return PairExamples(marked, torch.zeros(len(marked), dtype=torch.int64), self.trunk, 0)
 
     # numbers → model → score
 
@@ -291,10 +296,20 @@ class RelationTask(ClassifierTask):
         """The relations between the entities of each text."""
 
         def scores(pairs: Sequence[Pair]) -> tuple[Sequence[Pair], Tensor]:
-            examples, fitting = self.unlabelled([one.document for one in pairs])
-            scores = torch.zeros(len(fitting), len(self.labels))
-            for batch in self.batches(examples, self.at_once, None):
+            read, homes = [], []
+            distinct: dict[tuple[object, ...], Marked] = {}  # what reads the same is the same to the model
+            for one in pairs:
+                with contextlib.suppress(EntitiesTooLong):
+                    row = self._marker.marked(one.document)
+                    key = (*row.ids, row.first, row.second)
+                    distinct.setdefault(key, row)
+                    homes.append(key)
+                    read.append(one)
+            places = {key: place for place, key in enumerate(distinct)}
+            examples = self._unlabelled([*distinct.values()])
+            scores = torch.zeros(len(distinct), len(self.labels))
+            for batch in self.batches(examples, TOGETHER, None):
                 scores[batch.rows] = self.scored(model, batch)
-            return [pairs[row] for row in fitting], scores
+            return read, scores[torch.tensor([places[key] for key in homes], dtype=torch.int64)]
 
         return related(self.candidates, texts, self.labels, self.negative, scores)

@@ -82,17 +82,17 @@ class Trunk:
 
     @torch.no_grad()
     def _forgotten(self, rows: Sequence[Sequence[int]]) -> list[Tensor]:
-        """The same states, equally long rows together: without padding, and without a trace."""
-        alike: defaultdict[int, list[int]] = defaultdict(list)
-        for number, row in enumerate(rows):
-            alike[len(row)].append(number)
-        states_of: dict[int, Tensor] = {}
-        for length, numbers in alike.items():
-            for part in torch.split(torch.tensor(numbers), max(AT_ONCE // max(length, 1), 1)):
-                some = part.tolist()
-                states = self.encoder(torch.tensor([rows[number] for number in some]))  # (B, L, width)
-                states_of |= dict(zip(some, states, strict=True))
-        return [states_of[number] for number in range(len(rows))]
+        """The same states, equal rows once and equally long ones together: without padding, and without a trace."""
+        keys = [tuple(row) for row in rows]
+        alike: defaultdict[int, list[tuple[int, ...]]] = defaultdict(list)
+        for key in dict.fromkeys(keys):  # without markers, all pairs of a sentence are one row
+            alike[len(key)].append(key)
+        states_of: dict[tuple[int, ...], Tensor] = {}
+        for length, distinct in alike.items():
+            size = max(AT_ONCE // max(length, 1), 1)
+            for some in (distinct[start : start + size] for start in range(0, len(distinct), size)):
+                states_of |= dict(zip(some, self.encoder(torch.tensor(some)), strict=True))  # (B, L, width)
+        return [states_of[key] for key in keys]
 
     def _look(self) -> None:
         """Take in the files that this or another process has added since the last look."""
