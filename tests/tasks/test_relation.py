@@ -370,14 +370,19 @@ def test_what_reads_the_same_is_read_once_and_answered_as_if_it_were_alone(setti
     torch.manual_seed(3)
     model = task.model().eval()
     text = "the gene causes a disease and not b ."
-    spans = ((4, 8, "gene"), (18, 25, "disease"), (34, 35, "gene"))
-    note = Prediction(text, entities=tuple(Entity(f"T{n}", kind, *at) for n, (*at, kind) in enumerate(spans, 1)))
+    spans = (("gene", (4, 8)), ("disease", (18, 25)), ("gene", (34, 35)))
+    note = Prediction(text, entities=tuple(Entity(f"T{n}", kind, *at) for n, (kind, at) in enumerate(spans, 1)))
     other = Prediction(f"{text}\nb causes a disease .\n{text}", entities=note.entities)
     rows: list[int] = []
     scored = task.scored
+
+    def counted(_: RelationTask, network: Any, batch: Any) -> torch.Tensor:
+        rows.append(len(batch))
+        return scored(network, batch)
+
     with torch.no_grad(), pytest.MonkeyPatch.context() as patch:
         alone = [task.predict(model, [one])[0] for one in (note, other)]
-        patch.setattr(RelationTask, "scored", lambda _, *given: rows.append(len(given[1])) or scored(*given))
+        patch.setattr(RelationTask, "scored", counted)
         together = task.predict(model, [note, other, note])
     assert 6 == sum(rows)
     for expected, actual in zip([*alone, alone[0]], together, strict=True):

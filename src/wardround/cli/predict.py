@@ -21,6 +21,7 @@ from wardround.cli.drawn import drawn
 from wardround.cli.options import (
     Rename,
     SkipUnread,
+    Trust,
     console,
     errors,
     fail,
@@ -72,6 +73,7 @@ def command(
     to: Annotated[str, typer.Option(help=f"The form: {', '.join(OUTPUTS)}; on a terminal a coloured view.")] = "",
     out: Annotated[Path | None, typer.Option(help="A new file; for brat a new folder.")] = None,
     rename: Rename = None,
+    trust: Trust = None,
     entities: Annotated[
         str,
         typer.Option(help="Those given with the texts, those found, or both; by default found, given if no tagger."),
@@ -116,7 +118,7 @@ def command(
     _look_back(target, resume=resume)
     problems, losses, languages = (Findings(skips=True) if skip else Problems()), Problems(), Languages()
     with one_thread(), _refusals(target):
-        model = load(*folders, rename=renames(rename))
+        model = load(*folders, rename=renames(rename), trust=trust or ())
         model = model.using(cast("Entities", entities or ("found" if model.tags else "given")))
         mentions = Mentions(model)
         texts = (

@@ -75,7 +75,8 @@ def _head(part: Part, task: RelationTask, network: RelationModel, new: Path) -> 
     switches = {name: getattr(chosen, name) for name in ("blind", "normalise", "longest")}
     first = task.encoder.shape.vocabulary
     markers = [first + number for number in range(len(LIKE))] if chosen.markers else []
-    _json(new / "head.json", answers | switches | {"markers": markers})
+    ends = {name: getattr(task.encoder, name) for name in ("start", "end", "unknown")}
+    _json(new / "head.json", answers | switches | ends | {"markers": markers})
     words = Path(__file__).with_name("relation.md").read_text(encoding="utf-8")
     words = words.replace("{study}", part.about.study).replace("{longest}", str(chosen.longest))
     write(new / CARD, (words + (part.folder / CARD).read_text(encoding="utf-8")).encode())
