@@ -13,7 +13,7 @@ import base64
 import binascii
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from email.message import Message
 from pathlib import Path
 from typing import Any
@@ -90,7 +90,7 @@ def _documents(
             yield from _texts(resource, path, line, problems, options, beside or {})
 
 
-def _binaries(entries: list[Resource]) -> Iterator[tuple[str, Resource]]:
+def _binaries(entries: Sequence[Resource]) -> Iterator[tuple[str, Resource]]:
     for entry in entries:
         resource = entry["resource"]
         if resource.get(KIND) == "Binary":
