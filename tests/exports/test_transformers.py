@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModel
 
-from encoders import tiny_encoder
+from encoder_folders import tiny_encoder
 from trained_models import relater, sorter, tagger
 from wardround import Document, Entity, ModelError, load
 from wardround.clinic.pairs import ClinicPairs
@@ -25,6 +25,7 @@ PAIRS = tuple(ClinicPairs(hospitals=1, notes=0, test_notes=6).documents("test"))
 VARIANTS: dict[str, dict[str, Any]] = {
     "frozen trunk": {"freeze": 1},
     "all trained": {"projection": 8, "cls": False, "blind": False, "normalise": False},
+    "adapters": {"freeze": 1, "adapter": {"rank": 4}},
     "one layer, no markers": {"layers": 1, "markers": False, "bias": False},
 }
 
@@ -83,7 +84,7 @@ def test_the_encoder_has_the_same_states(run: Path, tmp_path: Path) -> None:
     part = load_part(run)
     task = task_of(part)
     for batch in task.batches(task.unlabelled(PAIRS[:8])[0], 1, None):
-        row = task.unlabelled(PAIRS)[0].rows[int(batch.rows[0])]
+        row = task.unlabelled(PAIRS)[0].sequences.rows[int(batch.rows[0])]
         ours = part.network.get_submodule("encoder")(batch.inputs, batch.real)
         torch.testing.assert_close(theirs(torch.tensor([row])).last_hidden_state, ours, atol=1e-5, rtol=0)
 

@@ -3,6 +3,7 @@
 import json
 import time
 import tracemalloc
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -99,8 +100,8 @@ def test_whom_a_round_waits_for_is_working_and_then_late(tmp_path: Path) -> None
         state = {"round": 2, "step": "fit", "since": now - 5, "asked": ["north", "south"], "answered": {"north": now}}
         (live.folder / ASKED).write_text(json.dumps(state))
         SITES.write(live.folder, {"south": Member(left=7, version="0.2.0")})
-        for waits, mood in ((0, "busy"), (60, "late")):
-            run = WatchedRun(live.folder, now=lambda waits=waits: now + waits)
+        for waits, mood in ((0.0, "busy"), (60.0, "late")):
+            run = WatchedRun(live.folder, now=partial(float, now + waits))
             run.look()
             sites = {site.name: site for site in sites_of(run)}
             assert ("good", mood) == (sites["north"].mood, sites["south"].mood)

@@ -7,6 +7,7 @@ result = submit(study, out, over, wait=600.0, say=print)
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any
 from wardround import __version__
 from wardround.consortium.deployed import study_hash
 from wardround.consortium.forms import read_charter
+from wardround.consortium.notify import notify, read_notify
 from wardround.consortium.roster import read_roster
 from wardround.core.cohort import BelowQuorum
 from wardround.core.doing import NOTICE, WAITING, doing, noticed
@@ -34,7 +36,7 @@ from wardround.runs.files import METRICS, SITES, VOID, Member, Round
 from wardround.runs.folder import Result, locked
 from wardround.runs.guards import guards
 from wardround.runs.loop import Progress, run
-from wardround.runs.stopping import forget_stop, leave_if_asked
+from wardround.runs.stopping import Stopped, forget_stop, leave_if_asked
 from wardround.study.load import Study
 
 Say = Callable[[str], None]
@@ -109,8 +111,37 @@ def submit(
 ) -> Result:
     """Run a study over the consortium's sites; below the quorum, wait for them to come back, but not for ever.
 
-    `show` is told what takes its time.
+    `show` is told what takes its time. Whoever the coordinator has told to (`notify`) hears how it ended.
     """
+    settings, facts = read_notify(over.folder), {"consortium": over.folder.resolve().name, "study": study.name}
+
+    def short(error: BelowQuorum) -> None:
+        say(f"{error}; waiting for sites to come back")
+        notify(settings, say, "below-quorum", **facts)
+
+    try:
+        result = _submit(study, out, over, wait, resume, alone, progress, say, show, short)
+    except (KeyboardInterrupt, Stopped):
+        raise
+    except Exception as error:
+        notify(settings, say, "failed", **facts, error=type(error).__name__)
+        raise
+    notify(settings, say, "finished", **facts, rounds=result.rounds)
+    return result
+
+
+def _submit(
+    study: Study,
+    out: Path,
+    over: Consortium,
+    wait: float,
+    resume: bool,
+    alone: bool,
+    progress: Progress | None,
+    say: Say,
+    show: Say | None,
+    short: Callable[[BelowQuorum], None],
+) -> Result:
     study = quorate(study, over.names, alone=alone)
     over.build(study, out)  # its mistakes come before any waiting
     began = (out / "study.toml").exists()
@@ -118,6 +149,7 @@ def submit(
         raise RunError(f"{out} holds a run already; go on with --resume, or choose another --out")
     tries = 0
     forget_stop(out)
+    _announce(over.folder, out, study.name)
 
     few = len(over.names)
 
@@ -140,8 +172,14 @@ def submit(
             tries += 1
             if tries == TRIES:  # sites that are there and fail again and again are not waited for
                 raise
-            say(f"{error}; waiting for sites to come back")
+            short(error)
             resume = True
+
+
+def _announce(folder: Path, out: Path, title: str) -> None:
+    """Let the coordinator's page know where the run is."""
+    with suppress(OSError), dial(door_of(folder), timeout=5.0) as line:
+        line.send({"run": str(out.resolve()), "title": title})
 
 
 def quorate(study: Study, names: Sequence[str], *, alone: bool = False) -> Study:

@@ -30,8 +30,8 @@ class Vault:
     @classmethod
     def simulated(cls, name: str, seed: int) -> "Vault":
         """The vault of a site that one machine plays: the same in each of its processes."""
-        parts = (hashlib.sha256(f"{part}/{seed}/{name}".encode()).digest() for part in ("signing", "secret"))
-        return cls(*parts)
+        signing, secret = (hashlib.sha256(f"{part}/{seed}/{name}".encode()).digest() for part in ("signing", "secret"))
+        return cls(signing, secret)
 
     def put(self, slot: str, data: bytes) -> None:
         """Remember this in place of what the slot had."""
@@ -49,7 +49,7 @@ class Vault:
         """Whether the choice for this stands: it is the first, and written down for good, or the same again."""
         return self.choices.setdefault(what, choice) == choice
 
-    def digest(self, *parts: bytes) -> str:
+    def digest(self, *parts: bytes | memoryview) -> str:
         """A name for these bytes that tells nothing to whoever has not the key; the same in all runs."""
         whole = hmac.new(self.signing, digestmod=hashlib.blake2b)
         for part in parts:

@@ -15,14 +15,16 @@ from safetensors.torch import save
 from torch import Tensor
 
 from wardround.core.files import write
-from wardround.models.pretrained import EMBEDDINGS, PARTS
+from wardround.models.family import KINDS, their_name
 from wardround.models.relation import RelationModel
 from wardround.tasks.marking import LIKE
 from wardround.tasks.relation import RelationTask
 from wardround.trained.about import CARD, ModelError
 from wardround.trained.model import Part
 
-KINDS = {"bert": "BertModel", "roberta": "RobertaModel", "xlm-roberta": "XLMRobertaModel"}
+CLASSES = dict(zip(KINDS, ("BertModel", "DistilBertModel", "RobertaModel", "XLMRobertaModel"), strict=True))
+LAYERS = {"distilbert": "n_layers"}
+"""What a config calls the number of layers, if not `num_hidden_layers`."""
 
 
 def write_transformers(part: Part, new: Path) -> None:
@@ -30,13 +32,19 @@ def write_transformers(part: Part, new: Path) -> None:
     task, network = part.task, part.network
     if not isinstance(task, RelationTask) or not isinstance(network, RelationModel):
         raise ModelError(part.folder, *task.not_exported["transformers"])
+    kind = task.encoder.kind
+    if kind not in CLASSES or task.settings.last > 1:
+        what = (
+            f"its encoder is a {kind}, which" if kind not in CLASSES else "it takes the mean of several layers, which"
+        )
+        raise ModelError(part.folder, f"{what} the lines of the README do not compute", "use --to spacy")
     _tokenizer(task, new)
-    tensors = {_theirs(name): tensor for name, tensor in _whole(task, network).items()}
+    tensors = {their_name(name, kind): tensor for name, tensor in _whole(task, network).items()}
     words = "embeddings.word_embeddings.weight"
     write(new / "model.safetensors", save({name: t.contiguous() for name, t in tensors.items()}, {"format": "pt"}))
     config = _config(task)
-    rows, layers = len(tensors[words]), len({name.split(".")[2] for name in tensors if name.startswith("encoder.")})
-    changed = {"architectures": [KINDS[config["model_type"]]], "num_hidden_layers": layers, "vocab_size": rows}
+    rows, layers = len(tensors[words]), len({name.split(".")[2] for name in tensors if ".layer." in name})
+    changed = {"architectures": [CLASSES[kind]], LAYERS.get(kind, "num_hidden_layers"): layers, "vocab_size": rows}
     _json(new / "config.json", {key: value for key, value in config.items() if key != "auto_map"} | changed)
     _head(part, task, network, new)
 
@@ -45,16 +53,6 @@ def _whole(task: RelationTask, network: RelationModel) -> dict[str, Tensor]:
     """The tensors of the encoder, those of frozen layers included."""
     frozen = task.trunk.encoder.state_dict() if task.trunk else {}
     return {**frozen, **network.encoder.state_dict()}
-
-
-def _theirs(name: str) -> str:
-    """The name that transformers gives a tensor of ours."""
-    first, *rest, part, kind = name.split(".")
-    if first == "embeddings":
-        theirs = {ours: name for name, ours in EMBEDDINGS.items()}
-        return f"embeddings.{theirs[part]}.{kind}"
-    theirs = {ours: name for name, ours in PARTS.items()}
-    return f"encoder.layer.{rest[0]}.{theirs[part]}.{kind}"
 
 
 def _tokenizer(task: RelationTask, new: Path) -> None:

@@ -74,7 +74,7 @@ class Again(Message):
 
 
 class Opening(Message):
-    """That a sum is complete: the signatures of all its members, and the shares that they have locked for the receiver."""
+    """That a sum is complete: all its members' signatures, and the shares that they have locked for the receiver."""
 
     number: int = reveals("nothing; the number of an exchange")
     tickets: Tensor = reveals("nothing; signatures", shape=("any", TICKET), dtype=torch.uint8)

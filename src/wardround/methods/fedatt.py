@@ -13,11 +13,11 @@ Departures: Frobenius norms; the authors' code takes the spectral norm of matric
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal, cast
+from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar, Literal, Self, cast
 
 import torch
-from annotated_types import Gt
+from annotated_types import Gt, Le
 from torch import Tensor
 
 from wardround.core.cohort import Cohort
@@ -29,6 +29,7 @@ from wardround.core.training import LocalTraining, Term
 from wardround.core.weights import Weights
 
 REACH = 60.0  # e^±60 times any change stays far within float32's range
+NEAR = 12.0  # and e^±12 within what a sum in fixed point has room for
 ATTEMPTS = 100
 TINY = 1e-20  # a share that no sum would notice
 NEARLY = 1e-3
@@ -56,6 +57,8 @@ class Attended(Message):
 class FedAtt(LocalTraining, Method[Bounded]):
     """Weighs each site, tensor by tensor, by how far it has moved (softmax of distances)."""
 
+    beyond_training: ClassVar[str] = ""
+
     repeats: ClassVar[int] = 3
 
     step: Annotated[float, Gt(0)] = 1.2
@@ -66,6 +69,8 @@ class FedAtt(LocalTraining, Method[Bounded]):
     """Whether each tensor has attention of its own, or one distance covers the whole model."""
     nearer: bool = False
     """Turns the attention round: nearer sites weigh more. In no paper."""
+    reach: Annotated[float, Gt(1), Le(REACH)] = REACH
+    """How far from the bound distances may lie before the exchange is repeated; 12 where a layer shows only sums."""
 
     def start(self, weights: Weights, cohort: Cohort) -> Bounded:  # noqa: ARG002
         """The initial model and no shift."""
@@ -74,16 +79,21 @@ class FedAtt(LocalTraining, Method[Bounded]):
     def round(self, state: Bounded, cohort: Cohort) -> Bounded:
         """θ + ε Σ e^s Δ / Σ e^s."""
         bound = state.bound
+        reach = self.reach
         for _ in range(ATTEMPTS):
             total = cohort.total(self.fit, Bounded(state.weights, bound))
             level = total.attention.log()  # ≈ how far the largest distance lies above the bound
-            if (level.abs() < REACH - 1).all():  # a share that was cut off has level REACH, but for rounding
+            if (level.abs() < reach - 1).all():  # a share that was cut off has level `reach`, but for rounding
                 step = total.change.scaled(self._spread(self.step / total.attention, state.weights))
                 return Bounded(state.weights + step, bound + level)
             mean = total.distance / total.sites
-            higher, lower = torch.maximum(bound + REACH, mean), torch.where(level.isinf(), mean, bound + level)
-            bound = torch.where(level < REACH - 1, lower, higher)
-        raise ArithmeticError(f"the sites' distances lie more than {ATTEMPTS * REACH:.0f} apart; lower lr or raise mu")
+            higher, lower = torch.maximum(bound + reach, mean), torch.where(level.isinf(), mean, bound + level)
+            bound = torch.where(level < reach - 1, lower, higher)
+        raise ArithmeticError(f"the sites' distances lie more than {ATTEMPTS * reach:.0f} apart; lower lr or raise mu")
+
+    def in_sums(self) -> Self:
+        """With shares that fixed point has room for."""
+        return replace(self, reach=min(self.reach, NEAR))
 
     def exchanges(self, examples: int) -> Mapping[str, int]:  # noqa: ARG002
         """One; another in the rare round whose distances lie beyond the shift that was agreed before."""
@@ -94,7 +104,7 @@ class FedAtt(LocalTraining, Method[Bounded]):
         """Train on the site's own examples and measure how far that led."""
         change = self.train(site, model.weights, self.terms(model.weights)).weights - model.weights
         distance = self.distance(change) * (-1 if self.nearer else 1)
-        attention = (distance - model.bound).clamp(max=REACH).exp()
+        attention = (distance - model.bound).clamp(max=self.reach).exp()
         return Attended(change.scaled(self._spread(attention, change)), attention, distance, 1)
 
     def contradiction(self, sent: Message, reply: Message) -> str | None:
@@ -104,7 +114,7 @@ class FedAtt(LocalTraining, Method[Bounded]):
         shares = reply.attention.clamp(min=TINY)
         distance = self.distance(reply.change.scaled(self._spread(1 / shares, reply.change)))
         distance = distance * (-1 if self.nearer else 1)
-        attention = (distance - sent.bound).clamp(max=REACH).exp()
+        attention = (distance - sent.bound).clamp(max=self.reach).exp()
         slack = NEARLY * (1 + distance.abs())  # what single precision leaves of a distance is in the exponent
         seen = shares > TINY
         if ((attention / shares).log().abs() > slack)[seen].any() or ((distance - reply.distance).abs() > slack)[

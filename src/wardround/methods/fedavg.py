@@ -41,7 +41,7 @@ class Averaging(LocalTraining):
     @on_site
     def fit(self, model: Global, site: Site) -> Update:
         """Train on the site's own examples."""
-        weight = len(site.data.train) if self.mean == "weighted" else 1
+        weight = site.size if self.mean == "weighted" else 1
         return Update((self.local(site, model.weights) - model.weights) * weight, weight)
 
     def contradiction(self, sent: Message, reply: Message) -> str | None:  # noqa: ARG002 -- it says the same of all
@@ -64,6 +64,8 @@ class Averaging(LocalTraining):
 @dataclass(frozen=True, kw_only=True)
 class FedAvg(Averaging, Method[Global]):
     """Averages the sites' changes, weighted by their numbers of examples."""
+
+    beyond_training: ClassVar[str] = ""
 
     def start(self, weights: Weights, cohort: Cohort) -> Global:  # noqa: ARG002
         """The initial model."""

@@ -61,6 +61,8 @@ class ClassSums(Message):
 class FedProto(LocalTraining, Method[Prototypes]):
     """Sites share the mean features of each class, and keep their models to themselves."""
 
+    beyond_training: ClassVar[str] = "it sends the mean features of each class, and how many notes there are of it"
+
     classifier: ClassVar[bool] = True
     shares: ClassVar[bool] = False
 

@@ -28,6 +28,8 @@ class OwnModel(Private):
 class Local(LocalTraining, Method[Global]):
     """Each site alone: nothing learnt leaves, and there is no shared model."""
 
+    beyond_training: ClassVar[str] = ""
+
     shares: ClassVar[bool] = False
 
     def start(self, weights: Weights, cohort: Cohort) -> Global:  # noqa: ARG002
@@ -59,6 +61,8 @@ class Local(LocalTraining, Method[Global]):
 class PublicOnly(LocalTraining, Method[Global]):
     """The coordinator alone, on the public examples: what it could do without any site."""
 
+    beyond_training: ClassVar[str] = ""
+
     public: ClassVar[bool] = True
 
     def start(self, weights: Weights, cohort: Cohort) -> Global:  # noqa: ARG002
@@ -77,6 +81,8 @@ class PublicOnly(LocalTraining, Method[Global]):
 @dataclass(frozen=True, kw_only=True)
 class Centralised(FedAvg):
     """All examples pooled in one place: the upper bound, possible only in a simulation."""
+
+    beyond_training: ClassVar[str] = ""
 
     pooled: ClassVar[bool] = True
 

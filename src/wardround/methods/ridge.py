@@ -276,6 +276,8 @@ def _bias(task: ClassTask) -> str:
 class Ridge(ClosedForm, Method[Solved]):
     """Solves the classifier from sums of features: as if all rows were in one place, at once."""
 
+    beyond_training: ClassVar[str] = "it sends sums over features of the notes and of their products"
+
     once: ClassVar[bool] = True
 
     def start(self, weights: Weights, cohort: Cohort) -> Solved:

@@ -1,5 +1,7 @@
 """Multinomial logistic regression, over numbers or over words."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -32,3 +34,7 @@ class Bag(nn.Module):
         shares = lengths.rsqrt().expand(ids.shape)  # (B, L): a text of n words has length 1, not n
         scores: Tensor = self.words(ids, per_sample_weights=shares) + self.bias  # (B, classes)
         return scores
+
+    def each_gradient(self, inputs: tuple[Any, ...], scores: Tensor, gradient: Tensor) -> dict[str, Tensor]:  # noqa: ARG002
+        """Of each text, the gradient of the bias, from that of its scores."""
+        return {"bias": gradient}

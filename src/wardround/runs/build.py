@@ -17,6 +17,7 @@ import torch
 
 from wardround.core.bench import belongs
 from wardround.core.cohort import Cohort, Engine, Seen
+from wardround.core.device import CPU, Device, tried
 from wardround.core.exchange import Exchange, seeded
 from wardround.core.layer import Layer
 from wardround.core.manifest import Manifest
@@ -28,6 +29,9 @@ from wardround.federation.partition import Raw
 from wardround.federation.prepared import Prepared
 from wardround.federation.sites import Declared, Sites, federate, opened, pooled, thinned
 from wardround.federation.validation import validated
+from wardround.privacy.guards import Guards
+from wardround.privacy.refusals import refused
+from wardround.privacy.simulated import simulated_guards
 from wardround.runs.guards import outnumbered, unguarded
 from wardround.runs.references import NEEDED
 from wardround.study.load import Study
@@ -76,12 +80,11 @@ class Built:
 def build(study: Study, out: Path, corpus: Sites | None = None) -> Built:
     """The task, the sites and the host of a study; site memory lives under `out`, the corpus may be open already."""
     corpus = corpus or opened(study.corpus, valid="valid" in study.evaluation.splits)
-    private = study.sites.private
     try:
         task = study.task.bind(corpus.about)
         raw = _held(study, federate(corpus, study.partition, study.seed, study.public))
         raw = thinned(raw, study.sites.share, study.seed) if study.sites.share < 1 else raw
-        sites = Prepared(pooled(raw) if study.method.pooled else raw, task, private, public=study.method.public)
+        sites = _prepared(study, task, pooled(raw) if study.method.pooled else raw)
         if not sites.names:
             raise ValueError("the corpus has no example; look at its files with wardround data check")  # noqa: TRY301
         _ = sites.public  # read now, since its labels may not be the corpus's
@@ -90,12 +93,16 @@ def build(study: Study, out: Path, corpus: Sites | None = None) -> Built:
         unproven = list(_unproven(study, raw))
     except ValueError as error:
         raise StudyError(study.name, [str(error)]) from None
+    device, missing = tried(study.device, study.precision)
     problems = [*_fitting(study, task), *_enough(study, len(sites.names)), *_measurable(study, task), *unproven]
+    problems += refused(study, task, simulated=True) if study.dp else ()
+    problems += missing
     if HUB in sites.names:
         problems.append(f"a site is called {HUB!r}, which is the coordinator's own name; rename that source")
     if problems:
         raise StudyError(study.name, problems)
-    return _assembled(study, task, sites, raw, out / "memory")
+    guards = simulated_guards(study, sites, out) if study.dp else None
+    return _assembled(study, task, sites, raw, out / "memory", device, guards)
 
 
 def build_apart(study: Study, out: Path, names: Sequence[str]) -> Built:
@@ -109,15 +116,18 @@ def build_apart(study: Study, out: Path, names: Sequence[str]) -> Built:
     problems += [
         f"{key} is for now only for simulations; take it out" for key in ("start", "finish") if getattr(study, key)
     ]
+    device, missing = tried(study.device, study.precision)
+    problems += missing
     if study.method.pooled:
         problems.append(f"{study.resolved['method']['name']} pools all sites' notes; only a simulation can do that")
+    problems += refused(study, task, simulated=False) if study.dp else ()
     if problems:
         raise StudyError(study.name, problems)
     sites = Sites(names, closed, public=_public(study))
-    return _assembled(study, task, _ready(study, task, sites), None, out / "memory")
+    return _assembled(study, task, _ready(study, task, sites), None, out / "memory", device)
 
 
-def build_at_site(study: Study, memory: Path, names: Sequence[str], raw: Sequence[Raw]) -> Built:
+def build_at_site(study: Study, memory: Path, names: Sequence[str], raw: Sequence[Raw], device: Device = CPU) -> Built:
     """What one real site has: its own examples to train, to test and perhaps to validate on, under its name.
 
     To rehearse, under several names.
@@ -131,7 +141,7 @@ def build_at_site(study: Study, memory: Path, names: Sequence[str], raw: Sequenc
         _judged(task, sites)
     except ValueError as error:
         raise StudyError(study.name, [str(error)]) from None
-    return _assembled(study, task, _ready(study, task, sites), sites, memory)
+    return _assembled(study, task, _ready(study, task, sites), sites, memory, device)
 
 
 def _held(study: Study, sites: Sites) -> Sites:
@@ -170,8 +180,13 @@ def _public(study: Study) -> Callable[[], Raw] | None:
     return read if study.public else None
 
 
+def _prepared(study: Study, task: BoundTask, sites: Sites) -> Prepared:
+    unit = study.dp.unit if study.dp else None
+    return Prepared(sites, task, study.sites.private, public=study.method.public, unit=unit)
+
+
 def _ready(study: Study, task: BoundTask, sites: Sites) -> Prepared:
-    ready = Prepared(sites, task, study.sites.private, public=study.method.public)
+    ready = _prepared(study, task, sites)
     try:
         _ = ready.public  # read now, where it can be told
     except (ValueError, OSError) as error:
@@ -204,7 +219,15 @@ def bound(study: Study) -> BoundTask:
     return task
 
 
-def _assembled(study: Study, task: BoundTask, sites: Prepared, raw: Sites | None, memory: Path) -> Built:
+def _assembled(
+    study: Study,
+    task: BoundTask,
+    sites: Prepared,
+    raw: Sites | None,
+    memory: Path,
+    device: Device,
+    guards: Guards | None = None,
+) -> Built:
     """The initial weights, and all that follows from them."""
     private = study.sites.private
     torch.default_generator.manual_seed(seeded(study.seed, "weights"))
@@ -226,7 +249,7 @@ def _assembled(study: Study, task: BoundTask, sites: Prepared, raw: Sites | None
     if sites.public is not None:
         sizes["public"] = len(sites.public)
     manifest = Manifest(layouts, sizes, weights.flat.dtype, study.method.dtypes())
-    host = Host(study.method, task, sites, memory, study.layers, private, manifest)
+    host = Host(study.method, task, sites, memory, study.layers, private, manifest, guards=guards, device=device)
     return Built(study, task, sites, host, weights, manifest, raw)
 
 
@@ -241,6 +264,8 @@ def _fitting(study: Study, task: BoundTask) -> Iterator[str]:
             "first; take sites.private out, or take fedavg or fedrep with it"
         )
     for layer in study.layers:
+        if misfit := layer.misfit(study.method, study.layers):
+            yield misfit
         if layer.only_sums and study.evaluation.each:
             yield f"evaluation.each shows each site's counts, and {type(layer).__name__} only sums; take one out"
     for name in study.references or ():
@@ -277,6 +302,8 @@ def _classified(study: Study, task: BoundTask, method: str, task_name: str) -> I
 def _enough(study: Study, count: int) -> Iterator[str]:
     """Why the study asks for more sites than there are."""
     if study.method.pooled:
+        if any(layer.quorum for layer in study.layers):
+            yield f"{study.resolved['method']['name']} pools all notes: there is nothing to mask; take [privacy] out"
         return
     per_round, quorum = study.sites.per_round, study.sites.quorum
     if per_round is not None and per_round > count:
@@ -285,6 +312,10 @@ def _enough(study: Study, count: int) -> Iterator[str]:
     if quorum > part:
         yield f"sites.quorum = {quorum}, but {part} of {count} sites take part in a round; lower it"
     yield from outnumbered(study, part)
+    fewest = max((layer.quorum for layer in study.layers), default=0)
+    if fewest > part:
+        few = f"privacy.fewest = {fewest}, but {part} of {count} sites take part in a round"
+        yield f"{few}; lower it, or have more sites in a round"
 
 
 def _measurable(study: Study, task: BoundTask) -> Iterator[str]:

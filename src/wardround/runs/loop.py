@@ -42,6 +42,7 @@ from wardround.federation.describe import describe
 from wardround.federation.sites import Sites
 from wardround.layers.ledger import Ledger
 from wardround.metrics.signs import signs
+from wardround.privacy.words import noted
 from wardround.runs.build import Built, build, choosing
 from wardround.runs.checkpoint import Checkpoint, kept_rounds, save
 from wardround.runs.choice import Choice
@@ -127,6 +128,7 @@ def run(
                 Pool(several, built.host, show_errors=show_errors) if several > 1 else Serial(built.host, strict=strict)
             )
             layers = guards(study)
+        built.host.device = built.host.device.claim()  # now that workers have begun, which need it untouched
         try:
             return _Loop(built, out, engine, ledger, layers, progress, checkpoint_seconds).go(checkpoint)
         except Exception as error:
@@ -248,8 +250,8 @@ class _Loop:
         evaluated = self._evaluated(round_, state.weights, cohort) if due else {"left_out": cohort.left_out}
         line = Round(
             round=round_, sites=len(cohort.present), up=cohort.traffic.up, down=cohort.traffic.down,
-            noted=cohort.noted, asked=len(cohort.names), **evaluated,
-            seconds=round(time.perf_counter() - began, 6),
+            noted={**cohort.noted, **noted(self.study.dp, round_, self.study.rounds)}, asked=len(cohort.names),
+            **evaluated, seconds=round(time.perf_counter() - began, 6),
         )  # fmt: skip
         self.journal.add(line)
         if self.progress:

@@ -32,7 +32,7 @@ import json
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,11 +42,23 @@ from wardround.formats.options import VIEWS
 from wardround.study.defaults import left_open
 from wardround.study.files import files, is_files, misspelt_files
 from wardround.study.grid import combinations, label_of, parsed, put
-from wardround.study.outline import EvaluationTable, FinishTable, Outline, RobustTable, SitesTable, Stop, Validation
+from wardround.study.grid import shown as written
+from wardround.study.outline import (
+    DPTable,
+    EvaluationTable,
+    FinishTable,
+    Outline,
+    PrivacyTable,
+    RobustTable,
+    SitesTable,
+    Stop,
+    Validation,
+)
 from wardround.study.settings import OWN, SECTIONS, StudyError, checked, imported, layered, misspelt, named
 from wardround.study.trusted import Trusted
 
 if TYPE_CHECKING:
+    from wardround.core.device import Precision
     from wardround.core.layer import Layer
     from wardround.core.method import Method
     from wardround.federation.sites import Public
@@ -80,10 +92,18 @@ class Study:
     finish: FinishTable | None
     public: "Public | None"
     references: tuple[str, ...] | None
+    privacy: PrivacyTable | None
+    device: str | None
+    precision: "Precision | None"
     resolved: Mapping[str, Any]
     """The same as plain tables with every default filled in."""
     robust: RobustTable | None = None
     """What stands between a site that lies and the model."""
+
+    @property
+    def dp(self) -> DPTable | None:
+        """Differential privacy, if the study has it."""
+        return self.privacy.dp if self.privacy else None
 
     @property
     def fingerprint(self) -> str:
@@ -244,6 +264,7 @@ def _study(
     layers, described = layered(outline.layers or (), folder, problems, trusted)
     layers = (*layers, *_protecting(outline))
     problems += _misfits(built, plain)
+    _in_sums(built, plain, tables, layers, problems)
     if problems:
         return None
     o = outline = _trying(outline)
@@ -260,9 +281,32 @@ def _study(
         return None
     return Study(
         o.name, o.description, o.rounds, o.seed, method, built["task"], built["corpus"], built.get("partition"), layers,
-        o.sites, o.evaluation, o.validation, o.stop, o.start, o.finish, public, o.references,
+        o.sites, o.evaluation, o.validation, o.stop, o.start, o.finish, public, o.references, o.privacy,
+        o.device, o.precision,
         resolved | plain | shown | ({"layers": described} if described else {}), o.robust,
     )  # fmt: skip
+
+
+def _in_sums(
+    built: dict[str, Any],
+    plain: dict[str, dict[str, Any]],
+    tables: Mapping[str, Any],
+    layers: "tuple[Layer, ...]",
+    problems: list[str],
+) -> None:
+    """Where a layer shows only sums, take the method's form that needs no more; what a study itself says stands."""
+    if problems or not (blind := [type(layer).__name__ for layer in layers if layer.only_sums]):
+        return
+    method = built["method"]
+    summed = method.in_sums()
+    names = [field.name for field in fields(method)]
+    changed = {key: getattr(summed, key) for key in names if getattr(summed, key) != getattr(method, key)}
+    problems += [
+        f"method.{key} = {written(getattr(method, key))} has the coordinator see each site's reply, and {blind[0]} "
+        f"shows only sums; take it out, or set it to {written(changed[key])}"
+        for key in sorted(changed.keys() & (_table(tables, "method") or {}).keys())
+    ]
+    built["method"], plain["method"] = summed, {**plain["method"], **changed}
 
 
 def _protecting(outline: Outline) -> "tuple[Layer, ...]":

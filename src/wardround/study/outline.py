@@ -1,5 +1,6 @@
 """The keys and tables of a study, with types, bounds and defaults; what `[method]` and its like hold is elsewhere."""
 
+import re
 from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Gt, Le, Lt, MinLen
@@ -43,6 +44,13 @@ def _some(values: tuple[Any, ...]) -> tuple[Any, ...]:
     if not values:
         raise ValueError("should have at least one value")
     return values
+
+
+def device_name(name: str) -> str:
+    """The name of a device, if it can be one."""
+    if not re.fullmatch(r"auto|cpu|cuda(:\d{1,2})?|mps", name):
+        raise ValueError('should be "auto", "cpu", "cuda", one of several as "cuda:1", or "mps"')
+    return name
 
 
 class EvaluationTable(TomlTable):
@@ -108,6 +116,24 @@ class FinishTable(TomlTable):
         return self.model_dump(exclude={"head"}, exclude_none=True)
 
 
+class DPTable(TomlTable):
+    """Differential privacy: how little of one example, document or patient a site may tell, whoever listens."""
+
+    epsilon: Annotated[float, Gt(0)]
+    """ε of the whole run: because of one unit the odds of anything change by at most e^ε; 1 is strict, 8 is loose."""
+    delta: Annotated[float, Gt(0), Lt(1)]
+    """δ: how likely that may fail; far below one over the number of a site's units, such as 1e-5."""
+    clip: Annotated[float, Gt(0)] = 1.0
+    """C: how long the gradient of a unit may be; what is longer is shortened to it."""
+    unit: Literal["example", "document", "patient"] = "patient"
+    """What is protected as a whole: all examples of a patient, all of a document, or each by itself."""
+    evaluation: Literal["noised", "outside"] = "noised"
+    """Whether what evaluation counts has noise as well; `outside` leaves test and validation notes unprotected, and is
+    for simulations alone."""
+    count_clip: Annotated[float, Gt(0)] = 2.0
+    """How much a unit may count in an evaluation, as the length of its counts; a text with one label has up to 2."""
+
+
 class PrivacyTable(TomlTable):
     """What protects sites from the coordinator and from each other."""
 
@@ -115,6 +141,8 @@ class PrivacyTable(TomlTable):
     """Whether replies leave behind masks, so that the coordinator sees only their sum and nobody any of them."""
     fewest: Annotated[int, Ge(2)] = 3
     """How few sites may be in a sum: those in it, all but one, could take the sum apart together."""
+    dp: DPTable | None = None
+    """Differential privacy in the sites' own training, and in all else that they tell."""
 
 
 class PublicTable(TomlTable):
@@ -168,6 +196,11 @@ class Outline(TomlTable):
     """Examples that choose the round whose model is kept."""
     stop: Stop | None = None
     """The figure at which the run may stop."""
+    device: Annotated[str, AfterValidator(device_name)] | None = None
+    """Where models compute in a simulation: "auto", "cpu", "cuda", one of several as "cuda:1", or "mps"; if not given,
+    the CPU. A real site says so in its own `site.toml`."""
+    precision: Literal["fp32", "bf16"] | None = None
+    """What products are computed in, in a simulation; weights stay in single precision; if not given, fp32."""
     references: tuple[Literal["majority", "chance", "tfidf"], ...] | None = None
     """What the model is measured against besides; if not given, what costs next to nothing."""
     grid: dict[str, Any] = Field(default_factory=dict)

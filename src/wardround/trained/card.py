@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from wardround.federation.describe import MOST_SITES
 from wardround.metrics.defined import defined
+from wardround.privacy.words import in_words
 from wardround.runs.build import Built
 from wardround.runs.files import Change
 from wardround.runs.wire import NEVER, SEEN, WireRow
@@ -37,7 +38,7 @@ def card(
     `ran` is how many rounds were run, if that is more than the model has had; `members` who left or joined since.
     """
     figures, left = _figures(about, built, final), _wire(wire, up, ran or about.rounds)
-    parts = (_head(about, built, members), _data(about, built, wire), figures, left)
+    parts = (_head(about, built, members), _data(about, built, wire), figures, left, _privacy(built))
     return "\n".join(line for part in (*parts, _limits(about, built)) for line in part)
 
 
@@ -138,6 +139,14 @@ def _wire(wire: Sequence[WireRow], up: int | None, rounds: int) -> Iterator[str]
         if row.direction == "from site" and row.field:
             yield f"- {row.message}.{row.field} ({SEEN[row.seen]}): {row.reveals}"
     yield f"\n{NEVER}\n"
+
+
+def _privacy(built: Built) -> Iterator[str]:
+    if built.study.dp is None:
+        return
+    yield "## Privacy\n"
+    yield from (f"- {sentence}" for sentence in in_words(built.study.dp.model_dump()))
+    yield ""
 
 
 def _limits(about: About, built: Built) -> Iterator[str]:

@@ -140,7 +140,7 @@ class RunBoard:
         shown = (
             Part("state", "", self._summary(runs, done)),
             Part("figures", "Figures", self._chart(runs)),
-            Part("cells", "Runs", self._table(runs)),
+            Part("cells", "Runs", runs_table(runs)),
             Part("log", "What happened", parts.log(_merged(runs))),
         )
         newest = max((one for run in runs for one in list(run.log.lines)[-1:] if one.time), key=_when, default=None)
@@ -185,23 +185,26 @@ class RunBoard:
         )
         return tag("p", words)
 
-    def _table(self, runs: Sequence[WatchedRun]) -> Html:
-        metric = next((run.main for run in runs if run.main), "")
-        rows = []
-        for number, run in enumerate(runs):
-            curve = run.seen.curves.get(metric)
-            link = tag("a", run.label, href=f"/run/{number}") if run.study else run.label
-            state = tag("span", STATES[run.state], class_=f"badge {run.state}")
-            bar = tag("progress", max=max(run.rounds, 1), value=run.round, aria_hidden="true")
-            rows.append((
-                link, state, join([bar, f" {count(run.round)}/{count(run.rounds)}"]) if run.study else "",
-                figure(curve.last[1]) if curve and curve.last else "—",
-                figure(curve.best[1]) if curve and curve.best else "—",
-                bytes_of(run.seen.bytes["up"]) if run.seen.line.round else "—",
-                left(run).partition(";")[0].removeprefix("about ").removesuffix(" left"),
-            ))  # fmt: skip
-        head = ("run", "state", "round", named(metric) if metric else "figure", "best", "from sites", "time left")
-        return table("Each run as far as it is", head, rows, words=3)
+
+def runs_table(runs: Sequence[WatchedRun]) -> Html:
+    """Each run in a row, as far as it is."""
+    metric = next((run.main for run in runs if run.main), "")
+    rows = []
+    for number, run in enumerate(runs):
+        curve = run.seen.curves.get(metric)
+        name = run.label if run.planned or run.label == run.name else f"{run.name} ({run.label})"
+        link = tag("a", name, href=f"/run/{number}") if run.study else name
+        state = tag("span", STATES[run.state], class_=f"badge {run.state}")
+        bar = tag("progress", max=max(run.rounds, 1), value=run.round, aria_hidden="true")
+        rows.append((
+            link, state, join([bar, f" {count(run.round)}/{count(run.rounds)}"]) if run.study else "",
+            figure(curve.last[1]) if curve and curve.last else "—",
+            figure(curve.best[1]) if curve and curve.best else "—",
+            bytes_of(run.seen.bytes["up"]) if run.seen.line.round else "—",
+            left(run).partition(";")[0].removeprefix("about ").removesuffix(" left"),
+        ))  # fmt: skip
+    head = ("run", "state", "round", named(metric) if metric else "figure", "best", "from sites", "time left")
+    return table("Each run as far as it is", head, rows, words=3)
 
 
 def _single(path: Path) -> bool:

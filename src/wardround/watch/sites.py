@@ -11,6 +11,7 @@ from wardround.watch.words import ago, span
 Mood = Literal["good", "busy", "late", "bad", ""]
 PATIENCE = 2.0  # times what the whole last round took: a site that needs more is called late
 LEAST = 10.0  # seconds, before anybody is
+COMMON = ("busy", "ready")  # what is said of a site with which all is well
 ORDER: dict[Mood, int] = {"bad": 0, "late": 1, "busy": 2, "good": 3, "": 4}
 
 
@@ -42,7 +43,8 @@ def _state(name: str, run: WatchedRun, presence: Mapping[str, Mapping[str, Any]]
     mood, words = _mood(name, run)
     told = presence.get(name)
     if told is not None:
-        words = f"{words}; {told['words']}" if words else str(told["words"])
+        known = str(told["words"])
+        words = words if words and known.startswith(COMMON) else "; ".join(part for part in (words, known) if part)
         mood = "bad" if not told.get("connected") and mood != "good" else mood
     absence, member = run.seen.absences.get(name), run.members.get(name)
     rest = ""
