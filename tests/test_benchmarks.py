@@ -64,15 +64,20 @@ def test_the_relation_model_has_its_ratios_too(tmp_path: Path) -> None:
     ("script", "options", "message"),
     [
         ("exchanges.py", ["--quick"], r"  (?:paper|small) +bare +[\d.]+ ms per exchange   engine [\d.]+ × bare"),
+        (
+            "chain.py",
+            ["--quick"],
+            r"  [\w ,]+ +[\d.]+ notes/s   [\d.]+ × as fast as before   [\d.]+ × the bare products",
+        ),
         ("crf.py", ["--repeats", "1"], r"(?:loss|paths) +pytorch-crf +[\d.]+ ms   ours +[\d.]+ ms +[\d.]+ × as fast"),
     ],
 )
-def test_the_taggers_benchmarks_agree_on_the_work_and_print_their_ratios(
+def test_the_benchmarks_of_taggers_and_chains_agree_on_the_work_and_print_their_ratios(
     script: str, options: list[str], message: str
 ) -> None:
     ended = benchmark(*options, script=script)
     assert (0, "") == (ended.returncode, ended.stderr if ended.returncode else "")
-    assert {"exchanges.py": 2, "crf.py": 6}[script] == len(re.findall(message, ended.stdout))
+    assert {"exchanges.py": 2, "chain.py": 3, "crf.py": 6}[script] == len(re.findall(message, ended.stdout))
 
 
 def test_an_exchange_across_sites_is_measured_over_real_processes() -> None:
