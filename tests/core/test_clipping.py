@@ -7,7 +7,7 @@ import pytest
 import torch
 from opacus.grad_sample import GradSampleModule
 
-from encoders import tiny_encoder
+from encoder_folders import tiny_encoder
 from wardround.core.bench import Bench
 from wardround.core.clipping import norms, unit_parts
 from wardround.core.private_steps import Part, Trust

@@ -48,6 +48,17 @@ class Zeroed(Layer):
         return replace(reply, change=reply.change * 0) if isinstance(reply, Update) else reply
 """
 
+ASKING = """
+from dataclasses import dataclass
+from wardround.extend import FedAvg, Global
+
+@dataclass(frozen=True, kw_only=True)
+class Asking(FedAvg):
+    def round(self, state, cohort):
+        cohort.ask(self.fit, state)
+        return state
+"""
+
 
 @pytest.fixture
 def beside(tmp_path: Path) -> Path:
@@ -156,7 +167,8 @@ def test_what_shows_each_reply_is_refused_before_the_run_and_in_it(beside: Path)
         "evaluation.each shows each site's counts, and Blinds only sums; take one out",
         *unguarded(each),
     ] == error.value.problems
-    asking = study_with(beside, "own_layer:Blinds", method={"name": "fedcmc"})
+    write_module(beside, ASKING, "asking")
+    asking = study_with(beside, "own_layer:Blinds", method={"name": "asking:Asking"})
     with pytest.raises(PermissionError, match=r"Blinds lets the coordinator see only sums \(there is noise on each"):
         run(asking, beside / "out")
 

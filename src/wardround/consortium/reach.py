@@ -131,9 +131,10 @@ class Reach:
         task, private = built.host.task_at(self.name) or built.task, built.study.sites.private
         plan = self.plan and replace(self.plan, steps=max(self.plan.steps, STEPS))
         guarded = None if plan is None else lambda _: noise_guard(plan)
+        opened, device = built.host.opened, built.host.device
         return Site(
-            self.name, task, lambda: built.host.opened(self.name), Memory(folder), exchange, private=private,
-            guarded=guarded,
+            self.name, task, lambda: opened(self.name), Memory(folder), exchange, private=private, guarded=guarded,
+            device=device,
         )  # fmt: skip
 
     def _trained(self, method: LocalTraining, steps: int) -> Tensor:

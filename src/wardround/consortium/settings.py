@@ -15,19 +15,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from annotated_types import Ge, Gt, Lt, MinLen
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from wardround.federation.partition import Raw
 from wardround.federation.sites import Sites, federate, opened, pooled
 from wardround.formats.register import FORMATS
 from wardround.privacy.journal import Allowance
 from wardround.study.load import Study, cells
+from wardround.study.outline import device_name
 from wardround.study.settings import StudyError, TomlTable, checked, layered
 from wardround.study.trusted import Trusted, module_problems
 from wardround.text.reading import found_path
 from wardround.text.texts import Texts
 
 if TYPE_CHECKING:
+    from wardround.core.device import Device, Precision
     from wardround.core.layer import Layer
     from wardround.core.record import Message
 
@@ -77,6 +79,10 @@ class _Outline(TomlTable):
     """The site's name in the consortium."""
     threads: Annotated[int, Ge(1)] = 1
     """Threads for training; results are equal bit for bit with equal numbers."""
+    device: Annotated[str, AfterValidator(device_name)] | None = None
+    """Where models compute here: "auto", "cpu", "cuda", one of several as "cuda:1", or "mps"; if not given, the CPU."""
+    precision: Literal["fp32", "bf16"] | None = None
+    """What products are computed in here; weights are in single precision either way. If not given, fp32."""
     data: Annotated[dict[str, Any], MinLen(1)]
     """Where the notes are: as `[corpus]` in a study, with paths that start at this file."""
     labels: dict[str, str] = Field(default_factory=dict)
@@ -106,6 +112,8 @@ class SiteSettings:
     """What every reply passes here, before the study's own layers."""
     allowance: Allowance | None = None
     """The privacy budget over all studies, if there is one."""
+    device: "Device" = field(default_factory=lambda: _device(None, None)[0])
+    """Where models compute here, whatever a study says."""
 
     @property
     def trusted(self) -> Trusted:
@@ -225,12 +233,22 @@ def read_site(folder: Path) -> SiteSettings:
         for layer in layers
         if layer is not None and not layer.alone
     ]
+    device, missing = _device(outline and outline.device, outline and outline.precision)
+    problems += missing
     if problems:
         raise StudyError(str(path), [f"{problem}{REMEDIES.get(problem, '')}" for problem in problems])
     allowance = Allowance(outline.budget.epsilon, outline.budget.delta) if outline.budget else None
     return SiteSettings(
-        folder, outline.name, outline.threads, tables["data"], outline.labels, allowed, modules, layers, allowance
-    )
+        folder, outline.name, outline.threads, tables["data"], outline.labels, allowed, modules, layers, allowance,
+        device,
+    )  # fmt: skip
+
+
+def _device(name: str | None, precision: "Precision | None") -> "tuple[Device, list[str]]":
+    """What the site names, and what is wrong with that."""
+    from wardround.core.device import tried  # noqa: PLC0415 -- torch, which not every command needs
+
+    return tried(name, precision)
 
 
 def site_study(folder: Path, text: str, where: str) -> Study:

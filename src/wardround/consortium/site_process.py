@@ -35,6 +35,7 @@ from wardround.consortium.house_ledger import Answer, HouseLedger
 from wardround.consortium.studies import Run, Studies
 from wardround.consortium.voice import append
 from wardround.core.codec import DecodeError, decode
+from wardround.core.device import out_of_memory
 from wardround.core.doing import NOTICE, doing, noticed
 from wardround.core.exchange import Exchange, Fault
 from wardround.core.files import NO_ROOM
@@ -132,7 +133,8 @@ class SiteProcess:
             sent = hashlib.sha256(data).hexdigest()
             mark = budget.settle(study, approval, question, sent)
             name, theirs = run.ready.built.study.name, str(ask.head.get("ledger", ""))
-            answer = Answer(ask.statement, theirs, question, name, run.ready.data, message, reply, sent, mark)
+            hides = "" if type(reply).alone or type(reply) is step.reply else step.reply.__name__
+            answer = Answer(ask.statement, theirs, question, name, run.ready.data, message, reply, sent, hides, mark)
             noted = self.ledger.note(answer)
         except Exception:
             run.host.undo(self.name, exchange)  # as if it had not been asked
@@ -166,11 +168,12 @@ class SiteProcess:
             if isinstance(error, OSError):
                 raise error
             if reply.code == "invalid":
-                why = "does not fit the study; it was not sent"
+                why = f"does not fit the study ({reply.detail}); it was not sent"
                 self._log(f"the result of {step.name} in round {exchange.round} {why}")
                 raise Denial("result")
             self._log(f"{reply.code} in {step.name} of round {exchange.round}: {reply.detail}")
-            raise Denial(error.code if isinstance(error, Withheld) else "failed")
+            code = "memory" if error is not None and out_of_memory(error) else "failed"
+            raise Denial(error.code if isinstance(error, Withheld) else code)
         return reply
 
     def _decoded(self, run: Run, step: Step[Any, Any], data: bytes) -> Message:

@@ -6,6 +6,7 @@ SITE_TOML.format(name="a")
 SITE_TOML = """# This site's own settings; see `wardround site check` for what is wrong or missing.
 name = "{name}"
 threads = 1                      # threads for training
+# device = "auto"                # a GPU if there is one; "cpu" by default, "cuda:1" for one of several
 
 # Where the notes are: ONE of the blocks below, by the format of the files; the study's task chooses what is read.
 # Paths start at this file. What else can be said, such as encoding: docs/data.md.

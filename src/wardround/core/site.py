@@ -11,6 +11,7 @@ from typing import TypeVar, cast
 
 import torch
 
+from wardround.core.device import CPU, Device
 from wardround.core.exchange import Exchange, seeded
 from wardround.core.memory import Memory
 from wardround.core.private_steps import Guard
@@ -40,6 +41,7 @@ class Site:
         vault: Vault | None = None,
         first: int = 1,
         guarded: "Callable[[Site], Guard | None] | None" = None,
+        device: Device = CPU,
     ) -> None:
         self.name = name
         self.task = task
@@ -47,6 +49,8 @@ class Site:
         """The parts of the model, by module name, that never leave this site."""
         self.least = least
         """How many examples must stand behind a reply for it to leave."""
+        self.device = device
+        """Where the site's models compute."""
         self.exchange = exchange
         self.received = received
         self.vault = vault or Vault.simulated(name, exchange.seed)

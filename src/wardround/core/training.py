@@ -40,22 +40,24 @@ class Pull:
     """μ/2 ‖θ − centre‖²: the farther from the centre, the harder it pulls back."""
 
     def __init__(self, mu: float, centre: Weights) -> None:
-        self.mu, self.centre = mu, centre
+        self.mu, self.centre = mu, centre.flat
 
     def add_gradient(self, flat: Tensor, gradient: Tensor) -> None:
         """∇ = μ (θ − centre)."""
-        gradient.add_(flat - self.centre.flat, alpha=self.mu)
+        self.centre = self.centre.to(flat.device)
+        gradient.add_(flat - self.centre, alpha=self.mu)
 
 
 class Tilt:
     """⟨direction, θ⟩: a constant push against the direction."""
 
     def __init__(self, direction: Weights) -> None:
-        self.direction = direction
+        self.direction = direction.flat
 
-    def add_gradient(self, flat: Tensor, gradient: Tensor) -> None:  # noqa: ARG002 -- constant
+    def add_gradient(self, flat: Tensor, gradient: Tensor) -> None:
         """∇ = direction."""
-        gradient.add_(self.direction.flat)
+        self.direction = self.direction.to(flat.device)
+        gradient.add_(self.direction)
 
 
 @torch.no_grad()
@@ -143,7 +145,7 @@ class LocalTraining:
         elif self.horizon and (self.warmup or 0) >= self.horizon:
             yield "warmup", f"leaves no round to the schedule, which ends with round {self.horizon}; lower it"
 
-    def rate(self, round_: int) -> float:
+    def lr_in(self, round_: int) -> float:
         """The learning rate of a round."""
         rate = self.lr * self.decay ** (round_ - 1)
         if self.schedule is None and self.warmup is None:
@@ -169,7 +171,7 @@ class LocalTraining:
         loss = loss or site.task.loss
         bench = Bench.at(site, weights)
         model = bench.model.train()
-        lr = self.rate(site.exchange.round)
+        lr = self.lr_in(site.exchange.round)
         flat, gradient = bench.part(moves)
         optimizer = self._optimizer(lr, flat, site)
         steps = 0
@@ -213,9 +215,9 @@ class LocalTraining:
         for batch in site.task.batches(site.data.train, self.batch, None):
             (site.task.loss(model, batch) * (len(batch) / count)).backward()  # type: ignore[no-untyped-call]
         if bench.own.size:
-            bench.private.add_(bench.private_gradient, alpha=-self.rate(site.exchange.round))
+            bench.private.add_(bench.private_gradient, alpha=-self.lr_in(site.exchange.round))
             site.keep(bench.own_part())
-        return Weights.of_flat(bench.shared_gradient.clone(), bench.layout)
+        return bench.gradients()
 
     def _work(self, site: Site, train: Examples) -> Iterator[Sequence[Batch]]:
         """The batches of one round, those of each step together."""

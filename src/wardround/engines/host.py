@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from wardround.core.answer import Unfit, answer, step_of
+from wardround.core.device import CPU, OUT_OF_MEMORY, Device, out_of_memory
 from wardround.core.exchange import Exchange, Fault
 from wardround.core.files import file_name
 from wardround.core.layer import Layer, Withheld, first_number
@@ -52,9 +53,10 @@ class Host:
         vault: Vault | None = None,
         *,
         guards: "Callable[[Site], Guard | None] | None" = None,
+        device: Device = CPU,
     ) -> None:
         self.method, self.task, self.memory, self.layers = method, task, memory, tuple(layers)
-        self.private, self.manifest, self.guards = private, manifest, guards
+        self.private, self.manifest, self.guards, self.device = private, manifest, guards, device
         self.least = max((layer.least for layer in layers), default=0)
         self.first = first_number(layers)
         self.task_at: Callable[[str], Task | None] = getattr(federation, "task", lambda _: None)
@@ -73,7 +75,8 @@ class Host:
         memory = Memory(self.memory / file_name(name), self.held.setdefault(name, {}))
         task = self.task_at(name) or self.task
         vault = self.vault or self.vaults.setdefault(name, Vault.simulated(name, exchange.seed))
-        opened, mine = partial(self.opened, name), (self.private, self.least, vault, self.first, self.guards)
+        opened = partial(self.opened, name)
+        mine = (self.private, self.least, vault, self.first, self.guards, self.device)
         return Site(name, task, opened, memory, exchange, received, *mine)
 
     def undo(self, name: str, exchange: Exchange) -> None:
@@ -92,6 +95,10 @@ class Host:
             return Fault("invalid", str(error))
         except Exception as error:  # noqa: BLE001 -- whatever it is, its text must not leave
             self.error = error
+            if out_of_memory(error):
+                traceback.clear_frames(error.__traceback__)  # they hold what was computed
+                self.device.free()
+                return Fault("failed", OUT_OF_MEMORY)
             return Fault("refused" if isinstance(error, Withheld) else "failed", describe(error))
 
 

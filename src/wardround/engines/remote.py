@@ -24,6 +24,7 @@ from typing import Any, Literal, TypeVar
 
 from wardround import __version__
 from wardround.core.codec import DecodeError, decode
+from wardround.core.device import OUT_OF_MEMORY
 from wardround.core.exchange import Exchange, Fault
 from wardround.core.manifest import COUNT_LIMIT
 from wardround.core.method import Step
@@ -62,6 +63,7 @@ CODES: dict[str, tuple[Code, str]] = {
     "journal": ("refused", "the journal of its privacy budget was changed; there: wardround site budget"),
     "late": ("late", "no reply within the deadline"),
     "lost": ("lost", "the connection to it broke"),
+    "memory": ("failed", OUT_OF_MEMORY),
     "message": ("invalid", "the message that it received does not fit the study"),
     "privacy": ("refused", "its notes do not fit the study's privacy.dp; there: wardround site check"),
     "restart": ("refused", "it has answered this round with another state; there: wardround site approve --again"),

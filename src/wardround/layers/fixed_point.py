@@ -6,7 +6,7 @@
 Rules of this file:
 1. A whole number stands for itself. One that is none is multiplied by a power of two and rounded.
 2. A tensor of 32 bits whose range is known goes into 32 bits, by the power of two that its range and the number of
-   sites allow: an error of n · range / 2³². All else goes into 64 bits, by `SCALE`: an error of 2⁻²⁹.
+   sites allow: an error of n · range / 2³². All else goes into 64 bits, by `SCALE`: an error of 2⁻³⁵, or 2⁻²⁹.
 3. What does not fit its range is not cut off: `over` says that the numbers of 32 bits are not there. What does not fit
    into 64 bits is an error that names the tensor. Nothing wraps.
 4. The first number of all is 1: the sum of n messages begins with n, or masks were left on it.
@@ -26,7 +26,7 @@ from wardround.core.codec import TORCH
 from wardround.core.flat import flattened, restored
 from wardround.core.record import Message
 
-SCALE = 2.0**28
+SCALE = {"F64": 2.0**28, "F32": 2.0**34, "F16": 2.0**34, "BF16": 2.0**34}
 WIDE = 1 << 62  # of 64 bits one is the sign and one is spared
 WHOLE = 1 << 53  # up to which every whole number is one in double precision
 NARROW = (1 << 31) - 1
@@ -67,7 +67,7 @@ class _Part:
         """What its numbers are multiplied by."""
         if self.power is not None:
             return self.power
-        return SCALE if TORCH[self.dtype].is_floating_point else 1.0
+        return SCALE.get(self.dtype, 1.0)
 
 
 def encode(message: Message, sites: int, ranges: Ranges) -> Encoded:

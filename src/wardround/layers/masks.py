@@ -85,8 +85,13 @@ class Masks(Layer):
 
     only_sums = "each reply is masked, and masks cancel out in the sum"
     names_cohort = True
-    before = MEETINGS
+    ahead = MEETINGS
     fewest: Annotated[int, Ge(2)] = 3
+
+    @property
+    def quorum(self) -> int:
+        """No sum of fewer."""
+        return self.fewest
 
     def carries(self, kind: type[Message]) -> type[Message]:  # noqa: ARG002 -- the same of all
         """Whatever it was leaves masked."""
@@ -104,14 +109,14 @@ class Masks(Layer):
         vault, own = site.vault, own_key(site)
         if len(meeting.names) != len(meeting.keys) or len({*meeting.names}) != len(meeting.names):
             raise Refused
-        for name, key in keys_in(meeting).items():
-            if name == site.name:
-                if key != own:
-                    raise Refused
-            elif not signed(key[32:64], introduction(vault, name, key[:64]), key[64:]):
-                raise Refused
-            elif not vault.trusts(name, key[32:64]):
-                raise Unpinned
+        others = keys_in(meeting)
+        if others.pop(site.name, own) != own:
+            raise Refused
+        if not all(signed(key[32:64], introduction(vault, name, key[:64]), key[64:]) for name, key in others.items()):
+            raise Refused
+        strangers = [name for name, key in others.items() if not vault.trusts(name, key[32:64])]
+        if strangers:
+            raise Unpinned
         vault.put("meeting", meeting.encode())
         return Key(row(own))
 

@@ -152,7 +152,7 @@ class FedNER(LocalTraining, Method[Served]):
 
     def _served(self, state: Served, gradient: Weights, round_: int) -> Served:
         """The coordinator's step."""
-        flat, lr = state.weights.flat.clone(), self.rate(round_)
+        flat, lr = state.weights.flat.clone(), self.lr_in(round_)
         layout = state.weights.layout
         if self.server == "sgd":
             SGD(lr).step(flat, gradient.flat)
@@ -171,12 +171,12 @@ class FedNER(LocalTraining, Method[Served]):
             return Gradient(turn.weights.zeros(), 0)
         if not site.begins and not site.holds(Progress):
             raise LookupError(f"{site.name}: what it held in this round is gone with its process; go on with --resume")
-        torch.default_generator.manual_seed(seeded(site.seed, site.exchange.number))  # dropout, anew in each exchange
+        site.device.seed(seeded(site.seed, site.exchange.number))  # dropout, anew in each exchange
         bench = Bench.at(site, turn.weights)
         model = bench.model.train()
         known = site.recall(Progress, Progress())
         epoch, place = known.epoch, known.place
-        lr = self.rate(site.exchange.round)
+        lr = self.lr_in(site.exchange.round)
         optimizer = SGD(lr) if self.optimizer == "sgd" else self._adam(lr, bench.private, known)
         share = turn.examples or max(round(turn.rate * examples), 1)
         total: Tensor | None = None
@@ -186,7 +186,7 @@ class FedNER(LocalTraining, Method[Served]):
             seen += len(batch)
             bench.gradient.zero_()
             site.task.loss(model, batch).backward()  # type: ignore[no-untyped-call]  # torch's own gap
-            part = bench.shared_gradient * (examples / self.steps_per_exchange)
+            part = bench.shared_gradient.cpu() * (examples / self.steps_per_exchange)
             total = part if total is None else total.add_(part)
             optimizer.step(bench.private, bench.private_gradient)
         site.stands_on(min(seen, examples))
@@ -194,7 +194,7 @@ class FedNER(LocalTraining, Method[Served]):
         if bench.own.size:
             remember(bench.own_part())
         moments = (
-            (Weights.of_flat(moment, bench.own) for moment in (optimizer.first, optimizer.second))
+            (Weights.of_flat(moment.cpu(), bench.own) for moment in (optimizer.first, optimizer.second))
             if isinstance(optimizer, Adam) and bench.own.size
             else ()
         )

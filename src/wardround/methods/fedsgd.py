@@ -54,7 +54,7 @@ class FedSGD(LocalTraining, Method[Global]):
         total = cohort.total(self.grade, state)
         if total.examples == 0:
             return state
-        return Global(state.weights - total.gradient * (self.rate(cohort.round) / total.examples))
+        return Global(state.weights - total.gradient * (self.lr_in(cohort.round) / total.examples))
 
     @on_site
     def grade(self, model: Global, site: Site) -> Gradient:

@@ -205,7 +205,7 @@ class LazyMIL(LocalTraining, Method[Global]):
     def _by_sums(self, state: Global, cohort: Cohort) -> Update:
         """The sum of what was learnt from the sentences in the best buckets; warming up, from each site's own."""
         slots = cohort.hub.recall(Listing).slots
-        histogram = cohort.total(self.rate, Listed(state.weights, slots)).buckets  # (facts, buckets)
+        histogram = cohort.total(self.place, Listed(state.weights, slots)).buckets  # (facts, buckets)
         best = highest(histogram)  # (facts,)
         sharing = histogram.gather(1, best.clamp(min=0)[:, None])  # (facts, 1)
         ties = {"facts": float((sharing > 0).sum()), "shared": float((sharing > 1).sum())}
@@ -218,7 +218,7 @@ class LazyMIL(LocalTraining, Method[Global]):
 
     def exchanges(self, examples: int) -> Mapping[str, int]:  # noqa: ARG002
         """Two."""
-        return {"rate": 1, "fit_best": 1} if self.buckets else {"score": 1, "fit_chosen": 1}
+        return {"place": 1, "fit_best": 1} if self.buckets else {"score": 1, "fit_chosen": 1}
 
     def in_sums(self) -> Self:
         """By buckets."""
@@ -228,13 +228,15 @@ class LazyMIL(LocalTraining, Method[Global]):
     def mark(self, call: Call, site: Site) -> Marks:  # noqa: ARG002
         """The slots of the site's facts."""
         site.stands_on(len(site.data.train))
-        model = Bench.of(site.task, site.private).model.eval()  # whatever its weights are, the facts are the same
+        model = Bench.of(
+            site.task, site.private, site.device
+        ).model.eval()  # whatever its weights are, the facts are the same
         slots = torch.zeros(SLOTS, dtype=torch.int8)
         slots[cast("BagTask", site.task).surest(model, site.data.train).facts % SLOTS] = 1
         return Marks(slots)
 
     @on_site
-    def rate(self, listed: Listed, site: Site) -> Sureness:
+    def place(self, listed: Listed, site: Site) -> Sureness:
         """In which bucket the site's best sentence for each fact of the list is."""
         site.stands_on(len(site.data.train))
         surest = cast("BagTask", site.task).surest(Bench.at(site, listed.weights).model.eval(), site.data.train)

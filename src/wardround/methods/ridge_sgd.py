@@ -91,7 +91,7 @@ class RidgeSGD(ClosedForm, LocalTraining, Method[Stepped]):
         moments = None
         if state.first is not None and state.second is not None:
             moments = (state.steps, state.first.flat, state.second.flat)
-        adam = Adam(self.rate(cohort.round), self.betas, self.eps, flat, moments)
+        adam = Adam(self.lr_in(cohort.round), self.betas, self.eps, flat, moments)
         adam.step(flat, (total.gradient / total.examples).flat)
         weights, first, second = (Weights.of_flat(part, layout) for part in (flat, adam.first, adam.second))
         return replace(state, weights=weights, steps=adam.steps, first=first, second=second)
@@ -118,7 +118,7 @@ class RidgeSGD(ClosedForm, LocalTraining, Method[Stepped]):
             if seen >= wanted:
                 break
         site.stands_on(seen)
-        gradient = Weights.of_flat(bench.shared_gradient * (examples / max(seen, 1)), bench.layout)
+        gradient = bench.gradients() * (examples / max(seen, 1))
         kept = {key: torch.zeros_like(part) if key.startswith(name) else part for key, part in gradient.items()}
         return Gradient(Weights(kept), examples)
 

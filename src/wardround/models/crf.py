@@ -20,6 +20,8 @@ from torch import Tensor, nn
 from torch.autograd import Function
 from torch.nn import functional
 
+from wardround.core.device import entry
+
 FAINT = 1e-25  # sums of terms of at most 1: above it, no float32 that counts has gone under
 HIGH = 30.0
 
@@ -51,6 +53,7 @@ class CRF(nn.Module):
         partition: Tensor = _Partition.apply(emissions, lengths, self.start, self.end, self.transitions)  # type: ignore[no-untyped-call]
         return partition
 
+    @entry
     @torch.no_grad()
     def each_gradient(self, inputs: tuple[Any, ...], likelihood: Tensor, gradient: Tensor) -> dict[str, Tensor]:  # noqa: ARG002
         """Of each sentence, the gradients of start, end and transitions: what was there less what was expected."""
@@ -95,6 +98,29 @@ class CRF(nn.Module):
         return torch.where(torch.arange(longest) < lengths[:, None], paths, 0)
 
 
+class Separate(nn.Module):
+    """What a CRF is without transitions: each tag for itself, by the same questions."""
+
+    def forward(self, emissions: Tensor, tags: Tensor, lengths: Tensor) -> Tensor:
+        """The log-likelihood of each sentence's tags (B, L) under emissions (B, L, T)."""
+        emitted = emissions.gather(2, tags.unsqueeze(2)).squeeze(2)  # (B, L)
+        return torch.where(_real(emissions, lengths), emitted, 0).sum(1) - self.partition(emissions, lengths)
+
+    def partition(self, emissions: Tensor, lengths: Tensor) -> Tensor:
+        """The logarithm of the sum over all paths of e^score, which is a sum over places."""
+        return torch.where(_real(emissions, lengths), emissions.logsumexp(2), 0).sum(1)  # (B,)
+
+    @torch.no_grad()
+    def decode(self, emissions: Tensor, lengths: Tensor) -> Tensor:
+        """The best tag of each token (B, L), 0 behind the end."""
+        return torch.where(_real(emissions, lengths), emissions.argmax(2), 0)
+
+
+def _real(emissions: Tensor, lengths: Tensor) -> Tensor:
+    """Which places are no padding (B, L)."""
+    return torch.arange(emissions.shape[1], device=emissions.device) < lengths[:, None]
+
+
 class _Partition(Function):
     """The logarithm of Σ e^score, with marginals as its gradient."""
 
@@ -114,7 +140,7 @@ class _Partition(Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         emissions, lengths, transitions, forth, back, partition = cast("tuple[Tensor, ...]", ctx.saved_tensors)
         longest = emissions.shape[1]
-        real = (torch.arange(longest) < lengths[:, None]).unsqueeze(2)  # (B, L, 1)
+        real = (torch.arange(longest, device=lengths.device) < lengths[:, None]).unsqueeze(2)  # (B, L, 1)
         weight = gradient[:, None, None]
         total = partition[:, None, None]
         single = torch.where(real, (forth + back - total).exp() * weight, 0)  # (B, L, T): P(y_t)

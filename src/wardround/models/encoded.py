@@ -4,8 +4,8 @@
     emissions = EncodedTagger(encoder, width=384, tags=7)(windows)          # (B, L, tags), for its `crf`
 
 The classifier sees the state of [CLS] (Devlin et al., NAACL 2019), for which the last layer is computed at one place
-only, or the mean of all states (Reimers and Gurevych, EMNLP 2019). A word has the state of its first piece. Without a
-chain, the tagger's CRF has transitions of 0 that do not train: each tag for itself, by the same sums.
+only, or the mean of all states (Reimers and Gurevych, EMNLP 2019). A word has the state of its first piece; without a
+chain, each tag stands for itself.
 """
 
 from typing import Literal, NamedTuple
@@ -13,8 +13,9 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from wardround.core.device import entry
 from wardround.models.encoder import AnyEncoder
-from wardround.models.tagger import Scored
+from wardround.models.tagger import Scored, SeparatelyScored
 
 Pool = Literal["cls", "mean"]
 
@@ -42,6 +43,7 @@ class TextEncoder(nn.Module):
         scores: Tensor = self.linear(self.features(pieces))  # (B, classes)
         return scores
 
+    @entry
     def features(self, pieces: Pieces) -> Tensor:
         """What the classifier sees of each text."""
         inputs, real = pieces
@@ -74,16 +76,13 @@ class Windows(NamedTuple):
 
 
 class EncodedTagger(nn.Module):
-    """Scores of each tag at each word, for a CRF to put in order."""
+    """Scores of each tag at each word, for a CRF to put in order, or each by itself."""
 
     def __init__(self, encoder: AnyEncoder, width: int, tags: int, *, chain: bool = True, dropout: float = 0.0) -> None:
         super().__init__()
         self.encoder = encoder
         self.dropout = nn.Dropout(dropout)
-        self.crf = Scored(width, tags)
-        if not chain:
-            for score in (self.crf.start, self.crf.end, self.crf.transitions):
-                nn.init.zeros_(score).requires_grad_(False)
+        self.crf = Scored(width, tags) if chain else SeparatelyScored(width, tags)
 
     def forward(self, batch: Windows) -> Tensor:
         """Emission scores (B, L, tags)."""

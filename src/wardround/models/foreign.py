@@ -16,6 +16,7 @@ classifiers.
 import copy
 import inspect
 import json
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
@@ -157,7 +158,7 @@ class Foreign(Pretrained):
         with torch.no_grad():
             states, others = whole(self._few()), whole(self._few(end=self.unknown))
         if torch.equal(states[:, 0], others[:, 0]):
-            raise EncoderError(self.folder, f"a {self.kind} reads from left to right only", USE)
+            raise EncoderError(self.folder, f"model_type = {self.kind!r} reads from left to right only", USE)
         return model
 
     def _few(self, end: int | None = None) -> Tensor:
@@ -246,7 +247,7 @@ class Foreign(Pretrained):
         states = part.eval()(below(self._few()))
         part.train(training)
         if (states - whole(self._few())).abs().max() > CLOSE:
-            what = f"a {self.kind} of {len(_stack(self._model))} layers cannot be cut at {layers.start}"
+            what = f"model_type = {self.kind!r} cannot be cut above {layers.start} layers"
             raise EncoderError(self.folder, what, "freeze another number of layers, or nothing")
 
 
@@ -256,11 +257,11 @@ def read_foreign(folder: Path, kind: str, told: Mapping[str, Any]) -> Foreign:
         raise EncoderError(folder, "its weights are quantised", "take the model in full precision")
     config = read_config(folder, kind)
     if getattr(config, "is_encoder_decoder", False) or getattr(config, "is_decoder", False):
-        raise EncoderError(folder, f"a {kind} has a decoder", USE)
+        raise EncoderError(folder, f"model_type = {kind!r} has a decoder", USE)
     with torch.device("meta"), _quiet():
         bare: Any = AUTO.from_config(config, trust_remote_code=False)
     if not isinstance(getattr(bare, "embeddings", None), nn.Module) or _one_list(bare) is None:
-        raise EncoderError(folder, f"a {kind} has no embeddings and layers to be told apart", USE)
+        raise EncoderError(folder, f"model_type = {kind!r} has no embeddings and layers to be told apart", USE)
     tokens, width = bare.get_input_embeddings().weight.shape[0], int(config.hidden_size)
     first = getattr(bare.embeddings, "padding_idx", None)  # where positions are counted from behind it, as in RoBERTa
     shape = Shape(
@@ -286,6 +287,8 @@ def read_config(folder: Path, kind: str) -> Any:
 def _converted(folder: Path) -> Any:
     """The tokenizer, made of the files of an older layout."""
     remedy = "make one where its packages are: AutoTokenizer.from_pretrained(…).save_pretrained(…)"
+    if not any(folder.glob("vocab.*")) and not any(folder.glob("*.model")):
+        raise EncoderError(folder, "no tokenizer.json, and no other vocabulary", "copy the tokenizer there")
     try:
         with _quiet():
             tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **LOCAL)
@@ -353,7 +356,9 @@ def _quiet() -> Iterator[None]:
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # between transformers and torch
+            yield
     finally:
         logging.set_verbosity(before)
         if bars:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from wardround.core.device import entry
 from wardround.models.encoder import AnyEncoder
 
 
@@ -42,6 +43,7 @@ class RelationModel(nn.Module):
         )
         self.classifier = nn.Linear(projection or features, classes, bias=bias)
 
+    @entry
     def features(self, inputs: Tensor, real: Tensor, places: Tensor, parts: Tensor) -> Tensor:
         """What the classifier sees."""
         features: Tensor = self.dropout(self.vectors(inputs, real, places, parts))  # (B, features)
@@ -69,10 +71,12 @@ class RelationModel(nn.Module):
 class BagEncoder(RelationModel):
     """The same for sentences of bags, in a PCNN's place: first their vectors, then scores of what is made of these."""
 
+    @entry
     def encode(self, *sentences: Tensor) -> Tensor:
         """The vector of each sentence (S, features)."""
         return self.vectors(*sentences)
 
+    @entry
     def scores(self, vectors: Tensor) -> Tensor:
         """The scores of vectors (…, features), be they of a sentence or of a bag of them."""
         return self.classifier(self.dropout(vectors))  # type: ignore[no-any-return]  # (…, classes)

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from wardround.models.crf import CRF
+from wardround.models.crf import CRF, Separate
 
 PADDING = 0
 CHARACTERS = 256
@@ -186,4 +186,12 @@ class Scored(CRF):
 
     def __init__(self, width: int, tags: int) -> None:
         super().__init__(tags)
+        self.emit = nn.Linear(width, tags)
+
+
+class SeparatelyScored(Separate):
+    """The same for tags that do not depend on each other."""
+
+    def __init__(self, width: int, tags: int) -> None:
+        super().__init__()
         self.emit = nn.Linear(width, tags)

@@ -17,6 +17,7 @@ import torch
 
 from wardround.core.bench import belongs
 from wardround.core.cohort import Cohort, Engine, Seen
+from wardround.core.device import CPU, Device, tried
 from wardround.core.exchange import Exchange, seeded
 from wardround.core.layer import Layer
 from wardround.core.manifest import Manifest
@@ -92,14 +93,16 @@ def build(study: Study, out: Path, corpus: Sites | None = None) -> Built:
         unproven = list(_unproven(study, raw))
     except ValueError as error:
         raise StudyError(study.name, [str(error)]) from None
+    device, missing = tried(study.device, study.precision)
     problems = [*_fitting(study, task), *_enough(study, len(sites.names)), *_measurable(study, task), *unproven]
     problems += refused(study, task, simulated=True) if study.dp else ()
+    problems += missing
     if HUB in sites.names:
         problems.append(f"a site is called {HUB!r}, which is the coordinator's own name; rename that source")
     if problems:
         raise StudyError(study.name, problems)
     guards = simulated_guards(study, sites, out) if study.dp else None
-    return _assembled(study, task, sites, raw, out / "memory", guards)
+    return _assembled(study, task, sites, raw, out / "memory", device, guards)
 
 
 def build_apart(study: Study, out: Path, names: Sequence[str]) -> Built:
@@ -113,16 +116,18 @@ def build_apart(study: Study, out: Path, names: Sequence[str]) -> Built:
     problems += [
         f"{key} is for now only for simulations; take it out" for key in ("start", "finish") if getattr(study, key)
     ]
+    device, missing = tried(study.device, study.precision)
+    problems += missing
     if study.method.pooled:
         problems.append(f"{study.resolved['method']['name']} pools all sites' notes; only a simulation can do that")
     problems += refused(study, task, simulated=False) if study.dp else ()
     if problems:
         raise StudyError(study.name, problems)
     sites = Sites(names, closed, public=_public(study))
-    return _assembled(study, task, _ready(study, task, sites), None, out / "memory")
+    return _assembled(study, task, _ready(study, task, sites), None, out / "memory", device)
 
 
-def build_at_site(study: Study, memory: Path, names: Sequence[str], raw: Sequence[Raw]) -> Built:
+def build_at_site(study: Study, memory: Path, names: Sequence[str], raw: Sequence[Raw], device: Device = CPU) -> Built:
     """What one real site has: its own examples to train, to test and perhaps to validate on, under its name.
 
     To rehearse, under several names.
@@ -136,7 +141,7 @@ def build_at_site(study: Study, memory: Path, names: Sequence[str], raw: Sequenc
         _judged(task, sites)
     except ValueError as error:
         raise StudyError(study.name, [str(error)]) from None
-    return _assembled(study, task, _ready(study, task, sites), sites, memory)
+    return _assembled(study, task, _ready(study, task, sites), sites, memory, device)
 
 
 def _held(study: Study, sites: Sites) -> Sites:
@@ -215,7 +220,13 @@ def bound(study: Study) -> BoundTask:
 
 
 def _assembled(
-    study: Study, task: BoundTask, sites: Prepared, raw: Sites | None, memory: Path, guards: Guards | None = None
+    study: Study,
+    task: BoundTask,
+    sites: Prepared,
+    raw: Sites | None,
+    memory: Path,
+    device: Device,
+    guards: Guards | None = None,
 ) -> Built:
     """The initial weights, and all that follows from them."""
     private = study.sites.private
@@ -238,7 +249,7 @@ def _assembled(
     if sites.public is not None:
         sizes["public"] = len(sites.public)
     manifest = Manifest(layouts, sizes, weights.flat.dtype, study.method.dtypes())
-    host = Host(study.method, task, sites, memory, study.layers, private, manifest, guards=guards)
+    host = Host(study.method, task, sites, memory, study.layers, private, manifest, guards=guards, device=device)
     return Built(study, task, sites, host, weights, manifest, raw)
 
 
@@ -253,6 +264,8 @@ def _fitting(study: Study, task: BoundTask) -> Iterator[str]:
             "first; take sites.private out, or take fedavg or fedrep with it"
         )
     for layer in study.layers:
+        if misfit := layer.misfit(study.method, study.layers):
+            yield misfit
         if layer.only_sums and study.evaluation.each:
             yield f"evaluation.each shows each site's counts, and {type(layer).__name__} only sums; take one out"
     for name in study.references or ():
@@ -289,7 +302,7 @@ def _classified(study: Study, task: BoundTask, method: str, task_name: str) -> I
 def _enough(study: Study, count: int) -> Iterator[str]:
     """Why the study asks for more sites than there are."""
     if study.method.pooled:
-        if any(layer.fewest for layer in study.layers):
+        if any(layer.quorum for layer in study.layers):
             yield f"{study.resolved['method']['name']} pools all notes: there is nothing to mask; take [privacy] out"
         return
     per_round, quorum = study.sites.per_round, study.sites.quorum
@@ -299,7 +312,7 @@ def _enough(study: Study, count: int) -> Iterator[str]:
     if quorum > part:
         yield f"sites.quorum = {quorum}, but {part} of {count} sites take part in a round; lower it"
     yield from outnumbered(study, part)
-    fewest = max((layer.fewest for layer in study.layers), default=0)
+    fewest = max((layer.quorum for layer in study.layers), default=0)
     if fewest > part:
         few = f"privacy.fewest = {fewest}, but {part} of {count} sites take part in a round"
         yield f"{few}; lower it, or have more sites in a round"

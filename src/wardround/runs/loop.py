@@ -128,6 +128,7 @@ def run(
                 Pool(several, built.host, show_errors=show_errors) if several > 1 else Serial(built.host, strict=strict)
             )
             layers = guards(study)
+        built.host.device = built.host.device.claim()  # now that workers have begun, which need it untouched
         try:
             return _Loop(built, out, engine, ledger, layers, progress, checkpoint_seconds).go(checkpoint)
         except Exception as error:

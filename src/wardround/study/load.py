@@ -58,6 +58,7 @@ from wardround.study.settings import OWN, SECTIONS, StudyError, checked, importe
 from wardround.study.trusted import Trusted
 
 if TYPE_CHECKING:
+    from wardround.core.device import Precision
     from wardround.core.layer import Layer
     from wardround.core.method import Method
     from wardround.federation.sites import Public
@@ -92,6 +93,8 @@ class Study:
     public: "Public | None"
     references: tuple[str, ...] | None
     privacy: PrivacyTable | None
+    device: str | None
+    precision: "Precision | None"
     resolved: Mapping[str, Any]
     """The same as plain tables with every default filled in."""
     robust: RobustTable | None = None
@@ -279,6 +282,7 @@ def _study(
     return Study(
         o.name, o.description, o.rounds, o.seed, method, built["task"], built["corpus"], built.get("partition"), layers,
         o.sites, o.evaluation, o.validation, o.stop, o.start, o.finish, public, o.references, o.privacy,
+        o.device, o.precision,
         resolved | plain | shown | ({"layers": described} if described else {}), o.robust,
     )  # fmt: skip
 
@@ -291,8 +295,7 @@ def _in_sums(
     problems: list[str],
 ) -> None:
     """Where a layer shows only sums, take the method's form that needs no more; what a study itself says stands."""
-    blind = [type(layer).__name__ for layer in layers if layer.only_sums]
-    if problems or not blind:
+    if problems or not (blind := [type(layer).__name__ for layer in layers if layer.only_sums]):
         return
     method = built["method"]
     summed = method.in_sums()

@@ -1,5 +1,6 @@
 """The keys and tables of a study, with types, bounds and defaults; what `[method]` and its like hold is elsewhere."""
 
+import re
 from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Gt, Le, Lt, MinLen
@@ -43,6 +44,13 @@ def _some(values: tuple[Any, ...]) -> tuple[Any, ...]:
     if not values:
         raise ValueError("should have at least one value")
     return values
+
+
+def device_name(name: str) -> str:
+    """The name of a device, if it can be one."""
+    if not re.fullmatch(r"auto|cpu|cuda(:\d{1,2})?|mps", name):
+        raise ValueError('should be "auto", "cpu", "cuda", one of several as "cuda:1", or "mps"')
+    return name
 
 
 class EvaluationTable(TomlTable):
@@ -188,6 +196,11 @@ class Outline(TomlTable):
     """Examples that choose the round whose model is kept."""
     stop: Stop | None = None
     """The figure at which the run may stop."""
+    device: Annotated[str, AfterValidator(device_name)] | None = None
+    """Where models compute in a simulation: "auto", "cpu", "cuda", one of several as "cuda:1", or "mps"; if not given,
+    the CPU. A real site says so in its own `site.toml`."""
+    precision: Literal["fp32", "bf16"] | None = None
+    """What products are computed in, in a simulation; weights stay in single precision; if not given, fp32."""
     references: tuple[Literal["majority", "chance", "tfidf"], ...] | None = None
     """What the model is measured against besides; if not given, what costs next to nothing."""
     grid: dict[str, Any] = Field(default_factory=dict)

@@ -153,8 +153,8 @@ def markdown() -> str:
     """docs/settings.md."""
     lines = [
         "# Settings", "",
-        "Every key of a study, of a hospital's `site.toml` and of a coordinator's `coordinator.toml`, made from the settings themselves; `wardround settings`",
-        "shows the same (`WARDROUND_UPDATE_GOLDEN=1` rewrites this page).", "",
+        "Every key of a study, of a hospital's `site.toml` and of a coordinator's `coordinator.toml`, made from the",
+        "settings themselves; `wardround settings` shows the same (`WARDROUND_UPDATE_GOLDEN=1` rewrites it).", "",
     ]  # fmt: skip
     for table, (about, known) in TABLES.items():
         lines += [f"## {table}", "", f"{about[0].upper()}{about[1:]}.", ""]

@@ -31,7 +31,10 @@ from wardround.text.texts import Texts
 from wardround.trained.about import ABOUT, CARD, SUMS, WEIGHTS, About, seal_folder
 from wardround.trained.card import card
 
-ENCODER = ("config.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt", "merges.txt")
+ENCODER = (
+    "config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
+    "vocab.txt", "vocab.json", "merges.txt", "spm.model", "spiece.model", "sentencepiece.bpe.model",
+)  # fmt: skip
 LOOKED_AT = 200  # texts of a site whose language is guessed
 SHARE = 0.05
 
