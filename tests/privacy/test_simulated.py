@@ -8,8 +8,10 @@ import pytest
 import torch
 
 from wardround.core.bench import Bench
+from wardround.core.exchange import Exchange
 from wardround.layers.ledger import lines
 from wardround.methods import METHODS
+from wardround.methods.fedatt import Attended, Bounded
 from wardround.runs.build import build
 from wardround.runs.loop import run
 from wardround.runs.protocol import rehearsal
@@ -85,6 +87,24 @@ def test_every_method_runs_with_noise_or_is_refused_with_its_reason(name: str, t
         return
     run(study, tmp_path)
     assert name == "public" or list((tmp_path / "budget").iterdir())
+
+
+def test_a_site_that_is_asked_again_within_a_round_trains_once(tmp_path: Path) -> None:
+    """FedAtt asks again, with the same weights, where distances lie beyond the shift that was agreed before."""
+    study = study_of(method={"name": "fedatt", "lr": 20.0}, rounds=1)
+    built = build(study, tmp_path)
+    name = built.sites.names[0]
+    replies = [
+        built.host.answer(
+            name, Exchange("fit", 1, number, 0, 0), Bounded(built.weights, torch.full((2,), bound).double())
+        )
+        for number, bound in ((1, 0.0), (2, 5.0))
+    ]
+    assert isinstance(replies[0], Attended)
+    assert isinstance(replies[1], Attended)
+    assert torch.equal(replies[0].distance, replies[1].distance)
+    assert not torch.equal(replies[0].attention, replies[1].attention)
+    assert 1 == len([*lines(next((tmp_path / "budget").iterdir()))])
 
 
 BAD: dict[str, tuple[dict[str, Any], str]] = {
