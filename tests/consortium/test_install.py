@@ -51,7 +51,7 @@ def test_systemd_takes_the_unit_as_it_is(site: Path, user: str) -> None:
     done = subprocess.run([analyze, "verify", unit], capture_output=True, text=True, check=False)
     assert (0, "") == (done.returncode, done.stderr)
     if user:
-        order = [analyze, "security", "--offline=yes", "--threshold=25", unit]  # of 100; below 2.5 is "OK"
+        order = [analyze, "security", "--offline=yes", "--threshold=25", str(unit)]  # of 100; below 2.5 is "OK"
         done = subprocess.run(order, capture_output=True, text=True, check=False)
         assert 0 == done.returncode, done.stdout[-200:]
 

@@ -12,11 +12,14 @@ from loopback import Exchange, ask, put
 from serving import hosted, send
 from study_files import cli
 from wardround import __version__
+from wardround.consortium.private_site import JOURNAL
 from wardround.consortium.submit import submit
 from wardround.core.doing import NOTICE
 from wardround.core.lock import sole
 from wardround.core.method import Global
+from wardround.core.private_steps import Look
 from wardround.core.weights import Weights
+from wardround.privacy.journal import BudgetJournal, Entry
 from wardround.runs.errors import RunError
 from wardround.runs.files import SITES, Member
 from wardround.study.load import Study, cells
@@ -124,9 +127,16 @@ def test_a_site_has_numbers_for_other_programs_and_nothing_to_stop(folder: Path)
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with Browser(chromium()) as started:
-        yield started
+def started() -> Iterator[Browser]:
+    with Browser(chromium()) as one:
+        yield one
+
+
+@pytest.fixture
+def browser(started: Browser) -> Iterator[Browser]:
+    """A browser that leaves the page after a test: whose server is gone, it would be looked for again and again."""
+    yield started
+    started.open("about:blank")
 
 
 def test_what_is_asked_now_is_seen_as_it_comes(browser: Browser, folder: Path) -> None:
@@ -153,3 +163,20 @@ def test_the_officers_page_opens_alone_and_prints(
     browser.print(tmp_path / "page.pdf")
     assert (tmp_path / "page.pdf").read_bytes().startswith(b"%PDF")
     assert folder.is_dir()
+
+
+def test_what_studies_cost_in_differential_privacy_is_told_and_what_is_left(tmp_path: Path) -> None:
+    pytest.importorskip("dp_accounting")
+    (tmp_path / "site.toml").write_text('name = "a"\n[data]\nformat = "csv"\n[budget]\nepsilon = 8.0\ndelta = 1e-4\n')
+    seen = House(tmp_path)
+    seen.look()
+    assert [] == seen.costs
+    journal = BudgetJournal(tmp_path / JOURNAL)
+    look = Look("train", 1.0, 0.1, 10)
+    journal.spend(Entry("ab" * 8, "north", "run", "key", look, 3, 3.0, 1e-5, 0.1, "patient"))
+    seen.look()
+    (cost,) = seen.costs
+    assert (journal.spent[0], 3.0, "patient") == (cost.spent, cost.planned, cost.unit)
+    text = officers_page(seen)
+    assert f"Left: ε = {8 - cost.spent:.3f}, δ = 9e-05." in text
+    assert "one patient" in text

@@ -101,15 +101,8 @@ class BudgetJournal:
 
     def __init__(self, path: Path, allowance: Allowance | None = None) -> None:
         self.path, self.allowance = path, allowance
-        self.runs: dict[tuple[str, str], Spent] = {}
         self._chain = Chain(path)
-        if path.exists():
-            try:
-                verify(path)
-            except LedgerError as error:
-                raise Tampered(str(error)) from None
-            for line in lines(path):
-                self._take(line)
+        self.runs = spent_in(path)
 
     def spend(self, entry: Entry) -> None:
         """Note a look for good, unless it was noted before; `Overspent` if it may not be."""
@@ -148,13 +141,30 @@ class BudgetJournal:
             raise Overspent("ε of the site's budget is spent")
 
     def _take(self, line: Mapping[str, Any]) -> None:
-        key = (str(line["study"]), str(line["run"]))
-        self.runs[key] = _with(self.runs.get(key), line)
+        _add(self.runs, line)
 
     @property
     def spent(self) -> tuple[float, float]:
         """The ε and δ of all runs together."""
         return sum(one.cost for one in self.runs.values()), sum(one.delta for one in self.runs.values())
+
+
+def spent_in(path: Path) -> dict[tuple[str, str], Spent]:
+    """What a journal says that each run of each study has had; only read, by whoever looks on as well."""
+    runs: dict[tuple[str, str], Spent] = {}
+    if path.exists():
+        try:
+            verify(path)
+        except LedgerError as error:
+            raise Tampered(str(error)) from None
+        for line in lines(path):
+            _add(runs, line)
+    return runs
+
+
+def _add(runs: dict[tuple[str, str], Spent], line: Mapping[str, Any]) -> None:
+    key = (str(line["study"]), str(line["run"]))
+    runs[key] = _with(runs.get(key), line)
 
 
 def _with(spent: Spent | None, line: Mapping[str, Any]) -> Spent:

@@ -30,6 +30,7 @@ HELP = {
     "wardround_site_answers_total": ("counter", "Replies that left this site, by study."),
     "wardround_site_bytes_total": ("counter", "Bytes of replies that left this site, by study."),
     "wardround_site_refusals_total": ("counter", "Asks that this site refused, by reason."),
+    "wardround_site_epsilon_total": ("counter", "What studies have cost this site in differential privacy."),
     "wardround_site_answers_left": ("gauge", "Replies that may still leave, by study."),
 }
 

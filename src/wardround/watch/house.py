@@ -15,11 +15,14 @@ from typing import Any
 from wardround.consortium.approval import Approval, read_approval
 from wardround.consortium.budget import Budget, Spent
 from wardround.consortium.forms import FormError, read_membership
+from wardround.consortium.private_site import JOURNAL
 from wardround.core.doing import read_notice
 from wardround.core.lock import held
+from wardround.core.refusal import Refusal
 from wardround.core.tail import Tail
 from wardround.engines.frames import door_of, silence
 from wardround.layers.ledger import BROKEN, START, linked
+from wardround.privacy.journal import Allowance, Tampered, spent_in
 from wardround.runs.errors import RunError
 from wardround.watch.events import Event, Log
 from wardround.watch.times import when
@@ -75,6 +78,18 @@ class Agreed:
         return max(self.approval.exchanges - self.spent.exchanges, 0) if self.approval else 0
 
 
+@dataclass(frozen=True)
+class Cost:
+    """What one run has cost the site's patients in differential privacy."""
+
+    study: str
+    run: str
+    unit: str
+    spent: float
+    planned: float
+    delta: float
+
+
 @dataclass
 class Told:
     """What the ledger says, summed up."""
@@ -109,7 +124,8 @@ class House:
         self.running: bool | None = False
         self.quiet: float | None = None
         """Seconds since the coordinator was last heard of; None if it never was."""
-        self._live = False
+        self.costs: list[Cost] = []
+        self._paid: tuple[int, int] = (0, 0)
         self._tail = Tail(self.ledger, self._forget)
 
     @property
@@ -129,6 +145,15 @@ class House:
             return ""
         return f"{member.name}, coordinator at {member.host}:{member.port}"
 
+    @property
+    def allowance(self) -> Allowance | None:
+        """What all studies together may cost, if the site's settings say so."""
+        try:
+            table = tomllib.loads((self.folder / "site.toml").read_text(encoding="utf-8-sig")).get("budget")
+            return Allowance(float(table["epsilon"]), float(table["delta"])) if table else None
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
     def named(self, study: str) -> str:
         """A study's name with the beginning of its hash."""
         return f"{name} ({study[:8]})" if (name := self.told.names.get(study)) else study[:8] or "—"
@@ -140,12 +165,12 @@ class House:
             for raw in self._tail:
                 self._take(raw)
             self.agreed = self._agreed()
+            self._pay()
         except OSError as error:
             self.problem = self.problem or f"{self.folder} cannot be read: {error.strerror}"
         self.running = held(self.folder / ".lock")
         self.doing = read_notice(self.folder) if self.running is not False else ""
         self.quiet = silence(door_of(self.folder))
-        self._live = True
 
     def _forget(self) -> None:
         self.told, self.budget = Told(), Budget()
@@ -188,6 +213,23 @@ class House:
             run = told.runs.setdefault((study, str(line["run"])), RunSum())
             run.ended |= bool(line.get("ended"))
             run.data = str(line.get("data", run.data))
+
+    def _pay(self) -> None:
+        """Read what studies have cost, if the journal of it is another than before."""
+        path = self.folder / JOURNAL
+        state = path.stat() if path.exists() else None
+        stamp = (state.st_mtime_ns, state.st_size) if state else (0, 0)
+        if stamp == self._paid:
+            return
+        try:
+            self.costs = [
+                Cost(f"{spent.name} ({study[:8]})", run, spent.unit, spent.cost, spent.epsilon, spent.delta)
+                for (study, run), spent in spent_in(path).items()
+            ]
+        except (Tampered, Refusal) as error:  # or a line that is being written: the next look is soon
+            self.problem = str(error)
+            return
+        self._paid = stamp
 
     def _event(self, text: str, time: str, weight: str) -> None:
         self.log.add(Event(text, when(time), None, weight))

@@ -63,6 +63,8 @@ class SiteBoard:
             reasons[why] = reasons.get(why, 0) + refusal.times
         for why, times in reasons.items():
             yield Sample("wardround_site_refusals_total", times, {"reason": why})
+        if self.house.costs:
+            yield Sample("wardround_site_epsilon_total", sum(one.spent for one in self.house.costs))
         for row in self.house.agreed:
             yield Sample("wardround_site_answers_left", row.left, {"study": row.name})
 
@@ -73,6 +75,7 @@ def sections(house: House) -> tuple[Part, ...]:
         Part("approved", "What was approved, and what is left of it", _approved(house)),
         Part("runs", "What left, run by run", _runs(house)),
         Part("kinds", "What left, and what it reveals", _kinds(house)),
+        Part("privacy", "What it cost in differential privacy", _privacy(house)),
         Part("refused", "What was refused", _refused(house)),
         Part("ledger", "The ledger by day", _days(house)),
     )
@@ -168,6 +171,25 @@ def _kinds(house: House) -> Html:
                 class_="leaves")
         )  # fmt: skip
     return join(blocks) if sums else tag("p", "Nothing has left yet.", class_="soft")
+
+
+def _privacy(house: House) -> Html:
+    """What of the site's privacy budget is spent, by run and in sum, and what is left where there is a limit."""
+    may = house.allowance
+    limit = f"The site's [budget] is ε = {may.epsilon:g} and δ = {may.delta:g} for all studies together." if may else ""
+    if not house.costs:
+        words = f"No study with differential privacy has been answered here. {limit}"
+        return tag("p", words.strip(), class_="soft")
+    rows: list[tuple[object, ...]] = [
+        (one.study, tag("code", one.run), f"one {one.unit}", f"{one.spent:.3f}", f"{one.planned:g}", f"{one.delta:g}")
+        for one in house.costs
+    ]
+    spent, chance = sum(one.spent for one in house.costs), sum(one.delta for one in house.costs)
+    rows.append((tag("strong", "in all"), "", "", tag("strong", f"{spent:.3f}"), "", tag("strong", f"{chance:g}")))
+    head = ("study", "run", "protects", "ε spent", "ε at most", "δ")
+    left = f" Left: ε = {max(may.epsilon - spent, 0):.3f}, δ = {max(may.delta - chance, 0):g}." if may else ""
+    whole = f"{limit}{left}" if may else "site.toml has no [budget], so nothing limits what all studies cost together."
+    return join([table("ε and δ add up over runs and studies", head, rows, words=3), tag("p", whole)])
 
 
 def _refused(house: House) -> Html:

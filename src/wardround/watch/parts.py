@@ -6,6 +6,7 @@ Every name and figure comes from outside and is escaped (`wardround.reports.html
 from collections.abc import Mapping, Sequence
 
 from wardround.metrics.defined import lower_is_better
+from wardround.privacy.words import short
 from wardround.reports.figures import SPLIT_WORDS, named, of_one_class, split_of
 from wardround.reports.html import Html, bytes_of, count, figure, join, plural, table, tag
 from wardround.reports.plots import Axis, Series, curves
@@ -28,6 +29,9 @@ def state(run: WatchedRun, *, stop: str = "") -> Html:
         words.append(tag("progress", max=run.rounds, value=run.round, aria_label="rounds done"))
     if text := left(run):
         words.append(tag("p", text, class_="soft"))
+    privacy = dict(dict(run.study.get("privacy") or {}).get("dp") or {})
+    if privacy:
+        words.append(tag("p", f"Differential privacy, for the whole run: {short(privacy)}.", class_="soft"))
     if run.problem:
         words.append(tag("p", run.problem, class_="notice"))
     if run.seen.signs:
