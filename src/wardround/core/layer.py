@@ -22,7 +22,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from wardround.core.exchange import Exchange
-from wardround.core.method import Step, on_site, steps_of
+from wardround.core.method import Method, Step, on_site, steps_of
 from wardround.core.record import Message
 from wardround.core.site import Site
 
@@ -57,6 +57,10 @@ class Layer:
     def carries(self, kind: type[Message]) -> type[Message]:
         """What a reply of this kind is once it has left; itself, unless `leave` makes another of it."""
         return kind
+
+    def misfit(self, method: Method[Any], layers: "Sequence[Layer]") -> str | None:  # noqa: ARG002 -- a hook
+        """Why it makes no sense with this method, or with these layers beside it; None if it does."""
+        return None
 
     def exchanges(self) -> Mapping[str, int]:
         """How often, at most, one exchange of the method's needs each step of the layer's own."""

@@ -264,6 +264,8 @@ def _fitting(study: Study, task: BoundTask) -> Iterator[str]:
             "first; take sites.private out, or take fedavg or fedrep with it"
         )
     for layer in study.layers:
+        if misfit := layer.misfit(study.method, study.layers):
+            yield misfit
         if layer.only_sums and study.evaluation.each:
             yield f"evaluation.each shows each site's counts, and {type(layer).__name__} only sums; take one out"
     for name in study.references or ():
