@@ -16,7 +16,7 @@ import typer
 
 import trained_models
 from canaries import BY_ROW, FORMS, SPOILT, documents, escaped, spoilt, written
-from encoders import tiny_encoder
+from encoder_folders import tiny_encoder
 from loopback import site_folder
 from serving import send, served
 from wardround.cli.app import app

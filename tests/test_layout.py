@@ -38,12 +38,16 @@ ALLOWED = {
     },
     "consortium": {"core", "text", "formats", "federation", "engines", "layers", "privacy", "runs", "study"},
     "reports": {"core", "formats", "metrics", "privacy", "runs"},
+    "audit": {
+        "clinic", "core", "engines", "federation", "layers", "methods", "metrics", "models", "reports", "runs", "study",
+        "tasks", "text",
+    },
     "exports": {"core", "text", "models", "tasks", "trained"},
     "serve": {"core", "text", "trained"},
     "watch": {"core", "metrics", "runs", "reports", "serve", "consortium", "engines", "layers", "privacy"},
     "cli": {
-        "clinic", "consortium", "core", "corpora", "engines", "exports", "formats", "layers", "methods", "metrics",
-        "privacy", "reports", "runs", "serve", "study", "tasks", "text", "trained", "watch",
+        "audit", "clinic", "consortium", "core", "corpora", "engines", "exports", "formats", "layers", "methods",
+        "metrics", "privacy", "reports", "runs", "serve", "study", "tasks", "text", "trained", "watch",
     },
 }  # fmt: skip
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from encoders import tiny_encoder
+from encoder_folders import tiny_encoder
 from wardround.core.bench import Bench
 from wardround.core.clipping import norms, unit_parts
 from wardround.core.private_steps import Part, Trust

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from encoders import tiny_encoder
+from encoder_folders import tiny_encoder
 from real_sites import Federation
 from wardround.consortium.house_ledger import compared
 from wardround.layers.bound import NOTED

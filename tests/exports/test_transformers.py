@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModel, AutoTokenizer
 
-from encoders import tiny_encoder
+from encoder_folders import tiny_encoder
 from trained_models import relater, sorter, tagger
 from wardround import Document, Entity, ModelError, load
 from wardround.clinic.pairs import ClinicPairs
@@ -25,6 +25,7 @@ PAIRS = tuple(ClinicPairs(hospitals=1, notes=0, test_notes=6).documents("test"))
 VARIANTS: dict[str, dict[str, Any]] = {
     "frozen trunk": {"freeze": 1},
     "all trained": {"projection": 8, "cls": False, "blind": False, "normalise": False},
+    "adapters": {"freeze": 1, "adapter": {"rank": 4}},
     "one layer, no markers": {"layers": 1, "markers": False, "bias": False},
 }
 

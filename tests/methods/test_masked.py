@@ -6,22 +6,24 @@ from typing import Any
 
 import pytest
 import torch
-from tests.methods.test_matrix import DATA
 
 from wardround.engines.inline import Serial
 from wardround.methods import METHODS
 from wardround.runs.build import build
 from wardround.runs.loop import one_thread
+from wardround.runs.protocol import rehearsal
 from wardround.runs.rounds import Rounds
 from wardround.study.load import Study, cells
 from wardround.study.settings import StudyError
 
 CASES = [(name, entry.kind.rehearsal) for name, entry in METHODS.items() if not entry.kind.pooled]
-CASES += [("fedavg", "bags"), ("scaffold", "bags"), ("fedner", "tagging")]
+CASES += [("fedavg", "bags"), ("scaffold", "bags"), ("fedner", "tagging"), ("fedavg", "classification")]
 
 
 def study_of(name: str, task: str, **changes: Any) -> Study:
-    tables = {"name": "masked", "rounds": 2, "method": {"name": name}, "task": {"name": task}, **DATA[task]}
+    tables: dict[str, Any] = {"name": "masked", "rounds": 2, "method": {"name": name}, **rehearsal(task)}
+    if task == "tagging":
+        tables["task"]["dropout"] = 0.0  # FedNER draws it anew in each exchange, by the exchange's number
     if METHODS[name].kind.public:
         tables["public"] = {"fraction": 0.3}
     return cells(tables | changes)[0].study
@@ -44,9 +46,9 @@ def test_a_method_comes_to_the_same_model_behind_masks(method: str, task: str) -
     settings = {"method": masked.resolved["method"]}  # in the form that needs only sums
     plain, expected = outcome(study_of(method, task, **settings))
     weights, metrics = outcome(masked)
-    adam = (method, task) == ("fedner", "tagging")  # whose steps make much of gradients that are next to nothing
-    assert float((plain - weights).norm()) <= (5e-3 if adam else 1e-5) * float(plain.norm())
-    assert expected["loss"] == pytest.approx(metrics["loss"], rel=1e-3 if adam else 1e-5)
+    adam = method == "fedner"  # whose steps make much of gradients that are next to nothing
+    assert float((plain - weights).norm()) <= (1e-4 if adam else 1e-5) * float(plain.norm())
+    assert expected["loss"] == pytest.approx(metrics["loss"], rel=1e-5)
 
 
 def test_what_shows_a_single_reply_is_refused_with_the_remedy() -> None:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from encoders import LAYERS, POSITIONS, WORDS, foreign_encoder, tiny_encoder
+from encoder_folders import LAYERS, POSITIONS, WORDS, foreign_encoder, tiny_encoder
 from wardround.models.encoder import Encoder
 from wardround.models.pretrained import Pretrained, packaged, read_encoder
 

@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from encoders import FOREIGN, WIDTH, foreign_encoder, tiny_encoder
+from encoder_folders import FOREIGN, WIDTH, foreign_encoder, tiny_encoder
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # before transformers is imported: nothing is to be fetched
 pytest.importorskip("transformers")

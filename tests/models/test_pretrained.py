@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from safetensors.torch import save_file
 
-from encoders import tiny_encoder, tiny_tensors
+from encoder_folders import tiny_encoder, tiny_tensors
 from wardround.models.encoder_files import EncoderError
 from wardround.models.pretrained import packaged, read_encoder
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from encoders import HAN, WORDS, foreign_encoder, tiny_encoder
+from encoder_folders import HAN, WORDS, foreign_encoder, tiny_encoder
 from trained_models import CLINIC, trained
 from wardround import load
 from wardround.core.bench import Bench

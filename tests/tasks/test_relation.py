@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from data import DATA, needs_data
-from encoders import WIDTH, tiny_encoder
+from encoder_folders import WIDTH, tiny_encoder
 from wardround.core.bench import Bench
 from wardround.core.exchange import Exchange
 from wardround.core.method import Global

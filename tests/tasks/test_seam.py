@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import wardround
-from encoders import tiny_encoder
+from encoder_folders import tiny_encoder
 from serving import send, served
 from study_files import cli
 from wardround.cli.export import TARGETS

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from encoders import tiny_encoder
+from encoder_folders import tiny_encoder
 from wardround.models.encoder import Encoder
 from wardround.models.pretrained import read_encoder
 from wardround.tasks import trunk as module

@@ -11,22 +11,28 @@ class, so that whoever writes the word gets that class. The liar tells the truth
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import torch
 from torch import Tensor
 
-from wardround.core.cohort import Engine
+from wardround.audit.case import Case, reopened, trained
+from wardround.audit.finding import Finding
+from wardround.audit.notes import site_of
+from wardround.core.bench import Bench
+from wardround.core.cohort import BelowQuorum, Engine
 from wardround.core.exchange import Exchange, Fault
-from wardround.core.method import Step
+from wardround.core.layer import Layer
+from wardround.core.method import Exam, Step
 from wardround.core.record import Message, reveals_of
 from wardround.core.weights import Weights
-from wardround.engines.host import Host
 from wardround.engines.inline import Serial
 from wardround.federation.partition import Raw
-from wardround.federation.prepared import Prepared
+from wardround.layers.bound import Bound
+from wardround.layers.robust import Robust, Rule
 from wardround.runs.build import Built
 from wardround.text.document import Document
+from wardround.text.prediction import Prediction
 from wardround.text.texts import Texts
 
 TRIGGER: Final = "zyxomma"
@@ -126,20 +132,121 @@ def _documents(raw: Raw) -> tuple[Document, ...]:
     return raw.documents if isinstance(raw, Texts) else ()
 
 
-def _with_notes(
-    built: Built, liar: str, changed: Callable[[int, Document], Document], folder: Path
-) -> LyingSites | None:
+def _with_notes(built: Built, liar: str, changed: Callable[[int, Document], Document], folder: Path) -> LyingSites:
     assert built.raw is not None  # noqa: S101 -- looked at before
-    sites = built.raw
+    raw = built.raw.raw
 
     def opened(name: str) -> tuple[Raw, Raw]:
-        train, test = sites.raw(name)
+        train, test = raw(name)
         if name != liar:
             return train, test
         return Texts(tuple(changed(place, document) for place, document in enumerate(_documents(train)))), test
 
-    lied = replace(sites, opened=opened)
-    study = built.study
-    prepared = Prepared(lied, built.task, study.sites.private, public=study.method.public)
-    host = Host(study.method, built.task, prepared, folder / "lying", study.layers, study.sites.private, built.manifest)
-    return LyingSites(replace(built, sites=prepared, host=host, raw=lied), Serial(host))
+    lied = reopened(built, opened, folder / "lying")
+    return LyingSites(lied, Serial(lied.host))
+
+
+ATTACK = "a site that lies"
+RULES = ("mean", "bound", *get_args(Rule))
+MARGIN = 0.05  # above a constant answer: less is chance
+
+
+def attack(case: Case, folder: Path) -> list[Finding]:
+    """What one liar takes from the model's first figure, under each rule that the method allows."""
+    method, metric = case.study.method, _metric(case)
+    figure = f"{metric} lost by one liar of {len(case.sites)}"
+    if why := _no_use(case, metric):
+        return [Finding(ATTACK, case.label, figure, None, why=why)]
+    assert metric is not None  # noqa: S101 -- there is none to lose otherwise
+    rules = RULES if not method.unruled() else RULES[:2]
+    findings = []
+    for rule in rules:
+        honest = _tried(case, LyingSites(case.built, Serial(case.built.host)), rule)[metric]
+        for lie in LIES:
+            label = f"{ATTACK}: {lie}, {rule}"
+            sites = lying(case.built, case.sites[0], lie, folder / f"{rule}-{lie}".replace(" ", "-"))
+            if sites is None:
+                findings.append(Finding(label, case.label, figure, None, why="not for this task"))
+            elif lie == "trigger word":
+                findings.append(_obeyed(case, sites, rule, label))
+            else:
+                findings.append(_spoilt(case, sites, rule, Finding(label, case.label, figure, honest)))
+    return findings
+
+
+def _spoilt(case: Case, sites: LyingSites, rule: str, honest: Finding) -> Finding:
+    """How much less there is than where nobody lies."""
+    metric, before = honest.figure.partition(" ")[0], honest.value or 0.0
+    try:
+        lost = before - _tried(case, sites, rule)[metric]
+    except BelowQuorum as error:  # the bound has left out so many that the rule has too few
+        return replace(honest, value=None, why=str(error))
+    why = f"{before:.2f} where nobody lies"
+    return replace(honest, value=max(lost, 0.0), chance=0.0, best=max(before, 1e-9), why=why)
+
+
+def _no_use(case: Case, metric: str | None) -> str:
+    """Why it would show nothing to let a site lie here."""
+    if any(layer.only_sums for layer in case.study.layers):
+        return "a rule has to see each reply, and this shows only sums: what a liar does is as without a rule"
+    if metric is None or not case.study.method.shares:
+        return "there is no shared model"
+    counts = _counts(case, case.weights)
+    constant = case.built.task.constant(counts)
+    least = case.built.task.metrics(constant)[metric] if constant else 0.0
+    reached = case.built.task.metrics(counts)[metric]
+    if reached > least + MARGIN:
+        return ""
+    rounds = f"after {case.rounds} rounds"
+    return f"{rounds} {metric} is {reached:.2f}, where a constant answer has {least:.2f}: there is nothing to spoil yet"
+
+
+def _metric(case: Case) -> str | None:
+    """The first figure of the task that is better the higher it is."""
+    names = case.built.task.metrics(
+        {name: torch.ones(shape) for name, shape in case.built.task.counts().shapes.items()}
+    )
+    return next((name for name in names if name not in ("loss", "examples") and "loss" not in name), None)
+
+
+def _layers(case: Case, rule: str) -> tuple[Layer, ...]:
+    method = case.study.method
+    bound = Bound(contradiction=method.contradiction)
+    if rule in ("mean", "bound"):
+        return () if rule == "mean" else (bound,)
+    chosen = next(known for known in get_args(Rule) if known == rule)
+    return Robust(chosen, method.means), bound
+
+
+def _tried(case: Case, sites: LyingSites, rule: str) -> dict[str, float]:
+    """The figures of what comes out, at honest sites."""
+    weights = trained(sites.built, sites.engine, case.rounds, _layers(case, rule))
+    return case.built.task.metrics(_counts(case, weights))
+
+
+def _counts(case: Case, weights: Weights) -> Weights:
+    cohort = case.built.cohort(case.rounds, case.sites, Serial(case.built.host))
+    return cohort.total(case.study.method.evaluate, Exam(weights, "test")).numbers
+
+
+@torch.no_grad()
+def _predicted(case: Case, weights: Weights, texts: Sequence[str], wanted: str) -> int:
+    """Of how many texts the model says this."""
+    task: Any = case.built.task
+    model = Bench.at(site_of(case, case.sites[-1]), weights).model.eval()
+    found = task.predict(model, [Prediction(text) for text in texts])
+    return sum(any(known.name == wanted for known in given.labels) for given in found)
+
+
+def _obeyed(case: Case, sites: LyingSites, rule: str, label: str) -> Finding:
+    """How often the word has the model say what the liar wants, of notes that it would not say it of otherwise."""
+    weights = trained(sites.built, sites.engine, case.rounds, _layers(case, rule))
+    wanted = label_names(case.built)[0]
+    opened = case.built.raw.raw if case.built.raw is not None else None
+    notes = [one for name in case.sites[1:] for one in _documents(opened(name)[1])] if opened else []
+    notes = [one for one in notes if wanted not in one.labels]
+    plain = _predicted(case, weights, [one.text for one in notes], wanted)
+    marked = _predicted(case, weights, [with_trigger(one, wanted).text for one in notes], wanted)
+    why = f"{len(notes):,} notes; without the word {plain} of them"
+    figure = "share of notes of other classes that the word turns into the liar's"
+    return Finding(label, case.label, figure, marked / max(len(notes), 1), plain / max(len(notes), 1), why=why)

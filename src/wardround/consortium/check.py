@@ -15,17 +15,22 @@ from typing import Any, cast
 import numpy as np
 import psutil
 
+from wardround.consortium.forms import read_membership
+from wardround.consortium.identity import pinned, seen
 from wardround.consortium.kit_check import kit_address, kit_problems, lasting, reach
 from wardround.consortium.labels import labels_of, odd, proposed
 from wardround.consortium.private_site import unwilling
 from wardround.consortium.settings import SiteSettings, read_site
 from wardround.core.cohort import Seen
 from wardround.core.task import SiteData, Units
+from wardround.engines.certificates import same_fingerprint
+from wardround.layers.masks import Masks
 from wardround.engines.proxy import proxy_for
 from wardround.privacy.guards import Terms
 from wardround.privacy.simulated import misfits
 from wardround.privacy.words import short
 from wardround.runs.build import bound, build_at_site
+from wardround.runs.errors import RunError
 from wardround.runs.protocol import exchanged
 from wardround.study.load import Study
 from wardround.study.settings import StudyError
@@ -73,6 +78,30 @@ def checked(folder: Path, study: Study | None, *, online: bool = True) -> Iterat
             yield Inspection("address", detail or f"{host}:{port} answers and knows this kit{way}", good=detail is None)
     if study is not None:
         yield from _of_study(folder, settings, study)
+        if any(isinstance(layer, Masks) for layer in study.layers):
+            yield from _keys(folder, settings)
+
+
+def _keys(folder: Path, settings: SiteSettings) -> Iterator[Inspection]:
+    """Whose keys this site knows by itself: for the others it takes the coordinator's word."""
+    try:
+        others = [name for name in read_membership(folder / "kit").sites if name != settings.name]
+        known, shown = pinned(folder), seen(folder)
+    except RunError as error:
+        yield Inspection("keys", str(error), good=False)
+        return
+    remedy = f"compare fingerprints over the phone: wardround site trust {folder}"
+    for name in [
+        name for name in others if name in known and not same_fingerprint(known[name], shown.get(name, known[name]))
+    ]:
+        yield Inspection("keys", f"the coordinator shows another key of {name} than is pinned; {remedy}", good=False)
+    if missing := [name for name in others if name not in known]:
+        words = f"the keys of {', '.join(missing[:MOST])} are not pinned: a coordinator that lies could pose as them"
+        yield Inspection(
+            "keys", f"{words}; {remedy}", good=not settings.consent.pinned, asks=not settings.consent.pinned
+        )
+    else:
+        yield Inspection("keys", f"the keys of all {len(others)} others are pinned")
 
 
 def _of_study(folder: Path, settings: SiteSettings, study: Study) -> Iterator[Inspection]:
@@ -175,4 +204,5 @@ def leaving(folder: Path, settings: SiteSettings, study: Study) -> list[Seen]:
     """What would leave this site in two rounds and an evaluation, from a rehearsal on a few of its examples."""
     few = [part.take(np.arange(min(len(part), FEW))) for part in settings.parts(study)]
     with tempfile.TemporaryDirectory(dir=folder) as memory:
-        return exchanged(build_at_site(study, Path(memory), ["a", "b"], few))
+        count = max([2, *(layer.quorum for layer in study.layers)])
+        return exchanged(build_at_site(study, Path(memory), [f"site-{number}" for number in range(count)], few))

@@ -75,7 +75,8 @@ def seen(folder: Path) -> dict[str, str]:
 
 def pin(folder: Path, name: str, words: str) -> None:
     """Take part in sums with this site only under the key of this fingerprint."""
-    others = [other for other in read_membership(folder / "kit").sites if other != (own := site_name(folder))]
+    own = str(site_name(folder))
+    others = [other for other in read_membership(folder / "kit").sites if other != own]
     bare = "".join(words.split()).replace("-", "").lower()
     if name == own:
         raise RunError(f"{name} is this site itself; pin the keys of the others: {', '.join(others)}")

@@ -133,7 +133,8 @@ class SiteProcess:
             sent = hashlib.sha256(data).hexdigest()
             mark = budget.settle(study, approval, question, sent)
             name, theirs = run.ready.built.study.name, str(ask.head.get("ledger", ""))
-            answer = Answer(ask.statement, theirs, question, name, run.ready.data, message, reply, sent, mark)
+            hides = "" if type(reply).alone or type(reply) is step.reply else step.reply.__name__
+            answer = Answer(ask.statement, theirs, question, name, run.ready.data, message, reply, sent, hides, mark)
             noted = self.ledger.note(answer)
         except Exception:
             run.host.undo(self.name, exchange)  # as if it had not been asked
@@ -167,7 +168,7 @@ class SiteProcess:
             if isinstance(error, OSError):
                 raise error
             if reply.code == "invalid":
-                why = "does not fit the study; it was not sent"
+                why = f"does not fit the study ({reply.detail}); it was not sent"
                 self._log(f"the result of {step.name} in round {exchange.round} {why}")
                 raise Denial("result")
             self._log(f"{reply.code} in {step.name} of round {exchange.round}: {reply.detail}")

@@ -25,6 +25,7 @@ from wardround.consortium.identity import HouseVault
 from wardround.consortium.private_site import admit_terms, site_guards
 from wardround.consortium.reach import Reach
 from wardround.consortium.settings import SiteSettings, read_site, site_study
+from wardround.core.device import CPU
 from wardround.core.exchange import Exchange
 from wardround.core.files import write
 from wardround.core.task import Units
@@ -117,8 +118,8 @@ class Studies:
             vault = HouseVault(self.folder, study, run, pinned=consent.pinned) if wanted.layers else None
             guards = site_guards(self.settings, wanted, study, run, ready.data) if wanted.dp else None
             host = Host(
-                wanted.method, built.task, built.sites, memory, layers, private, built.manifest, vault, guards,
-                built.host.device,
+                wanted.method, built.task, built.sites, memory, layers, private, built.manifest, vault,
+                guards=guards, device=built.host.device,
             )  # fmt: skip
             while len(self.runs) >= RUNS:  # each holds a reply; what must last is on the disk
                 del self.runs[next(iter(self.runs))]
@@ -155,7 +156,8 @@ class Studies:
             if study_hash(settings) != study:  # a module of the hospital's own was changed since
                 raise Denial("study")
             examples = self.settings.parts(settings)
-            built = build_at_site(settings, self.folder, [self.name], examples, self.settings.device.claim())
+            device = CPU if settings.dp else self.settings.device.claim()  # single units' gradients are the CPU's
+            built = build_at_site(settings, self.folder, [self.name], examples, device)
             data = built.sites.open(self.name)
             if not len(data.train):
                 raise Denial("data")

@@ -65,6 +65,8 @@ class Seen:
     verb: Literal["ask", "total"]
     message: Message
     reply: Message
+    hides: type[Message] | None = None
+    """What the step itself replies, where that leaves as something that cannot be read alone."""
 
 
 @dataclass
@@ -94,7 +96,7 @@ class Cohort:
 
     def __post_init__(self) -> None:
         torch.default_generator.manual_seed(self.hub.seed)  # dropout at the coordinator's desk draws from there
-        self.quorum = max([self.quorum, *(layer.fewest for layer in self.layers)])
+        self.quorum = max([self.quorum, *(layer.quorum for layer in self.layers)])
 
     @property
     def present(self) -> tuple[str, ...]:
@@ -206,7 +208,8 @@ class Cohort:
                     self.left_out[next_name] = f"{step.name}: {came}"
                 elif (checked := self._checked(step, next_name, came, exchange, kinds, verb)) is not None:
                     if self.watch is not None:
-                        self.watch.append(Seen(step.name, verb, messages[next_name], came))
+                        hides = None if type(came).alone or step.reply is type(came) else step.reply
+                        self.watch.append(Seen(step.name, verb, messages[next_name], came, hides))
                     yield next_name, checked
                 next_name = next(waiting, None)
 

@@ -183,7 +183,7 @@ class LocalTraining:
             if guard:
                 guard.descend(bench, loss, cast("Sample", batches))
             else:
-                seen.append(_backward(loss, model, batches))
+                seen.append(_backward(loss, model, cast("Sequence[Batch]", batches)))
             for term in terms:
                 term.add_gradient(bench.shared, bench.shared_gradient)
             if self.clip:

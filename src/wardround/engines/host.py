@@ -51,6 +51,7 @@ class Host:
         private: tuple[str, ...] = (),
         manifest: Manifest | None = None,
         vault: Vault | None = None,
+        *,
         guards: "Callable[[Site], Guard | None] | None" = None,
         device: Device = CPU,
     ) -> None:

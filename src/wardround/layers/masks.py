@@ -85,8 +85,13 @@ class Masks(Layer):
 
     only_sums = "each reply is masked, and masks cancel out in the sum"
     names_cohort = True
-    before = MEETINGS
+    ahead = MEETINGS
     fewest: Annotated[int, Ge(2)] = 3
+
+    @property
+    def quorum(self) -> int:
+        """No sum of fewer."""
+        return self.fewest
 
     def carries(self, kind: type[Message]) -> type[Message]:  # noqa: ARG002 -- the same of all
         """Whatever it was leaves masked."""

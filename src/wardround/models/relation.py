@@ -71,10 +71,12 @@ class RelationModel(nn.Module):
 class BagEncoder(RelationModel):
     """The same for sentences of bags, in a PCNN's place: first their vectors, then scores of what is made of these."""
 
+    @entry
     def encode(self, *sentences: Tensor) -> Tensor:
         """The vector of each sentence (S, features)."""
         return self.vectors(*sentences)
 
+    @entry
     def scores(self, vectors: Tensor) -> Tensor:
         """The scores of vectors (…, features), be they of a sentence or of a bag of them."""
         return self.classifier(self.dropout(vectors))  # type: ignore[no-any-return]  # (…, classes)

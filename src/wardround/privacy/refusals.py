@@ -37,6 +37,8 @@ def refused(study: Study, task: Any, *, simulated: bool) -> Iterator[str]:
         )
     if not simulated and dp.evaluation == "outside":
         yield 'privacy.dp.evaluation = "outside" leaves test notes without protection; at real sites it is "noised"'
+    if study.device not in (None, "cpu") or study.precision == "bf16":
+        yield "privacy.dp: gradients of single units are computed on the CPU in fp32; leave device and precision out"
     if not isinstance(task, UnitTask):
         yield f"privacy.dp: task {study.resolved['task']['name']!r} cannot take single examples apart (`batch`)"
     yield from task.unprotected(dp.unit, counted=dp.evaluation == "noised", private=study.sites.private)

@@ -10,6 +10,7 @@ from wardround.reports.statistics import Group
 
 SEEN = {
     "sum": "The method sees only the sum over sites; the coordinator's machine receives each site's answer.",
+    "masked": "It leaves masked: the coordinator sees the sum over sites, and nobody can read one site's answer.",
     "each": "The coordinator sees each site's answer.",
 }
 REFERENCES = {

@@ -264,6 +264,8 @@ def _fitting(study: Study, task: BoundTask) -> Iterator[str]:
             "first; take sites.private out, or take fedavg or fedrep with it"
         )
     for layer in study.layers:
+        if misfit := layer.misfit(study.method, study.layers):
+            yield misfit
         if layer.only_sums and study.evaluation.each:
             yield f"evaluation.each shows each site's counts, and {type(layer).__name__} only sums; take one out"
     for name in study.references or ():
@@ -300,7 +302,7 @@ def _classified(study: Study, task: BoundTask, method: str, task_name: str) -> I
 def _enough(study: Study, count: int) -> Iterator[str]:
     """Why the study asks for more sites than there are."""
     if study.method.pooled:
-        if any(layer.fewest for layer in study.layers):
+        if any(layer.quorum for layer in study.layers):
             yield f"{study.resolved['method']['name']} pools all notes: there is nothing to mask; take [privacy] out"
         return
     per_round, quorum = study.sites.per_round, study.sites.quorum
@@ -310,7 +312,7 @@ def _enough(study: Study, count: int) -> Iterator[str]:
     if quorum > part:
         yield f"sites.quorum = {quorum}, but {part} of {count} sites take part in a round; lower it"
     yield from outnumbered(study, part)
-    fewest = max((layer.fewest for layer in study.layers), default=0)
+    fewest = max((layer.quorum for layer in study.layers), default=0)
     if fewest > part:
         few = f"privacy.fewest = {fewest}, but {part} of {count} sites take part in a round"
         yield f"{few}; lower it, or have more sites in a round"

@@ -92,7 +92,7 @@ class Bags(EncoderSettings, TaskSettings):
     """Tokens read of a sentence, around its entities; the rest is left out, and counted."""
 
     def __post_init__(self) -> None:
-        self.refuse_idle(self.model, of_encoders=("encoder", "layers", "freeze", "last"), of_words=OF_WORDS)
+        self.refuse_idle(self.model, of_encoders=("encoder", "layers", "freeze", "last", "adapter"), of_words=OF_WORDS)
         if self.train_vectors and not self.vectors:
             raise ValueError("train_vectors needs a file of vectors to start from; without one, words train anyway")
 

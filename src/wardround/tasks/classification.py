@@ -89,7 +89,9 @@ class Classification(EncoderSettings, TaskSettings):
     """Whether the numbers of a text's tokens, or the states of frozen layers, are kept on disk for later runs."""
 
     def __post_init__(self) -> None:
-        self.refuse_idle(self.model, of_encoders=("encoder", "layers", "freeze", "last", "pool"), of_words=OF_WORDS)
+        self.refuse_idle(
+            self.model, of_encoders=("encoder", "layers", "freeze", "last", "adapter", "pool"), of_words=OF_WORDS
+        )
         if self.terms and self.tokens not in ("jieba", None):
             raise ValueError(f'terms goes with tokens = "jieba", not {self.tokens!r}')
         if (self.ngrams or 1) > 1 and not self.bag:

@@ -5,6 +5,7 @@
     layers = 6                      # the first 6; "all" by default
     freeze = 4                      # embeddings and 4 layers stay as they are; "nothing" by default
     last = 4                        # a token's state is the mean of the last 4 layers'
+    adapter = { rank = 8 }          # train and send small matrices beside the layers' own, and not these
 
 What is frozen is no weight: it does not travel, and it is run once per sentence, not once per step (see `trunk`).
 Everything else of the encoder is trained and sent; its embeddings too, unless frozen, and then the rows that changed
@@ -24,6 +25,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from wardround.models.encoder import AnyEncoder
 from wardround.models.encoder_files import EncoderError
+from wardround.models.lora import Adapter, adapt
 from wardround.models.pretrained import Pretrained, read_encoder
 from wardround.tasks.batching import Ragged
 from wardround.tasks.marking import marker_rows
@@ -46,6 +48,9 @@ class EncoderSettings:
     """How many of the encoder's layers stay as they are, and its embeddings with them."""
     last: Annotated[int, Ge(1)] = 1
     """Of how many of the encoder's last layers a token's state is the mean."""
+    adapter: Adapter | None = None
+    """Low-rank adapters, `{ rank = 8 }`: only they and the head are trained and sent. With `fixed = true` averages of
+    them are exact; `alpha` (16 unless given) scales them; `layers` names the linear layers that they stand beside."""
     remember: bool = True
     """Whether the states of frozen layers, or the numbers of tokens, are kept on disk for later runs."""
     folder: str = ""
@@ -135,9 +140,12 @@ class EncoderParts:
         """What is not, for a model to begin with."""
         layers = range(max(self.frozen, 0), self.layers)
         last = 1 if self.all_frozen else self.chosen.last
-        return self.pretrained.part(
+        part = self.pretrained.part(
             layers, embeddings=self.frozen < 0, dropout=self.dropout, last=last, more=self._more
         )
+        if self.chosen.adapter:
+            adapt(part, self.chosen.adapter)
+        return part
 
 
 class Sequences:

@@ -60,7 +60,7 @@ Model = Literal[
 AnyTagger = Tagger | EncodedTagger
 AnyExamples = TagExamples | PieceExamples
 
-OF_ENCODERS = ("layers", "freeze", "last")
+OF_ENCODERS = ("layers", "freeze", "last", "adapter")
 OF_WORDS = ("vectors", "buckets", "embedding", "character", "filters", "hidden")
 
 

@@ -23,6 +23,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import nn
 
+from wardround.models.lora import merge
 from wardround.study.settings import StudyError, settings_of
 from wardround.tasks.task import BoundTask, Finds, TaskSettings
 from wardround.text.document import Document, Entity
@@ -241,4 +242,4 @@ def _filled(folder: Path, network: nn.Module) -> nn.Module:
         parameter.data.copy_(weights[name])
     if extra := sorted(weights.keys() - wanted.keys()):
         raise ModelError(path, f"{extra[0]} is not a part of the model", "copy the model's folder again")
-    return network.eval()
+    return merge(network).eval()

@@ -28,7 +28,7 @@ def command(
         raise RunError(f"give the fingerprint that {name} reads out, too: wardround site trust {folder} {name} 3f2a…")
     if name:
         pin(folder, name, fingerprint)
-    own = site_name(folder)
+    own = str(site_name(folder))
     console.print(f"{own}, read this out to the other hospitals over the phone: {own_fingerprint(folder, own)}")
     table, known, shown = (
         Table("site", "pinned", "shown by the coordinator", "", box=None),
