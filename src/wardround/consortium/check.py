@@ -24,8 +24,8 @@ from wardround.consortium.settings import SiteSettings, read_site
 from wardround.core.cohort import Seen
 from wardround.core.task import SiteData, Units
 from wardround.engines.certificates import same_fingerprint
-from wardround.layers.masks import Masks
 from wardround.engines.proxy import proxy_for
+from wardround.layers.masks import Masks
 from wardround.privacy.guards import Terms
 from wardround.privacy.simulated import misfits
 from wardround.privacy.words import short
