@@ -111,3 +111,14 @@ def test_starting_prints_what_each_start_and_one_more_cell_take() -> None:
     for start in ("--version", "--help", "run --help", "a mistyped study"):
         assert re.search(rf"^{start} .* CPU .* MB .* × python -c pass$", ended.stdout, re.MULTILINE)
     assert re.search(r"each further cell -?\d+\.\d\d s$", ended.stdout, re.MULTILINE)
+
+
+def test_encoders_are_compared_with_transformers_where_it_is_installed(tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    ended = benchmark("--quick", "--batch", "2", "--json", str(tmp_path / "ratios.json"), script="encoders.py")
+    assert (0, "") == (ended.returncode, ended.stderr if ended.returncode else "")
+    content = json.loads((tmp_path / "ratios.json").read_text())
+    tasks = ("relation", "tagging", "classification")
+    assert {f"{task} 64, {how}" for task in tasks for how in ("all trained", "2 cached")} <= content.keys()
+    assert {"predict classification", "predict tagging", "trunk together", "evaluation by tokens"} <= content.keys()
+    assert all(case["ratio"] > 0 for case in content.values())
