@@ -170,6 +170,15 @@ def test_a_full_disk_and_an_error_become_codes(tmp_path: Path, monkeypatch: pyte
     assert "ledger" in put(site, *ask(study, model))[0]  # with room again
     monkeypatch.setattr(Host, "answer", full)
     assert ({"fault": "disk"}, b"") == put(site, *ask(study, model, round=2))
+    monkeypatch.undo()
+
+    def huge(*_: object, **__: object) -> None:
+        torch.empty(10**15)  # torch's own error, of the CPU's memory
+
+    monkeypatch.setattr("wardround.core.training._backward", huge)
+    assert ({"fault": "memory"}, b"") == put(site, *ask(study, model, round=3))
+    monkeypatch.undo()
+    assert "ledger" in put(site, *ask(study, model, round=3))[0]  # nothing was lost: the same ask is answered
     assert "Miller" not in (tmp_path / "site-0" / "log.txt").read_text()
     assert 0 < verify(tmp_path / "site-0" / "ledger" / "site.jsonl")
 
@@ -178,7 +187,7 @@ def test_every_code_of_a_site_has_words() -> None:
     source = "".join(path.read_text() for path in Path(consortium.__file__).parent.glob("*.py"))
     used = {part.split('"')[1] for part in source.split("Denial(")[1:] if part.startswith('"')}
     assert {"restart", "rounds", "weights", "changed"} < used
-    assert used | {"disk"} <= set(CODES)
+    assert used | {"disk", "memory"} <= set(CODES)
 
 
 # at the coordinator
