@@ -60,7 +60,7 @@ def main() -> None:
         os.environ["WARDROUND_CACHE"] = folder
         steps = 2 if options.quick else 6
         for name, mine, theirs, count, aim in _comparisons(Path(folder), options.batch, steps):
-            results[name] = _compared(name, mine, theirs, count, options.repeats, aim)
+            results[name] = compared(name, mine, theirs, count, options.repeats, aim)
     if options.json:
         options.json.write_text(json.dumps(results, indent=1) + "\n")
 
@@ -101,7 +101,8 @@ def _comparisons(folder: Path, size: int, steps: int) -> Iterator[tuple[str, Run
     yield "grouped / fixed length", _steps(cached, grouped), _steps(cached, fixed), steps, None
 
 
-def _compared(name: str, mine: Run, theirs: Run, steps: int, repeats: int, aim: float | None) -> dict[str, Any]:
+def compared(name: str, mine: Run, theirs: Run, steps: int, repeats: int, aim: float | None) -> dict[str, Any]:
+    """The ratio of two ways to do the same steps, which take turns."""
     pairs: list[tuple[Time, Time]] = []
     for _ in range(repeats + 1):
         other = clocked(cast("Any", theirs))

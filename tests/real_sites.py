@@ -73,7 +73,11 @@ def command(pid: int) -> str:
 class Federation:
     """A consortium whose coordinator and sites all run on this machine."""
 
-    def __init__(self, folder: Path, names: Sequence[str], modules: Sequence[Path] = ()) -> None:
+    def __init__(
+        self, folder: Path, names: Sequence[str], modules: Sequence[Path] = (), *, page: int | None = None
+    ) -> None:
+        self.page = page
+        """The port of the coordinator's live page, if it is to have one."""
         self.folder, self.names = folder, tuple(names)
         self.centre = folder / "a consortium"  # with a blank, as people have them
         relative = Path(os.path.relpath(self.centre))  # as people name them
@@ -94,11 +98,16 @@ class Federation:
     def start(self, name: str) -> None:
         """Start the coordinator ("coordinator") or a site."""
         module, place = (
-            ("switchboard", [self.centre]) if name == "coordinator" else ("site_start", [self.site(name), name])
+            ("switchboard", [self.centre, *self._shown()])
+            if name == "coordinator"
+            else ("site_start", [self.site(name), name])
         )
         with (self.folder / f"{name}.said").open("ab") as printed:
             words = [f"wardround.consortium.{module}", *map(str, place)]
             self.processes[name] = start(words, {**os.environ, WITH_PARENT: "1"}, printed)
+
+    def _shown(self) -> list[str]:
+        return [] if self.page is None else ["", "127.0.0.1", str(self.page)]
 
     def stop(self, name: str) -> int:
         process = self.processes.pop(name)

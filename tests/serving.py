@@ -8,20 +8,21 @@ import http.client
 import json
 import re
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
 import uvicorn
 
-from wardround.serve.app import Desk, application
+from wardround.serve.app import application
+from wardround.serve.desk import Desk
 from wardround.serve.server import listening, settings
 from wardround.text.document import Document, Entity, Relation
 from wardround.text.prediction import Label, Prediction, numbered
 from wardround.trained.model import Model
 
-__all__ = ["JSON", "Relates", "Scripted", "send", "served"]
+__all__ = ["JSON", "Relates", "Scripted", "hosted", "send", "served"]
 
 JSON = {"Content-Type": "application/json"}
 
@@ -29,8 +30,11 @@ JSON = {"Content-Type": "application/json"}
 class Scripted(Model):
     """Takes words of three or more capitals for drugs, the first for a cause of the second, and so on."""
 
-    def __call__(self, text: str | Document) -> Prediction:
-        words = text.text if isinstance(text, Document) else text
+    def together(self, documents: Sequence[Document]) -> list[Prediction]:
+        return [self.told(document.text) for document in documents]
+
+    def told(self, words: str) -> Prediction:
+        """What it says of one text."""
         if "BREAK" in words:
             raise RuntimeError(f"cannot read {words}")
         entities = [Entity("", "drug", one.start(), one.end(), 0.9) for one in re.finditer(r"\b[A-Z]{3,}\b", words)]
@@ -48,17 +52,22 @@ class Relates(Scripted):
     finds_entities = False
 
 
+def served(desk: Desk) -> AbstractContextManager[str]:
+    """A real server of models, and its address."""
+    return hosted(application(desk))
+
+
 @contextmanager
-def served(desk: Desk) -> Iterator[str]:
-    """A real server, and its address."""
+def hosted(app: Any) -> Iterator[str]:
+    """A real server of any application, and its address."""
     door = listening("127.0.0.1", 0)
-    server = uvicorn.Server(settings(application(desk)))
+    server = uvicorn.Server(settings(app))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [door]})
     thread.start()
     try:
         yield f"http://127.0.0.1:{door.getsockname()[1]}"
     finally:
-        server.should_exit = True
+        server.should_exit = server.force_exit = True  # a page's stream would be waited for
         thread.join()
 
 

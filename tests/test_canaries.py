@@ -16,7 +16,7 @@ import typer
 
 import trained_models
 from canaries import BY_ROW, FORMS, SPOILT, documents, escaped, spoilt, written
-from encoders import tiny_encoder
+from encoder_folders import tiny_encoder
 from loopback import site_folder
 from serving import send, served
 from wardround.cli.app import app
@@ -24,7 +24,7 @@ from wardround.core.refusal import Refusal
 from wardround.federation.describe import describe
 from wardround.formats.register import FORMATS
 from wardround.runs.build import build
-from wardround.serve.app import Desk
+from wardround.serve.desk import Desk
 from wardround.study.load import load_study
 from wardround.tasks import TASKS
 from wardround.trained.folder import about_of

@@ -28,18 +28,26 @@ ALLOWED = {
     "tasks": {"core", "models", "text", "federation", "metrics"},
     "study": {"core", "layers", "text", "formats", "corpora", "federation", "methods", "tasks"},
     "engines": {"core"},
-    "trained": {"core", "text", "formats", "corpora", "federation", "metrics", "models", "tasks", "runs", "study"},
+    "privacy": {"core", "layers", "study"},
+    "trained": {
+        "core", "text", "formats", "corpora", "federation", "metrics", "models", "privacy", "tasks", "runs", "study",
+    },
     "runs": {
-        "core", "text", "federation", "engines", "layers", "methods", "metrics", "study", "tasks",
+        "core", "text", "federation", "engines", "layers", "methods", "metrics", "privacy", "study", "tasks",
         "trained",
     },
-    "consortium": {"core", "text", "formats", "federation", "engines", "layers", "runs", "study"},
-    "reports": {"core", "formats", "metrics", "runs"},
+    "consortium": {"core", "text", "formats", "federation", "engines", "layers", "privacy", "runs", "study"},
+    "reports": {"core", "formats", "metrics", "privacy", "runs"},
+    "audit": {
+        "clinic", "core", "engines", "federation", "layers", "methods", "metrics", "models", "reports", "runs", "study",
+        "tasks", "text",
+    },
     "exports": {"core", "text", "models", "tasks", "trained"},
     "serve": {"core", "text", "trained"},
+    "watch": {"core", "metrics", "runs", "reports", "serve", "consortium", "engines", "layers", "privacy"},
     "cli": {
-        "clinic", "consortium", "core", "corpora", "engines", "exports", "formats", "layers", "methods", "metrics",
-        "reports", "runs", "serve", "study", "tasks", "text", "trained",
+        "audit", "clinic", "consortium", "core", "corpora", "engines", "exports", "formats", "layers", "methods",
+        "metrics", "privacy", "reports", "runs", "serve", "study", "tasks", "text", "trained", "watch",
     },
 }  # fmt: skip
 
@@ -50,8 +58,10 @@ HOMES = {
     "lxml": ["formats/bioc.py"],
     "numpy": ["*"],
     "torch": ["*"],
-    "cryptography": ["engines/certificates.py", "engines/seal.py"],
+    "dp_accounting": ["privacy/accounting.py"],
+    "cryptography": ["engines/certificates.py", "engines/seal.py", "layers/keys.py", "trained/signature.py"],
     "filelock": ["core/lock.py"],
+    "h11": ["serve/server.py"],  # what uvicorn speaks HTTP with
     "grpc": ["engines/gate.py"],  # what NVFlare connects with
     "nvflare": ["engines/flare.py"],
     "psutil": ["engines/processes.py", "consortium/check.py"],
@@ -61,18 +71,19 @@ HOMES = {
     "scipy": ["reports/*.py"],
     "sklearn": ["runs/references.py"],
     # our encoding; the finished model for others to read; others' encoders; what a frozen trunk has computed
-    "starlette": ["serve/*.py"],
+    "starlette": ["serve/*.py", "watch/*.py"],
     "safetensors": [
         "core/codec.py",
         "exports/transformers_folder.py",
         "trained/*.py",
-        "models/pretrained.py",
+        "models/encoder_files.py",
         "tasks/trunk.py",
     ],
     "spacy": ["exports/spacy_*.py"],
-    "tokenizers": ["exports/transformers_folder.py", "models/pretrained.py"],
+    "tokenizers": ["exports/transformers_folder.py", "models/encoder_files.py"],
     "tomli_w": ["study/*.py"],
     "typer": ["cli/*.py"],
+    "transformers": ["models/foreign.py"],
     "uvicorn": ["serve/server.py"],
 }
 

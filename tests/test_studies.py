@@ -61,6 +61,21 @@ def test_transfer_between_sites_is_told_before_and_after_training(
     assert 2 == len(re.findall(r"hospital-\d train, test: \d+\.\d \d+\.\d", then))
 
 
+def test_the_study_of_rules_prints_what_each_makes_of_each_lie(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Rules by themselves and behind the bound, with what any model should beat below."""
+    monkeypatch.setattr(sys, "argv", ["rules.py", "--quick"])
+    runpy.run_path(str(STUDIES / "lying" / "rules.py"), run_name="__main__")
+    _, _, head, *rows = capsys.readouterr().out.splitlines()
+    assert ["rule", "nothing", "times 100", "flipped sign", "flipped labels"] == re.split(r"  +", head.strip())
+    names = [re.split(r"  +", row)[0] for row in rows]
+    rules = ["median", "trimmed", "geometric", "krum"]
+    expected = ["mean", "bound", *(name for rule in rules for name in (rule, f"{rule}, bound")), "majority"]
+    assert expected == names[: len(expected)]
+    assert all(4 == len(re.findall(r"0\.\d{3} \(", row)) for row in rows[:10])
+
+
 def test_the_study_of_lying_sites_prints_its_three_tables(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

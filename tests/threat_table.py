@@ -83,6 +83,30 @@ TABLE = {
         "a reply that stands for fewer examples than the site's least is refused: `few`; and so is a batch of another "
         "size than before, whose difference would be a sentence: `share`",
     ),
+    "two sets of survivors": Row(
+        "the coordinator, of a study with secure aggregation",
+        "tells some sites that a member was lost and others that it was not, to have both parts of what hides it",
+        "a sum is opened only with the signatures of all its members on the same list and the same keys, and what was "
+        "masked once more is not opened as it was before: `sum`",
+    ),
+    "too few": Row(
+        "the coordinator, of a study with secure aggregation",
+        "names fewer sites than the study's `fewest`, or one alone",
+        "nothing leaves, not even masked: `sum`",
+    ),
+    "a second sum": Row(
+        "the coordinator, of a study with secure aggregation",
+        "has the same replies summed up again without one site, as another run or after a crash that never was: the "
+        "difference would be that site's reply",
+        "what has been in one sum goes into no other; the site's disk knows which, whatever the coordinator says did "
+        "not arrive: `sum`",
+    ),
+    "a false key": Row(
+        "the coordinator, of a study with secure aggregation",
+        "hands out keys of its own in place of a site's, or that site's of another run",
+        "keys are signed by their sites for one run; a signing key that is not the pinned one is refused, with "
+        "`pinned = true` an unpinned one, too: `sum`, `unpinned`",
+    ),
     # who is on the network
     "second machine": Row(
         "whoever has a copy of a hospital's kit and keys",
@@ -138,12 +162,12 @@ TABLE = {
 
 OPEN = (
     Gap(
-        "The coordinator sees each hospital's update, not only the sum.",
+        "Without secure aggregation, the coordinator sees each hospital's update, not only the sum.",
         "An update tells much of the notes behind it. One round of FedAvg over hashed words tells which words the "
         "hospital's notes have, and by the bias how many notes have each label, exactly if all notes are one batch. "
         "No model has to be chosen for that: the study's own first model does.",
         "Approve only a coordinator whom you would tell as much. Freeze embeddings (`vectors`), more than one batch, "
-        "few rounds. Secure aggregation and differential privacy are not there yet.",
+        "few rounds. Better: a study with `secure_aggregation`, and `[privacy.dp]`.",
     ),
     Gap(
         "Honest rounds add up.",
@@ -202,8 +226,9 @@ OPEN = (
     ),
     Gap(
         "The coordinator and a hospital together.",
-        "With two hospitals, the sum and one's own update give the other's; that holds under any sum.",
-        "Three hospitals or more.",
+        "With two hospitals, the sum and one's own update give the other's; that holds under any sum, masked or not. So "
+        "does it for the last honest one of many.",
+        "Three hospitals or more (`fewest`), and keys that are pinned, so that these are hospitals.",
     ),
     Gap(
         "Whoever is root, or the site's own user, at a hospital.",

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from encoders import tiny_encoder
+from encoder_folders import tiny_encoder
 from wardround.runs.loop import run
 from wardround.study.load import cells
 

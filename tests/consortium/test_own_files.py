@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from encoders import tiny_encoder
+from encoder_folders import tiny_encoder
 from loopback import Exchange
 from wardround.consortium.rehearse import generated
 from wardround.consortium.settings import SiteSettings

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from encoders import tiny_encoder
+from encoder_folders import tiny_encoder
 from loopback import Exchange
 from wardround.consortium.check import checked
 from wardround.consortium.settings import read_site

@@ -4,6 +4,7 @@ One federation serves the module. Each test leaves it whole, or waits until it i
 """
 
 import os
+import re
 import resource
 import shutil
 import signal
@@ -23,7 +24,8 @@ import psutil
 import pytest
 
 from fault_table import fault
-from real_sites import Between, Federation, wait_until
+from real_sites import Between, Federation, free_port, wait_until
+from serving import send
 from study_files import cli
 from threat_table import threat
 from wardround.consortium.admission import renew, revoke
@@ -33,7 +35,7 @@ from wardround.consortium.kits import join
 from wardround.consortium.presence import Presence
 from wardround.consortium.roster import changed
 from wardround.consortium.site_start import Console
-from wardround.consortium.submit import asked
+from wardround.consortium.submit import Consortium, asked, submit
 from wardround.consortium.switchboard import ListenError, servers_at
 from wardround.engines.certificates import Authority, Certificate, pem_of, read_certificate
 from wardround.engines.frames import AccessError, Line, dial, door_of, listen
@@ -82,7 +84,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     }  # fmt: skip
     study = cells(tables, folder=folder)[0].study
     began = time.monotonic()
-    with Federation(folder, SITES) as federation:
+    with Federation(folder, SITES, page=free_port()) as federation:
         federation.approve(study)
         federation.ready(study)
         yield Scene(federation, study, time.monotonic() - began)
@@ -209,6 +211,39 @@ def test_a_second_machine_with_the_same_kit_is_refused_while_the_first_lives(sce
     assert [{}] * 3 == [line.left_out for line in lines]
     assert before < len(scene.federation.ledger("site-0"))
     assert "connected to the coordinator" not in (tmp_path / "said").read_text()
+
+
+def test_the_coordinators_page_shows_a_site_go_and_come_back_and_the_run_meanwhile(
+    scene: Scene, tmp_path: Path
+) -> None:
+    """The page is a program of its own, which is started again where it is killed."""
+    place = f"http://127.0.0.1:{scene.federation.page}"
+
+    def shows(path: str, *words: str) -> bool:
+        try:
+            page = send(place, path)[2].decode()
+        except OSError:
+            return False
+        return all(word in page for word in words)
+
+    wait_until(lambda: shows("/", "3 of 3 sites connected"))
+    left_out: list[str] = []
+
+    def noted(line: Round) -> None:
+        if line.round == 1:
+            scene.federation.kill("site-1")
+            os.kill(scene.federation.pid("coordinator", "wardround.watch.coordinator"), signal.SIGKILL)
+        left_out.extend(line.left_out)
+
+    over = Consortium(scene.centre, patience=0.5)
+    submit(scene.study, tmp_path / "run", over, progress=noted)
+    assert {"site-1"} == set(left_out)
+    wait_until(lambda: shows("/", "2 of 3 sites connected", "site-1 is gone"))
+    *_, newest = re.findall(r"/run/\d+", send(place, "/")[2].decode())
+    wait_until(lambda: shows(newest, "left out: ", "3 rounds: all rounds done"))
+    scene.federation.start("site-1")
+    wait_until(lambda: shows("/", "3 of 3 sites connected"))
+    assert b'wardround_site_connected{site="site-1"} 1' in send(place, "/metrics")[2]
 
 
 def test_a_site_that_was_killed_is_let_in_again(scene: Scene) -> None:

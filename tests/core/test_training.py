@@ -131,7 +131,7 @@ def test_optimisers_step_as_torchs_do(
         assert close(parameter.detach(), flat)
 
 
-KINDS: dict[str, type[torch.optim.Optimizer]] = {
+KINDS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW
 }  # fmt: skip
 
@@ -379,15 +379,15 @@ def test_rates_rise_and_fall_over_rounds_as_torchs_schedulers_have_it(
         parts.insert(0, rising)
     reference = torch.optim.lr_scheduler.SequentialLR(optimizer, parts, milestones=[rises] if rises else [])
     for round_ in range(1, horizon + 1):
-        assert reference.get_last_lr()[0] == pytest.approx(training.rate(round_), rel=1e-9)
+        assert reference.get_last_lr()[0] == pytest.approx(training.lr_in(round_), rel=1e-9)
         optimizer.step()
         reference.step()
-    assert 0 < training.rate(horizon) == training.rate(horizon + 5)  # whoever goes on does so at the last rate
+    assert 0 < training.lr_in(horizon) == training.lr_in(horizon + 5)  # whoever goes on does so at the last rate
 
 
 def test_a_schedule_has_to_know_where_it_ends() -> None:
     with pytest.raises(ValueError, match=r"schedule = 'cosine' needs a horizon, which a study fills in by its rounds"):
-        LocalTraining(schedule="cosine").rate(1)
+        LocalTraining(schedule="cosine").lr_in(1)
 
 
 @pytest.mark.parametrize(

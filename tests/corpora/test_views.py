@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from encoders import tiny_encoder
+from encoder_folders import tiny_encoder
 from wardround.clinic import Clinic
 from wardround.clinic.bags import ClinicBags
 from wardround.clinic.pairs import ClinicPairs

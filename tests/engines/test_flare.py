@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from encoders import tiny_encoder
+from encoder_folders import tiny_encoder
 from real_sites import Federation
 from wardround.consortium.house_ledger import compared
 from wardround.layers.bound import NOTED
@@ -45,6 +45,15 @@ CASES: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 """A small study per task; cut into sites called as the consortium's."""
 
+ENCODED: dict[str, dict[str, Any]] = {
+    f"{name} by {model}": {
+        "task": {"name": name, "model": model, "encoder": "encoder", "freeze": 1, "longest": 60},
+        "corpus": CASES[name]["corpus"], "partition": EVENLY,
+    }
+    for name, model in (("bags", "encoder"), ("classification", "encoder"), ("tagging", "encoder-crf"))
+}  # fmt: skip
+"""The same tasks by a pretrained encoder, whose way over the wire is that of any weights: one method is enough."""
+
 OWN = '''
 """A user's own method, beside the study and at the sites."""
 
@@ -64,6 +73,7 @@ KINDS = {known.kind: name for name, known in reversed(METHODS.items()) if not kn
 PAIRS = sorted(
     {(name, "features") for name, known in METHODS.items() if not known.kind.pooled}
     | {(method, task) for task in CASES for method in (*KINDS.values(), MINE)}
+    | {("fedavg", task) for task in ENCODED}
 )
 """Every method on every task, and those that are only settings of others on the first."""
 
@@ -89,8 +99,14 @@ def federation(beside: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 def study_of(method: str, task: str, beside: Path) -> Study:
-    tables = {"name": "both", "rounds": 2, "method": {"name": method}, "evaluation": {"each": True}, **CASES[task]}
-    if task == "relation":
+    tables = {
+        "name": "both",
+        "rounds": 2,
+        "method": {"name": method},
+        "evaluation": {"each": True},
+        **(CASES | ENCODED)[task],
+    }
+    if "encoder" in tables["task"]:
         tables["task"] = {**tables["task"], "encoder": str(beside / "encoder")}
     if method in METHODS and METHODS[method].kind.public:
         tables["public"] = {"fraction": 0.3}

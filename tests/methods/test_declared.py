@@ -21,6 +21,7 @@ from wardround.methods.fedner import FedNER
 from wardround.methods.fedpa import FedPA
 from wardround.methods.fedrs import FedRS
 from wardround.methods.heads import HEADS
+from wardround.methods.lazy_mil import LazyMIL
 from wardround.methods.ridge import ClosedForm, Ridge
 from wardround.methods.ridge_sgd import RidgeSGD
 from wardround.runs.protocol import rehearsal, rehearsed, toy
@@ -31,7 +32,11 @@ from wardround.tasks.features import FeatureRows
 VARIANTS: dict[str, list[Method[Any]]] = {
     "feddyn": [FedDyn(by_size=True)],
     "fedatt": [FedAtt(per_tensor=False), FedAtt(norm="spectral"), FedAtt(nearer=True)],
-    "fedcmc": [FedCMC(contrast="minor"), FedCMC(contrast="random"), FedCMC(contrast="none")],
+    "fedcmc": [
+        *(FedCMC(contrast=contrast) for contrast in ("minor", "random", "none")),
+        *(FedCMC(contrast=contrast, buckets=64) for contrast in ("major", "minor", "random")),
+    ],
+    "lazy-mil": [LazyMIL(buckets=64)],
     "feded": [
         FedED(teacher=teacher, bits=bits) for teacher in ("probabilities", "mean_probability") for bits in (8, 32)
     ],
@@ -109,6 +114,17 @@ def test_methods_run_where_only_sums_may_be_seen(name: str, tmp_path: Any) -> No
         free = Trial(study.method, task, sites, start, tmp_path / "free", public=sites["a"])
         bound = Trial(study.method, task, sites, start, tmp_path / "bound", layers=[SumOnly()], public=sites["a"])
         assert free.round() == bound.round()
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_has_a_form_that_needs_only_sums(name: str) -> None:
+    """The same one where it never asks for more."""
+    for study in studies(name):
+        summed = study.method.in_sums()
+        assert summed.in_sums() == summed
+        assert {"total"} >= {exchange.verb for exchange in rehearsed(replace(study, method=summed))}
+        if name not in ASKING:
+            assert summed is study.method
 
 
 @pytest.mark.parametrize("kind", KINDS)

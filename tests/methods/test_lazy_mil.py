@@ -34,7 +34,7 @@ class Told(BagsTask):
     table: Tensor
 
     def model(self) -> PCNN:
-        made = super().model().double()
+        made: PCNN = super().model().double()
         made.classifier.weight = nn.Parameter(torch.eye(*made.classifier.weight.shape).double())
         made.classifier.bias = nn.Parameter(torch.zeros(len(self.labels)).double())
         return made

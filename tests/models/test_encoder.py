@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from encoders import LAYERS, POSITIONS, WORDS, tiny_encoder
+from encoder_folders import LAYERS, POSITIONS, WORDS, foreign_encoder, tiny_encoder
 from wardround.models.encoder import Encoder
 from wardround.models.pretrained import Pretrained, packaged, read_encoder
 
@@ -70,6 +70,22 @@ def test_other_kinds_agree_with_transformers_too(kind: str, changes: dict[str, o
     expected = theirs(folder)(input_ids=ids, attention_mask=real.long()).last_hidden_state
     torch.testing.assert_close(ours(encoder, range(LAYERS))(ids, real)[real], expected[real], rtol=0, atol=1e-5)
     assert POSITIONS - (kind != "bert") == encoder.shape.longest
+
+
+@torch.no_grad()
+def test_distilbert_agrees_with_transformers_too(tmp_path: Path) -> None:
+    sizes = {"dim": 32, "n_layers": 3, "n_heads": 4, "hidden_dim": 64, "activation": "gelu"}
+    folder = foreign_encoder(tmp_path, "distilbert", **sizes)
+    encoder = read_encoder(folder)
+    ids, real = padded([2, 10, 11, 14, 10, 12, 3], [2, 11, 3])
+    expected = theirs(folder)(input_ids=ids, attention_mask=real.long(), output_hidden_states=True)
+    whole = encoder.part(range(3), embeddings=True).eval()
+    torch.testing.assert_close(whole(ids, real)[real], expected.last_hidden_state[real], rtol=0, atol=1e-5)
+    together = encoder.part(range(3), embeddings=True, last=2).eval()
+    mean = (expected.hidden_states[-1] + expected.hidden_states[-2]) / 2
+    torch.testing.assert_close(together(ids, real)[real], mean[real], rtol=0, atol=1e-5)
+    places = torch.tensor([[0, 4], [2, 1]])
+    torch.testing.assert_close(together(ids, real, places), mean[torch.arange(2)[:, None], places], rtol=0, atol=1e-5)
 
 
 @torch.no_grad()

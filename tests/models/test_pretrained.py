@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from safetensors.torch import save_file
 
-from encoders import tiny_encoder, tiny_tensors
-from wardround.models.pretrained import EncoderError, packaged, read_encoder
-from wardround.tasks.relation import Relations, RelationTask
+from encoder_folders import tiny_encoder, tiny_tensors
+from wardround.models.encoder_files import EncoderError
+from wardround.models.pretrained import packaged, read_encoder
 
 
 def less(folder: Path, name: str) -> None:
@@ -19,6 +19,10 @@ def less(folder: Path, name: str) -> None:
 
 def pickled(folder: Path) -> None:
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+
+
+def adapter(folder: Path) -> None:
+    (folder / "adapter_config.json").write_text("{}")
 
 
 def config(**changes: object) -> Callable[[Path], None]:
@@ -39,7 +43,7 @@ def config(**changes: object) -> Callable[[Path], None]:
         (lambda folder: (folder / "tokenizer.json").write_text("{"), r"its tokenizer cannot be read"),
         (lambda folder: (folder / "config.json").write_text("[1]"), r"config\.json is no table"),
         (lambda folder: (folder / "config.json").write_text("{"), r"config\.json cannot be read"),
-        (config(model_type="gpt2"), r"model_type = 'gpt2' is not supported; supported: bert, roberta, xlm-roberta"),
+        (adapter, r"it is an adapter \(adapter_config\.json\).*merge_and_unload"),
         (config(hidden_act="swish"), r"hidden_act = 'swish' is not supported; known: gelu"),
         (config(position_embedding_type="relative_key"), r"its positions are relative"),
         (config(hidden_size=None), r"config\.json lacks 'hidden_size'"),
@@ -60,16 +64,16 @@ def test_a_folder_that_does_not_exist_is_refused(tmp_path: Path) -> None:
 
 def test_weights_of_another_model_are_refused(tmp_path: Path) -> None:
     folder = tiny_encoder(tmp_path)
-    task = RelationTask(Relations(), ("a", "b"), "", read_encoder(folder))
+    early = read_encoder(folder)
     save_file(tiny_tensors(words=25), folder / "model.safetensors")
     with pytest.raises(EncoderError, match=r"token embeddings have 25 rows, not the 30 of config\.json; take all"):
-        task.model()
+        early.part(range(2), embeddings=True)
     save_file(tiny_tensors(layers=1), folder / "model.safetensors")
     with pytest.raises(EncoderError, match=r"the weights of layers\.1\.query\.weight are missing, wanted: \[32, 32\]"):
-        RelationTask(Relations(), ("a", "b"), "", read_encoder(folder)).model()
+        read_encoder(folder).part(range(2), embeddings=True)
     (folder / "model.safetensors").write_bytes(b"nothing of the kind")
     with pytest.raises(EncoderError, match=r"model\.safetensors cannot be read"):
-        RelationTask(Relations(), ("a", "b"), "", read_encoder(folder)).model()
+        read_encoder(folder).part(range(2), embeddings=True)
 
 
 def test_without_its_package_minilm_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:

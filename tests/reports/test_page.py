@@ -11,10 +11,10 @@ import pytest
 from run_folders import make_run, make_sweep
 from study_files import cli, small_study
 from wardround.cli.app import main
+from wardround.reports.figures import Spread
 from wardround.reports.html import bytes_of, describe_p, figure, join, plus_minus, signed, table, tag
 from wardround.reports.page import page, write_report
 from wardround.reports.read import read_runs
-from wardround.reports.statistics import Spread
 
 EVIL = "<script>alert('x')</script>\"&"
 VOID = {"meta", "link", "br"}

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from run_folders import make_run, make_sweep
+from wardround.reports.figures import Spread
 from wardround.reports.paired import Comparison, holm, pairs
 from wardround.reports.read import read_runs
-from wardround.reports.statistics import Group, Panel, Spread, curve, grouped, per_site, primary, spread, to_target
+from wardround.reports.statistics import Group, Panel, curve, grouped, per_site, primary, spread, to_target
 
 
 def panel_of(*paths: Path) -> Panel:

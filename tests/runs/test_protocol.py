@@ -8,11 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
+import tomli_w
 
+from study_files import write_module
 from wardround.cli.app import main
 from wardround.methods import METHODS
 from wardround.runs.exchanges import rows
-from wardround.runs.protocol import rehearsed, toy
+from wardround.runs.protocol import rehearsal, rehearsed, toy
 from wardround.study.load import load_study
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "protocol"
@@ -33,6 +35,18 @@ class Curious(FedAvg):
             cohort.ask(self.fit, state)
         return super().round(state, cohort)
 '''
+
+
+SUM_ONLY = """
+from dataclasses import dataclass
+
+from wardround.extend import Layer
+
+
+@dataclass(frozen=True)
+class SumOnly(Layer):
+    only_sums = "a test says so"
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -63,9 +77,32 @@ def test_what_leaves_a_hospital_is_what_was_reviewed(method: str, capsys: pytest
     assert (0, path.read_text(encoding="utf-8")) == (code, out)
 
 
+@pytest.mark.parametrize("method", ["fedcmc", "fedner", "lazy-mil"])
+def test_where_only_sums_are_seen_another_form_leaves_a_hospital(
+    method: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its steps are in the print-out, and no reply is seen alone."""
+    write_module(tmp_path, SUM_ONLY, "sum_only")
+    given = rehearsal(METHODS[method].kind.rehearsal)
+    tables = {
+        "name": method,
+        "rounds": 2,
+        "method": {"name": method},
+        **given,
+        "layers": [{"name": "sum_only:SumOnly"}],
+    }
+    (tmp_path / "study.toml").write_text(tomli_w.dumps(tables), encoding="utf-8")
+    code, out, _ = printed(capsys, "protocol", str(tmp_path / "study.toml"))
+    path = GOLDEN / f"{method}-in-sums.txt"
+    if os.environ.get("WARDROUND_UPDATE_GOLDEN"):
+        path.write_text(out, encoding="utf-8")
+    assert (0, path.read_text(encoding="utf-8")) == (code, out)
+    assert {"", "sum"} == {row.seen for row in rows(rehearsed(load_study(tmp_path / "study.toml")[0].study))}
+
+
 def test_there_is_no_golden_file_too_many() -> None:
     """Each belongs to a method."""
-    assert set(METHODS) == {path.stem for path in GOLDEN.iterdir()}
+    assert set(METHODS) == {path.stem.removesuffix("-in-sums") for path in GOLDEN.iterdir()}
 
 
 def test_centralised_says_why_it_only_runs_inline(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,18 +3,21 @@
 import asyncio
 import json
 import re
+import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from jsonschema import Draft202012Validator
 
 from serving import JSON, Relates, Scripted, send, served
 from wardround.clinic import Clinic
-from wardround.serve.app import WAITING, Desk
+from wardround.serve.desk import READ, WAITING, Desk
 from wardround.serve.guard import Guarded
+from wardround.serve.server import Patient
 from wardround.text.document import Document
 from wardround.text.prediction import Prediction
 from wardround.trained.model import load
@@ -186,13 +189,13 @@ class Waits(Scripted):
     entered, let_go = threading.Semaphore(0), threading.Event()
     inside = most = 0
 
-    def __call__(self, text: str | Document) -> Prediction:
+    def together(self, documents: Sequence[Document]) -> list[Prediction]:
         Waits.inside += 1
         Waits.most = max(Waits.most, Waits.inside)
         self.entered.release()
         self.let_go.wait(60)
         Waits.inside -= 1
-        return super().__call__(text)
+        return super().together(documents)
 
 
 def test_one_text_at_a_time_while_the_rest_still_answers_and_a_long_line_is_sent_away(scripted: Scripted) -> None:
@@ -208,8 +211,89 @@ def test_one_text_at_a_time_while_the_rest_still_answers_and_a_long_line_is_sent
         assert Waits.entered.acquire(timeout=60)
         while desk.waiting < WAITING:
             assert 200 == send(place, "/health")[0]
-        assert 503 == send(place, "/predict", {"text": "ASPIRIN"})[0]
+        assert {"waiting": WAITING, "most": WAITING}.items() <= send(place, "/health")[2].items()
+        status, headers, answer = send(place, "/predict", {"text": "ASPIRIN"})
+        assert (503, "5") == (status, headers["retry-after"])
+        assert f"{WAITING} requests are waiting already; try again in a while" == answer["error"]["message"]
         Waits.let_go.set()
         for asker in askers:
             asker.join()
     assert ([200] * WAITING, 1) == (got, Waits.most)
+
+
+def test_many_texts_are_answered_in_their_order(place: str, schema: dict[str, Any]) -> None:
+    notes = [f"😀 {NOTE}", " ", NOTE[:300]]
+    status, _, answer = send(place, "/predict", {"texts": [{"text": note} for note in notes]})
+    check(schema, "/predict", status, answer)
+    alone = [send(place, "/predict", {"text": note})[2] for note in notes]
+    spans = [[[(one["type"], one["start"], one["end"]) for one in some["entities"]] for some in all_] for all_ in (
+        alone, answer["predictions"],
+    )]  # fmt: skip
+    assert spans[0] == spans[1]
+    assert [True, False, True] == [bool(one["entities"]) for one in answer["predictions"]]
+    assert {"predictions": []} == send(place, "/predict", {"texts": []})[2]
+
+
+def test_of_many_texts_the_wrong_one_is_named(place: str, scripted: Scripted) -> None:
+    answer = send(place, "/predict", {"texts": [{"text": WORDS}, {"text": 1}]})[2]
+    assert ("wrong_value", "texts[1].text") == (answer["error"]["code"], answer["error"]["key"])
+    with served(Desk(Relates(scripted.parts))) as other:
+        bare = {"texts": [{"text": "ASPIRIN"}, {"text": "RASH"}]}
+        assert "texts[0].entities" == send(other, "/predict", bare)[2]["error"]["key"]
+        bare["texts"][1]["entities"] = [{"type": "drug", "start": 0, "end": 4}]  # type: ignore[assignment]  # JSON
+        assert 2 == len(send(other, "/predict", bare)[2]["predictions"])
+
+
+@pytest.mark.parametrize("charset", ["utf-16", "UTF-16LE", "utf-16be", "utf-32", "iso-8859-1"])
+def test_the_charset_of_a_request_is_heeded(place: str, tagger: Path, charset: str) -> None:
+    body = json.dumps({"text": f"É {NOTE}"}, ensure_ascii=False).encode(charset)
+    status, _, answer = send(place, "/predict", body, {"Content-Type": f'application/json; charset="{charset}"'})
+    assert (200, {**load(tagger)(f"É {NOTE}").plain(), "cut": 0}) == (status, answer)
+
+
+def test_a_charset_that_is_not_taken_or_not_true_is_told(place: str, schema: dict[str, Any]) -> None:
+    for charset, status, code in (("ebcdic", 415, "wrong_charset"), ("us-ascii", 422, "not_in_charset")):
+        body = json.dumps({"text": f"É {WORDS}"}, ensure_ascii=False).encode()
+        got, _, answer = send(place, "/predict", body, {"Content-Type": f"application/json; charset={charset}"})
+        assert (status, code) == (got, answer["error"]["code"])
+        check(schema, "/predict", status, answer)
+        assert WORDS not in json.dumps(answer)
+
+
+def raw(place: str, sent: bytes) -> bytes:
+    """All that comes back until the other side closes the connection."""
+    host, port = urlsplit(place).netloc.split(":")
+    with socket.create_connection((host, int(port)), timeout=60) as line:
+        line.sendall(sent)
+        return b"".join(iter(lambda: line.recv(65536), b""))
+
+
+def test_a_body_that_stalls_is_given_up_and_holds_nobody_up(scripted: Scripted, schema: dict[str, Any]) -> None:
+    head = b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n"
+    desk = Desk(scripted, patience=0.3)
+    with served(desk) as place:
+        heads, _, body = raw(place, head + b'{"text": "Zanzi').partition(b"\r\n\r\n")
+        assert heads.startswith(b"HTTP/1.1 408 ")
+        assert "too_slow" == json.loads(body)["error"]["code"]
+        check(schema, "/predict", 408, json.loads(body))
+        assert b"Zanzi" not in heads + body
+        assert 200 == send(place, "/predict", {"text": "ASPIRIN"})[0]
+    assert (0, 0) == (desk.reading, desk.waiting)
+
+
+def test_more_bodies_than_are_held_at_a_time_are_sent_away(scripted: Scripted) -> None:
+    desk = Desk(scripted, most=1)
+    with served(desk) as place:
+        desk.reading = READ
+        assert 503 == send(place, "/predict", {"text": "ASPIRIN"})[0]
+        desk.reading = 0
+        assert 200 == send(place, "/predict", {"text": "ASPIRIN"})[0]
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /health HTT"])
+def test_a_connection_without_a_request_is_closed(
+    scripted: Scripted, monkeypatch: pytest.MonkeyPatch, sent: bytes
+) -> None:
+    monkeypatch.setattr(Patient, "silence", 0.2)
+    with served(Desk(scripted)) as place:
+        assert b"" == raw(place, sent)

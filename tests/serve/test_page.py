@@ -1,5 +1,6 @@
 """The page in a real browser, on a real server with a model that really was trained, or with one that is told."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,12 @@ import pytest
 from browser import Browser, chromium
 from serving import Relates, Scripted, served
 from wardround.clinic import Clinic
-from wardround.serve.app import Desk
+from wardround.formats.jsonl import read_jsonl
+from wardround.formats.merge import merge
+from wardround.formats.options import Options
+from wardround.serve.desk import Desk
+from wardround.text.document import Document, Entity
+from wardround.text.reading import Problems
 from wardround.trained.model import load
 
 NOTES = [document.text for document in Clinic(hospitals=1, documents=50).stream("hospital-0", "train")]
@@ -220,3 +226,116 @@ def test_nothing_is_wider_than_the_window(browser: Browser, scripted: str, width
     assert [] == browser.evaluate(WIDER)
     assert width == browser.evaluate("document.documentElement.scrollWidth")
     assert () == browser.seen().complaints
+
+
+def chosen(browser: Browser, words: str) -> None:
+    """Press an entity by its words."""
+    number = browser.evaluate(
+        f"[...document.querySelectorAll('#note .entity')].find(e => e.textContent === {words!r}).dataset.number"
+    )
+    browser.point(f'#note .entity[data-number="{number}"]', click=True)
+    browser.wait(f"document.getElementById('chosen').textContent.includes({words!r})")
+
+
+def selected(browser: Browser, words: str) -> None:
+    """Select words of the note, as one does with the mouse."""
+    browser.evaluate(f"""(() => {{ const walk = document.createTreeWalker(document.querySelector('#note .block'), 4);
+        for (let node; node = walk.nextNode();) {{ const at = node.data.indexOf({words!r}); if (at < 0) continue;
+            getSelection().setBaseAndExtent(node, at, node, at + {len(words)}); return; }} }})()""")
+    browser.wait(f"document.getElementById('chosen').textContent.includes('Selected: “{words.strip()}”')")
+
+
+def retyped(browser: Browser, kind: str) -> None:
+    browser.evaluate(f"document.getElementById('correct-type').value = {kind!r}")
+
+
+def test_entities_are_corrected_and_the_download_is_merged_and_trains(
+    browser: Browser, scripted: str, tmp_path: Path
+) -> None:
+    """Another type, other borders, one less, one more: in places of the text as Python counts them."""
+    opened(browser, scripted)
+    note = "😀 ASPIRIN gave her a RASH, 😀 and IBUPROFEN 😀 none; NSAID"
+    find(browser, note)
+    chosen(browser, "RASH")
+    retyped(browser, "effect")
+    browser.point("#retype", click=True)
+    browser.wait("[...document.querySelectorAll('#note .entity')].some(e => e.dataset.type === 'effect')")
+    for _ in range(2):
+        browser.point("#moves [data-edge=start][data-by='-1']", click=True)  # "a RASH"
+    chosen(browser, "NSAID")
+    browser.point("#remove", click=True)
+    selected(browser, "none")
+    retyped(browser, "word")
+    browser.point("#add", click=True)
+    browser.wait(f"{STATUS}.includes('on this page alone')")
+    browser.call("Page.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
+    browser.point("#download-correction", click=True)
+    browser.until("Page.downloadProgress", state="completed")
+    (placed,) = read_jsonl(tmp_path / "correction.jsonl", Problems(), Options())
+    document = placed.document
+    assert note == document.text
+    expected = [("drug", "ASPIRIN"), ("effect", "a RASH"), ("drug", "IBUPROFEN"), ("word", "none")]
+    assert expected == [(one.type, note[one.start : one.end]) for one in document.entities]
+    links = [(note[head.start : head.end], note[tail.start : tail.end]) for head, tail in _ends(document)]
+    assert [("ASPIRIN", "a RASH"), ("a RASH", "IBUPROFEN")] == links  # that of NSAID went with it
+    before = tmp_path / "before.jsonl"
+    before.write_text(json.dumps({"id": "1", "text": note, "entities": [], "model": "served"}) + "\n", encoding="utf-8")
+    done, counts = merge([before, tmp_path / "correction.jsonl"], tmp_path / "all.jsonl", Options())
+    assert (True, 1, {"superseded": 1}) == (done.written, done.documents, dict(counts))
+    assert () == browser.seen().complaints
+    asked = [request for request in browser.seen().requests if request.startswith(scripted)]
+    assert 1 == sum(request.endswith("/predict") for request in asked)  # corrections go nowhere
+
+
+def _ends(document: Document) -> list[tuple[Entity, Entity]]:
+    by_id = {one.id: one for one in document.entities}
+    return [(by_id[one.head], by_id[one.tail]) for one in document.relations]
+
+
+def test_selected_words_become_the_borders_and_undo_takes_them_back(browser: Browser, scripted: str) -> None:
+    opened(browser, scripted)
+    find(browser, "He took ASPIRIN daily")
+    chosen(browser, "ASPIRIN")
+    selected(browser, "daily")
+    browser.point("#border", click=True)
+    browser.wait("document.querySelector('#note .entity').textContent === 'daily'")
+    browser.point("#undo", click=True)
+    browser.wait("document.querySelector('#note .entity').textContent === 'ASPIRIN'")
+    assert browser.evaluate("document.getElementById('undo').disabled")
+
+
+def test_what_cannot_be_an_entity_is_told(browser: Browser, scripted: str) -> None:
+    opened(browser, scripted)
+    find(browser, "ASP")
+    chosen(browser, "ASP")
+    for _ in range(2):
+        browser.point("#moves [data-edge=start][data-by='1']", click=True)
+    browser.wait("document.querySelector('#note .entity').textContent === 'P'")
+    browser.point("#moves [data-edge=start][data-by='1']", click=True)
+    browser.wait(f"{STATUS}.includes('at least one character')")
+    retyped(browser, "  ")
+    browser.point("#retype", click=True)
+    browser.wait(f"{STATUS}.includes('Name the type')")
+
+
+def test_a_note_in_which_nothing_was_found_can_be_marked(browser: Browser, scripted: str) -> None:
+    opened(browser, scripted)
+    browser.point("#text", click=True)
+    browser.type("no drug at all")
+    browser.point("#find", click=True)
+    browser.wait(f"{STATUS}.startsWith('Found: 0 entities')")
+    selected(browser, "drug ")
+    retyped(browser, "drug")
+    browser.point("#add", click=True)
+    browser.wait("document.querySelector('#note .entity')")
+    assert [["drug", "drug"]] == browser.evaluate(FOUND)
+
+
+def test_relations_and_labels_can_be_taken_away(browser: Browser, scripted: str) -> None:
+    opened(browser, scripted)
+    find(browser, "ASPIRIN gave RASH and HIVES")
+    browser.point("#relations .off", click=True)
+    browser.wait("document.querySelectorAll('#relations li').length === 1")
+    browser.point("#labels .off", click=True)
+    browser.wait("document.getElementById('labels-part').hidden")
+    browser.wait("document.querySelectorAll('#note .entity').length === 3")

@@ -16,7 +16,9 @@ WORDS = "Zanzibar fever"
 
 def test_a_text_with_entities_becomes_a_document() -> None:
     body = {"text": "😀 Aspirin", "entities": [{"type": "drug", "start": 2, "end": 9}]}
-    assert Document("", "😀 Aspirin", entities=(Entity("0", "drug", 2, 9),)) == request(json.dumps(body).encode())
+    expected = Document("", "😀 Aspirin", entities=(Entity("0", "drug", 2, 9),))
+    assert ((expected,), False) == request(json.dumps(body).encode())
+    assert ((expected, expected), True) == request(json.dumps({"texts": [body, body]}).encode())
 
 
 @pytest.mark.parametrize(
@@ -43,6 +45,10 @@ def test_a_text_with_entities_becomes_a_document() -> None:
         ({"text": WORDS, "entities": [{"type": "x", "start": 1, "end": 1}]}, "wrong_value", "entities[0]"),
         ({"text": WORDS, "entities": [{"type": "x", "start": 0, "end": 99}]}, "wrong_value", "entities[0]"),
         ({"text": WORDS, "entities": [{"kind": "x", "start": 0, "end": 1}]}, "unknown_key", ""),
+        ({"texts": WORDS}, "wrong_value", "texts"),
+        ({"texts": [WORDS]}, "wrong_value", "texts[0]"),
+        ({"texts": [], "text": WORDS}, "unknown_key", ""),
+        ({"texts": [{"text": WORDS}, {"text": WORDS, "entities": [{}]}]}, "missing_key", "texts[1].entities[0].type"),
     ],
 )
 def test_what_is_wrong_is_named_by_its_key_and_never_quoted(body: Any, code: str, key: str) -> None:
@@ -63,12 +69,12 @@ def test_a_key_that_is_misspelt_gets_its_nearest_name() -> None:
 
 
 scalars = some.one_of(some.none(), some.booleans(), some.integers(-5, 50), some.floats(), some.text(max_size=5))
-keys = some.sampled_from(["text", "entities", "type", "start", "end", "id"])
+keys = some.sampled_from(["text", "texts", "entities", "type", "start", "end", "id"])
 anything = some.recursive(scalars, lambda inner: some.one_of(some.lists(inner), some.dictionaries(keys, inner)))
 
 
 @given(anything)
 def test_whatever_comes_is_a_document_or_refused(body: Any) -> None:
     with suppress(Refused):
-        document = request(json.dumps(body).encode())
-        assert all(entity.start < entity.end <= len(document.text) for entity in document.entities)
+        for document in request(json.dumps(body).encode()).documents:
+            assert all(entity.start < entity.end <= len(document.text) for entity in document.entities)

@@ -25,7 +25,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "unknown key in a table": ({"method": {"lrr": 1}}, "method.lrr is unknown; did you mean 'lr'?"),
     "unknown key far from any": (
         {"sites": {"xyz": 1}},
-        "sites.xyz is unknown; known: bound, fraction, per_round, private, quorum",
+        "sites.xyz is unknown; known: fraction, per_round, private, quorum, share",
     ),
     "unknown method": ({"method": {"name": "fedavgg"}}, "method.name = 'fedavgg' is unknown; did you mean 'fedavg'?"),
     "unknown corpus": ({"corpus": {"name": "sythetic"}}, "corpus.name = 'sythetic' is unknown; did you mean"),

@@ -151,7 +151,7 @@ def test_the_surest_sentence_of_each_fact_is_found_with_its_probability() -> Non
     (batch,) = task(denoiser="none").batches(task(denoiser="none").examples(Texts(ROWS)), 0, None)
     each = torch.zeros(4)
     order = torch.argsort(site.numbers.tokens.lengths, stable=True)
-    each[order] = model(batch.tokens, batch.heads, batch.tails).softmax(1)[torch.arange(4), batch.labels].detach()
+    each[order] = model(*batch.inputs).softmax(1)[torch.arange(4), batch.labels].detach()
     best = 0 if each[0] >= each[2] else 2
     assert [best, 1, 3] == actual.rows.tolist()
     torch.testing.assert_close(each[[best, 1, 3]], actual.scores)

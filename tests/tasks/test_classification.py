@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -13,6 +13,7 @@ from wardround.core.bench import Bench
 from wardround.core.task import SiteData
 from wardround.corpora.views import LabelledTexts
 from wardround.federation.sites import opened
+from wardround.models.recurrent import LSTMClassifier
 from wardround.runs.build import bound, build
 from wardround.runs.loop import run
 from wardround.study.load import cells
@@ -88,6 +89,15 @@ def test_frozen_word_vectors_are_no_weights_and_never_travel(tmp_path: Path) -> 
     trained = ClassificationTask(Classification(model="lstm", vectors=path, train_vectors=True), ("a", "b"))
     assert not any("embedding" in name for name in Bench.of(frozen).layout.shapes)
     assert any("embedding" in name for name in Bench.of(trained).layout.shapes)
+
+
+def test_a_study_says_what_an_lstm_makes_of_a_text() -> None:
+    """The mean of its states unless it says otherwise; a bag of words has no states."""
+    kinds = {summary: Classification(model="lstm", buckets=64, summary=summary) for summary in (None, "mean", "last")}
+    networks = {summary: ClassificationTask(kind, ("a", "b")).model() for summary, kind in kinds.items()}
+    assert ["mean", "mean", "last"] == [cast("LSTMClassifier", model).summary for model in networks.values()]
+    with pytest.raises(ValueError, match="summary = 'last' goes with model = \"lstm\", not 'logistic'; leave it out"):
+        Classification(summary="last")
 
 
 @pytest.mark.parametrize("model", ["logistic", "lstm"])

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from encoders import WORDS, tiny_encoder
+from encoder_folders import WORDS, tiny_encoder
 from wardround.models.pretrained import Pretrained, read_encoder
 from wardround.tasks.marking import Marked, Marker, marker_rows, shared_out
 from wardround.text.document import Document, Entity

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import wardround
-from encoders import tiny_encoder
+from encoder_folders import tiny_encoder
 from serving import send, served
 from study_files import cli
 from wardround.cli.export import TARGETS
@@ -21,7 +21,7 @@ from wardround.formats.options import Options
 from wardround.methods import METHODS
 from wardround.runs.loop import run
 from wardround.runs.protocol import rehearsal
-from wardround.serve.app import Desk
+from wardround.serve.desk import Desk
 from wardround.study.load import cells
 from wardround.tasks import TASKS
 from wardround.trained.about import ModelError, read_about
@@ -48,26 +48,28 @@ NAMED = {
     "cli/align.py": "bags are a view of documents",
     "consortium/settings.py": "likewise",
 }
+ENCODED = ["bags by encoder", "classification by encoder", "tagging by encoder-crf"]
 FORMS = ("clinic/", "corpora/", "formats/", "text/")
 """Readers and writers: a relation, bags and features are keys of files and views of documents there."""
 
 
 def tables(name: str, folder: Path) -> dict[str, Any]:
     """A study of one round on what the task is rehearsed on."""
+    name, _, model = name.partition(" by ")
     small: dict[str, Any] = rehearsal(name)
-    if "encoder" in TASKS[name].__dataclass_fields__:
-        small["task"] |= {"encoder": str(tiny_encoder(folder / "encoder"))}
-    if "freeze" in TASKS[name].__dataclass_fields__:
-        small["task"] |= {"freeze": 1, "longest": 60}
+    if model:
+        small["task"] = {"name": name, "model": model}
+    if model or name == "relation":
+        small["task"] |= {"encoder": str(tiny_encoder(folder / "encoder")), "freeze": 1, "longest": 60}
     return {"name": "walked", "rounds": 1, "method": {"name": "fedavg"}, **small}
 
 
-@pytest.fixture(scope="module", params=sorted(TASKS))
+@pytest.fixture(scope="module", params=[*sorted(TASKS), *ENCODED])
 def walked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     """A task's name, and a run of it."""
-    folder = tmp_path_factory.mktemp(request.param)
+    folder = tmp_path_factory.mktemp("walked")
     run(cells(tables(request.param, folder))[0].study, folder / "run")
-    return request.param, folder / "run"
+    return request.param.partition(" by ")[0], folder / "run"
 
 
 def test_its_card_and_folder_say_what_it_is(walked: tuple[str, Path]) -> None:

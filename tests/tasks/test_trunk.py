@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from encoders import tiny_encoder
+from encoder_folders import tiny_encoder
 from wardround.models.encoder import Encoder
 from wardround.models.pretrained import read_encoder
 from wardround.tasks import trunk as module
@@ -59,6 +59,17 @@ def test_states_do_not_depend_on_what_else_is_asked_for(encoder: Counted, tmp_pa
     together = Trunk(encoder, tmp_path / "one").states(ROWS)
     alone = [Trunk(encoder, tmp_path / "two").states([row])[0] for row in reversed(ROWS)]
     assert same(together, alone[::-1])
+
+
+def test_sentences_of_one_length_go_through_together_with_the_same_bits(encoder: Counted, tmp_path: Path) -> None:
+    drawn = torch.Generator().manual_seed(0)
+    lengths = (9, 16, 9, 33, 9, 16, 4, 4)
+    rows = [torch.randint(4, 30, (length,), generator=drawn).tolist() for length in lengths]
+    together = Trunk(encoder, tmp_path / "one").states(rows)
+    assert 5 == encoder.runs  # of 9, 16 and 33 tokens, and the short ones each by itself
+    alone = [Trunk(encoder, tmp_path / "two").states([row])[0] for row in rows]
+    assert same(together, alone)
+    assert same(together, Trunk(encoder, remember=False).states(rows))
 
 
 def test_other_weights_have_other_states(encoder: Counted, tmp_path: Path) -> None:

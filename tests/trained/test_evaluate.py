@@ -11,7 +11,7 @@ import pytest
 
 import trained_models
 import wardround
-from encoders import tiny_encoder
+from encoder_folders import tiny_encoder
 from study_files import Ended, cli, small_study
 from wardround.clinic import Clinic
 from wardround.clinic.write import write

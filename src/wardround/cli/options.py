@@ -41,6 +41,11 @@ Rename = Annotated[
     typer.Option("--rename", help="What the next model calls a tagger's type: drug=Chemical", metavar="TYPE=TYPE"),
 ]
 
+Trust = Annotated[
+    list[Path] | None,
+    typer.Option("--trust", help="Take only models that this public key has signed; may be repeated.", metavar="KEY"),
+]
+
 
 def wide() -> Console:
     """For tables: a terminal's own width; elsewhere wide enough for whole lines."""
@@ -71,12 +76,15 @@ def ending() -> Iterator[None]:
 def resumable(study: Path, folder: Path, again: str) -> Iterator[None]:
     """Let what stops a run end with how to go on with it; `again` is the command that does."""
     from wardround.engines.inline import SiteFailed
+    from wardround.runs.stopping import Stopped
     from wardround.study.settings import StudyError
 
     try:
         yield
     except KeyboardInterrupt:
         fail(f"stopped; nothing is lost, go on with: {again}", 130)
+    except Stopped as stopped:
+        fail(f"{stopped}, go on with: {again}", stopped.code)
     except StudyError as error:  # what only the data can show
         raise StudyError(str(study), error.problems) from None
     except (OSError, SiteFailed) as error:

@@ -24,7 +24,7 @@ def command(
         cells = load_study(path, changes) if path else []
         from wardround.runs.exchanges import rows
         from wardround.runs.protocol import rehearsed, toy
-        from wardround.runs.wire import HEADER, NEVER, SUMMED
+        from wardround.runs.wire import HEADER, NEVER, who_sees
 
     if len(cells) > 1 and not changes:
         console.print(f"the first of the {len(cells)} runs of this grid: {cells[0].label}")
@@ -36,7 +36,12 @@ def command(
         )
         return
     table = Table(*HEADER, box=None)
-    for row in rows(rehearsed(chosen)):
+    listed = rows(rehearsed(chosen))
+    for row in listed:
         table.add_row(*row.columns)
     wide().print(table)
-    console.print(f"{SUMMED}\n{NEVER}")
+    console.print(f"{who_sees(listed)}\n{NEVER}".strip())
+    if chosen.dp:
+        from wardround.privacy.words import in_words
+
+        console.print("\n".join(in_words(chosen.dp.model_dump())))

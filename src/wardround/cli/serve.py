@@ -10,9 +10,9 @@ from typing import Annotated
 
 import typer
 
-from wardround.cli.options import Rename, console, errors, fail, renames
+from wardround.cli.options import Rename, Trust, console, errors, fail, renames
 
-NEEDED = {"starlette", "uvicorn"}
+NEEDED = {"h11", "starlette", "uvicorn"}
 
 
 def command(
@@ -20,14 +20,18 @@ def command(
     host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 picks a free one.")] = 8765,
     largest: Annotated[int, typer.Option(min=1, help="The largest request, in MB.")] = 5,
+    waiting: Annotated[int, typer.Option(min=1, help="How many requests may wait at a time.")] = 8,
+    patience: Annotated[float, typer.Option(min=0.1, help="Seconds for a request's body to arrive.")] = 30.0,
     rename: Rename = None,
+    trust: Trust = None,
 ) -> None:
     """Serve models on this machine: a page for pasted notes, and POST /predict; no note is stored or logged."""
     from wardround.trained.about import ModelError
     from wardround.trained.model import load
 
     try:
-        from wardround.serve.app import Desk, application
+        from wardround.serve.app import application
+        from wardround.serve.desk import Desk
         from wardround.serve.server import HostError, address, listening, loopback, names, serve
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
@@ -36,7 +40,9 @@ def command(
         fail(f"this needs {missing}; install it with: pip install 'wardround[serve]'")
     try:
         with listening(host, port) as door:
-            desk = Desk(load(*models, rename=renames(rename)), largest * 1_000_000)
+            desk = Desk(
+                load(*models, rename=renames(rename), trust=trust or ()), largest * 1_000_000, waiting, patience
+            )
             if not loopback(door):
                 errors.print(
                     f"warning: at {host}, notes cross the network without TLS, and whoever reaches it can ask; "

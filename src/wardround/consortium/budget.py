@@ -1,7 +1,7 @@
 """What is left of a site's approvals: read off its own ledger, and spent there before a reply leaves.
 
     budget = Budget(ledger)
-    question = Question.of(exchange, message, digest, moving=False)
+    question = Question.of(exchange, message, digest)
     budget.admit(study, approval, question)                        # refuses what was not agreed to
     mark = budget.settle(study, approval, question, reply)         # how the answer counts
     …                                    # a line with that mark is on the disk, and taken, before the reply leaves
@@ -72,11 +72,11 @@ class Spent:
 
 
 class Budget:
-    """What was spent at a site, by study."""
+    """What was spent at a site, by study: as a ledger has it, or as far as its lines are given one by one."""
 
-    def __init__(self, ledger: Path) -> None:
+    def __init__(self, ledger: Path | None = None) -> None:
         self.studies: dict[str, Spent] = {}
-        if ledger.exists():
+        if ledger is not None and ledger.exists():
             for line in lines(ledger):
                 self.take(line)
 
@@ -154,12 +154,12 @@ class Question:
     """The round that the message's weights begin, and their digest; nothing if it has none, or they move in a round."""
 
     @classmethod
-    def of(cls, exchange: Exchange, message: Message, digest: str, *, moving: bool) -> "Question":
-        """This message's question; `moving` where a method's weights move within a round."""
+    def of(cls, exchange: Exchange, message: Message, digest: str, first: int | None = None) -> "Question":
+        """This message's question; the `first` exchange of a round is given where weights move within one."""
         weights = getattr(message, "weights", None)
         tried = exchange.number > EVALUATION
         state = None
-        if isinstance(weights, Weights) and (tried or not moving or exchange.number == 1):
+        if isinstance(weights, Weights) and (tried or first in (None, exchange.number)):
             raw = weights.flat.contiguous().view(torch.uint8).numpy()
             state = max(exchange.round, 1) + tried, hashlib.sha256(raw.data).hexdigest()
         still = {name: getattr(message, name) for name, reveal in reveals_of(type(message)).items() if reveal.still}

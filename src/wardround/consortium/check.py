@@ -15,12 +15,20 @@ from typing import Any
 import numpy as np
 import psutil
 
+from wardround.consortium.forms import read_membership
+from wardround.consortium.identity import pinned, seen
 from wardround.consortium.kit_check import kit_address, kit_problems, lasting, reach
 from wardround.consortium.labels import labels_of, odd, proposed
+from wardround.consortium.private_site import unfit, unwilling
 from wardround.consortium.settings import SiteSettings, read_site
 from wardround.core.cohort import Seen
 from wardround.core.task import SiteData
+from wardround.engines.certificates import same_fingerprint
+from wardround.engines.proxy import proxy_for
+from wardround.layers.masks import Masks
+from wardround.privacy.words import short
 from wardround.runs.build import bound, build_at_site
+from wardround.runs.errors import RunError
 from wardround.runs.protocol import exchanged
 from wardround.study.load import Study
 from wardround.study.settings import StudyError
@@ -54,7 +62,8 @@ def checked(folder: Path, study: Study | None, *, online: bool = True) -> Iterat
     except StudyError as error:
         yield from (Inspection("settings", problem, good=False) for problem in error.problems)
         return
-    yield Inspection("settings", f"site {settings.name}, {settings.threads} thread(s)")
+    where = f"{settings.threads} thread(s), on {settings.device.kind} in {settings.device.precision}"
+    yield Inspection("settings", f"site {settings.name}, {where}")
     startup = folder / "kit" / "startup"
     problems = list(kit_problems(folder))
     yield from (Inspection("kit", problem, good=False) for problem in problems)
@@ -63,12 +72,40 @@ def checked(folder: Path, study: Study | None, *, online: bool = True) -> Iterat
         if online:
             host, port = kit_address(folder / "kit")
             detail = reach(startup, host, port)
-            yield Inspection("address", detail or f"{host}:{port} answers and knows this kit", good=detail is None)
+            way = f", through the proxy {proxy}" if detail is None and (proxy := proxy_for(host)) else ""
+            yield Inspection("address", detail or f"{host}:{port} answers and knows this kit{way}", good=detail is None)
     if study is not None:
         yield from _of_study(folder, settings, study)
+        if any(isinstance(layer, Masks) for layer in study.layers):
+            yield from _keys(folder, settings)
+
+
+def _keys(folder: Path, settings: SiteSettings) -> Iterator[Inspection]:
+    """Whose keys this site knows by itself: for the others it takes the coordinator's word."""
+    try:
+        others = [name for name in read_membership(folder / "kit").sites if name != settings.name]
+        known, shown = pinned(folder), seen(folder)
+    except RunError as error:
+        yield Inspection("keys", str(error), good=False)
+        return
+    remedy = f"compare fingerprints over the phone: wardround site trust {folder}"
+    for name in [
+        name for name in others if name in known and not same_fingerprint(known[name], shown.get(name, known[name]))
+    ]:
+        yield Inspection("keys", f"the coordinator shows another key of {name} than is pinned; {remedy}", good=False)
+    if missing := [name for name in others if name not in known]:
+        words = f"the keys of {', '.join(missing[:MOST])} are not pinned: a coordinator that lies could pose as them"
+        yield Inspection(
+            "keys", f"{words}; {remedy}", good=not settings.consent.pinned, asks=not settings.consent.pinned
+        )
+    else:
+        yield Inspection("keys", f"the keys of all {len(others)} others are pinned")
 
 
 def _of_study(folder: Path, settings: SiteSettings, study: Study) -> Iterator[Inspection]:
+    if why := unwilling(settings, study):
+        yield Inspection("budget", why, good=False)
+        return
     try:
         train, test, *valid = parts = settings.parts(study)
         task = bound(study)
@@ -87,12 +124,13 @@ def _of_study(folder: Path, settings: SiteSettings, study: Study) -> Iterator[In
     if unknown:
         return
     try:
-        built = build_at_site(study, folder, [settings.name], parts)
+        built = build_at_site(study, folder, [settings.name], parts, settings.device)
         data = built.sites.open(settings.name)
     except (ValueError, LookupError, OSError) as error:  # a word-vector file or an encoder that is not here, say
         yield Inspection("task", f"{error}; files that a study names are looked for in {folder}", good=False)
         return
     yield from _enough(settings, study, data, given=bool(valid))
+    yield from _protected(settings, study, built.task, data)
     yield Inspection("labels", "the study knows all of them")
     if hasattr(train, "documents"):
         questions = _questions(settings, study, task, labels_of(task, train))
@@ -102,6 +140,16 @@ def _of_study(folder: Path, settings: SiteSettings, study: Study) -> Iterator[In
     for what, have, need in (("disk", free, 10 * size + ROOM), ("memory", memory, 10 * size + ROOM)):
         room = f"{have / 1e9:.1f} GB free, {need / 1e9:.1f} GB needed"
         yield Inspection(what, room if have >= need else f"{room}; make room", good=have >= need)
+
+
+def _protected(settings: SiteSettings, study: Study, task: Any, data: SiteData) -> Iterator[Inspection]:
+    """Whether the notes fit the study's differential privacy, if it has it."""
+    if study.dp is None:
+        return
+    problems = unfit(settings, study, task, data)
+    yield from (Inspection("privacy", problem, good=False) for problem in problems)
+    if not problems:
+        yield Inspection("privacy", short(study.dp.model_dump()))
 
 
 def _enough(settings: SiteSettings, study: Study, data: SiteData, *, given: bool) -> Iterator[Inspection]:
@@ -154,4 +202,5 @@ def leaving(folder: Path, settings: SiteSettings, study: Study) -> list[Seen]:
     """What would leave this site in two rounds and an evaluation, from a rehearsal on a few of its examples."""
     few = [part.take(np.arange(min(len(part), FEW))) for part in settings.parts(study)]
     with tempfile.TemporaryDirectory(dir=folder) as memory:
-        return exchanged(build_at_site(study, Path(memory), ["a", "b"], few))
+        count = max([2, *(layer.quorum for layer in study.layers)])
+        return exchanged(build_at_site(study, Path(memory), [f"site-{number}" for number in range(count)], few))

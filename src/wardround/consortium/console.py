@@ -1,17 +1,11 @@
-"""What the terminals of a coordinator and of a site share: a line with the time, and certificates that are watched."""
+"""What the consoles of a coordinator and of a site share: certificates that are watched."""
 
 import contextlib
-import time
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 
 from wardround.engines.certificates import CertificateError, dates, read_certificate
-
-
-def say(text: str) -> None:
-    """A line for whoever looks at the terminal."""
-    print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)  # noqa: T201 -- its one way to speak
 
 
 class Certificates:

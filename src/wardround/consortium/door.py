@@ -17,6 +17,8 @@ from wardround.engines.flare_kits import ADMIN
 from wardround.engines.frames import Line, readable
 from wardround.engines.relay import Relay
 
+RUNS = 50  # that are remembered
+
 
 class Pipes:
     """Pipes by site, and whoever asks for them."""
@@ -33,6 +35,8 @@ class Pipes:
         self.over: set[str] = set()
         """Sites whose pipe is known to be broken, whatever NVFlare says of its job."""
         self.gates: list[Line] = []
+        self.runs: dict[str, str] = {}
+        """The folders of runs that were submitted, and the names of their studies; the newest last."""
         self.lock = threading.Lock()
 
     def forget(self) -> None:
@@ -93,6 +97,11 @@ class Pipes:
                 with self.lock:
                     idle = str(head["hung"]) in self.idle
                 self.presence.hangs(str(head["hung"]), float(head["seconds"]) if idle else 0.0)
+            elif "run" in head:
+                with self.lock:
+                    self.runs.pop(str(head["run"]), None)
+                    self.runs[str(head["run"])] = str(head.get("title", ""))
+                    self.runs = dict(list(self.runs.items())[-RUNS:])
             elif "status" in head:
                 line.send(self._status())
             elif "stop" in head:
@@ -154,4 +163,4 @@ class Pipes:
                 line = "idle" if site in self.idle else "" if what is None else f"busy with {what or 'a run'}"
                 words = self.presence.words(site, line)
                 sites[site] = {"connected": self.presence.there(site), "line": bool(line), "words": words}
-        return {"name": self.name, "address": str(self.relay), "sites": sites}
+        return {"name": self.name, "address": str(self.relay), "sites": sites, "runs": list(self.runs)}

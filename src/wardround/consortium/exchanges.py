@@ -19,6 +19,7 @@ from pathlib import Path
 
 from wardround.consortium.forms import read_membership
 from wardround.core.exchange import EVALUATION, Exchange
+from wardround.core.layer import first_number
 from wardround.runs.errors import RunError
 from wardround.study.load import Study
 
@@ -40,6 +41,8 @@ class Expected:
     """How often each step of a layer's own is asked for with one exchange of the method's."""
     repeats: int = 0
     """How often the method may ask a step of a round once more."""
+    first: int | None = None
+    """The number of a round's first exchange of the method's, where weights move within a round."""
     estimated: bool = False
     """Whether that depends on how many examples the others have; weights then move within a round."""
 
@@ -83,8 +86,9 @@ def expected_exchanges(study: Study, examples: int, sites: int) -> Expected:
     steps = {**steps, **{name: times * asks for name, times in own.items()}}
     tried, evaluations = len(study.evaluation.splits), -(-study.rounds // every)
     return Expected(
-        each * len(opening), each * asks, each * tried, evaluations, opening, steps, own, method.repeats, estimated
-    )
+        each * len(opening), each * asks, each * tried, evaluations, opening, steps, own, method.repeats,
+        first_number(study.layers) if estimated else None, estimated,
+    )  # fmt: skip
 
 
 def sites_of(folder: Path) -> int:

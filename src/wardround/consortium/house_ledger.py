@@ -45,6 +45,8 @@ class Answer:
     sent: Message
     digest: str
     """Of the bytes that leave."""
+    hides: str
+    """What the step itself replies, where that leaves so that nobody can read it alone."""
     mark: Mark
 
 
@@ -86,7 +88,12 @@ class HouseLedger:
                 **({"still": answer.question.still} if answer.question.still else {}),
                 **({"state": answer.question.state} if answer.question.state else {}),
             },
-            "sent": {"kind": kind, "bytes": answer.sent.nbytes, "digest": answer.digest},
+            "sent": {
+                "kind": kind,
+                "bytes": answer.sent.nbytes,
+                "digest": answer.digest,
+                **({"hides": answer.hides} if answer.hides else {}),
+            },
             "mark": answer.mark,
             "theirs": answer.theirs[:64],
             "signed": dict(answer.statement),
@@ -175,7 +182,8 @@ def summed(path: Path) -> dict[tuple[str, str, str], Sent]:
             message = line.get("sent") or line.get("message")
             if "to" in line or message is None:  # the coordinator's, to sites
                 continue
-            row = rows.setdefault((line["time"][:10], names.get(study, study[:8]), message["kind"]), Sent())
+            kind = f"{message['hides']}, masked" if "hides" in message else message["kind"]
+            row = rows.setdefault((line["time"][:10], names.get(study, study[:8]), kind), Sent())
             row.times += 1
             row.bytes += message["bytes"]
             row.reveals = words.get((study, message["kind"]), {})

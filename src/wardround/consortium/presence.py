@@ -11,6 +11,7 @@ Rules of this file:
 3. No torch here.
 """
 
+import math
 import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -45,6 +46,8 @@ class _Site:
     reported: float = 0.0
     last: str = ""
     """When it was last connected."""
+    away: float = field(default_factory=time.monotonic)
+    """Since when it is not."""
     outdated: bool = False
     """Whether it shows a certificate from before it was renewed."""
     twin: float | None = None
@@ -95,7 +98,7 @@ class Presence:
         for name, site in self.sites.items():
             seen = report["there"].get(name)
             if seen is None and site.quiet is not None:
-                site.last = time.strftime("%H:%M:%S")
+                site.last, site.away = time.strftime("%H:%M:%S"), now
             site.quiet, site.reported = (None if seen is None else float(seen["quiet"])), now
             site.outdated = seen is not None and site.member.serial not in seen["serials"]
             if site.outdated and not self._often(f"{name} outdated", DAY):
@@ -134,6 +137,14 @@ class Presence:
         return f"{RENEW} {shlex.quote(str(self.folder))} {name}"
 
     # what may be, and how to say it
+
+    def gone(self, seconds: float) -> Iterator[str]:
+        """Members that have not been connected for so long: each once, until it was there again."""
+        for name, site in self.sites.items():
+            if site.member.revoked or site.quiet is not None:
+                self._uttered.pop(f"{name} gone", None)
+            elif time.monotonic() - site.away >= seconds and not self._often(f"{name} gone", math.inf):
+                yield name
 
     def barred(self, name: str) -> str:
         """Why a site may not take part ("revoked", "expired", "unknown"), or nothing."""

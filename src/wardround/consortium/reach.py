@@ -9,7 +9,7 @@ first model itself is known to every site, and is the only one that round 1 can 
 
 import math
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from wardround.consortium.private_site import noise_guard
 from wardround.core.exchange import EVALUATION, Exchange
 from wardround.core.memory import Memory
+from wardround.core.private_steps import Plan
 from wardround.core.record import Message, reveals_of
 from wardround.core.site import Site
 from wardround.core.training import LocalTraining
@@ -50,8 +52,12 @@ class _Size:
 class Reach:
     """How far a study's model can have come, as one site sees it."""
 
-    def __init__(self, built: Built, name: str, times: float, *, moving: bool = False) -> None:
-        self.built, self.name, self.times, self.moving = built, name, times, moving
+    def __init__(
+        self, built: Built, name: str, times: float, first: int | None = None, plan: Plan | None = None
+    ) -> None:
+        self.built, self.name, self.times, self.plan = built, name, times, plan
+        self.first = first
+        """The number of a round's first exchange, where weights move within a round."""
         self.last: tuple[int, Weights] | None = None
 
     def refusal(self, exchange: Exchange, message: Message) -> str | None:
@@ -81,7 +87,7 @@ class Reach:
             return _Size.of(value.flat * rate).within(self.own, self.times * max(exchange.round, 1))
         change = _Size.of(value.flat.double() - first.flat.double())
         trains = exchange.number < EVALUATION
-        if trains and exchange.round <= 1 and (exchange.number == 1 or not self.moving):
+        if trains and exchange.round <= 1 and self.first in (None, exchange.number):
             return change.largest == 0.0
         near = change.within(self.own, self.times * max(exchange.round, 1))
         if self.last is None or not near:
@@ -116,6 +122,8 @@ class Reach:
         least += method.farthest(self._site(Path()), first)
         if not isinstance(method, LocalTraining) or not examples or not first.flat.numel():
             return _Size(least, least)
+        if self.plan is not None:
+            return self._noisy(method, self.plan, least)
         per_pass = -(-examples // (method.batch or examples))
         steps = method.steps or method.epochs * per_pass
         for tried in (max(steps, STEPS), steps):
@@ -124,10 +132,24 @@ class Reach:
                 return _Size(max(size.length, least), max(size.largest, least))
         return _Size(least, least)  # training that diverges leads nowhere
 
+    def _noisy(self, method: LocalTraining, plan: Plan, least: float) -> _Size:
+        """Under differential privacy, without a look at the notes: noise alone, and the most that gradients add."""
+        steps = max(plan.steps, STEPS)
+        noise = _Size.of(self._trained(method, steps).double() - self.built.weights.flat.double())
+        per_weight = steps * method.lr * (1.0 if method.optimizer != "sgd" else plan.clip)
+        whole = per_weight * (1.0 if method.optimizer == "sgd" else math.sqrt(self.built.weights.flat.numel()))
+        return _Size(max(noise.length + whole, least), max(noise.largest + per_weight, least))
+
     def _site(self, folder: Path) -> Site:
         built, exchange = self.built, Exchange("reach", 1, 0, 0, self.built.study.seed)
         task, private = built.host.task_at(self.name) or built.task, built.study.sites.private
-        return Site(self.name, task, lambda: built.host.opened(self.name), Memory(folder), exchange, private=private)
+        plan = self.plan and replace(self.plan, steps=max(self.plan.steps, STEPS))
+        guarded = None if plan is None else lambda _: noise_guard(plan)
+        opened, device = built.host.opened, built.host.device
+        return Site(
+            self.name, task, lambda: opened(self.name), Memory(folder), exchange, private=private, guarded=guarded,
+            device=device,
+        )  # fmt: skip
 
     def _trained(self, method: LocalTraining, steps: int) -> Tensor:
         """Where so many steps of this site's own training lead from the first model; nothing is kept of it."""

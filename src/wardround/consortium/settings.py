@@ -14,19 +14,22 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from annotated_types import Ge, Gt, MinLen
-from pydantic import Field
+from annotated_types import Ge, Gt, Lt, MinLen
+from pydantic import AfterValidator, Field
 
 from wardround.federation.partition import Raw
 from wardround.federation.sites import Sites, federate, opened, pooled
 from wardround.formats.register import FORMATS
+from wardround.privacy.journal import Allowance
 from wardround.study.load import Study, cells
+from wardround.study.outline import device_name
 from wardround.study.settings import StudyError, TomlTable, checked, layered
 from wardround.study.trusted import Trusted, module_problems
 from wardround.text.reading import found_path
 from wardround.text.texts import Texts
 
 if TYPE_CHECKING:
+    from wardround.core.device import Device, Precision
     from wardround.core.layer import Layer
     from wardround.core.record import Message
 
@@ -50,11 +53,23 @@ class Consent(TomlTable):
     largest_change: Annotated[float, Gt(0)] = 10.0
     """How many times farther than one's own training weights may have come, per round, and still be this study's."""
 
+    pinned: bool = False
+    """Whether this site joins masked sums only with sites whose keys it has pinned: wardround site trust."""
+
     def allows(self, step: str, reply: "type[Message]") -> bool:
         """Whether this step may be taken and this kind of message may leave."""
         named = reply.__name__ in self.messages if self.messages != "any" else False
         free = "any" in self.messages and not reply.delicate
         return (self.steps == "any" or step in self.steps) and (named or free)
+
+
+class BudgetTable(TomlTable):
+    """What all studies together may cost this site's patients, by differential privacy."""
+
+    epsilon: Annotated[float, Gt(0)]
+    """ε of all studies together; each run adds its own."""
+    delta: Annotated[float, Gt(0), Lt(1)]
+    """δ of all studies together."""
 
 
 class _Outline(TomlTable):
@@ -64,12 +79,18 @@ class _Outline(TomlTable):
     """The site's name in the consortium."""
     threads: Annotated[int, Ge(1)] = 1
     """Threads for training; results are equal bit for bit with equal numbers."""
+    device: Annotated[str, AfterValidator(device_name)] | None = None
+    """Where models compute here: "auto", "cpu", "cuda", one of several as "cuda:1", or "mps"; if not given, the CPU."""
+    precision: Literal["fp32", "bf16"] | None = None
+    """What products are computed in here; weights are in single precision either way. If not given, fp32."""
     data: Annotated[dict[str, Any], MinLen(1)]
     """Where the notes are: as `[corpus]` in a study, with paths that start at this file."""
     labels: dict[str, str] = Field(default_factory=dict)
     """From the site's word for a label or type to the study's."""
     consent: dict[str, Any] = Field(default_factory=dict)
     """What the site takes part in, and what may leave it."""
+    budget: BudgetTable | None = None
+    """What all studies together may cost this site's patients; with one, only studies with `[privacy.dp]` run here."""
     layers: tuple[dict[str, Any], ...] = ()
     """What else every reply passes here, before the study's own layers."""
     modules: dict[str, Any] = Field(default_factory=dict)
@@ -89,6 +110,10 @@ class SiteSettings:
     modules: Mapping[str, str] = field(default_factory=dict)
     layers: tuple["Layer", ...] = ()
     """What every reply passes here, before the study's own layers."""
+    allowance: Allowance | None = None
+    """The privacy budget over all studies, if there is one."""
+    device: "Device" = field(default_factory=lambda: _device(None, None)[0])
+    """Where models compute here, whatever a study says."""
 
     @property
     def trusted(self) -> Trusted:
@@ -208,9 +233,22 @@ def read_site(folder: Path) -> SiteSettings:
         for layer in layers
         if layer is not None and not layer.alone
     ]
+    device, missing = _device(outline and outline.device, outline and outline.precision)
+    problems += missing
     if problems:
         raise StudyError(str(path), [f"{problem}{REMEDIES.get(problem, '')}" for problem in problems])
-    return SiteSettings(folder, outline.name, outline.threads, tables["data"], outline.labels, allowed, modules, layers)
+    allowance = Allowance(outline.budget.epsilon, outline.budget.delta) if outline.budget else None
+    return SiteSettings(
+        folder, outline.name, outline.threads, tables["data"], outline.labels, allowed, modules, layers, allowance,
+        device,
+    )  # fmt: skip
+
+
+def _device(name: str | None, precision: "Precision | None") -> "tuple[Device, list[str]]":
+    """What the site names, and what is wrong with that."""
+    from wardround.core.device import tried  # noqa: PLC0415 -- torch, which not every command needs
+
+    return tried(name, precision)
 
 
 def site_study(folder: Path, text: str, where: str) -> Study:

@@ -33,7 +33,10 @@ from wardround.consortium.budget import Denial, Question
 from wardround.consortium.forms import read_membership
 from wardround.consortium.house_ledger import Answer, HouseLedger
 from wardround.consortium.studies import Run, Studies
+from wardround.consortium.voice import append
 from wardround.core.codec import DecodeError, decode
+from wardround.core.device import out_of_memory
+from wardround.core.doing import NOTICE, doing, noticed
 from wardround.core.exchange import Exchange, Fault
 from wardround.core.files import NO_ROOM
 from wardround.core.layer import Withheld
@@ -113,7 +116,7 @@ class SiteProcess:
         exchange, step = self._asked(run, ask.head, approval)
         message = self._decoded(run, step, ask.data)
         budget = self.ledger.budget
-        question = Question.of(exchange, message, digest, moving=run.ready.expected.estimated)
+        question = Question.of(exchange, message, digest, run.ready.expected.first)
         budget.admit(study, approval, question, run.ready.expected.tried)
         if run.ready.expected.full(exchange, budget.of(study).answered):
             raise Denial("restart")
@@ -121,6 +124,7 @@ class SiteProcess:
             raise Denial("weights")
         if again := run.admit(exchange, digest):
             return again
+        doing(f"{run.ready.built.study.name}, round {exchange.round}: {step.name}")
         try:
             for lost in ask.head.get("void") or ():
                 run.host.undo(self.name, Exchange.of(lost))
@@ -129,11 +133,14 @@ class SiteProcess:
             sent = hashlib.sha256(data).hexdigest()
             mark = budget.settle(study, approval, question, sent)
             name, theirs = run.ready.built.study.name, str(ask.head.get("ledger", ""))
-            answer = Answer(ask.statement, theirs, question, name, run.ready.data, message, reply, sent, mark)
+            hides = "" if type(reply).alone or type(reply) is step.reply else step.reply.__name__
+            answer = Answer(ask.statement, theirs, question, name, run.ready.data, message, reply, sent, hides, mark)
             noted = self.ledger.note(answer)
         except Exception:
             run.host.undo(self.name, exchange)  # as if it had not been asked
             raise
+        finally:
+            doing("")
         run.ready.reach.seen(exchange, message)
         run.reply = {"ledger": noted}, data
         return run.reply
@@ -161,11 +168,12 @@ class SiteProcess:
             if isinstance(error, OSError):
                 raise error
             if reply.code == "invalid":
-                why = "does not fit the study; it was not sent"
+                why = f"does not fit the study ({reply.detail}); it was not sent"
                 self._log(f"the result of {step.name} in round {exchange.round} {why}")
                 raise Denial("result")
             self._log(f"{reply.code} in {step.name} of round {exchange.round}: {reply.detail}")
-            raise Denial(error.code if isinstance(error, Withheld) else "failed")
+            code = "memory" if error is not None and out_of_memory(error) else "failed"
+            raise Denial(error.code if isinstance(error, Withheld) else code)
         return reply
 
     def _decoded(self, run: Run, step: Step[Any, Any], data: bytes) -> Message:
@@ -185,8 +193,7 @@ class SiteProcess:
     def _log(self, text: str) -> None:
         """A line in the site's own log and on its console: codes and places in the source, no text of a note."""
         tell(text)
-        with contextlib.suppress(OSError), (self.folder / "log.txt").open("a", encoding="utf-8") as file:
-            file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
+        append(self.folder / "log.txt", f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}")
 
 
 def answer_calls(lines: Iterable[Line], process: SiteProcess) -> None:
@@ -206,7 +213,8 @@ def main() -> None:
     folder = Path(sys.argv[1]).resolve()
     process = SiteProcess(folder)
     torch.set_num_threads(process.studies.settings.threads)
-    answer_calls(calls(door_of(folder)), process)
+    with noticed(folder / NOTICE):
+        answer_calls(calls(door_of(folder)), process)
 
 
 if __name__ == "__main__":

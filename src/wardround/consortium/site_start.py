@@ -15,8 +15,9 @@ import threading
 import time
 from pathlib import Path
 
-from wardround.consortium.console import Certificates, say
+from wardround.consortium.console import Certificates
 from wardround.consortium.roster import DAY, lasts
+from wardround.consortium.voice import LOG, Voice
 from wardround.core.lock import InUse, sole
 from wardround.engines.frames import DOOR, MARK, REFUSED, door_of, shut, silence
 from wardround.engines.processes import WITH_PARENT, Programs, end_with_parent
@@ -54,6 +55,7 @@ class Console:
     """What a site's terminal says: each thing once, until something else is the case."""
 
     def __init__(self, folder: Path) -> None:
+        self.say = Voice(folder / LOG)
         startup = folder / "kit" / "startup"
         self.certificates = Certificates({"certificate": startup / "client.crt", "root": startup / "rootCA.pem"})
         self.began, self.last = time.monotonic(), JOINING
@@ -63,7 +65,7 @@ class Console:
 
     def died(self, program: str, code: int) -> None:
         """A program has ended."""
-        say(f"{NAMES[program]} ended (code {code}); it is being started again")
+        self.say(f"{NAMES[program]} ended (code {code}); it is being started again")
 
     def line(self, _program: str, text: str) -> None:
         """A program has something to say."""
@@ -73,17 +75,17 @@ class Console:
         code, _, place = text.partition(": ")
         if time.monotonic() - self.lines.get(text, -MINUTE) >= MINUTE:
             self.lines[text] = time.monotonic()
-            say(f"{HINTS[code]} ({place})" if code in HINTS else text)
+            self.say(f"{HINTS[code]} ({place})" if code in HINTS else text)
 
     def look(self, quiet: float | None) -> None:
         """Say what has changed, given for how long the coordinator has not been heard of."""
         if (now := self._state(quiet)) != self.last:
             self.last = now
-            say(now)
+            self.say(now)
         text = self._ends()
         if text.startswith("ends") and time.monotonic() - self.warned >= DAY:
             self.warned = time.monotonic()
-            say(f"this site's certificate {text}; {RENEW}")
+            self.say(f"this site's certificate {text}; {RENEW}")
 
     def _ends(self) -> str:
         return lasts(min(self.certificates.ends.values())) if self.certificates.ends else ""
@@ -105,16 +107,16 @@ def run(folder: Path, name: str, stop: threading.Event) -> None:
     door, console = door_of(folder), Console(folder)
     environment = {DOOR: str(door), MARK: secrets.token_hex(16)}
     with Programs(commands(folder, name), environment, folder / "printed.txt", console.died, console.line) as programs:
-        say(f"{name}: joining; what leaves is written to {folder / 'ledger' / 'site.jsonl'}")
+        console.say(f"{name}: joining; what leaves is written to {folder / 'ledger' / 'site.jsonl'}")
         door.with_name("heard").unlink(missing_ok=True)
         while not stop.is_set():
             programs.look()
             console.look(silence(door))
             if console.certificates.changed():
-                say("there is a new certificate; connecting with it")
+                console.say("there is a new certificate; connecting with it")
                 programs.restart("client")
             stop.wait(0.2)
-        say("stopping")
+        console.say("stopping")
     shut(door)
 
 

@@ -15,16 +15,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from wardround.consortium.approval import Approval, approval_file, data_fingerprint, read_approval
 from wardround.consortium.budget import Denial
 from wardround.consortium.deployed import study_hash
 from wardround.consortium.exchanges import Expected, expected_exchanges, sites_of
+from wardround.consortium.identity import HouseVault
+from wardround.consortium.private_site import admit_terms, site_guards
 from wardround.consortium.reach import Reach
 from wardround.consortium.settings import SiteSettings, read_site, site_study
+from wardround.core.device import CPU
 from wardround.core.exchange import Exchange
 from wardround.core.files import write
+from wardround.core.task import Units
 from wardround.engines.host import Host, describe
 from wardround.layers.least import LeastExamples
 from wardround.layers.small_counts import SmallCounts
@@ -110,8 +114,13 @@ class Studies:
             own = (SmallCounts(consent.smallest_count), LeastExamples(consent.least_examples))
             # What it does not tell it does not tell behind a mask either.
             layers = (*self.settings.layers, *own, *built.study.layers)
-            private = built.study.sites.private
-            host = Host(built.study.method, built.task, built.sites, memory, layers, private, built.manifest)
+            private, wanted = built.study.sites.private, built.study
+            vault = HouseVault(self.folder, study, run, pinned=consent.pinned) if wanted.layers else None
+            guards = site_guards(self.settings, wanted, study, run, ready.data) if wanted.dp else None
+            host = Host(
+                wanted.method, built.task, built.sites, memory, layers, private, built.manifest, vault,
+                guards=guards, device=built.host.device,
+            )  # fmt: skip
             while len(self.runs) >= RUNS:  # each holds a reply; what must last is on the disk
                 del self.runs[next(iter(self.runs))]
             self.runs[key] = known = Run(ready, host, memory)
@@ -147,20 +156,28 @@ class Studies:
             if study_hash(settings) != study:  # a module of the hospital's own was changed since
                 raise Denial("study")
             examples = self.settings.parts(settings)
-            built = build_at_site(settings, self.folder, [self.name], examples)
+            device = CPU if settings.dp else self.settings.device.claim()  # single units' gradients are the CPU's
+            built = build_at_site(settings, self.folder, [self.name], examples, device)
             data = built.sites.open(self.name)
             if not len(data.train):
                 raise Denial("data")
+            admit_terms(self.settings, settings, built.task, data)
         except FileNotFoundError:
             raise Denial("study" if not path.exists() else "data") from None
         except (ValueError, LookupError, OSError) as error:
             self.log(f"data: {describe(error)}; run wardround site check")
             raise Denial("data") from None
         splits = {"train": data.train, "test": data.test, "valid": data.valid}
-        sizes = {split: 1 << max(len(part) - 1, 0).bit_length() for split, part in splits.items() if part is not None}
+        mark = data_fingerprint(self.settings, examples)
+        plan = None
+        counts = {split: len(part) for split, part in splits.items() if part is not None}
+        if settings.dp:  # no more is told than what has noise
+            plan = site_guards(self.settings, settings, study, "", mark).plan(self.name, cast("Units", data.units))
+            counts = {"train": plan.size}
+        sizes = {split: 1 << max(count - 1, 0).bit_length() for split, count in counts.items()}
         expected = expected_exchanges(settings, len(data.train), sites_of(self.folder))
-        reach = Reach(built, self.name, self.settings.consent.largest_change, moving=expected.estimated)
-        return Ready(built, expected, reach, data_fingerprint(self.settings, examples), sizes)
+        reach = Reach(built, self.name, self.settings.consent.largest_change, expected.first, plan)
+        return Ready(built, expected, reach, mark, sizes)
 
 
 def _changed(path: Path) -> int:

@@ -7,15 +7,19 @@ result = submit(study, out, over, wait=600.0, say=print)
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from wardround import __version__
 from wardround.consortium.deployed import study_hash
 from wardround.consortium.forms import read_charter
+from wardround.consortium.notify import notify, read_notify
 from wardround.consortium.roster import read_roster
 from wardround.core.cohort import BelowQuorum
+from wardround.core.doing import NOTICE, WAITING, doing, noticed
 from wardround.core.exchange import Fault
 from wardround.core.files import write
 from wardround.core.layer import Layer
@@ -24,13 +28,16 @@ from wardround.engines.frames import dial, door_of
 from wardround.engines.processes import PATIENCE
 from wardround.engines.remote import Remote
 from wardround.engines.seal import Asker, read_signing_key
-from wardround.layers.bound import ENOUGH, FACTOR, Bound, oversized
+from wardround.layers.bound import ENOUGH, oversized
 from wardround.layers.ledger import Ledger
-from wardround.runs.build import Built, build_apart, taking_part
+from wardround.runs.build import Built, build_apart
 from wardround.runs.errors import RunError
-from wardround.runs.files import METRICS, VOID, Round
-from wardround.runs.folder import Result
+from wardround.runs.files import METRICS, SITES, VOID, Member, Round
+from wardround.runs.fitting import taking_part
+from wardround.runs.folder import Result, locked
+from wardround.runs.guards import guards
 from wardround.runs.loop import Progress, run
+from wardround.runs.stopping import Stopped, forget_stop, leave_if_asked
 from wardround.study.load import Study
 
 Say = Callable[[str], None]
@@ -67,7 +74,7 @@ class Consortium:
         return remote
 
     def layers(self, built: Built, engine: Remote) -> tuple[Layer, ...]:
-        """The bound on what one site can do to the model."""
+        """The bound on what one site can do to the model, and the study's rule."""
 
         def declared(name: str) -> dict[str, int] | None:
             if name not in self.declared:  # it was not there at the start
@@ -75,9 +82,8 @@ class Consortium:
                 self.declared |= engine.declared
             return self.declared.get(name)
 
-        method, factor = built.study.method, built.study.sites.bound or FACTOR
         barred = {} if self.trust_sizes else oversized(self.declared)
-        return (Bound(factor, declared=declared, barred=barred, contradiction=method.contradiction),)
+        return guards(built.study, always=True, declared=declared, barred=barred)
 
     def remote(self, study: Study, out: Path, **options: Any) -> Remote:
         """The lines to the sites, for this run and no other: sites keep apart what they keep for each."""
@@ -106,14 +112,45 @@ def submit(
 ) -> Result:
     """Run a study over the consortium's sites; below the quorum, wait for them to come back, but not for ever.
 
-    `show` is told what takes its time.
+    `show` is told what takes its time. Whoever the coordinator has told to (`notify`) hears how it ended.
     """
+    settings, facts = read_notify(over.folder), {"consortium": over.folder.resolve().name, "study": study.name}
+
+    def short(error: BelowQuorum) -> None:
+        say(f"{error}; waiting for sites to come back")
+        notify(settings, say, "below-quorum", **facts)
+
+    try:
+        result = _submit(study, out, over, wait, resume, alone, progress, say, show, short)
+    except (KeyboardInterrupt, Stopped):
+        raise
+    except Exception as error:
+        notify(settings, say, "failed", **facts, error=type(error).__name__)
+        raise
+    notify(settings, say, "finished", **facts, rounds=result.rounds)
+    return result
+
+
+def _submit(
+    study: Study,
+    out: Path,
+    over: Consortium,
+    wait: float,
+    resume: bool,
+    alone: bool,
+    progress: Progress | None,
+    say: Say,
+    show: Say | None,
+    short: Callable[[BelowQuorum], None],
+) -> Result:
     study = quorate(study, over.names, alone=alone)
     over.build(study, out)  # its mistakes come before any waiting
     began = (out / "study.toml").exists()
     if began and not resume:
         raise RunError(f"{out} holds a run already; go on with --resume, or choose another --out")
     tries = 0
+    forget_stop(out)
+    _announce(over.folder, out, study.name)
 
     few = len(over.names)
 
@@ -129,14 +166,21 @@ def submit(
     while True:
         try:
             if not (began and _done(study, out)):
-                few = min(few, wait_for_sites(study, out, over, wait, say))
+                with locked(out), noticed(out / NOTICE, show):
+                    few = min(few, wait_for_sites(study, out, over, wait, say))
             return run(study, out, resume=resume, progress=noted, checkpoint_seconds=0.0, apart=over, show=show)
         except BelowQuorum as error:
             tries += 1
             if tries == TRIES:  # sites that are there and fail again and again are not waited for
                 raise
-            say(f"{error}; waiting for sites to come back")
+            short(error)
             resume = True
+
+
+def _announce(folder: Path, out: Path, title: str) -> None:
+    """Let the coordinator's page know where the run is."""
+    with suppress(OSError), dial(door_of(folder), timeout=5.0) as line:
+        line.send({"run": str(out.resolve()), "title": title})
 
 
 def quorate(study: Study, names: Sequence[str], *, alone: bool = False) -> Study:
@@ -171,12 +215,14 @@ def wait_for_sites(study: Study, out: Path, over: Consortium, wait: float, say: 
     last = ""
     try:
         while True:
+            leave_if_asked(out, "while it waited for sites")
             states = remote.ready(over.names, study.rounds)
             over.declared |= remote.declared
             over.left |= remote.left
             if not over.trust_sizes:
                 there = {name: over.declared[name] for name, why in states.items() if not why and name in over.declared}
                 states |= {name: Fault("refused", why) for name, why in oversized(there).items()}
+            _note(out, states, over)
             missing = {name: why for name, why in states.items() if why is not None}
             ready = len(states) - len(missing)
             if not missing:
@@ -187,6 +233,7 @@ def wait_for_sites(study: Study, out: Path, over: Consortium, wait: float, say: 
             refused = [name for name, why in missing.items() if why and why.code == "refused"]
             if (news := f"{ready} of {len(states)} sites ready, waiting until {until} ({reasons})") != last:
                 say(news)
+                doing(f"{WAITING} until {until}: {ready} of {len(states)} are ready")
                 last = news
             # A site that refuses will not change its mind by being waited for, unless it is needed.
             if ready >= study.sites.quorum and (time.monotonic() >= end or len(refused) == len(missing)):
@@ -201,6 +248,16 @@ def wait_for_sites(study: Study, out: Path, over: Consortium, wait: float, say: 
             time.sleep(0.5)
     finally:
         remote.close()
+
+
+def _note(out: Path, states: Mapping[str, Fault | None], over: Consortium) -> None:
+    """Write down how each site is, for whoever watches the run."""
+    now = {
+        name: Member(state=str(why or ""), left=over.left.get(name), version="" if why else __version__)
+        for name, why in states.items()
+    }
+    if not SITES.exists(out) or SITES.read(out) != now:
+        SITES.write(out, now)
 
 
 def _introduce(states: Mapping[str, Fault | None], over: Consortium, rounds: int, say: Say) -> None:

@@ -2,6 +2,8 @@
 
     python -m wardround.consortium.switchboard FOLDER [ADDRESS]      # what `wardround coordinator start` becomes
 
+With host, port and token file of a live page behind the address, that page's program is kept running as well.
+
 Whoever runs a study asks at its door for the pipe to a site and is handed the open socket itself (`door`): messages do
 not pass through this process. A job that has ended, for whatever reason, is submitted anew as long as its site is
 there. What comes from the network passes the relay here and the gate in NVFlare's server; the roster says who may be
@@ -17,21 +19,26 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
-from wardround.consortium.console import Certificates, say
+from wardround.consortium.console import Certificates
 from wardround.consortium.door import Pipes
 from wardround.consortium.forms import read_charter
+from wardround.consortium.notify import notify, read_notify
 from wardround.consortium.presence import Presence
+from wardround.consortium.voice import LOG, Voice
 from wardround.core.lock import InUse, sole
 from wardround.engines.flare_kits import Admin, place_server, place_stores
 from wardround.engines.frames import DOOR, GATE, calls, door_of, shut
 from wardround.engines.processes import WITH_PARENT, Programs, end_with_parent
 from wardround.engines.relay import Relay, addresses, listening, raise_file_limit
 from wardround.runs.errors import RunError
+from wardround.study.settings import StudyError
 
 LOOK_SECONDS = 0.5
 MINUTE = 60.0
+HOUR = 3600.0
 EACH, PER_SITE = 32, 8  # connections that one address may have, and more for each site: they may share one
 JOB_SECONDS = 20.0  # within which a job that was submitted has offered its pipe, or is given up
 
@@ -39,9 +46,10 @@ JOB_SECONDS = 20.0  # within which a job that was submitted has offered its pipe
 class Switchboard:
     """NVFlare's server, and the jobs behind the sites' pipes."""
 
-    def __init__(self, folder: Path, listen_on: str = "") -> None:
+    def __init__(self, folder: Path, listen_on: str = "", page: Sequence[str] = ()) -> None:
         charter = read_charter(folder)
-        self.folder, self.name = folder, charter.name
+        self.folder, self.name, self.page = folder, charter.name, list(page)
+        self.say, self.notify = Voice(folder / LOG), read_notify(folder)
         self.port = 0
         """Of NVFlare's server, which only this machine reaches."""
         self.relay = Relay(
@@ -49,7 +57,7 @@ class Switchboard:
             lambda: self.port,
             lambda: EACH + PER_SITE * len(self.presence.sites),
         )
-        self.presence = Presence(folder, say, self.relay.remote)
+        self.presence = Presence(folder, self.say, self.relay.remote)
         self.presence.read()
         self.stop = threading.Event()
         self.door = Pipes(charter.name, self.presence, self.relay, self.stop)
@@ -72,22 +80,28 @@ class Switchboard:
         environment = {DOOR: str(door), GATE: str(door)}
         with (
             self.relay,
-            Programs({"server": [*command, *settings]}, environment, kit / "printed.txt", self._died) as programs,
+            Programs(
+                {"server": [*command, *settings], **self._page()},
+                environment,
+                kit / "printed.txt",
+                self._died,
+                lambda _name, text: self.say(text),
+            ) as programs,
         ):
             programs.look()
             members = [name for name, site in self.presence.sites.items() if not site.member.revoked]
             waited = ", ".join(members) or "hospitals to be admitted"
-            say(f"consortium {self.name}: listening on {self.relay}, waiting for {waited}")
+            self.say(f"consortium {self.name}: listening on {self.relay}, waiting for {waited}")
             own = Certificates({"coordinator": kit / "startup" / "server.crt", "root": kit / "startup" / "rootCA.pem"})
             while not self.stop.wait(LOOK_SECONDS):
                 if own.changed():
-                    say("the coordinator's own certificate is new; NVFlare's server is being started again")
+                    self.say("the coordinator's own certificate is new; NVFlare's server is being started again")
                     programs.restart("server")
                     self._forget()
                 programs.look()
                 self._look()
                 self._mind(own)
-            say("stopping")
+            self.say("stopping")
             self._forget()
         accepting.join(5.0)
         shut(door)
@@ -99,8 +113,16 @@ class Switchboard:
             self.port = trial.getsockname()[1]
         place_server(self.folder, self.port)
 
-    def _died(self, _name: str, code: int) -> None:
-        say(f"NVFlare's server ended (code {code}); it is being started again")
+    def _page(self) -> dict[str, list[str]]:
+        """The program of the live page, if there is to be one: on its own, so that it cannot harm this one."""
+        module = ["-m", "wardround.watch.coordinator"]
+        return {"page": [sys.executable, *module, str(self.folder), *self.page]} if self.page else {}
+
+    def _died(self, name: str, code: int) -> None:
+        if name == "page":
+            self.say(f"the page ended (code {code}); it is being started again")
+            return
+        self.say(f"NVFlare's server ended (code {code}); it is being started again")
         self._forget()
         self._place()
 
@@ -119,12 +141,16 @@ class Switchboard:
             if self.presence.read():
                 self.door.tell_gates()
         for text in self.presence.warnings(own.ends):
-            say(text)
+            self.say(text)
+        hours = self.notify.gone_hours if self.notify else 24.0
+        for site in self.presence.gone(hours * HOUR):
+            self.say(f"{site} has been away for {hours:g} hours", "away", site=site)
+            notify(self.notify, self.say, "site-gone", consortium=self.name, site=site, hours=hours)
         for origin, count in list(self.relay.turned_away.items()):
             if time.monotonic() - self.counted.get(origin, -MINUTE) >= MINUTE:
                 self.counted[origin] = time.monotonic()
                 del self.relay.turned_away[origin]
-                say(f"{origin}: {count:,} connection{'s' * (count > 1)} too many, closed")
+                self.say(f"{origin}: {count:,} connection{'s' * (count > 1)} too many, closed")
 
     def _look(self) -> None:
         """See who is there, and that each of them has a pipe."""
@@ -134,7 +160,8 @@ class Switchboard:
             there = {site for site in self.desk.connected() if self.presence.there(site)}
             known = self.desk.jobs()
             for site in sorted(there ^ self.connected):
-                say(f"{site} {'is connected' if site in there else 'is gone'}")
+                kind = "connected" if site in there else "gone"
+                self.say(f"{site} is {kind}", kind, site=site)
             self.connected = there
             for site in sorted(there):
                 if not self.presence.barred(site):
@@ -143,7 +170,7 @@ class Switchboard:
                 self._bar(site)
         except Exception as error:  # noqa: BLE001 -- NVFlare's session raises what it likes; the next look is soon
             if self.desk is not None:
-                say(f"no connection to NVFlare's server ({type(error).__name__}); trying again")
+                self.say(f"no connection to NVFlare's server ({type(error).__name__}); trying again")
                 with contextlib.suppress(Exception):
                     self.desk.close()
             self.desk = None
@@ -206,11 +233,11 @@ def main() -> None:
     try:
         with sole(folder / ".lock", busy=busy):
             raise_file_limit()
-            board = Switchboard(folder, *sys.argv[2:3])
+            board = Switchboard(folder, "".join(sys.argv[2:3]), sys.argv[3:])
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, lambda *_: board.stop.set())
             board.run()
-    except (InUse, ListenError, RunError) as error:
+    except (InUse, ListenError, RunError, StudyError) as error:
         sys.stderr.write(f"{error}\n")
         sys.exit(2)
 

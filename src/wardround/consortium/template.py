@@ -6,6 +6,7 @@ SITE_TOML.format(name="a")
 SITE_TOML = """# This site's own settings; see `wardround site check` for what is wrong or missing.
 name = "{name}"
 threads = 1                      # threads for training
+# device = "auto"                # a GPU if there is one; "cpu" by default, "cuda:1" for one of several
 
 # Where the notes are: ONE of the blocks below, by the format of the files; the study's task chooses what is read.
 # Paths start at this file. What else can be said, such as encoding: docs/data.md.
@@ -60,6 +61,11 @@ messages = "any"                 # or a list: ["Update", "Counts"]; ["any", "Sum
 smallest_count = 10              # labels with fewer examples are left out of what evaluation tells
 least_examples = 5               # nothing leaves that stands on fewer examples (FedNER: its share of a batch)
 largest_change = 10              # weights may have come so far, by what this site's own training changes in a round
+pinned = false                   # true: only in masked sums with sites whose keys are pinned; `wardround site trust`
+
+# [budget]                       # what all studies together may cost this site's patients (docs/privacy.md)
+# epsilon = 3.0                  # with a budget, only studies with [privacy.dp] run here
+# delta = 1e-5
 
 [modules]                        # Python files beside this one that may run here; see `wardround site trust-module`
 """

@@ -37,10 +37,11 @@ def answer(
     if type(message) is not step.message:
         raise TypeError(f"{step.name} takes a {step.message.__name__}, not a {type(message).__name__}")
     before = torch.default_generator.get_state()
-    torch.default_generator.manual_seed(site.seed)  # dropout draws from there
+    site.device.seed(site.seed)  # dropout draws from there
     try:
         reply: Message = step.run(message, site)
     finally:
+        site.device.free()
         torch.default_generator.set_state(before)  # of the coordinator's chance, in the same process
     layers = outside(step, layers)
     kinds = carried(step, layers)

@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
+from wardround.core.device import CPU, Device
 from wardround.core.exchange import seeded
 from wardround.core.record import Private
 from wardround.core.site import Site
@@ -38,10 +39,12 @@ def belongs(name: str, modules: Sequence[str]) -> bool:
 class Bench:
     """The process's one model of a task, its weights and gradients in a buffer each: measured, shared, private ones."""
 
-    _benches: ClassVar["WeakKeyDictionary[Task, dict[tuple[str, ...], Bench]]"] = WeakKeyDictionary()
+    _benches: ClassVar["WeakKeyDictionary[Task, dict[tuple[Device, tuple[str, ...]], Bench]]"] = WeakKeyDictionary()
 
-    def __init__(self, model: nn.Module, private: tuple[str, ...] = (), measured: Sequence[str] = ()) -> None:
-        self.model = model
+    def __init__(
+        self, model: nn.Module, private: tuple[str, ...] = (), device: Device = CPU, measured: Sequence[str] = ()
+    ) -> None:
+        self.model = device.lend(model)
         if any(getattr(part, "track_running_stats", False) for part in model.modules()):
             raise ValueError(
                 "the model keeps running statistics (batch normalisation), which are no weights and would pass from "
@@ -65,12 +68,12 @@ class Bench:
         self.shared_gradient, self.private_gradient = self.gradient[:size], self.gradient[size:]
 
     @classmethod
-    def of(cls, task: Task, private: tuple[str, ...] = ()) -> "Bench":
+    def of(cls, task: Task, private: tuple[str, ...] = (), device: Device = CPU) -> "Bench":
         """The bench of this task: built once per process, lent to one site at a time."""
         known = cls._benches.setdefault(task, {})
-        if private not in known:  # what is frozen is the same in all processes, hence the 0
-            known[private] = cls(_drawn(task, 0), private, getattr(task, "measured", ()))
-        return known[private]
+        if (device, private) not in known:  # what is frozen is the same in all processes, hence the 0
+            known[device, private] = cls(_drawn(task, 0), private, device, getattr(task, "measured", ()))
+        return known[device, private]
 
     def _leading(self, measured: Sequence[str]) -> list[tuple[int, ...]]:
         """The shapes of what is measured and shared; a model has these parameters first."""
@@ -82,7 +85,7 @@ class Bench:
     @classmethod
     def at(cls, site: Site, weights: Weights) -> "Bench":
         """The bench of the site's model, with these shared weights and the site's own part."""
-        bench = cls.of(site.task, site.private)
+        bench = cls.of(site.task, site.private, site.device)
         bench.load(weights)
         if bench.own.size:
             own = site.recall(OwnPart) if site.knows(OwnPart) else bench.begun(site)
@@ -103,7 +106,11 @@ class Bench:
 
     def weights(self) -> Weights:
         """A copy of the model's shared weights."""
-        return Weights.of_flat(self.shared.clone(), self.layout)
+        return Weights.of_flat(self.shared.to("cpu", copy=True), self.layout)
+
+    def gradients(self) -> Weights:
+        """A copy of the gradient of the shared weights."""
+        return Weights.of_flat(self.shared_gradient.to("cpu", copy=True), self.layout)
 
     def part(self, which: Literal["all", "shared", "private"]) -> tuple[Tensor, Tensor]:
         """The weights that are to move, and their gradient."""
@@ -115,7 +122,7 @@ class Bench:
 
     def own_part(self) -> OwnPart:
         """A copy of the private ones, for the site to keep."""
-        return OwnPart(Weights.of_flat(self.private.clone(), self.own))
+        return OwnPart(Weights.of_flat(self.private.to("cpu", copy=True), self.own))
 
 
 def _drawn(task: Task, seed: int) -> nn.Module:

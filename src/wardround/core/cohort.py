@@ -21,7 +21,7 @@ from typing import Any, Literal, Protocol, TypeVar, cast
 
 import torch
 
-from wardround.core.doing import counted
+from wardround.core.doing import asked, counted
 from wardround.core.exchange import Exchange, Fault
 from wardround.core.layer import Layer, carried, outside
 from wardround.core.manifest import Manifest
@@ -65,6 +65,8 @@ class Seen:
     verb: Literal["ask", "total"]
     message: Message
     reply: Message
+    hides: type[Message] | None = None
+    """What the step itself replies, where that leaves as something that cannot be read alone."""
 
 
 @dataclass
@@ -94,6 +96,7 @@ class Cohort:
 
     def __post_init__(self) -> None:
         torch.default_generator.manual_seed(self.hub.seed)  # dropout at the coordinator's desk draws from there
+        self.quorum = max([self.quorum, *(layer.quorum for layer in self.layers)])
 
     @property
     def present(self) -> tuple[str, ...]:
@@ -152,13 +155,13 @@ class Cohort:
         for layer in layers:
             layer.prepare(step, self)
         self.exchanges += 1
-        names = self.present if any(layer.names_cohort for layer in self.layers) else ()
-        exchange = Exchange(step.name, self.round, self.exchanges, self.settled, self.seed, self.resumed, names)
         messages: Mapping[str, Message] = (
             dict.fromkeys(self.present, message)
             if isinstance(message, Message)
             else {name: message[name] for name in self.present if name in message}
         )
+        names = tuple(messages) if any(layer.names_cohort for layer in self.layers) else ()
+        exchange = Exchange(step.name, self.round, self.exchanges, self.settled, self.seed, self.resumed, names)
         for sent in messages.values():
             if type(sent) is not step.message:
                 raise TypeError(f"{step.name} takes a {step.message.__name__}, not a {type(sent).__name__}")
@@ -181,7 +184,7 @@ class Cohort:
         self, exchange: Exchange, wire: Step[Any, Any], messages: Mapping[str, Message]
     ) -> Iterator[tuple[str, Message | Fault]]:
         """What the engine delivers, telling how many sites have answered."""
-        replies = iter(self.engine.deliver(exchange, wire, messages))
+        replies = asked(self.round, wire.name, iter(self.engine.deliver(exchange, wire, messages)), messages)
         for _ in counted([*messages], f"round {self.round}, {wire.name}:", "sites have answered"):
             yield from islice(replies, 1)
         yield from replies
@@ -205,7 +208,8 @@ class Cohort:
                     self.left_out[next_name] = f"{step.name}: {came}"
                 elif (checked := self._checked(step, next_name, came, exchange, kinds, verb)) is not None:
                     if self.watch is not None:
-                        self.watch.append(Seen(step.name, verb, messages[next_name], came))
+                        hides = None if type(came).alone or step.reply is type(came) else step.reply
+                        self.watch.append(Seen(step.name, verb, messages[next_name], came, hides))
                     yield next_name, checked
                 next_name = next(waiting, None)
 

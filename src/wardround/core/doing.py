@@ -4,20 +4,26 @@
         doing("reading the data")
         for row in counted(rows, "encoding", "sentences"): ...       # encoding 3,000 of 12,000 sentences
 
+Over real sites, a second file has whom the round waits for (`asked`), as each of them answers.
+
 Words are ours and numbers; nothing of a note. Where nobody waits, nothing is written.
 """
 
+import json
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 NOTICE = ".doing.new"  # like a file half written: what a killed run leaves is taken away
+ASKED = ".asked.new"
+WAITING = "waiting for sites"
+"""What a run is at that has not enough of them."""
 PAUSE = 0.5
 
 
@@ -27,21 +33,23 @@ class _Notice:
     show: Callable[[str], None] | None
     process: int = field(default_factory=os.getpid)
     last: float = -PAUSE
+    sites: bool = False
 
 
 _notice: ContextVar[_Notice | None] = ContextVar("notice", default=None)
 
 
 @contextmanager
-def noticed(path: Path, show: Callable[[str], None] | None = None) -> Iterator[None]:
-    """Keep what is being done in a file while this lasts, and show it."""
-    before = _notice.set(_Notice(path, show))
+def noticed(path: Path, show: Callable[[str], None] | None = None, *, sites: bool = False) -> Iterator[None]:
+    """Keep what is being done in a file while this lasts, and show it; with `sites`, also whom a round waits for."""
+    before = _notice.set(_Notice(path, show, sites=sites))
     try:
         yield
     finally:
         _notice.reset(before)
-        with suppress(OSError):
-            path.unlink(missing_ok=True)
+        for each in (path, path.with_name(ASKED)):
+            with suppress(OSError):
+                each.unlink(missing_ok=True)
 
 
 def doing(words: str) -> None:
@@ -65,6 +73,28 @@ def counted(items: Sequence[T], what: str, plural: str) -> Iterator[T]:
         yield item
 
 
+def asked(round_: int, step: str, replies: Iterator[tuple[str, T]], names: Iterable[str]) -> Iterator[tuple[str, T]]:
+    """The replies as they come in, each noted with its time, where sites are other machines."""
+    notice = _notice.get()
+    if notice is None or not notice.sites:
+        yield from replies
+        return
+    since, answered = time.time(), dict[str, float]()
+    state = {"round": round_, "step": step, "since": since, "asked": [*names], "answered": answered}
+
+    def note() -> None:
+        with suppress(OSError):
+            new = notice.path.with_name(f"{ASKED}.new")
+            new.write_text(json.dumps(state), encoding="utf-8")
+            new.replace(notice.path.with_name(ASKED))
+
+    note()
+    for name, reply in replies:
+        answered[name] = time.time()
+        note()
+        yield name, reply
+
+
 def look() -> None:
     """Show what workers have written meanwhile."""
     notice = _notice.get()
@@ -78,3 +108,12 @@ def read_notice(folder: Path) -> str:
         return (folder / NOTICE).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return ""
+
+
+def read_asked(folder: Path) -> dict[str, Any]:
+    """Whom the process that works in this folder waits for: round, step, since, asked and answered; or nothing."""
+    try:
+        state = json.loads((folder / ASKED).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return state if isinstance(state, dict) else {}

@@ -22,7 +22,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from wardround.core.exchange import Exchange
-from wardround.core.method import Step, on_site, steps_of
+from wardround.core.method import Method, Step, on_site, steps_of
 from wardround.core.record import Message
 from wardround.core.site import Site
 
@@ -48,12 +48,19 @@ class Layer:
     names_cohort = False
     """Whether a site must know who else takes part: then `site.exchange.names` has them."""
 
+    ahead = 0
+    """How many exchanges of its own stand before one of the method's, asked or not."""
+
     least = 0
     """How many examples must stand behind a reply for it to leave."""
 
     def carries(self, kind: type[Message]) -> type[Message]:
         """What a reply of this kind is once it has left; itself, unless `leave` makes another of it."""
         return kind
+
+    def misfit(self, method: Method[Any], layers: "Sequence[Layer]") -> str | None:  # noqa: ARG002 -- a hook
+        """Why it makes no sense with this method, or with these layers beside it; None if it does."""
+        return None
 
     def exchanges(self) -> Mapping[str, int]:
         """How often, at most, one exchange of the method's needs each step of the layer's own."""
@@ -99,6 +106,11 @@ class Layer:
         """At the coordinator, when a run is taken up again: what was `noted` in the rounds that count, in order."""
 
     @property
+    def quorum(self) -> int:
+        """How few sites an exchange may have."""
+        return 0
+
+    @property
     def alone(self) -> bool:
         """Whether it works at a site of which the coordinator knows nothing."""
         return not (self.own_steps() or self.only_sums or type(self).carries is not Layer.carries)
@@ -108,6 +120,11 @@ class Layer:
     def own_steps(cls) -> dict[str, on_site[Any, Any]]:
         """Its steps, by the name under which a site is asked for them."""
         return {f"{cls.__name__}.{name}": step for name, step in steps_of(cls).items()}
+
+
+def first_number(layers: Iterable[Layer]) -> int:
+    """The number of the first exchange of the method's in a round, behind these layers."""
+    return 1 + sum(layer.ahead for layer in layers)
 
 
 def outside(step: Step[Any, Any], layers: Sequence[Layer]) -> Sequence[Layer]:

@@ -4,6 +4,8 @@
         …
     with sole(folder / ".roster", seconds=-1):         # waits for as long as it takes
 
+    held(folder / ".lock")                             # whether some process has it, without taking it
+
 The file stays when the lock is released: whoever waits for it waits for the same file.
 """
 
@@ -12,6 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from filelock import FileLock, Timeout
+
+LOCKS = Path("/proc/locks")
 
 
 class InUse(RuntimeError):
@@ -30,3 +34,15 @@ def sole(path: Path, seconds: float = 0.0, busy: Exception | None = None) -> Ite
         yield
     finally:
         lock.release()
+
+
+def held(path: Path) -> bool | None:
+    """Whether a process holds this lock, asked without taking it from one that is about to; None if that is unknown."""
+    try:
+        number = path.stat().st_ino
+        lines = LOCKS.read_text(encoding="ascii").splitlines()
+    except FileNotFoundError:
+        return None if path.exists() else False
+    except OSError:
+        return None
+    return any(line.split()[5].rpartition(":")[2] == str(number) for line in lines if "->" not in line)

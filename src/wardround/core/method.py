@@ -156,8 +156,15 @@ class Method(Generic[S]):
     """How often a round may ask a step once more than `exchanges` says, with the same weights."""
     once: ClassVar[bool] = False
     """Whether a site is asked in the first round that draws it, and never again."""
+    beyond_training: ClassVar[str] = "it has not said what its replies are made of"
+    """What its replies tell of the notes beyond what `train` has learnt, and so without noise; empty if nothing.
+
+    Each class says so for itself: what one adds to another's replies, no parent can know.
+    """
     sometimes: ClassVar[tuple[str, ...]] = ()
     """The steps that not every round asks for."""
+    means: ClassVar[Mapping[str, Mapping[str, str]]] = {}
+    """The steps whose total is a mean over sites: by field, the number a site multiplies it by; none: all alike."""
     rehearsal: ClassVar[str] = "features"
     """The task that the method is rehearsed on; most run on any."""
 
@@ -186,12 +193,24 @@ class Method(Generic[S]):
     def tried(self, weights: Weights, split: str, site: Site) -> Counts:
         """The counts of these weights on one split of the site's."""
         model, examples = Bench.at(site, weights).model.eval(), site.data.split(split)
+        if site.guard and site.guard.plan.count_noise:
+            site.stands_on(site.size)
+            numbers = site.guard.counts(split, lambda unit: site.task.count(model, unit), site.task.counts())
+            return Counts(Weights(numbers))
         site.stands_on(len(examples))
         return Counts(Weights(site.task.count(model, examples)))
 
     def contradiction(self, sent: Message, reply: Message) -> str | None:  # noqa: ARG002 -- a hook
         """Why an honest site cannot have given this reply, by the method's own equations; None if it can."""
         return None
+
+    def in_sums(self) -> Self:
+        """The method as it works where the coordinator may see nothing but sums; itself, if it never asks for more."""
+        return self
+
+    def unruled(self) -> str:
+        """Why no robust rule can take the place of a mean in this method, to follow its name; nothing if one can."""
+        return "" if self.means else "does not say which of its totals are means (`means`)"
 
     def sizes(self, task: Task, weights: Weights) -> Mapping[str, int]:  # noqa: ARG002 -- a hook
         """Sizes beyond the task's that this method's messages name in their shapes."""

@@ -38,7 +38,7 @@ class SGD:
     ) -> None:
         self.lr, self.momentum, self.weight_decay = lr, momentum, weight_decay
         self.steps = moments.steps if moments else 0
-        self.first = moments.first.clone() if moments else None
+        self.first = moments.first if moments else None
 
     def step(self, flat: Tensor, gradient: Tensor) -> None:
         """One step, in place."""
@@ -46,13 +46,14 @@ class SGD:
             gradient = gradient.add(flat, alpha=self.weight_decay)
         if self.momentum:
             self.steps += 1
-            self.first = gradient.clone() if self.first is None else self.first.mul_(self.momentum).add_(gradient)
+            before = gradient.new_zeros(()) if self.first is None else self.first.to(gradient.device)
+            self.first = before * self.momentum + gradient
             gradient = self.first
         flat.add_(gradient, alpha=-self.lr)
 
     def kept(self) -> OwnMoments | None:
         """Where it stands, if it remembers anything."""
-        return None if self.first is None else OwnMoments(self.steps, self.first)
+        return None if self.first is None else OwnMoments(self.steps, self.first.cpu())
 
 
 class Adam:
@@ -76,7 +77,8 @@ class Adam:
         self.weight_decay, self.apart = weight_decay, apart
         self.lent = moments is not None
         """Whether the moments are still the given ones, which stay as they are."""
-        self.steps, self.first, self.second = moments or (0, torch.zeros_like(like), torch.zeros_like(like))
+        steps, *means = moments or (0, torch.zeros_like(like), torch.zeros_like(like))
+        self.steps, (self.first, self.second) = steps, (mean.to(like.device) for mean in means)
 
     def step(self, flat: Tensor, gradient: Tensor) -> None:
         """One step, in place."""
@@ -98,7 +100,7 @@ class Adam:
 
     def kept(self) -> OwnMoments | None:
         """Where it stands, once it has taken a step."""
-        return OwnMoments(self.steps, self.first, self.second) if self.steps else None
+        return OwnMoments(self.steps, self.first.cpu(), self.second.cpu()) if self.steps else None
 
 
 def clip(gradient: Tensor, longest: float) -> None:

@@ -106,6 +106,8 @@ class Message(Record):
 
     delicate: ClassVar[bool] = False
     """Whether a real site sends it only if its consent names it: it tells more than its size suggests."""
+    alone: ClassVar[bool] = True
+    """Whether whoever receives it can read it alone, and not only in the sum over sites."""
 
 
 class Private(Record):

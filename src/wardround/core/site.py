@@ -11,10 +11,13 @@ from typing import TypeVar, cast
 
 import torch
 
+from wardround.core.device import CPU, Device
 from wardround.core.exchange import Exchange, seeded
 from wardround.core.memory import Memory
+from wardround.core.private_steps import Guard
 from wardround.core.record import Message, Private
 from wardround.core.task import SiteData, Task
+from wardround.core.vault import Vault
 
 HUB = "coordinator"
 """The name of the coordinator's desk."""
@@ -35,6 +38,10 @@ class Site:
         received: Message | None = None,
         private: tuple[str, ...] = (),
         least: int = 0,
+        vault: Vault | None = None,
+        first: int = 1,
+        guarded: "Callable[[Site], Guard | None] | None" = None,
+        device: Device = CPU,
     ) -> None:
         self.name = name
         self.task = task
@@ -42,9 +49,16 @@ class Site:
         """The parts of the model, by module name, that never leave this site."""
         self.least = least
         """How many examples must stand behind a reply for it to leave."""
+        self.device = device
+        """Where the site's models compute."""
         self.exchange = exchange
         self.received = received
+        self.vault = vault or Vault.simulated(name, exchange.seed)
+        """Its secrets, and what it has given away once and for all."""
+        self.begins = exchange.number == first
+        """Whether this is the method's first exchange of the round."""
         self._opened = opened
+        self._guarded = guarded
         self._memory = memory
         self._kept: dict[type[Private], Private] = {}
         self.behind: int | None = None
@@ -58,6 +72,16 @@ class Site:
     def data(self) -> SiteData:
         """The site's examples, opened when they are first looked at."""
         return self._opened()
+
+    @cached_property
+    def guard(self) -> "Guard | None":
+        """What stands between this exchange and the notes, where the study has differential privacy."""
+        return self._guarded(self) if self._guarded else None
+
+    @property
+    def size(self) -> int:
+        """How many training examples it has, as it may be told: under differential privacy units, and about."""
+        return self.guard.size if self.guard else len(self.data.train)
 
     @cached_property
     def rng(self) -> torch.Generator:

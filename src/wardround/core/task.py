@@ -4,8 +4,9 @@ A task's examples and batches are opaque to everybody else. What a method needs 
 `ClassTask` has a linear classifier to look into, a `BagTask` has sentences that claim public facts.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
@@ -26,6 +27,40 @@ class Examples(Protocol):
     def __len__(self) -> int: ...
 
 
+@dataclass(frozen=True, eq=False)
+class Units:
+    """What differential privacy protects as a whole at one site: examples, documents or patients."""
+
+    rows: Sequence[Tensor]
+    """The training examples of each unit, by their row numbers."""
+    apart: Callable[[str], Iterable[Examples]]
+    """The examples of a split, those of each unit by themselves."""
+    mixed: bool = False
+    """Whether these parts hold several units each: sentences, say, of which a document's are counted together."""
+
+    @property
+    def count(self) -> int:
+        """How many units there are to train on."""
+        return len(self.rows)
+
+    @cached_property
+    def sizes(self) -> Tensor:
+        """How many examples each has (units,)."""
+        return torch.tensor([len(rows) for rows in self.rows], dtype=torch.int64)
+
+    @cached_property
+    def single(self) -> Tensor | None:
+        """The row of each unit (units,), if each has just one."""
+        return torch.cat(list(self.rows)) if self.rows and bool((self.sizes == 1).all()) else None
+
+    def take(self, units: Tensor) -> tuple[Tensor, Tensor | None]:
+        """The rows of these units, and for each row the place of its unit among them; none if each unit has one."""
+        if self.single is not None:
+            return self.single[units], None
+        rows = [self.rows[unit] for unit in units.tolist()]
+        return torch.cat(rows), torch.repeat_interleave(self.sizes[units])
+
+
 @dataclass(frozen=True)
 class SiteData:
     """What one site has, by split; `public` is what everybody may see."""
@@ -34,6 +69,8 @@ class SiteData:
     test: Examples
     valid: Examples | None = None
     public: Examples | None = None
+    units: Units | None = None
+    """Under differential privacy, what is protected as a whole."""
 
     def split(self, name: str) -> Examples:
         """The examples of the split of this name."""
@@ -108,6 +145,14 @@ class WeighedTask(Task, Protocol):
 
     def weighed(self, counts: Tensor, documents: int) -> Mapping[str, Tensor]:
         """What counts over all sites make of the measured parts."""
+
+
+@runtime_checkable
+class UnitTask(Task, Protocol):
+    """A task whose examples can be taken one by one: what differential privacy draws and clips."""
+
+    def batch(self, examples: Any, rows: Tensor) -> Any:
+        """The examples of these rows as the model takes them."""
 
 
 class Surest(NamedTuple):

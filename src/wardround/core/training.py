@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from wardround.core.bench import Bench
 from wardround.core.optimizer import SGD, WEIGHT_DECAY, Adam, OwnMoments, clip, scheduled
+from wardround.core.private_steps import Sample
 from wardround.core.site import Site
 from wardround.core.task import Batch, ClassTask, Examples
 from wardround.core.weights import Weights
@@ -39,22 +40,24 @@ class Pull:
     """μ/2 ‖θ − centre‖²: the farther from the centre, the harder it pulls back."""
 
     def __init__(self, mu: float, centre: Weights) -> None:
-        self.mu, self.centre = mu, centre
+        self.mu, self.centre = mu, centre.flat
 
     def add_gradient(self, flat: Tensor, gradient: Tensor) -> None:
         """∇ = μ (θ − centre)."""
-        gradient.add_(flat - self.centre.flat, alpha=self.mu)
+        self.centre = self.centre.to(flat.device)
+        gradient.add_(flat - self.centre, alpha=self.mu)
 
 
 class Tilt:
     """⟨direction, θ⟩: a constant push against the direction."""
 
     def __init__(self, direction: Weights) -> None:
-        self.direction = direction
+        self.direction = direction.flat
 
-    def add_gradient(self, flat: Tensor, gradient: Tensor) -> None:  # noqa: ARG002 -- constant
+    def add_gradient(self, flat: Tensor, gradient: Tensor) -> None:
         """∇ = direction."""
-        gradient.add_(self.direction.flat)
+        self.direction = self.direction.to(flat.device)
+        gradient.add_(self.direction)
 
 
 @torch.no_grad()
@@ -142,7 +145,7 @@ class LocalTraining:
         elif self.horizon and (self.warmup or 0) >= self.horizon:
             yield "warmup", f"leaves no round to the schedule, which ends with round {self.horizon}; lower it"
 
-    def rate(self, round_: int) -> float:
+    def lr_in(self, round_: int) -> float:
         """The learning rate of a round."""
         rate = self.lr * self.decay ** (round_ - 1)
         if self.schedule is None and self.warmup is None:
@@ -168,15 +171,19 @@ class LocalTraining:
         loss = loss or site.task.loss
         bench = Bench.at(site, weights)
         model = bench.model.train()
-        lr = self.rate(site.exchange.round)
+        lr = self.lr_in(site.exchange.round)
         flat, gradient = bench.part(moves)
         optimizer = self._optimizer(lr, flat, site)
         steps = 0
         seen: list[int] = []
         train = site.data.train if examples is None else examples
-        for batches in self._work(site, train):
+        guard = site.guard
+        for batches in guard.samples(site.task, train) if guard else self._work(site, train):
             bench.gradient.zero_()
-            seen.append(_backward(loss, model, batches))
+            if guard:
+                guard.descend(bench, loss, cast("Sample", batches))
+            else:
+                seen.append(_backward(loss, model, cast("Sequence[Batch]", batches)))
             for term in terms:
                 term.add_gradient(bench.shared, bench.shared_gradient)
             if self.clip:
@@ -184,7 +191,7 @@ class LocalTraining:
             optimizer.step(flat, gradient)
             steps += 1
         lasting = self._lasting(lr, terms, steps)
-        site.stands_on(min(sum(seen[steps - lasting :]), len(train)))
+        site.stands_on(site.size if guard else min(sum(seen[steps - lasting :]), len(train)))
         if bench.own.size:
             site.keep(bench.own_part())
         if self.moments == "kept" and (reached := optimizer.kept()):
@@ -208,9 +215,9 @@ class LocalTraining:
         for batch in site.task.batches(site.data.train, self.batch, None):
             (site.task.loss(model, batch) * (len(batch) / count)).backward()  # type: ignore[no-untyped-call]
         if bench.own.size:
-            bench.private.add_(bench.private_gradient, alpha=-self.rate(site.exchange.round))
+            bench.private.add_(bench.private_gradient, alpha=-self.lr_in(site.exchange.round))
             site.keep(bench.own_part())
-        return Weights.of_flat(bench.shared_gradient.clone(), bench.layout)
+        return bench.gradients()
 
     def _work(self, site: Site, train: Examples) -> Iterator[Sequence[Batch]]:
         """The batches of one round, those of each step together."""

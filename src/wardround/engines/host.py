@@ -7,20 +7,23 @@ a note. `SiteFailed` carries the original for a debugger on the same machine.
 
 import traceback
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Protocol
 
 from wardround.core.answer import Unfit, answer, step_of
+from wardround.core.device import CPU, OUT_OF_MEMORY, Device, out_of_memory
 from wardround.core.exchange import Exchange, Fault
 from wardround.core.files import file_name
-from wardround.core.layer import Layer, Withheld
+from wardround.core.layer import Layer, Withheld, first_number
 from wardround.core.manifest import Manifest
 from wardround.core.memory import Held, Memory
 from wardround.core.method import Method, Step
+from wardround.core.private_steps import Guard
 from wardround.core.record import Message
 from wardround.core.site import Site
 from wardround.core.task import SiteData, Task
+from wardround.core.vault import Vault
 
 AT_HAND = 128  # sites whose data stay open: the usual hundred; more would grow with the federation
 
@@ -47,15 +50,23 @@ class Host:
         layers: Sequence[Layer] = (),
         private: tuple[str, ...] = (),
         manifest: Manifest | None = None,
+        vault: Vault | None = None,
+        *,
+        guards: "Callable[[Site], Guard | None] | None" = None,
+        device: Device = CPU,
     ) -> None:
         self.method, self.task, self.memory, self.layers = method, task, memory, tuple(layers)
-        self.private, self.manifest = private, manifest
+        self.private, self.manifest, self.guards, self.device = private, manifest, guards, device
         self.least = max((layer.least for layer in layers), default=0)
+        self.first = first_number(layers)
         self.task_at: Callable[[str], Task | None] = getattr(federation, "task", lambda _: None)
         """The task as a site has it, where that differs: with a tag set of its own, say."""
         self.held: dict[str, Held] = {}
         """What sites hold between the exchanges of a round."""
         self.opened: Callable[[str], SiteData] = lru_cache(maxsize=AT_HAND)(federation.open)
+        self.vaults: dict[str, Vault] = {}
+        """Of each site, unless the one of a hospital was given."""
+        self.vault = vault
         self.error: Exception | None = None
         """The last error of a step, for those who may read it."""
 
@@ -63,7 +74,10 @@ class Host:
         """The site of this name, at this exchange."""
         memory = Memory(self.memory / file_name(name), self.held.setdefault(name, {}))
         task = self.task_at(name) or self.task
-        return Site(name, task, lambda: self.opened(name), memory, exchange, received, self.private, self.least)
+        vault = self.vault or self.vaults.setdefault(name, Vault.simulated(name, exchange.seed))
+        opened = partial(self.opened, name)
+        mine = (self.private, self.least, vault, self.first, self.guards, self.device)
+        return Site(name, task, opened, memory, exchange, received, *mine)
 
     def undo(self, name: str, exchange: Exchange) -> None:
         """Have the site forget what it kept in this exchange, whose reply did not count."""
@@ -81,6 +95,10 @@ class Host:
             return Fault("invalid", str(error))
         except Exception as error:  # noqa: BLE001 -- whatever it is, its text must not leave
             self.error = error
+            if out_of_memory(error):
+                traceback.clear_frames(error.__traceback__)  # they hold what was computed
+                self.device.free()
+                return Fault("failed", OUT_OF_MEMORY)
             return Fault("refused" if isinstance(error, Withheld) else "failed", describe(error))
 
 

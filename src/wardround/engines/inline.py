@@ -21,6 +21,7 @@ from functools import partial
 from typing import Any, TypeVar, cast
 
 from wardround.core.codec import DecodeError, decode
+from wardround.core.device import OUT_OF_MEMORY
 from wardround.core.doing import look
 from wardround.core.exchange import Exchange, Fault
 from wardround.core.method import Step
@@ -41,10 +42,9 @@ class SiteFailed(Refusal, RuntimeError):
     code = 1
 
     def __init__(self, name: str, exchange: Exchange, fault: Fault) -> None:
-        super().__init__(
-            f"{name} failed in step {exchange.step!r} of round {exchange.round}: {fault.detail}; "
-            f"its text is not shown, since it could quote a note: --traceback shows it"
-        )
+        unseen = "its text is not shown, since it could quote a note: --traceback shows it"
+        more = "with fewer --workers, go on with --resume" if fault.detail == OUT_OF_MEMORY else unseen
+        super().__init__(f"{name} failed in step {exchange.step!r} of round {exchange.round}: {fault.detail}; {more}")
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Pool:
 
     def __init__(self, workers: int, host: Host, *, show_errors: bool = False) -> None:
         self.host, self.show_errors = host, show_errors
-        self.workers = [_Worker(host, show_errors=show_errors) for _ in range(workers)]
+        self.workers = [_Worker(host, number, workers, show_errors=show_errors) for number in range(workers)]
         self.round = 0
         self.seats: dict[str, _Worker] = {}
         """Who served each site in this round."""
@@ -139,8 +139,9 @@ class Pool:
                     answer = worker.answer(step)
                     if answer is None:
                         code = worker.stop()
-                        replacement = _Worker(self.host, show_errors=self.show_errors)
-                        self.workers[self.workers.index(worker)] = replacement
+                        number = self.workers.index(worker)
+                        replacement = _Worker(self.host, number, len(self.workers), show_errors=self.show_errors)
+                        self.workers[number] = replacement
                         self.seats |= {n: replacement for n, seat in self.seats.items() if seat is worker}
                         worker = replacement
                         if tries[name] < 2:
@@ -170,10 +171,11 @@ def _ready(selector: selectors.BaseSelector) -> Iterator[selectors.SelectorKey]:
 class _Worker:
     """One worker process and the frames to and from it."""
 
-    def __init__(self, host: Host, *, show_errors: bool) -> None:
+    def __init__(self, host: Host, number: int, workers: int, *, show_errors: bool) -> None:
         theirs_in, ours_in = os.pipe()
         ours_out, theirs_out = os.pipe()
-        self.child = Child(partial(answer_requests, host, show_errors=show_errors), theirs_in, theirs_out, 2)
+        work = partial(answer_requests, host, number, workers, show_errors=show_errors)
+        self.child = Child(work, theirs_in, theirs_out, 2)
         os.close(theirs_in)
         os.close(theirs_out)
         self.into, self.out = os.fdopen(ours_in, "wb"), os.fdopen(ours_out, "rb")

@@ -15,10 +15,11 @@ from wardround.engines.frames import read_frame, write_frame
 from wardround.engines.host import Host
 
 
-def answer_requests(host: Host, *, show_errors: bool) -> None:
+def answer_requests(host: Host, worker: int, workers: int, *, show_errors: bool) -> None:
     """Answer until the coordinator closes the pipe."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the coordinator too, which then ends the pipe
     torch.set_num_threads(1)
+    host.device = host.device.claim(worker, workers)
     requests, replies = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever a method prints must not land among the frames
     message: Message | None = None

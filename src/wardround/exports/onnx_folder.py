@@ -28,7 +28,7 @@ PATTERNS = {"words": r"\w+|[^\w\s]", "characters": r"[A-Za-zÀ-ɏ]+|\d+(?:\.\d+)
 def write_onnx(part: Part, new: Path) -> None:
     """Fill a new folder."""
     task = part.task
-    if not isinstance(task, ClassificationTask):
+    if not isinstance(task, ClassificationTask) or "onnx" in task.not_exported:
         raise ModelError(part.folder, *task.not_exported["onnx"])
     chosen = task.settings
     if chosen.tokens not in PATTERNS or chosen.vectors:

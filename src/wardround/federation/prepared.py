@@ -11,15 +11,25 @@ from wardround.core.site import HUB
 from wardround.core.task import Examples, SiteData
 from wardround.federation.partition import Raw
 from wardround.federation.sites import Sites
+from wardround.federation.units import Unit, units_of
 
 
 class Prepared:
     """A federation whose examples a task has made ready, with the public ones if they are wanted."""
 
-    def __init__(self, sites: Sites, task: Any, private: tuple[str, ...] = (), *, public: bool = False) -> None:
+    def __init__(
+        self,
+        sites: Sites,
+        task: Any,
+        private: tuple[str, ...] = (),
+        *,
+        public: bool = False,
+        unit: Unit | None = None,
+    ) -> None:
         self.names, self.raw, self._task, self._private = sites.names, sites.raw, task, private
         self._valid = sites.valid
         self._public = sites.public if public else None
+        self._unit = unit
         self._tasks: dict[str, Any] = {}
 
     @cached_property
@@ -36,7 +46,12 @@ class Prepared:
         train, test = self.raw(name)
         valid = self._valid(name) if self._valid else None
         ready: Callable[[Raw], Examples] = (self.task(name) or self._task).examples
-        return SiteData(ready(train), ready(test), None if valid is None else ready(valid), self.public)
+        mine = [None if part is None else ready(part) for part in (train, test, valid)]
+        units = None
+        if self._unit:
+            splits = {"train": train, "test": test, **({} if valid is None else {"valid": valid})}
+            units = units_of(self._unit, name, splits, self.task(name) or self._task)
+        return SiteData(cast("Examples", mine[0]), cast("Examples", mine[1]), mine[2], self.public, units)
 
     def task(self, name: str) -> Any:
         """The task as this site has it (`at`)."""

@@ -55,7 +55,7 @@ def drawn(examples: Raw, share: float, by: By, seed: int) -> npt.NDArray[np.bool
             raise ValueError(f"validation.by = {by!r}: of bags whole pairs are drawn; leave `by` out")
         return np.array([_chance(pair, seed) < share for pair in pairs], dtype=bool)
     homes = _named(examples, "source") if by == "within" else [""] * len(examples)
-    units = _named(examples, by) if by in ("source", "patient") else _documents(examples)
+    units = _named(examples, by) if by in ("source", "patient") else documents_of(examples)
     members: dict[str, set[str]] = {}
     for home, unit in zip(homes, units, strict=True):
         members.setdefault(home, set()).add(unit)
@@ -77,7 +77,7 @@ def _named(examples: Raw, what: Literal["source", "patient"]) -> Sequence[str]:
     return names
 
 
-def _documents(examples: Raw) -> list[str]:
+def documents_of(examples: Raw) -> list[str]:
     """What stands for the document that each example is of: equal for equal texts."""
     marks = [mark.hex() for mark in examples.marks]
     documents = getattr(examples, "documents", None)

@@ -5,6 +5,7 @@ from wardround.core.register import Register
 LAYERS = Register(
     {
         "least-examples": "wardround.layers.least:LeastExamples",
+        "narrow": "wardround.layers.narrow:Narrow",
         "small-counts": "wardround.layers.small_counts:SmallCounts",
     }
 )

@@ -24,6 +24,7 @@ from wardround.core.record import Message
 
 START = "0" * 64
 SEAM = ',"hash":"'
+BROKEN = "the chain is broken here; this line or one before it was changed"
 JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))  # json.dumps would make one for every line
 
 
@@ -70,11 +71,17 @@ def verify(path: Path) -> int:
     count = 0
     with path.open("rb") as file:
         for count, raw in enumerate(file, 1):
-            body, seam, rest = raw.decode("utf-8", "replace").partition(SEAM)
-            head = hashlib.sha256((head + body).encode()).hexdigest()
-            if not seam or rest != f'{head}"}}\n' or raw != f"{body}{SEAM}{rest}".encode():
-                raise LedgerError(f"{path}:{count}: the chain is broken here; this line or one before it was changed")
+            head = linked(head, raw)
+            if not head:
+                raise LedgerError(f"{path}:{count}: {BROKEN}")
     return count
+
+
+def linked(head: str, raw: bytes) -> str:
+    """The hash of a line that follows the one with the hash `head`; nothing if it does not."""
+    body, seam, rest = raw.decode("utf-8", "replace").partition(SEAM)
+    head = hashlib.sha256((head + body).encode()).hexdigest()
+    return head if seam and rest == f'{head}"}}\n' and raw == f"{body}{SEAM}{rest}".encode() else ""
 
 
 def lines(path: Path) -> Iterator[dict[str, Any]]:

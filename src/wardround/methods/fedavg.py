@@ -5,9 +5,9 @@ McMahan et al., "Communication-Efficient Learning of Deep Networks from Decentra
     θ ← θ + Σ n_k/n · Δ_k
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from wardround.core.cohort import Cohort
 from wardround.core.method import Global, Method, on_site
@@ -33,13 +33,15 @@ def uneven(reply: Message) -> str | None:
 class Averaging(LocalTraining):
     """What averaging methods have in common: sites train from the shared model and send their weighted change."""
 
+    means: ClassVar[Mapping[str, Mapping[str, str]]] = {"fit": {"change": "weight"}}
+
     mean: Literal["weighted", "uniform"] = "weighted"
     """Whether a site counts by its number of examples, or all sites count alike."""
 
     @on_site
     def fit(self, model: Global, site: Site) -> Update:
         """Train on the site's own examples."""
-        weight = len(site.data.train) if self.mean == "weighted" else 1
+        weight = site.size if self.mean == "weighted" else 1
         return Update((self.local(site, model.weights) - model.weights) * weight, weight)
 
     def contradiction(self, sent: Message, reply: Message) -> str | None:  # noqa: ARG002 -- it says the same of all
@@ -62,6 +64,8 @@ class Averaging(LocalTraining):
 @dataclass(frozen=True, kw_only=True)
 class FedAvg(Averaging, Method[Global]):
     """Averages the sites' changes, weighted by their numbers of examples."""
+
+    beyond_training: ClassVar[str] = ""
 
     def start(self, weights: Weights, cohort: Cohort) -> Global:  # noqa: ARG002
         """The initial model."""

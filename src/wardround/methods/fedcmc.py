@@ -9,9 +9,12 @@ Label Distribution".
 
 A class that a site has many examples of is little alike the site's other classes, so a small d tells who knows the
 class best. Majors stand still during the local work; at first they are the shared classifier. Weights are totalled.
-The classifier vectors are asked for one by one, in a second exchange: which is largest cannot be told from a sum, so
-FedCMC does not run under secure aggregation, unless with `contrast = "none"`, which is FedAvg. The ablations take
-the vector with the largest similarity (`minor`, eq. 18) or of any site (`random`).
+The classifier vectors are asked for one by one, in a second exchange. With `buckets` nobody's are seen: sites say
+in which of so many buckets from −1 to 1 their d_{k,c} falls, as a row of zeros with a one; of the sum, the lowest
+bucket that somebody is in is announced, and whoever is in it adds its vector and a count to a further sum. Those who
+share it are averaged. Where a layer shows only sums (secure aggregation) there are buckets in any case. The ablations
+take the vector with the largest similarity (`minor`, eq. 18) or of any site (`random`; in buckets, of who draws the
+lowest).
 
 With two classes d_{k,1} = d_{k,2}, so both majors come from one site; FedCMC was behind FedAvg there, most of all by
 cosine (studies/fedcmc), so a run warns. The similarities of every round, by site and class, are in the run's journal
@@ -27,11 +30,11 @@ eq. 3 is; eq. 11 is not needed. The paper's classifier has no bias; where a task
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal, cast
+from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar, Literal, Self, cast
 
 import torch
-from annotated_types import Ge
+from annotated_types import Ge, Le
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -42,9 +45,11 @@ from wardround.core.site import Site
 from wardround.core.task import Batch, ClassTask, Task
 from wardround.core.training import LocalTraining, Loss
 from wardround.core.weights import Weights
+from wardround.methods.buckets import bucket, highest, lowest, one_hot, proper
 from wardround.methods.fedavg import Update
 
 TOO_FEW = 2
+BUCKETS = 1024
 
 log = logging.getLogger(__name__)
 
@@ -74,6 +79,39 @@ class Vectors(Message):
     )
 
 
+class Ranks(Message):
+    """For each class, how alike the classifier vectors of a site's own model are, as one of some buckets."""
+
+    buckets: Tensor = reveals(
+        "which classes the site has many or few examples of: by how alike its vectors are",
+        shape=("classes", "buckets"),
+        dtype=torch.int8,
+    )
+
+
+class Leading(Message):
+    """For each class, the bucket of those whose vectors are wanted."""
+
+    buckets: Tensor = reveals(
+        "how alike the vectors of a site are that is not named", shape=("classes",), dtype=torch.int64
+    )
+
+
+class Led(Message):
+    """The classifier vectors of a site's own model for the classes that it leads in, and zeros for the others."""
+
+    vectors: Tensor = reveals(
+        "for a class that the site leads in, its classifier vector", shape=("classes", "features")
+    )
+    sites: Tensor = reveals("which classes the site leads in", shape=("classes",), dtype=torch.int64)
+
+
+class OwnRanks(Private):
+    """The bucket of each class that a site has told of in this round."""
+
+    buckets: Tensor
+
+
 class OwnVectors(Private):
     """The classifier vectors that a site's training ended in, until they are asked for."""
 
@@ -84,6 +122,8 @@ class OwnVectors(Private):
 class FedCMC(LocalTraining, Method[Guided]):
     """FedAvg whose sites contrast their features with the best classifier vectors of all sites."""
 
+    beyond_training: ClassVar[str] = ""
+    means: ClassVar[Mapping[str, Mapping[str, str]]] = {"fit": {"change": "weight"}}
     classifier: ClassVar[bool] = True
 
     mu: Annotated[float, Ge(0)] = 1.0
@@ -92,6 +132,10 @@ class FedCMC(LocalTraining, Method[Guided]):
     """Whose vectors to contrast with: per class the least or most similar, any site's, or without contrast."""
     temperature: Annotated[float, Ge(0)] = 0.1
     """If not 0: the contrast is by cosine, divided by this, and not by eq. 14's dot product, which ran to infinity."""
+
+    buckets: Annotated[int, Ge(2), Le(65536)] | None = None
+    """If given, the coordinator finds out from sums alone whose vectors to take, by similarity in so many buckets; if
+    not, it sees each site's vectors, or there are 1024 where a layer shows only sums."""
 
     def start(self, weights: Weights, cohort: Cohort) -> Guided:
         """The initial model and its own classifier."""
@@ -108,6 +152,8 @@ class FedCMC(LocalTraining, Method[Guided]):
         weights = state.weights + total.change / total.weight if total.weight else state.weights
         if self.contrast == "none":
             return Guided(weights, None)
+        if self.buckets:
+            return Guided(weights, self.led(cast("Tensor", state.majors), cohort))
         replies = cohort.ask(self.show, Wanted())
         vectors = torch.stack([reply.vectors for reply in replies.values()])  # (sites, classes, features)
         similarities = similarity(vectors)  # (sites, classes)
@@ -119,8 +165,34 @@ class FedCMC(LocalTraining, Method[Guided]):
         return Guided(weights, vectors[chosen, torch.arange(len(labels))])
 
     def exchanges(self, examples: int) -> Mapping[str, int]:  # noqa: ARG002
-        """One, and one for the vectors if there is a contrast."""
-        return {"fit": 1} if self.contrast == "none" else {"fit": 1, "show": 1}
+        """One, and one for the vectors if there is a contrast; by sums two."""
+        if self.contrast == "none":
+            return {"fit": 1}
+        return {"fit": 1, "rank": 1, "lead": 1} if self.buckets else {"fit": 1, "show": 1}
+
+    def in_sums(self) -> Self:
+        """By buckets."""
+        return self if self.contrast == "none" else replace(self, buckets=self.buckets or BUCKETS)
+
+    def led(self, majors: Tensor, cohort: Cohort) -> Tensor:
+        """For each class the mean vector of those in the outermost bucket; as before, if they are gone meanwhile."""
+        histogram = cohort.total(self.rank, Wanted()).buckets  # (classes, buckets)
+        chosen = highest(histogram) if self.contrast == "minor" else lowest(histogram)  # (classes,)
+        labels, width = cast("ClassTask", cohort.hub.task).labels, 2 / histogram.shape[1]
+        total = cohort.total(self.lead, Leading(chosen))
+        values = {"bucket": (chosen + 0.5) * width - 1, "sites": total.sites.double()}
+        cohort.noted["leading"] = {name: dict(zip(labels, row.tolist(), strict=True)) for name, row in values.items()}
+        means = total.vectors / total.sites.clamp(min=1)[:, None].to(total.vectors.dtype)
+        return torch.where((total.sites > 0)[:, None], means, majors)
+
+    def unruled(self) -> str:
+        """One site is believed for each class, unless there is no contrast."""
+        if self.contrast == "none":
+            return super().unruled()
+        return (
+            "takes for each class the vector of one site, who may be the one that lies; "
+            'set contrast = "none", or take fedavg'
+        )
 
     def chosen(self, similarity: Tensor, rng: torch.Generator) -> Tensor:
         """For each class, the row of the site whose vector is taken (classes,); of equals, the first."""
@@ -131,7 +203,7 @@ class FedCMC(LocalTraining, Method[Guided]):
     @on_site
     def fit(self, model: Guided, site: Site) -> Update:
         """Train on the site's own examples, in contrast with the majors."""
-        weight = len(site.data.train)
+        weight = site.size
         loss = site.task.loss if model.majors is None else self.loss(cast("ClassTask", site.task), model.majors)
         trained = self.train(site, model.weights, loss=loss).weights
         if model.majors is not None:
@@ -141,8 +213,36 @@ class FedCMC(LocalTraining, Method[Guided]):
     @on_site
     def show(self, wanted: Wanted, site: Site) -> Vectors:  # noqa: ARG002
         """The vectors that the site's training has just ended in."""
-        site.stands_on(len(site.data.train))
+        site.stands_on(site.size)
         return Vectors(site.recall(OwnVectors).vectors)
+
+    @on_site
+    def rank(self, wanted: Wanted, site: Site) -> Ranks:  # noqa: ARG002
+        """How alike the vectors of each class are that the site's training has just ended in."""
+        site.stands_on(site.size)
+        vectors, buckets = site.recall(OwnVectors).vectors, cast("int", self.buckets)
+        if self.contrast == "random":
+            shares = torch.rand(len(vectors), generator=site.rng)
+        else:
+            shares = (similarity(vectors[None])[0] + 1) / 2  # (classes,)
+        own = bucket(shares, buckets)
+        site.keep(OwnRanks(own))
+        return Ranks(one_hot(own, buckets))
+
+    @on_site
+    def lead(self, leading: Leading, site: Site) -> Led:
+        """The vectors of the classes that the site leads in."""
+        site.stands_on(site.size)
+        mine = site.recall(OwnRanks).buckets == leading.buckets  # (classes,)
+        return Led(site.recall(OwnVectors).vectors * mine[:, None], mine.long())
+
+    def contradiction(self, sent: Message, reply: Message) -> str | None:  # noqa: ARG002 -- it says the same of all
+        """A site is in one bucket of each class, and counts once."""
+        if isinstance(reply, Ranks) and not proper(reply.buckets):
+            return "Ranks.buckets has more than a one in a row"
+        if isinstance(reply, Led) and not proper(reply.sites[:, None]):
+            return "Led.sites counts the site more than once"
+        return None
 
     def loss(self, task: ClassTask, majors: Tensor) -> Loss:
         """Cross-entropy by the site's own classifier, and μ times that by the majors."""
@@ -159,8 +259,8 @@ class FedCMC(LocalTraining, Method[Guided]):
         return contrasted
 
     def sizes(self, task: Task, weights: Weights) -> Mapping[str, int]:
-        """The length of a classifier vector."""
-        return {"features": weights[cast("ClassTask", task).classifier].shape[1]}
+        """The length of a classifier vector, and how many buckets there are."""
+        return {"features": weights[cast("ClassTask", task).classifier].shape[1], "buckets": self.buckets or 0}
 
 
 def similarity(vectors: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ The coordinator then asks once for the sum of the sites' sizes.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from annotated_types import Gt
 
@@ -62,6 +62,9 @@ class OwnGradient(Private):
 class FedDyn(LocalTraining, Method[DynamicState]):
     """Bends each site's loss by what it remembers, until local and global optimum agree."""
 
+    beyond_training: ClassVar[str] = ""
+    means: ClassVar[Mapping[str, Mapping[str, str]]] = {"fit": {"change": "sites"}}
+
     alpha: Annotated[float, Gt(0)] = 0.01
     """α: how hard a site is held near the shared model, and how much it remembers."""
     by_size: bool = False
@@ -92,14 +95,14 @@ class FedDyn(LocalTraining, Method[DynamicState]):
     @on_site
     def measure(self, model: Dynamic, site: Site) -> Sizes:  # noqa: ARG002
         """The site's number of training examples."""
-        site.stands_on(len(site.data.train))
-        return Sizes(len(site.data.train), 1)
+        site.stands_on(site.size)
+        return Sizes(site.size, 1)
 
     @on_site
     def fit(self, model: Dynamic, site: Site) -> DynamicUpdate:
         """Train on the bent loss, then remember."""
         own = site.recall(OwnGradient, OwnGradient(model.weights.zeros())).gradient
-        size = max(len(site.data.train), 1)
+        size = max(site.size, 1)
         alpha = self.alpha * max(model.mean_size, 0.0) / size if self.by_size and model.mean_size else self.alpha
         trained = self.train(site, model.weights, [Tilt(-own), Pull(alpha, model.weights)])
         change = trained.weights - model.weights

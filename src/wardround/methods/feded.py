@@ -54,6 +54,8 @@ class Vote(Message):
 class FedED(LocalTraining, Method[Global]):
     """Sites send predictions on public examples, not weights; the coordinator learns from them."""
 
+    beyond_training: ClassVar[str] = ""
+    means: ClassVar[Mapping[str, Mapping[str, str]]] = {"teach": {"votes": ""}}
     classifier: ClassVar[bool] = True
     public: ClassVar[bool] = True
 

@@ -30,6 +30,8 @@ from wardround.methods.fedavg import FedAvg
 class FedLC(FedAvg):
     """FedAvg whose sites lower each class's score by a margin, the larger the rarer it is."""
 
+    beyond_training: ClassVar[str] = "its loss is shifted by how many notes of each class a site has"
+
     classifier: ClassVar[bool] = True
 
     tau: Annotated[float, Ge(0)] = 1.0

@@ -18,9 +18,9 @@ interrupted is done again from its start, with the same bits. A site that falls 
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
-from typing import Annotated, ClassVar, Literal, cast
+from typing import Annotated, ClassVar, Literal, Self, cast
 from weakref import WeakKeyDictionary
 
 import torch
@@ -86,6 +86,8 @@ class Progress(Private):
 class FedNER(LocalTraining, Method[Served]):
     """Sums the sites' gradients of the shared part after every batch; private parts stay."""
 
+    beyond_training: ClassVar[str] = "it sends gradients of single batches, as often as there are batches, and sizes"
+    means: ClassVar[Mapping[str, Mapping[str, str]]] = {"grade": {"gradient": "examples"}}
     suits: ClassVar[tuple[str, ...]] = ()
     refuses: ClassVar[Mapping[str, str]] = one_step("gradients are sent after each batch, and moments are always kept")
 
@@ -132,6 +134,10 @@ class FedNER(LocalTraining, Method[Served]):
                 state = self._served(state, total.gradient / total.examples, cohort.round)
         return state
 
+    def in_sums(self) -> Self:
+        """Sites round their own shares."""
+        return replace(self, ask_sizes=False)
+
     def opening(self) -> tuple[str, ...]:
         """Sites are asked for their sizes first."""
         return ("size",)
@@ -146,7 +152,7 @@ class FedNER(LocalTraining, Method[Served]):
 
     def _served(self, state: Served, gradient: Weights, round_: int) -> Served:
         """The coordinator's step."""
-        flat, lr = state.weights.flat.clone(), self.rate(round_)
+        flat, lr = state.weights.flat.clone(), self.lr_in(round_)
         layout = state.weights.layout
         if self.server == "sgd":
             SGD(lr).step(flat, gradient.flat)
@@ -163,14 +169,14 @@ class FedNER(LocalTraining, Method[Served]):
         if not examples:
             site.stands_on(0)
             return Gradient(turn.weights.zeros(), 0)
-        if site.exchange.number > 1 and not site.holds(Progress):
+        if not site.begins and not site.holds(Progress):
             raise LookupError(f"{site.name}: what it held in this round is gone with its process; go on with --resume")
-        torch.default_generator.manual_seed(seeded(site.seed, site.exchange.number))  # dropout, anew in each exchange
+        site.device.seed(seeded(site.seed, site.exchange.number))  # dropout, anew in each exchange
         bench = Bench.at(site, turn.weights)
         model = bench.model.train()
         known = site.recall(Progress, Progress())
         epoch, place = known.epoch, known.place
-        lr = self.rate(site.exchange.round)
+        lr = self.lr_in(site.exchange.round)
         optimizer = SGD(lr) if self.optimizer == "sgd" else self._adam(lr, bench.private, known)
         share = turn.examples or max(round(turn.rate * examples), 1)
         total: Tensor | None = None
@@ -180,7 +186,7 @@ class FedNER(LocalTraining, Method[Served]):
             seen += len(batch)
             bench.gradient.zero_()
             site.task.loss(model, batch).backward()  # type: ignore[no-untyped-call]  # torch's own gap
-            part = bench.shared_gradient * (examples / self.steps_per_exchange)
+            part = bench.shared_gradient.cpu() * (examples / self.steps_per_exchange)
             total = part if total is None else total.add_(part)
             optimizer.step(bench.private, bench.private_gradient)
         site.stands_on(min(seen, examples))
@@ -188,7 +194,7 @@ class FedNER(LocalTraining, Method[Served]):
         if bench.own.size:
             remember(bench.own_part())
         moments = (
-            (Weights.of_flat(moment, bench.own) for moment in (optimizer.first, optimizer.second))
+            (Weights.of_flat(moment.cpu(), bench.own) for moment in (optimizer.first, optimizer.second))
             if isinstance(optimizer, Adam) and bench.own.size
             else ()
         )

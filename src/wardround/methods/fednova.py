@@ -31,6 +31,8 @@ class Normalised(Message):
 class FedNova(LocalTraining, Method[Global]):
     """FedAvg in which a site's change counts per step, however many it took."""
 
+    beyond_training: ClassVar[str] = ""
+    means: ClassVar[Mapping[str, Mapping[str, str]]] = {"fit": {"change": "examples"}}
     suits: ClassVar[tuple[str, ...]] = ("sgd",)
     refuses: ClassVar[Mapping[str, str]] = {"momentum": "it makes later steps longer than earlier ones; leave it out"}
 
@@ -61,6 +63,6 @@ class FedNova(LocalTraining, Method[Global]):
     @on_site
     def fit(self, model: Global, site: Site) -> Normalised:
         """Train on the site's own examples, and divide by the steps that it took."""
-        trained, examples = self.train(site, model.weights), len(site.data.train)
+        trained, examples = self.train(site, model.weights), site.size
         change = trained.weights - model.weights
         return Normalised(change * (examples / max(trained.steps, 1)), examples, float(examples * trained.steps))

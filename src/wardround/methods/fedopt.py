@@ -15,7 +15,7 @@ the model's weights, and noise in weights that nobody needs moves them as far as
 """
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from annotated_types import Ge, Gt, Lt
 from torch import Tensor
@@ -38,6 +38,8 @@ class Optimised(Record):
 @dataclass(frozen=True, kw_only=True)
 class FedOpt(Averaging, Method[Optimised]):
     """FedAvg with an optimiser of the coordinator's own."""
+
+    beyond_training: ClassVar[str] = ""
 
     rule: Literal["momentum", "adagrad", "adam", "yogi"] = "adam"
     """How the coordinator steps."""

@@ -11,6 +11,7 @@ the gradient is ∇F + μ(θ − θ_global) (eq. 22 omits the ∇) and the momen
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from wardround.methods.fedatt import FedAtt
 from wardround.methods.fedprox import Proximal
@@ -19,5 +20,7 @@ from wardround.methods.fedprox import Proximal
 @dataclass(frozen=True, kw_only=True)
 class FedPA(Proximal, FedAtt):
     """FedProx at the sites, attention over whole models at the coordinator."""
+
+    beyond_training: ClassVar[str] = ""
 
     per_tensor: bool = False

@@ -61,6 +61,8 @@ class ClassSums(Message):
 class FedProto(LocalTraining, Method[Prototypes]):
     """Sites share the mean features of each class, and keep their models to themselves."""
 
+    beyond_training: ClassVar[str] = "it sends the mean features of each class, and how many notes there are of it"
+
     classifier: ClassVar[bool] = True
     shares: ClassVar[bool] = False
 
@@ -104,6 +106,13 @@ class FedProto(LocalTraining, Method[Prototypes]):
             return entropy + self.pull * (apart * state.known[targets]).mean()
 
         return pulled
+
+    def unruled(self) -> str:
+        """A class may be one site's alone."""
+        return (
+            "adds up features class by class, and what one site alone has of a class no rule would believe; "
+            'set robust.rule = "bound"'
+        )
 
     def weights_at(self, site: Site, shared: Weights) -> Weights:
         """The site's own, or the initial ones before it has trained."""

@@ -11,7 +11,7 @@ grows without end, whatever the data, which is refused.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from annotated_types import Ge
 
@@ -46,3 +46,5 @@ class Proximal(LocalTraining):
 @dataclass(frozen=True, kw_only=True)
 class FedProx(Proximal, FedAvg):
     """FedAvg whose sites are held near the shared model by a proximal term."""
+
+    beyond_training: ClassVar[str] = ""

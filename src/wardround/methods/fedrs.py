@@ -29,6 +29,8 @@ from wardround.methods.fedavg import FedAvg
 class FedRS(FedAvg):
     """FedAvg whose sites hold back, in their softmax, the classes that they do not have."""
 
+    beyond_training: ClassVar[str] = "its loss is scaled by which classes a site has notes of"
+
     classifier: ClassVar[bool] = True
 
     alpha: Annotated[float, Ge(0), Le(1)] = 0.5

@@ -30,6 +30,10 @@ class Gradient(Message):
 class FedSGD(LocalTraining, Method[Global]):
     """Sums the sites' gradients and takes one step; `batch` only bounds memory."""
 
+    beyond_training: ClassVar[str] = (
+        "it sends the gradient of all notes at once; fedavg with batch = 0 and steps = 1 is the same, with noise"
+    )
+    means: ClassVar[Mapping[str, Mapping[str, str]]] = {"grade": {"gradient": "examples"}}
     suits: ClassVar[tuple[str, ...]] = ("sgd",)
     refuses: ClassVar[Mapping[str, str]] = one_step("the coordinator takes one plain step a round")
 
@@ -50,7 +54,7 @@ class FedSGD(LocalTraining, Method[Global]):
         total = cohort.total(self.grade, state)
         if total.examples == 0:
             return state
-        return Global(state.weights - total.gradient * (self.rate(cohort.round) / total.examples))
+        return Global(state.weights - total.gradient * (self.lr_in(cohort.round) / total.examples))
 
     @on_site
     def grade(self, model: Global, site: Site) -> Gradient:

@@ -39,6 +39,8 @@ class PreviousModel(Private):
 class MOON(FedAvg):
     """FedAvg whose sites keep their features near the shared model's and away from their last."""
 
+    beyond_training: ClassVar[str] = ""
+
     classifier: ClassVar[bool] = True
 
     mu: Annotated[float, Ge(0)] = 1.0

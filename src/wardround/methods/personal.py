@@ -35,6 +35,8 @@ class PersonalModel(Private):
 class Ditto(FedAvg):
     """FedAvg, and beside it a model of each site's own that is pulled towards the shared one."""
 
+    beyond_training: ClassVar[str] = "sites train a second model on the same notes, which no ε covers"
+
     apart: ClassVar[bool] = True
     twice: ClassVar[bool] = True
     refuses: ClassVar[Mapping[str, str]] = {"moments": "a site trains two models, and keeps one set; leave it out"}
@@ -58,6 +60,7 @@ class Ditto(FedAvg):
 class FedRep(FedAvg):
     """FedAvg of the body alone; each site keeps a head, which it trains first."""
 
+    beyond_training: ClassVar[str] = "sites train twice on the same notes in a round, and ε covers one training"
     refuses: ClassVar[Mapping[str, str]] = {"moments": "head and body are trained by turns; leave it out"}
 
     head_epochs: Annotated[int, Ge(1)] = 5
@@ -74,6 +77,8 @@ class FedRep(FedAvg):
 @dataclass(frozen=True, kw_only=True)
 class FineTune(FedAvg):
     """FedAvg, whose model each site trains on for itself before it is tried there."""
+
+    beyond_training: ClassVar[str] = "sites train once more on the same notes before each evaluation, which no ε covers"
 
     twice: ClassVar[bool] = True
     refuses: ClassVar[Mapping[str, str]] = {"moments": "trying the model is training here, too; leave it out"}

@@ -29,6 +29,8 @@ class OwnModel(Private):
 class Local(LocalTraining, Method[Global]):
     """Each site alone: nothing learnt leaves, and there is no shared model."""
 
+    beyond_training: ClassVar[str] = ""
+
     shares: ClassVar[bool] = False
 
     def start(self, weights: Weights, cohort: Cohort) -> Global:  # noqa: ARG002
@@ -39,6 +41,10 @@ class Local(LocalTraining, Method[Global]):
         """Every site trains on; the shared state stays the initial model."""
         cohort.total(self.fit, state)
         return state
+
+    def unruled(self) -> str:
+        """Nothing is shared."""
+        return "has each site train alone; take [robust] out"
 
     @on_site
     def fit(self, model: Global, site: Site) -> Done:
@@ -56,6 +62,8 @@ class Local(LocalTraining, Method[Global]):
 class PublicOnly(LocalTraining, Method[Global]):
     """The coordinator alone, on the public examples: what it could do without any site."""
 
+    beyond_training: ClassVar[str] = ""
+
     public: ClassVar[bool] = True
 
     def start(self, weights: Weights, cohort: Cohort) -> Global:
@@ -66,9 +74,19 @@ class PublicOnly(LocalTraining, Method[Global]):
         """Train on; no site is asked for anything."""
         return Global(self.train(cohort.hub, state.weights).weights)
 
+    def unruled(self) -> str:
+        """Nobody is asked."""
+        return "asks no site for anything; take [robust] out"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Centralised(FedAvg):
     """All examples pooled in one place: the upper bound, possible only in a simulation."""
 
+    beyond_training: ClassVar[str] = ""
+
     pooled: ClassVar[bool] = True
+
+    def unruled(self) -> str:
+        """There is one site."""
+        return "has all notes in one place; take [robust] out"

@@ -276,6 +276,8 @@ def _bias(task: ClassTask) -> str:
 class Ridge(ClosedForm, Method[Solved]):
     """Solves the classifier from sums of features: as if all rows were in one place, at once."""
 
+    beyond_training: ClassVar[str] = "it sends sums over features of the notes and of their products"
+
     once: ClassVar[bool] = True
 
     def start(self, weights: Weights, cohort: Cohort) -> Solved:
@@ -310,6 +312,10 @@ class Ridge(ClosedForm, Method[Solved]):
         if self.lone != "keep":
             return f'with lone = "{self.lone}" what a site adds depends on who else there is'
         return f"{new} new, and the quorum is {quorum}" if new < quorum else ""
+
+    def unruled(self) -> str:
+        """A sum of sums has no middle."""
+        return 'solves its classifier from sums over all rows, of which no site has a mean; set robust.rule = "bound"'
 
     def exchanges(self, examples: int) -> Mapping[str, int]:  # noqa: ARG002
         """Once each, in a site's first round."""

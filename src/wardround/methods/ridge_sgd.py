@@ -51,6 +51,8 @@ class Stepped(Record):
 class RidgeSGD(ClosedForm, LocalTraining, Method[Stepped]):
     """Steps along summed gradients under a classifier that is solved from sums, every few steps."""
 
+    beyond_training: ClassVar[str] = "it starts from sums over features of the notes and of their products"
+
     suits: ClassVar[tuple[str, ...]] = ()
     refuses: ClassVar[Mapping[str, str]] = one_step("the coordinator takes the steps, with an Adam of its own")
     sometimes: ClassVar[tuple[str, ...]] = ("roll", "gather", "choose", "grade")
@@ -89,7 +91,7 @@ class RidgeSGD(ClosedForm, LocalTraining, Method[Stepped]):
         moments = None
         if state.first is not None and state.second is not None:
             moments = (state.steps, state.first.flat, state.second.flat)
-        adam = Adam(self.rate(cohort.round), self.betas, self.eps, flat, moments)
+        adam = Adam(self.lr_in(cohort.round), self.betas, self.eps, flat, moments)
         adam.step(flat, (total.gradient / total.examples).flat)
         weights, first, second = (Weights.of_flat(part, layout) for part in (flat, adam.first, adam.second))
         return replace(state, weights=weights, steps=adam.steps, first=first, second=second)
@@ -97,6 +99,10 @@ class RidgeSGD(ClosedForm, LocalTraining, Method[Stepped]):
     def exchanges(self, examples: int) -> Mapping[str, int]:  # noqa: ARG002
         """Those of a solved classifier, or one for a step."""
         return {**self.asks(), "grade": 1}
+
+    def unruled(self) -> str:
+        """A sum of sums has no middle."""
+        return 'solves its classifier from sums over all rows, of which no site has a mean; set robust.rule = "bound"'
 
     @on_site
     def grade(self, model: Global, site: Site) -> Gradient:
@@ -112,7 +118,7 @@ class RidgeSGD(ClosedForm, LocalTraining, Method[Stepped]):
             if seen >= wanted:
                 break
         site.stands_on(seen)
-        gradient = Weights.of_flat(bench.shared_gradient * (examples / max(seen, 1)), bench.layout)
+        gradient = bench.gradients() * (examples / max(seen, 1))
         kept = {key: torch.zeros_like(part) if key.startswith(name) else part for key, part in gradient.items()}
         return Gradient(Weights(kept), examples)
 

@@ -48,6 +48,8 @@ class OwnControl(Private):
 class Scaffold(LocalTraining, Method[Controlled]):
     """Corrects each site's drift by control variates that the sites keep."""
 
+    beyond_training: ClassVar[str] = ""
+    means: ClassVar[Mapping[str, Mapping[str, str]]] = {"fit": {"change": "weight", "control": ""}}
     suits: ClassVar[tuple[str, ...]] = ("sgd",)
     refuses: ClassVar[Mapping[str, str]] = {"momentum": "its controls are mean gradients of plain steps; leave it out"}
 
@@ -79,7 +81,7 @@ class Scaffold(LocalTraining, Method[Controlled]):
         own = site.recall(OwnControl, OwnControl(model.control.zeros())).control
         trained = self.train(site, model.weights, [Tilt(model.control - own)])
         change = trained.weights - model.weights
-        weight = len(site.data.train) if self.mean == "weighted" else 1
+        weight = site.size if self.mean == "weighted" else 1
         if trained.steps == 0:
             return ScaffoldUpdate(change, change, weight)
         renewed = own - model.control - change / (trained.steps * trained.lr)

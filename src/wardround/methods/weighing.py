@@ -96,7 +96,8 @@ def weighing(method: Method[Any]) -> Method[Any]:
     """The same method with the counts before its first round, unless it asks no site or shares no model."""
     if not method.shares or not method.exchanges(1):
         return method
-    kind: type[Any] = type(type(method).__name__, (DocumentWeighing, type(method)), {"__doc__": type(method).__doc__})
+    own = {"__doc__": type(method).__doc__, "beyond_training": DocumentWeighing.beyond_training}
+    kind: type[Any] = type(type(method).__name__, (DocumentWeighing, type(method)), own)
     kind.__module__ = type(method).__module__
     kind = dataclass(frozen=True, kw_only=True)(kind)
     made: Method[Any] = kind(**{field.name: getattr(method, field.name) for field in fields(cast("Any", method))})

@@ -18,6 +18,9 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 from torch.autograd import Function
+from torch.nn import functional
+
+from wardround.core.device import entry
 
 FAINT = 1e-25  # sums of terms of at most 1: above it, no float32 that counts has gone under
 HIGH = 30.0
@@ -50,6 +53,28 @@ class CRF(nn.Module):
         partition: Tensor = _Partition.apply(emissions, lengths, self.start, self.end, self.transitions)  # type: ignore[no-untyped-call]
         return partition
 
+    @entry
+    @torch.no_grad()
+    def each_gradient(self, inputs: tuple[Any, ...], likelihood: Tensor, gradient: Tensor) -> dict[str, Tensor]:  # noqa: ARG002
+        """Of each sentence, the gradients of start, end and transitions: what was there less what was expected."""
+        emissions, tags, lengths = inputs
+        forth, back, partition = _marginals(emissions, lengths, self.start, self.end, self.transitions)
+        real = torch.arange(emissions.shape[1]) < lengths[:, None]  # (B, L)
+        rows, last, total = torch.arange(len(emissions)), lengths - 1, partition[:, None, None]
+        single = (forth + back - total).exp()  # (B, L, T): P(y_t)
+        ones = functional.one_hot(tags, emissions.shape[2]).to(emissions.dtype)  # (B, L, T)
+        arriving = torch.where(real[:, 1:, None], (back + emissions)[:, 1:], -torch.inf)  # (B, L - 1, T)
+        expected = sum(
+            (leaving[:, :, None] + self.transitions + coming[:, None, :] - total).exp()
+            for leaving, coming in zip(forth[:, :-1].unbind(1), arriving.unbind(1), strict=True)
+        )  # (B, T, T)
+        moved = (ones[:, :-1] * real[:, 1:, None]).transpose(1, 2) @ ones[:, 1:]  # (B, T, T)
+        return {
+            "start": gradient[:, None] * (ones[:, 0] - single[:, 0]),
+            "end": gradient[:, None] * (ones[rows, last] - single[rows, last]),
+            "transitions": gradient[:, None, None] * (moved - expected),
+        }
+
     @torch.no_grad()
     def decode(self, emissions: Tensor, lengths: Tensor) -> Tensor:
         """The best path of each sentence (B, L), by Viterbi; of equal ones, that of the lower tag numbers."""
@@ -73,6 +98,29 @@ class CRF(nn.Module):
         return torch.where(torch.arange(longest) < lengths[:, None], paths, 0)
 
 
+class Separate(nn.Module):
+    """What a CRF is without transitions: each tag for itself, by the same questions."""
+
+    def forward(self, emissions: Tensor, tags: Tensor, lengths: Tensor) -> Tensor:
+        """The log-likelihood of each sentence's tags (B, L) under emissions (B, L, T)."""
+        emitted = emissions.gather(2, tags.unsqueeze(2)).squeeze(2)  # (B, L)
+        return torch.where(_real(emissions, lengths), emitted, 0).sum(1) - self.partition(emissions, lengths)
+
+    def partition(self, emissions: Tensor, lengths: Tensor) -> Tensor:
+        """The logarithm of the sum over all paths of e^score, which is a sum over places."""
+        return torch.where(_real(emissions, lengths), emissions.logsumexp(2), 0).sum(1)  # (B,)
+
+    @torch.no_grad()
+    def decode(self, emissions: Tensor, lengths: Tensor) -> Tensor:
+        """The best tag of each token (B, L), 0 behind the end."""
+        return torch.where(_real(emissions, lengths), emissions.argmax(2), 0)
+
+
+def _real(emissions: Tensor, lengths: Tensor) -> Tensor:
+    """Which places are no padding (B, L)."""
+    return torch.arange(emissions.shape[1], device=emissions.device) < lengths[:, None]
+
+
 class _Partition(Function):
     """The logarithm of Σ e^score, with marginals as its gradient."""
 
@@ -84,14 +132,7 @@ class _Partition(Function):
         if not any(ctx.needs_input_grad):
             forth = _recursion(emissions[None], start[None, None], transitions[None])[0]  # (B, L, T)
             return torch.logsumexp(forth[rows, last] + end, 1)  # (B,)
-        turned = _turned(emissions, lengths)  # (B, L, T): each sentence from its end
-        both = _recursion(
-            torch.stack([emissions, turned]),
-            torch.stack([start, end])[:, None],
-            torch.stack([transitions, transitions.t()]),
-        )  # (2, B, L, T)
-        forth, back = both[0], _turned(both[1], lengths) - emissions  # back: what follows a tag, without itself
-        partition = torch.logsumexp(forth[rows, last] + end, 1)  # (B,)
+        forth, back, partition = _marginals(emissions, lengths, start, end, transitions)
         ctx.save_for_backward(emissions, lengths, transitions, forth, back, partition)
         return partition
 
@@ -99,7 +140,7 @@ class _Partition(Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         emissions, lengths, transitions, forth, back, partition = cast("tuple[Tensor, ...]", ctx.saved_tensors)
         longest = emissions.shape[1]
-        real = (torch.arange(longest) < lengths[:, None]).unsqueeze(2)  # (B, L, 1)
+        real = (torch.arange(longest, device=lengths.device) < lengths[:, None]).unsqueeze(2)  # (B, L, 1)
         weight = gradient[:, None, None]
         total = partition[:, None, None]
         single = torch.where(real, (forth + back - total).exp() * weight, 0)  # (B, L, T): P(y_t)
@@ -107,6 +148,20 @@ class _Partition(Function):
         moved = _moved(forth[:, :-1], (back + emissions)[:, 1:], transitions, total, weight)  # (T, T)
         ends = single.gather(1, (lengths - 1)[:, None, None].expand(-1, 1, single.shape[2]))  # (B, 1, T)
         return single, None, single[:, 0].sum(0), ends.sum((0, 1)), moved
+
+
+def _marginals(
+    emissions: Tensor, lengths: Tensor, start: Tensor, end: Tensor, transitions: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """What leads to each tag (B, L, T), what follows it, without itself (B, L, T), and the log-partition (B,)."""
+    turned = _turned(emissions, lengths)  # (B, L, T): each sentence from its end
+    both = _recursion(
+        torch.stack([emissions, turned]),
+        torch.stack([start, end])[:, None],
+        torch.stack([transitions, transitions.t()]),
+    )  # (2, B, L, T)
+    forth, back = both[0], _turned(both[1], lengths) - emissions
+    return forth, back, torch.logsumexp(forth[torch.arange(len(emissions)), lengths - 1] + end, 1)
 
 
 def _recursion(emissions: Tensor, start: Tensor, transitions: Tensor) -> Tensor:

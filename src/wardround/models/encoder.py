@@ -3,11 +3,12 @@
     trunk = Encoder(shape, range(4), embeddings=True)            # token numbers → states, frozen
     rest = Encoder(shape, range(4, 6), embeddings=False)         # states → states, trained
 
-Devlin et al., NAACL 2019; RoBERTa (Liu et al. 2019) differs in where its positions begin. `pretrained` reads the
-weights. Padding changes no state of a real token beyond rounding.
+Devlin et al., NAACL 2019; RoBERTa (Liu et al. 2019) differs in where its positions begin, DistilBERT (Sanh et al. 2019)
+has no types of tokens. `family` reads the weights. Padding changes no state of a real token beyond rounding.
 
 The last layer can be asked for some places only (`places`): then keys and values are computed everywhere, and all
-the rest of the layer just there, which gives the same states at those places for a fraction of the work.
+the rest of the layer just there, which gives the same states at those places for a fraction of the work. With
+`last` = n, a state is the mean of those of the last n layers.
 """
 
 from collections.abc import Callable
@@ -38,6 +39,7 @@ class Shape:
     """Width between the two halves of a layer's feed-forward part."""
     positions: int
     types: int
+    """Kinds of tokens, such as those of a first and a second sentence; 0 in DistilBERT."""
     activation: str
     eps: float
     first: int = 0
@@ -55,16 +57,16 @@ class Embeddings(nn.Module):
     def __init__(self, shape: Shape, dropout: float) -> None:
         super().__init__()
         self.first = shape.first
-        self.tokens, self.positions, self.types = (
-            _table(rows, shape.width) for rows in (shape.vocabulary, shape.positions, shape.types)
-        )
+        self.tokens, self.positions = (_table(rows, shape.width) for rows in (shape.vocabulary, shape.positions))
+        self.types = _table(shape.types, shape.width) if shape.types else None
         self.norm = nn.LayerNorm(shape.width, shape.eps)
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, ids: Tensor) -> Tensor:
         """States (B, L, width) of token numbers (B, L), all of the first type."""
         places = self.positions.weight[self.first : self.first + ids.shape[1]]  # (L, width)
-        states: Tensor = self.dropout(self.norm(self.tokens(ids) + places + self.types.weight[0]))  # (B, L, width)
+        whole = self.tokens(ids) + places  # (B, L, width)
+        states: Tensor = self.dropout(self.norm(whole if self.types is None else whole + self.types.weight[0]))
         return states
 
 
@@ -98,12 +100,25 @@ class EncoderLayer(nn.Module):
         return changed
 
 
-class Encoder(nn.Module):
-    """The chosen layers of an encoder, from token numbers or from the states below them."""
+class AnyEncoder(nn.Module):
+    """Layers of an encoder, ours or another's, from token numbers or from the states below them."""
 
-    def __init__(self, shape: Shape, layers: range, *, embeddings: bool, dropout: float = 0.0) -> None:
+    def __init__(self, signature: str, last: int) -> None:
         super().__init__()
-        self.shape = shape
+        self.signature = signature + (f" last {last}" if last > 1 else "")
+        """What its states depend on besides the weights."""
+        self.last = last
+
+    def forward(self, inputs: Tensor, real: Tensor | None = None, places: Tensor | None = None) -> Tensor:
+        """States at all tokens, or at `places` (B, Q), where `real` (B, L) tells tokens from padding."""
+        raise NotImplementedError
+
+
+class Encoder(AnyEncoder):
+    """The chosen layers of an encoder of the BERT family."""
+
+    def __init__(self, shape: Shape, layers: range, *, embeddings: bool, dropout: float = 0.0, last: int = 1) -> None:
+        super().__init__(repr(shape), last)
         self.embeddings = Embeddings(shape, dropout) if embeddings else None
         self.layers = nn.ModuleDict({str(number): EncoderLayer(shape, dropout) for number in layers})
 
@@ -112,6 +127,8 @@ class Encoder(nn.Module):
         states = inputs if self.embeddings is None else self.embeddings(inputs)  # (B, L, width)
         mask = None if real is None else real[:, None, None, :]  # (B, 1, 1, L): nobody looks at padding
         layers = list(self.layers.values())
+        if self.last > 1:
+            return self._together(layers, states, mask, places)
         for layer in layers[:-1]:
             states = layer(states, mask)  # (B, L, width)
         if layers:
@@ -119,6 +136,16 @@ class Encoder(nn.Module):
         elif places is not None:
             states = taken(states, places)  # (B, Q, width)
         return states
+
+    def _together(self, layers: list[nn.Module], states: Tensor, mask: Tensor | None, places: Tensor | None) -> Tensor:
+        """The mean of the last layers' states (B, Q, width); what there is, if there is no layer."""
+        kept = [states] if not layers else []
+        for left, layer in zip(reversed(range(len(layers))), layers, strict=True):
+            states = layer(states, mask, None if left else places)  # (B, L or Q, width)
+            if left < self.last:
+                kept.append(states)
+        some = [one if places is None or (one is states and layers) else taken(one, places) for one in kept]
+        return torch.stack(some).mean(0)
 
 
 def _table(rows: int, width: int) -> nn.Embedding:

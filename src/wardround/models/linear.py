@@ -35,6 +35,10 @@ class Bag(nn.Module):
         scores: Tensor = self.words(ids, per_sample_weights=shares) + self.bias  # (B, classes)
         return scores
 
+    def each_gradient(self, inputs: tuple[Any, ...], scores: Tensor, gradient: Tensor) -> dict[str, Tensor]:  # noqa: ARG002
+        """Of each text, the gradient of the bias, from that of its scores."""
+        return {"bias": gradient}
+
 
 class WeighedBag(nn.Module):
     """Scores of each class, linear in the words of a text, each by how often it stands there and how much it tells.

@@ -16,6 +16,8 @@ Frozen word vectors are no trainable parameters: they are not sent, and so canno
 import torch
 from torch import Tensor, nn
 
+from wardround.core.device import entry
+
 PADDING = 0
 REACH = 30
 PIECES = 3
@@ -68,6 +70,7 @@ class PCNN(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.classifier = nn.Linear(PIECES * filters, relations)
 
+    @entry
     def encode(self, tokens: Tensor, heads: Tensor, tails: Tensor) -> Tensor:
         """The vector of each sentence."""
         real = tokens != PADDING  # (S, L)
@@ -82,6 +85,7 @@ class PCNN(nn.Module):
         piece = pieces(heads, tails, real.sum(1), tokens.shape[1])  # (S, L)
         return torch.tanh(pooled(outputs, piece))  # (S, 3 · filters)
 
+    @entry
     def scores(self, vectors: Tensor) -> Tensor:
         """The scores of sentence or bag vectors (…, 3 · filters)."""
         return self.classifier(self.dropout(vectors))  # type: ignore[no-any-return]  # (…, relations)

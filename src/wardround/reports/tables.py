@@ -17,10 +17,11 @@ from wardround.core.files import write
 from wardround.formats.spreadsheet import guarded
 from wardround.metrics.by_class import ByClass
 from wardround.reports.compared import Report
+from wardround.reports.figures import Spread, named, of_one_class, split_of
 from wardround.reports.html import p_value
 from wardround.reports.read import read_runs
-from wardround.reports.statistics import Group, Panel, Spread, classes_of, of_documents, of_one_class, split_of, spread
-from wardround.reports.words import NOTHING, named
+from wardround.reports.statistics import Group, Panel, classes_of, of_documents, spread
+from wardround.reports.words import NOTHING
 
 Cell = str | int | float | None
 SPECIAL = {

@@ -25,27 +25,41 @@ def rows(seen: Iterable[Seen]) -> tuple[WireRow, ...]:
     """One row per field of each kind of message, in the order of the exchanges."""
     listed: dict[tuple[str, ...], WireRow] = {}
     for exchange in seen:
-        verb: Literal["each", "sum"] = "each" if exchange.verb == "ask" else "sum"
+        sight: Literal["each", "sum", "masked"] = "each" if exchange.verb == "ask" else "sum"
+        hidden: list[WireRow] = []
+        if not type(exchange.reply).alone:
+            sight = "masked"
+            hidden = [*_hidden(exchange.step, exchange.hides)] if exchange.hides else []
         for row in (
             *_fields(exchange.step, exchange.message, "to site", ""),
-            *_fields(exchange.step, exchange.reply, "from site", verb),
+            *hidden,
+            *_fields(exchange.step, exchange.reply, "from site", sight),
         ):
-            listed.setdefault((row.step, row.direction, row.field, row.seen), row)
+            listed.setdefault((row.step, row.direction, row.message, row.field, row.seen), row)
     return tuple(listed.values())
 
 
 def _fields(
-    step: str, message: Message, direction: Literal["to site", "from site"], seen: Literal["", "each", "sum"]
+    step: str, message: Message, direction: Literal["to site", "from site"], seen: Literal["", "each", "sum", "masked"]
 ) -> Iterator[WireRow]:
     kind = type(message)
     reveals = reveals_of(kind)
     head: dict[str, Any] = {"step": step, "direction": direction, "message": kind.__name__, "seen": seen}
     overhead = message.nbytes
     for field in fields(message):
-        content = _content(getattr(message, field.name))
+        value = getattr(message, field.name)
+        content = _content(value)
         overhead -= content["bytes"]
-        yield WireRow(**head, field=field.name, reveals=reveals[field.name].what, **content)
+        own = {"seen": "each"} if seen == "masked" and not isinstance(value, Tensor) else {}  # numbers are, words not
+        yield WireRow(**(head | own), field=field.name, reveals=reveals[field.name].what, **content)
     yield WireRow(**head, field="", type="", bytes=overhead, reveals="")
+
+
+def _hidden(step: str, kind: type[Message]) -> Iterator[WireRow]:
+    """The fields of a message that leaves as another: what the sum of them tells."""
+    head: dict[str, Any] = {"step": step, "direction": "from site", "message": kind.__name__, "seen": "masked"}
+    for name, reveal in reveals_of(kind).items():
+        yield WireRow(**head, field=name, type="masked", bytes=0, reveals=f"of all sites together: {reveal.what}")
 
 
 def _content(value: Any) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from wardround.runs.errors import RunError
 T = TypeVar("T")
 FORMAT = 2  # of a run folder; version 0.1 had none
 JOURNAL = "journal.jsonl"
+LOCK = ".lock"
 AGAIN = "restore it, or run the study again"
 
 
@@ -158,6 +159,25 @@ class Change(Plain):
     """The day, as 2026-11-17."""
 
 
+class Planned(Plain):
+    """One cell of a grid, run or not."""
+
+    label: str
+    folder: str
+    rounds: int
+
+
+class Member(Plain):
+    """How it was with a real site when it was last greeted before a run, or before going on with it."""
+
+    state: str = ""
+    """Why it was not ready, in words; nothing if it was."""
+    left: int | None = None
+    """How many answers its approval had left then."""
+    version: str = ""
+    """What it ran, if it was let in: another version is not."""
+
+
 class RecallCurve(Plain):
     """`curve.json`: recall and precision along the curve of an evaluation."""
 
@@ -257,6 +277,8 @@ VOID: RunFile[dict[str, list[Exchange]]] = RunFile("void.json", dict[str, list[E
 MEMBERS: RunFile[list[Change]] = RunFile("members.json", list[Change], "who left or joined after the run")
 COUNTS: RunFile[Tally] = RunFile("counts.json", Tally, "what was counted on the test split")
 INTERVALS: RunFile[Intervals] = RunFile("intervals.json", Intervals, "intervals of the final figures")
+GRID: RunFile[list[Planned]] = RunFile("grid.json", list[Planned], "the cells of a grid")
+SITES: RunFile[dict[str, Member]] = RunFile("sites.json", dict[str, Member], "how real sites were at the start")
 CURVE: RunFile[RecallCurve] = RunFile("curve.json", RecallCurve, "points of recall and precision")
 
 

@@ -7,17 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from wardround.core.doing import NOTICE
+from wardround.core.doing import ASKED, NOTICE
 from wardround.core.files import NO_ROOM, write
 from wardround.core.lock import sole
 from wardround.core.method import Method
 from wardround.runs.checkpoint import Checkpoint, load_newest
 from wardround.runs.errors import RunError
-from wardround.runs.files import METRICS, START, Kind, Start, current
+from wardround.runs.files import LOCK, METRICS, SITES, START, Kind, Start, current
 from wardround.study.load import Study
 from wardround.study.settings import StudyError
-
-LOCK = ".lock"
 
 
 @dataclass(frozen=True)
@@ -67,7 +65,7 @@ def make_folder(out: Path) -> list[Path]:
 
 def _leftover(path: Path) -> bool:
     """Whether this can be left from a run that was killed before it was one."""
-    return path.name in (LOCK, "run.id") or (path.name.startswith(".") and path.name.endswith(".new"))
+    return path.name in (LOCK, "run.id", SITES.name) or (path.name.startswith(".") and path.name.endswith(".new"))
 
 
 def claim(study: Study, out: Path, *, resume: bool) -> Checkpoint | None:
@@ -87,7 +85,7 @@ def claim(study: Study, out: Path, *, resume: bool) -> Checkpoint | None:
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             write(path, text.encode())
     for stale in (*out.glob(".*.new"), *out.glob(".*.old"), *out.glob("checkpoints/.*.new")):
-        if stale.name != NOTICE:  # which is ours, and new
+        if stale.name not in (NOTICE, ASKED):  # which are ours, and new
             shutil.rmtree(stale) if stale.is_dir() else stale.unlink()  # half written when a run was killed
     return checkpoint
 

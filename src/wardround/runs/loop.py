@@ -40,10 +40,10 @@ from wardround.engines.inline import Pool, Serial
 from wardround.engines.remote import Remote
 from wardround.federation.describe import describe
 from wardround.federation.sites import Sites
-from wardround.layers.bound import Bound
 from wardround.layers.ledger import Ledger
 from wardround.metrics.signs import signs
-from wardround.runs.build import Built, build, choosing
+from wardround.privacy.words import noted
+from wardround.runs.build import Built, build
 from wardround.runs.checkpoint import Checkpoint, kept_rounds, save
 from wardround.runs.choice import Choice
 from wardround.runs.errors import RunError
@@ -62,11 +62,14 @@ from wardround.runs.files import (
     Round,
     Tally,
 )
+from wardround.runs.fitting import choosing
 from wardround.runs.folder import Result, attempts, claim, finished, kind_of, locked
+from wardround.runs.guards import guards
 from wardround.runs.intervals import intervals_of, tally
 from wardround.runs.journal import Journal
 from wardround.runs.references import add_reference, constants, tfidf
 from wardround.runs.rounds import Rounds
+from wardround.runs.stopping import leave_if_asked, stop_asked
 from wardround.runs.wire import WIRE
 from wardround.study.load import Study
 from wardround.trained.folder import write_model
@@ -103,7 +106,7 @@ def run(
     show: Callable[[str], None] | None = None,
 ) -> Result:
     """Run a study to its end, or go on where a killed run left off; `show` is told what takes its time."""
-    with one_thread(), locked(out), noticed(out / NOTICE, show):
+    with one_thread(), locked(out), noticed(out / NOTICE, show, sites=apart is not None):
         doing("reading the data")
         built = apart.build(study, out) if apart else build(study, out, corpus)
         checkpoint = claim(study, out, resume=resume)
@@ -125,7 +128,8 @@ def run(
             engine = (
                 Pool(several, built.host, show_errors=show_errors) if several > 1 else Serial(built.host, strict=strict)
             )
-            layers = bounded(study)
+            layers = guards(study)
+        built.host.device = built.host.device.claim()  # now that workers have begun, which need it untouched
         try:
             return _Loop(built, out, engine, ledger, layers, progress, checkpoint_seconds).go(checkpoint)
         except Exception as error:
@@ -136,12 +140,6 @@ def run(
             engine.close()
             with contextlib.suppress(OSError):  # a full disk has been told of already
                 ledger.flush()  # what was exchanged was exchanged, however the run ends
-
-
-def bounded(study: Study) -> tuple[Layer, ...]:
-    """The bound that a simulation has only if its study asks for one."""
-    bound = study.sites.bound
-    return (Bound(bound, contradiction=study.method.contradiction),) if bound else ()
 
 
 @contextlib.contextmanager
@@ -204,9 +202,12 @@ class _Loop:
         while not (why := self._over(round_)):
             round_ += 1
             state = self._round(round_, state)
-            if self._over(round_) or time.monotonic() - last >= self.pause:
+            over, stop = self._over(round_), stop_asked(self.out)
+            if over or stop or time.monotonic() - last >= self.pause:
                 self._settle(round_, state)
                 last = time.monotonic()
+            if not over:
+                leave_if_asked(self.out, f"after round {round_}")
         exhausted = self.choice.exhausted(self.journal) > 0
         if self.study.finish:  # no checkpoint has it: a run whose rounds are raised goes on from before
             best = state.weights if self.choice.weights is None else self.choice.weights
@@ -250,8 +251,8 @@ class _Loop:
         evaluated = self._evaluated(round_, state.weights, cohort) if due else {"left_out": cohort.left_out}
         line = Round(
             round=round_, sites=len(cohort.present), up=cohort.traffic.up, down=cohort.traffic.down,
-            noted=cohort.noted, asked=len(cohort.names), **evaluated,
-            seconds=round(time.perf_counter() - began, 6),
+            noted={**cohort.noted, **noted(self.study.dp, round_, self.study.rounds)}, asked=len(cohort.names),
+            **evaluated, seconds=round(time.perf_counter() - began, 6),
         )  # fmt: skip
         self.journal.add(line)
         if self.progress:

@@ -19,11 +19,13 @@ from pathlib import Path
 from typing import IO, Any
 
 from wardround.core.files import file_name, write
+from wardround.core.tail import Tail
 from wardround.engines.fork import Child
 from wardround.federation.sites import Sites, opened
 from wardround.runs.errors import RunError
-from wardround.runs.files import JOURNAL, METRICS, REFERENCES, Round, read_line
+from wardround.runs.files import GRID, JOURNAL, METRICS, REFERENCES, Planned, Round, read_line
 from wardround.runs.folder import finished, make_folder, refuse_other
+from wardround.runs.stopping import ask_to_stop, forget_stop, leave_if_asked, stop_asked
 from wardround.study.grid import label_of
 from wardround.study.load import Cell, Study
 
@@ -43,8 +45,9 @@ class CellState:
     line: Round = field(default_factory=lambda: Round(round=0))
     up: int = 0
     failed: str = ""
-    _read: int = 0
-    _file: int = 0
+
+    def __post_init__(self) -> None:
+        self._journal = Tail(self.folder / JOURNAL, self._forget)
 
     @property
     def round(self) -> int:
@@ -58,20 +61,13 @@ class CellState:
 
     def look(self) -> None:
         """Read what its journal has gained."""
-        path = self.folder / JOURNAL
-        if not path.exists():
-            return
-        file_number = path.stat().st_ino
-        if file_number != self._file:  # cut back by a resume, which writes it anew
-            self._file, self._read, self.up = file_number, 0, 0
-        with path.open("rb") as file:
-            file.seek(self._read)
-            for raw in file:
-                if not raw.endswith(b"\n"):
-                    break
-                self._read += len(raw)
-                self.line = read_line(raw.decode())
-                self.up += self.line.up
+        for raw in self._journal:
+            self.line = read_line(raw)
+            self.up += self.line.up
+
+    def _forget(self) -> None:
+        """The journal was cut back by a resume, which writes it anew."""
+        self.up = 0
 
 
 def sweep(
@@ -88,6 +84,7 @@ def sweep(
     `work` runs a study in a folder, on a corpus that has been read if others have the same.
     """
     states, corpora = _claimed(cells, out, resume=resume), _Corpora(cells)
+    forget_stop(out)
     for state in states:
         state.look()  # what is done already is not done now: time left is reckoned from here
     waiting = iter(states)
@@ -95,7 +92,7 @@ def sweep(
     try:
         while True:
             running = [state for state in running if not _ended(state)]
-            for state in _next(waiting, workers - len(running)):
+            for state in _next(waiting, 0 if _stopping(out, running) else workers - len(running)):
                 state.look()
                 state.first, state.began = state.round, time.monotonic()
                 state.process = _start(state, work, corpora.take(state.cell.study))
@@ -105,13 +102,27 @@ def sweep(
             if watch:
                 watch(states)
             if not running:
-                return states
+                return _all_done(out, states)
             _wait(running)
     finally:
         for state in running:
             if state.process:
                 state.process.send(signal.SIGTERM)
                 state.process.wait()
+
+
+def _stopping(out: Path, running: Sequence[CellState]) -> bool:
+    """Whether somebody asked for the end; the cells that are running are told."""
+    asked = stop_asked(out)
+    for state in running if asked else ():
+        ask_to_stop(state.folder)
+    return asked
+
+
+def _all_done(out: Path, states: list[CellState]) -> list[CellState]:
+    if not all(state.done for state in states):
+        leave_if_asked(out, "before all cells were done")
+    return states
 
 
 class _Corpora:
@@ -159,6 +170,9 @@ def _claimed(cells: Sequence[Cell], out: Path, *, resume: bool) -> list[CellStat
     states = [CellState(cell, out / file_name(cell.label)) for cell in cells]
     for state in states:
         refuse_other(state.cell.study, state.folder)
+    planned = [Planned(label=s.cell.label, folder=s.folder.name, rounds=s.cell.study.rounds) for s in states]
+    if GRID.read(out) != planned:
+        GRID.write(out, planned)
     return states
 
 

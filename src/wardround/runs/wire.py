@@ -3,16 +3,21 @@
 Made from exchanges as they happened (`exchanges`), so that it cannot be out of date.
 """
 
+from collections.abc import Iterable
 from typing import Literal
 
 from wardround.runs.files import Plain, RunFile
 
 HEADER = ("step", "direction", "message", "field", "shape", "bytes", "the coordinator sees", "reveals")
-SEEN = {"": "—", "each": "each", "sum": "the sum; its machine each"}
+SEEN = {"": "—", "each": "each", "sum": "the sum; its machine each", "masked": "the sum; nobody each"}
 """A method that needs only the sum looks at no single reply, but somebody's machine adds them up."""
 SUMMED = (
     f'"{SEEN["sum"]}": the method looks at the sum over sites alone, but without secure aggregation each reply reaches '
     "the coordinator's machine, and whoever controls that can read it."
+)
+MASKED = (
+    f'"{SEEN["masked"]}": replies are masked where they are made; the coordinator\'s machine receives what nobody can '
+    "read alone, and the masks cancel out in the sum over sites. docs/leaves.md has what that does not protect from."
 )
 NEVER = "Never sent: text, tokens, entity strings, document ids."
 
@@ -30,7 +35,7 @@ class WireRow(Plain):
     """How many tensors, where there may be several: `shape` then has their numbers' count."""
     shape: tuple[int, ...] | None = None
     bytes: int
-    seen: Literal["", "each", "sum"]
+    seen: Literal["", "each", "sum", "masked"]
     """What the coordinator sees of a reply."""
     reveals: str
 
@@ -47,6 +52,12 @@ class WireRow(Plain):
         if self.tensors is not None and self.shape:
             return f"{self.tensors} tensors, {self.shape[0]:,} × {self.type}"
         return self.type if self.shape is None else f"{list(self.shape)} {self.type}"
+
+
+def who_sees(rows: Iterable[WireRow]) -> str:
+    """What the words mean that these rows have for what the coordinator sees of sums."""
+    words = {"sum": SUMMED, "masked": MASKED}
+    return "\n".join(words[seen] for seen in words if seen in {row.seen for row in rows})
 
 
 WIRE: RunFile[tuple[WireRow, ...]] = RunFile("wire.json", tuple[WireRow, ...], "rows of a manifest")

@@ -35,6 +35,7 @@ WORDS = {
     404: ("not_found", "there is no such page; /openapi.json lists what there is"),
     405: ("wrong_method", "this path does not take this method; /openapi.json tells which it takes"),
 }
+MORE = {503: {"Retry-After": "5"}}
 STRANGER = Refused(421, "wrong_host", "this name is not ours; use the address that wardround serve printed")
 FAILED = Refused(500, "failed", "the model failed on this text; nothing of it was kept")
 
@@ -73,7 +74,7 @@ class Guarded:
 
 
 def _answer(refused: Refused, headers: Any = None) -> Response:
-    return JSONResponse(refused.plain(), refused.status, headers)
+    return JSONResponse(refused.plain(), refused.status, {**(headers or {}), **MORE.get(refused.status, {})})
 
 
 async def _refused(_: Request, error: Exception) -> Response:

@@ -1,18 +1,27 @@
 """What a request asks, checked key by key.
 
-    request(b'{"text": "Aspirin gave her a rash"}')       # a Document, or Refused
+    request(b'{"text": "Aspirin gave her a rash"}').documents          # or Refused
+    request(b'{"texts": [{"text": "…"}, {"text": "…"}]}').documents
 
 Rule of this file: a refusal names the key and what was wanted, and never quotes what was sent.
 """
 
 import json
 import re
-from typing import Any
+from email.message import Message
+from typing import Any, NamedTuple
 
 from wardround.text.document import Document, Entity
 from wardround.text.reading import nearest
 
-KEYS, ENTITY_KEYS = ("text", "entities"), ("type", "start", "end")
+KEYS, ENTITY_KEYS, MANY = ("text", "entities"), ("type", "start", "end"), "texts"
+UTF8 = "utf-8"
+CHARSETS = {
+    UTF8: "utf-8-sig", "utf8": "utf-8-sig", "us-ascii": "ascii", "utf-16": "", "utf-16le": "utf-16-le",
+    "utf-16be": "utf-16-be", "utf-32": "", "utf-32le": "utf-32-le", "utf-32be": "utf-32-be",
+    "iso-8859-1": "latin-1", "windows-1252": "cp1252",
+}  # fmt: skip
+"""Names that a Content-Type may give, and Python's; with an empty one the body's first bytes tell the order."""
 LONE = re.compile(r"[\ud800-\udfff]")
 
 
@@ -29,27 +38,57 @@ class Refused(Exception):
         return {"error": {**error, "key": self.key} if self.key else error}
 
 
-def request(body: bytes) -> Document:
-    """The text of a request's body, with the entities that it brings."""
+class Asked(NamedTuple):
+    """The texts of a request, and whether it came with a list of them."""
+
+    documents: tuple[Document, ...]
+    many: bool
+
+
+def charset_of(content_type: str) -> str:
+    """The charset that a Content-Type names, UTF-8 if none; an error if it is not that of JSON."""
+    header = Message()
+    header["Content-Type"] = content_type
+    if not content_type or header.get_content_type() != "application/json":
+        raise Refused(415, "wrong_content_type", "send the text as JSON, with Content-Type: application/json")
+    charset = (header.get_content_charset() or UTF8).casefold().replace("_", "-")
+    if charset not in CHARSETS:
+        raise Refused(415, "wrong_charset", f"this charset is not taken; send UTF-8, or one of {', '.join(CHARSETS)}")
+    return charset
+
+
+def request(body: bytes, charset: str = UTF8) -> Asked:
+    """The texts of a request's body, with the entities that they bring."""
     try:
-        sent = json.loads(body.decode("utf-8"))
+        sent = json.loads(body.decode(CHARSETS[charset] or json.detect_encoding(body)))
     except UnicodeDecodeError as error:
-        raise Refused(422, "not_utf8", f"the body is not UTF-8 at byte {error.start}") from None
+        code = "not_utf8" if error.encoding == UTF8 else "not_in_charset"
+        raise Refused(422, code, f"the body is not {charset.upper()} at byte {error.start}") from None
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         raise Refused(422, "not_json", f"the body is not JSON: {error.msg} at {where}") from None
     except (ValueError, RecursionError):
         raise Refused(422, "not_json", "the body is JSON with numbers too long or lists too deep") from None
-    _keys(sent, KEYS, "")
-    text = _typed(sent, "text", str, "")
+    if not isinstance(sent, dict) or MANY not in sent:
+        return Asked((_document(sent, ""),), many=False)
+    _keys(sent, (MANY,), "")
+    listed = _typed(sent, MANY, list, "")
+    return Asked(tuple(_document(one, f"{MANY}[{at}]") for at, one in enumerate(listed)), many=True)
+
+
+def _document(sent: Any, where: str) -> Document:
+    _keys(sent, KEYS, where)
+    text = _typed(sent, "text", str, where)
     if lone := LONE.search(text):
-        raise _wrong("text", f"has half of a surrogate pair at character {lone.start()}; send valid Unicode")
-    listed = _typed(sent, "entities", list, "") if "entities" in sent else []
-    return Document("", text, entities=tuple(_entity(one, at, text) for at, one in enumerate(listed)))
+        what = f"has half of a surrogate pair at character {lone.start()}; send valid Unicode"
+        raise _wrong(_inside(where, "text"), what)
+    listed = _typed(sent, "entities", list, where) if "entities" in sent else []
+    within = _inside(where, "entities")
+    return Document("", text, entities=tuple(_entity(one, at, text, within) for at, one in enumerate(listed)))
 
 
-def _entity(sent: Any, at: int, text: str) -> Entity:
-    where = f"entities[{at}]"
+def _entity(sent: Any, at: int, text: str, within: str) -> Entity:
+    where = f"{within}[{at}]"
     _keys(sent, ENTITY_KEYS, where)
     kind = _typed(sent, "type", str, where)
     start, end = (_typed(sent, key, int, where) for key in ("start", "end"))
@@ -72,13 +111,17 @@ def _keys(sent: Any, known: tuple[str, ...], where: str) -> None:
 
 
 def _typed(sent: dict[str, Any], key: str, kind: type, where: str) -> Any:
-    full = f"{where}.{key}" if where else key
+    full = _inside(where, key)
     if key not in sent:
         raise Refused(422, "missing_key", f"{full} is missing", full)
     if not isinstance(sent[key], kind) or isinstance(sent[key], bool):
         words = {str: "a string", int: "an integer", list: "a list"}
         raise _wrong(full, f"must be {words[kind]}")
     return sent[key]
+
+
+def _inside(where: str, key: str) -> str:
+    return f"{where}.{key}" if where else key
 
 
 def _wrong(key: str, what: str) -> Refused:

@@ -4,15 +4,19 @@ with listening("127.0.0.1", 0) as door:
     serve(application(model), door)
 """
 
+import asyncio
 import errno
 import ipaddress
 import socket
 from contextlib import suppress
 from typing import Any
 
+import h11
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 PATIENCE = 2  # seconds for answers under way when the server is to end
+SILENCE = 10.0  # seconds for the head of a request, from the first byte on or from when somebody has connected
 ANY = frozenset({"0.0.0.0", "::"})  # noqa: S104 -- to be recognised, not bound
 
 
@@ -63,10 +67,43 @@ def address(host: str, door: socket.socket) -> str:
     return f"http://{f'[{name}]' if ':' in name else name}:{door.getsockname()[1]}/"
 
 
+class Patient(H11Protocol):
+    """A connection that is given up if the head of a request does not come; uvicorn itself would wait for ever."""
+
+    silence = SILENCE
+    _alarm: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
+        """Wait for a first request."""
+        super().connection_made(transport)
+        self._listen()
+
+    def data_received(self, data: bytes) -> None:
+        """Take it, and wait for the rest of a head that has begun."""
+        super().data_received(data)
+        self._listen()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no longer."""
+        self._settle()
+        super().connection_lost(exc)
+
+    def _listen(self) -> None:
+        if self.conn.their_state is not h11.IDLE:  # the head is there
+            self._settle()
+        elif self._alarm is None:
+            self._alarm = self.loop.call_later(self.silence, self.transport.close)
+
+    def _settle(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+
+
 def settings(app: Any) -> uvicorn.Config:
     """A server that speaks HTTP alone and logs nothing, no request and no error."""
     return uvicorn.Config(
-        app, http="h11", ws="none", loop="asyncio", lifespan="off", interface="asgi3", log_config=None,
+        app, http=Patient, ws="none", loop="asyncio", lifespan="off", interface="asgi3", log_config=None,
         log_level="critical", access_log=False, server_header=False, proxy_headers=False,
         timeout_graceful_shutdown=PATIENCE,
     )  # fmt: skip

@@ -17,7 +17,7 @@ from wardround.text.document import Document
 from wardround.text.language import mostly
 
 LOOKED_AT = 100
-UNTOLD = {"weighting": "none", "class_weights": "none", "rarest": None, "shrinkage": None}
+UNTOLD: dict[str, Any] = {"weighting": "none", "class_weights": "none", "rarest": None, "shrinkage": None}
 """What follows from counts of a site's notes that have no noise, and is left out under differential privacy."""
 SPACED = "en"  # what texts too short to tell are taken for: cut at blanks
 
@@ -30,7 +30,8 @@ def left_open(built: Mapping[str, Any], tables: Mapping[str, Any], *, look: bool
     if task is not None:
         language = language_of(built.get("corpus"), look=look and task.undecided)
         suits_it = {**task.suited(language), **(UNTOLD if tables.get("privacy", {}).get("dp") else {})}
-        more["task"] = {key: value for key, value in suits_it.items() if getattr(task, key, "") is None}
+        open_keys = (key for key, value in suits_it.items() if value is not None and getattr(task, key, "") is None)
+        more["task"] = {key: suits_it[key] for key in open_keys}
         task = replace(task, **more["task"]) if more["task"] else task
     known: Mapping[str, Mapping[str, Any]] = task.training if task is not None else {}
     method = built.get("method")

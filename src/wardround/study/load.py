@@ -42,11 +42,23 @@ from wardround.formats.options import VIEWS
 from wardround.study.defaults import left_open
 from wardround.study.files import files, is_files, misspelt_files
 from wardround.study.grid import combinations, label_of, parsed, put
-from wardround.study.outline import EvaluationTable, FinishTable, Outline, SitesTable, Stop, Validation
+from wardround.study.outline import (
+    DPTable,
+    EvaluationTable,
+    FinishTable,
+    Outline,
+    PrivacyTable,
+    RobustTable,
+    SitesTable,
+    Stop,
+    Validation,
+)
+from wardround.study.protection import in_sums, protecting
 from wardround.study.settings import OWN, SECTIONS, StudyError, checked, imported, layered, misspelt, named
 from wardround.study.trusted import Trusted
 
 if TYPE_CHECKING:
+    from wardround.core.device import Precision
     from wardround.core.layer import Layer
     from wardround.core.method import Method
     from wardround.federation.sites import Public
@@ -80,8 +92,18 @@ class Study:
     finish: FinishTable | None
     public: "Public | None"
     references: tuple[str, ...] | None
+    privacy: PrivacyTable | None
+    device: str | None
+    precision: "Precision | None"
     resolved: Mapping[str, Any]
     """The same as plain tables with every default filled in."""
+    robust: RobustTable | None = None
+    """What stands between a site that lies and the model."""
+
+    @property
+    def dp(self) -> DPTable | None:
+        """Differential privacy, if the study has it."""
+        return self.privacy.dp if self.privacy else None
 
     @property
     def fingerprint(self) -> str:
@@ -175,6 +197,10 @@ def cells(
 
 def _outlined(tables: Mapping[str, Any], problems: list[str]) -> Outline | None:
     """The study's own keys; what is wrong with any table is noted, as far as that is known before anything is built."""
+    sites = tables.get("sites")
+    if isinstance(sites, dict) and "bound" in sites:
+        problems.append("sites.bound is now bound in [robust]; move it there")
+        tables = {**tables, "sites": {key: value for key, value in sites.items() if key != "bound"}}
     outline: Outline | None = checked(Outline, tables, "", problems)
     name = tables.get("name")
     if isinstance(name, str) and (not NAME.fullmatch(name) or ".." in name):
@@ -187,6 +213,14 @@ def _outlined(tables: Mapping[str, Any], problems: list[str]) -> Outline | None:
             misspelt(section, settings, problems)
     if outline and outline.public and len(outline.public.model_fields_set) != 1:
         problems.append("public should have either fraction or [public.corpus]")
+    if outline and outline.robust:
+        rule, given = outline.robust.rule, outline.robust.model_fields_set
+        owners = {"liars": {"median", "trimmed", "geometric", "krum"}, "keep": {"krum"}}
+        problems += [
+            f"robust.{key} is a setting of {' and '.join(sorted(rules))}, and robust.rule = {rule!r}; take it out"
+            for key, rules in owners.items()
+            if key in given and rule not in rules
+        ]
     stop = outline.stop if outline else None
     if stop and stop.early and not stop.on_test_figures and not stop.metric.startswith(("train_", "valid_")):
         problems.append(
@@ -228,7 +262,9 @@ def _study(
             settings = {**more, **(_table(tables, section) or {})}
             built[section], plain[section] = named(section, registers[section], settings, problems, **given)
     layers, described = layered(outline.layers or (), folder, problems, trusted)
+    layers = (*layers, *protecting(outline))
     problems += _misfits(built, plain)
+    in_sums(built, plain, _table(tables, "method") or {}, layers, problems)
     if problems:
         return None
     o = outline = _trying(outline)
@@ -245,8 +281,9 @@ def _study(
         return None
     return Study(
         o.name, o.description, o.rounds, o.seed, method, built["task"], built["corpus"], built.get("partition"), layers,
-        o.sites, o.evaluation, o.validation, o.stop, o.start, o.finish, public, o.references,
-        resolved | plain | shown | ({"layers": described} if described else {}),
+        o.sites, o.evaluation, o.validation, o.stop, o.start, o.finish, public, o.references, o.privacy,
+        o.device, o.precision,
+        resolved | plain | shown | ({"layers": described} if described else {}), o.robust,
     )  # fmt: skip
 
 

@@ -1,5 +1,6 @@
 """The keys and tables of a study, with types, bounds and defaults; what `[method]` and its like hold is elsewhere."""
 
+import re
 from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Gt, Le, Lt, MinLen
@@ -17,19 +18,39 @@ class SitesTable(TomlTable):
     """Their number, instead of `fraction`."""
     quorum: Annotated[int, Ge(1)] = 1
     """With fewer usable replies the run stops; over real sites it is 2 unless the study says otherwise."""
-    bound: Annotated[float, Gt(1)] | None = None
-    """An update longer than so many times the median of its exchange is left out; unset: 5 over real sites, no bound
-    in simulations."""
     private: tuple[str, ...] = ()
     """Parts of the model, by module name, that each site trains and keeps for itself; `all` leaves each alone."""
     share: Annotated[float, Gt(0), Le(1)] = 1.0
     """How much of its training examples a site uses, drawn by the seed; the pooled reference uses the same ones."""
 
 
+class RobustTable(TomlTable):
+    """What stands between a site that lies and the model; over real sites there is a `bound` in any case."""
+
+    rule: Literal["bound", "median", "trimmed", "geometric", "krum"] = "bound"
+    """What takes the place of the mean over sites, behind the bound: the median or the trimmed mean of each number, the
+    geometric median, or the mean of those nearest to each other; `bound` keeps the mean."""
+    bound: Annotated[float, Gt(1)] | None = None
+    """An update longer than so many times the median of its exchange is left out; unset: 5, which honest sites kept
+    within in all trials of docs/lying.md."""
+    liars: Annotated[int, Ge(1)] = 1
+    """How many sites may lie at once: `trimmed` leaves out so many at either end, `krum` so many in all; every rule
+    needs twice as many and one more."""
+    keep: Annotated[int, Ge(1)] | None = None
+    """`krum`: how many of those nearest to each other are averaged; unset: all but the `liars`; 1 is Krum itself."""
+
+
 def _some(values: tuple[Any, ...]) -> tuple[Any, ...]:
     if not values:
         raise ValueError("should have at least one value")
     return values
+
+
+def device_name(name: str) -> str:
+    """The name of a device, if it can be one."""
+    if not re.fullmatch(r"auto|cpu|cuda(:\d{1,2})?|mps", name):
+        raise ValueError('should be "auto", "cpu", "cuda", one of several as "cuda:1", or "mps"')
+    return name
 
 
 class EvaluationTable(TomlTable):
@@ -95,6 +116,35 @@ class FinishTable(TomlTable):
         return self.model_dump(exclude={"head"}, exclude_none=True)
 
 
+class DPTable(TomlTable):
+    """Differential privacy: how little of one example, document or patient a site may tell, whoever listens."""
+
+    epsilon: Annotated[float, Gt(0)]
+    """ε of the whole run: because of one unit the odds of anything change by at most e^ε; 1 is strict, 8 is loose."""
+    delta: Annotated[float, Gt(0), Lt(1)]
+    """δ: how likely that may fail; far below one over the number of a site's units, such as 1e-5."""
+    clip: Annotated[float, Gt(0)] = 1.0
+    """C: how long the gradient of a unit may be; what is longer is shortened to it."""
+    unit: Literal["example", "document", "patient"] = "patient"
+    """What is protected as a whole: all examples of a patient, all of a document, or each by itself."""
+    evaluation: Literal["noised", "outside"] = "noised"
+    """Whether what evaluation counts has noise as well; `outside` leaves test and validation notes unprotected, and is
+    for simulations alone."""
+    count_clip: Annotated[float, Gt(0)] = 2.0
+    """How much a unit may count in an evaluation, as the length of its counts; a text with one label has up to 2."""
+
+
+class PrivacyTable(TomlTable):
+    """What protects sites from the coordinator and from each other."""
+
+    secure_aggregation: bool = False
+    """Whether replies leave behind masks, so that the coordinator sees only their sum and nobody any of them."""
+    fewest: Annotated[int, Ge(2)] = 3
+    """How few sites may be in a sum: those in it, all but one, could take the sum apart together."""
+    dp: DPTable | None = None
+    """Differential privacy in the sites' own training, and in all else that they tell."""
+
+
 class PublicTable(TomlTable):
     """Examples that everybody may see: one of the two."""
 
@@ -134,6 +184,10 @@ class Outline(TomlTable):
     """Examples that everybody may see, which some methods need."""
     layers: tuple[dict[str, Any], ...] | None = None
     """What changes messages on their way, in the order from the step to the wire."""
+    robust: RobustTable | None = None
+    """What stands between a site that lies and the model; unset: a bound over real sites, nothing in simulations."""
+    privacy: PrivacyTable | None = None
+    """What protects sites from the coordinator and from each other."""
     sites: SitesTable = SitesTable()
     """Who takes part in a round."""
     evaluation: EvaluationTable = EvaluationTable()
@@ -142,6 +196,11 @@ class Outline(TomlTable):
     """Examples that choose the round whose model is kept."""
     stop: Stop | None = None
     """The figure at which the run may stop."""
+    device: Annotated[str, AfterValidator(device_name)] | None = None
+    """Where models compute in a simulation: "auto", "cpu", "cuda", one of several as "cuda:1", or "mps"; if not given,
+    the CPU. A real site says so in its own `site.toml`."""
+    precision: Literal["fp32", "bf16"] | None = None
+    """What products are computed in, in a simulation; weights stay in single precision; if not given, fp32."""
     references: tuple[Literal["majority", "chance", "tfidf"], ...] | None = None
     """What the model is measured against besides; if not given, what costs next to nothing."""
     grid: dict[str, Any] = Field(default_factory=dict)

@@ -35,7 +35,10 @@ TABLES: dict[str, tuple[str, str | Mapping[str, Any]]] = {
     "task": ("what is learnt", TASKS),
     "corpus": ("what it is learnt from: a corpus by name, or files of one's own by `format`", CORPORA),
     "partition": ("how a corpus is cut into sites", PARTITIONS),
+    "privacy": ("what protects sites from the coordinator and from each other", f"{OWN}:PrivacyTable"),
+    "privacy.dp": ("how little of one example, document or patient a site may tell", f"{OWN}:DPTable"),
     "sites": ("who takes part in a round", f"{OWN}:SitesTable"),
+    "robust": ("what stands between a site that lies and the model", f"{OWN}:RobustTable"),
     "evaluation": ("when, on what, and how closely the shared model is tried", f"{OWN}:EvaluationTable"),
     "validation": ("examples that choose the round whose model is kept", f"{OWN}:Validation"),
     "stop": ("the figure at which a run may stop", f"{OWN}:Stop"),
@@ -43,6 +46,8 @@ TABLES: dict[str, tuple[str, str | Mapping[str, Any]]] = {
     "public": ("examples that everybody may see: one of the two", f"{OWN}:PublicTable"),
     "layers": ("what changes messages on their way", LAYERS),
     "site.toml": ("a site's own file", "wardround.consortium.settings:_Outline"),
+    "coordinator.toml": ("a coordinator's own file, beside consortium.json", "wardround.consortium.notify:_Outline"),
+    "notify": ("who is told when something happens, in coordinator.toml", "wardround.consortium.notify:Notify"),
     "consent": ("what a site takes part in, in its site.toml", "wardround.consortium.settings:Consent"),
 }
 """What each table is for, and where its settings are, or those of what it may name."""
@@ -148,8 +153,8 @@ def markdown() -> str:
     """docs/settings.md."""
     lines = [
         "# Settings", "",
-        "Every key of a study and of a hospital's `site.toml`, made from the settings themselves; `wardround settings`",
-        "shows the same (`WARDROUND_UPDATE_GOLDEN=1` rewrites this page).", "",
+        "Every key of a study, of a hospital's `site.toml` and of a coordinator's `coordinator.toml`, made from the",
+        "settings themselves; `wardround settings` shows the same (`WARDROUND_UPDATE_GOLDEN=1` rewrites it).", "",
     ]  # fmt: skip
     for table, (about, known) in TABLES.items():
         lines += [f"## {table}", "", f"{about[0].upper()}{about[1:]}.", ""]

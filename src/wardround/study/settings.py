@@ -256,6 +256,8 @@ def _submodel(kind: type[BaseModel], part: str) -> type[BaseModel]:
     for candidate in (annotation, *getattr(annotation, "__args__", ())):
         if isinstance(candidate, type) and issubclass(candidate, BaseModel):
             return candidate
+        if isinstance(candidate, type) and dataclasses.is_dataclass(candidate):
+            return _model_of(candidate)
     return kind
 
 

@@ -1,13 +1,17 @@
 """Sentences as a bag model takes them, and what they belong to: facts, pairs, and the units of training."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from wardround.tasks.batching import Ragged
+from wardround.tasks.encoders import EncoderParts
+from wardround.tasks.marking import Marked, Marker
+from wardround.tasks.pair_examples import PairExamples
+from wardround.text.facts import Sentence
 
 
 class Groups:
@@ -42,7 +46,7 @@ class Groups:
 
 @dataclass(frozen=True, eq=False)
 class Numbers:
-    """Sentences as numbers."""
+    """Sentences as numbers; of those that an encoder reads, head and tail are where the entities' pieces begin."""
 
     tokens: Ragged
     heads: Tensor
@@ -51,6 +55,15 @@ class Numbers:
     expressed: Tensor
     """1 if the sentence truly says its fact, 0 if not, -1 if nobody knows."""
     shortened: int
+    pairs: PairExamples | None = None
+    """The same as an encoder takes them."""
+
+    def take(self, rows: Tensor) -> tuple[Tensor, ...]:
+        """These rows as the model takes them: tokens, heads and tails; or pieces, and which of them count as what."""
+        if self.pairs is None:
+            return self.tokens.padded(rows), self.heads[rows], self.tails[rows]
+        batch = self.pairs.batch(rows)
+        return batch.inputs, batch.real, batch.places, batch.parts
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,14 +82,17 @@ class BagExamples:
     def __len__(self) -> int:
         return len(self.units)
 
+    def batch(self, chosen: Tensor) -> "BagBatch":
+        """These units as the model takes them."""
+        rows, owner = self.units.take(chosen)
+        return BagBatch.of(self.numbers, rows, owner, self.numbers.relations[self.units.first[chosen]])
+
 
 @dataclass(frozen=True, eq=False)
 class BagBatch:
-    """Sentences (S, L) of some bags, the bag of each (S,), and the bags' relations (bags,)."""
+    """Sentences of some bags as the model takes them, the bag of each (S,), and the bags' relations (bags,)."""
 
-    tokens: Tensor
-    heads: Tensor
-    tails: Tensor
+    inputs: tuple[Tensor, ...]
     owner: Tensor
     labels: Tensor
 
@@ -86,10 +102,30 @@ class BagBatch:
     @classmethod
     def of(cls, numbers: Numbers, rows: Tensor, owner: Tensor, labels: Tensor) -> "BagBatch":
         """These sentences of a site's."""
-        return cls(numbers.tokens.padded(rows), numbers.heads[rows], numbers.tails[rows], owner, labels)
+        return cls(numbers.take(rows), owner, labels)
 
 
 def numbered(keys: Sequence[Any]) -> Tensor:
     """Each key's number in order of first appearance."""
     places: dict[Any, int] = {}
     return torch.tensor([places.setdefault(key, len(places)) for key in keys], dtype=torch.int64)
+
+
+def encoded(rows: Sequence[Sentence], parts: EncoderParts, longest: int, *, blind: bool) -> list[Marked]:
+    """Sentences as an encoder takes them.
+
+    Where no markers fit, since head and tail overlap or are too long, [CLS] stands for both, and the sentence
+    is counted.
+    """
+    marker = Marker(parts.pretrained, blind, markers=True, longest=longest)
+    return [_marked(row, marker) for row in rows]
+
+
+def _marked(row: Sentence, marker: Marker) -> Marked:
+    head, tail = row.entities
+    try:
+        return marker.marked(replace(row, entities=(replace(head, id="e1"), replace(tail, id="e2"))))
+    except ValueError:
+        encoder = marker.encoder
+        ids = encoder.tokenizer.encode(row.text, add_special_tokens=False).ids[: marker.longest - 2]
+        return Marked([encoder.start, *ids, encoder.end], (0, 1), (0, 1), windowed=True)

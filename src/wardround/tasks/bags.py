@@ -8,7 +8,7 @@
 The corpus is one of bags: sentences with two entities under public ids and the relation that public facts claim of
 them. A site has those sentences of a bag that it holds, and no others. Training is by bags of one fact each, and what
 is made of a bag is a setting (`denoise`), for any method whose sites train; evaluation is by pairs, over all relations
-but NA (`metrics.facts`). The model is a PCNN.
+but NA (`metrics.facts`). The model is a PCNN, or an encoder that sees [CLS] and both entities, marked (`encoders`).
 
 Tokens are numbered by a hash, or by their place in a public vector file, so no vocabulary leaks. Word vectors from a
 file stay as they are unless `train_vectors` says so: trained ones travel, and their changes give away a site's words.
@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -32,11 +32,15 @@ from wardround.metrics.constant import fact_constant
 from wardround.metrics.facts import curve_of, fact_layout, fact_metrics, score_bands, told_apart
 from wardround.metrics.redrawn import fact_redrawn
 from wardround.models.pcnn import PCNN
-from wardround.tasks.bag_examples import BagBatch, BagExamples, Groups, Numbers, numbered
-from wardround.tasks.batching import Ragged, grouped
+from wardround.models.relation import BagEncoder
+from wardround.tasks.bag_examples import BagBatch, BagExamples, Groups, Numbers, encoded, numbered
+from wardround.tasks.batching import Ragged, budgeted, grouped
 from wardround.tasks.candidates import Candidates, Pair, related, within_limit
-from wardround.tasks.denoise import Denoiser, bag_scores, pair_odds, surest, weights_of
+from wardround.tasks.denoise import Denoiser, SentenceModel, bag_scores, pair_odds, surest, weights_of
+from wardround.tasks.encoders import TRAINING, EncoderParts, EncoderSettings
+from wardround.tasks.pair_examples import PairExamples
 from wardround.tasks.task import BoundTask, Finds, TaskSettings, existing
+from wardround.tasks.unprotected import ByBags
 from wardround.tasks.words import Tokens, WordTable, segmenter_for
 from wardround.text.facts import UNRELATED, Sentence, number, sentence
 from wardround.text.prediction import Prediction
@@ -46,10 +50,11 @@ from wardround.text.texts import Texts
 
 AT_ONCE = 256
 CURVE_POINTS = 400
+OF_WORDS = ("tokens", "buckets", "vectors", "embedding", "position", "filters")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bags(TaskSettings):
+class Bags(EncoderSettings, TaskSettings):
     """The settings of the task."""
 
     takes: ClassVar[str] = "bags"
@@ -61,6 +66,8 @@ class Bags(TaskSettings):
     }  # fmt: skip
     small: ClassVar[Mapping[str, Any]] = {"buckets": 256, "embedding": 8, "filters": 12}
 
+    model: Literal["pcnn", "encoder"] = "pcnn"
+    """What makes a vector of a sentence: a PCNN over words, or a pretrained encoder."""
     denoiser: Denoiser = "one"
     """What is made of a bag: its surest sentence, the mean of all, attention over them, or each sentence by itself."""
     tokens: Tokens = "words"
@@ -83,28 +90,35 @@ class Bags(TaskSettings):
     """Whether the names of head and tail are replaced by their types, so that nothing is learnt by heart of a pair."""
     longest: Annotated[int, Ge(3)] = 100
     """Tokens read of a sentence, around its entities; the rest is left out, and counted."""
-    folder: str = ""
-    """Where relative paths start; a study fills in its own folder."""
 
     def __post_init__(self) -> None:
+        self.refuse_idle(self.model, of_encoders=("encoder", "layers", "freeze", "last", "adapter"), of_words=OF_WORDS)
         if self.train_vectors and not self.vectors:
             raise ValueError("train_vectors needs a file of vectors to start from; without one, words train anyway")
 
     def bind(self, corpus: Any) -> "BagsTask":
         """The task on a corpus with these relations."""
-        return BagsTask(self, tuple(corpus.labels))
+        task = BagsTask(self, tuple(corpus.labels))
+        _ = task.parts.trained() if self.model == "encoder" else None  # what is wrong with weights is told here
+        return task
 
     def restore(self, about: Any) -> "BagsTask":
-        """The task of a trained model."""
-        return replace(self.bind(about), candidates=Candidates.of(about))
+        """The task of a trained model, which keeps nothing of a text."""
+        return replace(replace(self, remember=False).bind(about), candidates=Candidates.of(about))
+
+    @property
+    def training(self) -> Mapping[str, Mapping[str, Any]]:
+        """What suits an encoder; a PCNN takes what the study says."""
+        return TRAINING if self.model == "encoder" else {}
 
     def files(self) -> dict[str, Path]:
-        """Word vectors."""
-        return existing(self.folder, vectors=self.vectors)
+        """Word vectors, or the encoder."""
+        encoder = {"encoder": self.encoder_folder} if self.model == "encoder" else {}
+        return existing(self.folder, vectors=self.vectors) | encoder
 
 
 @dataclass(frozen=True, eq=False)
-class BagsTask(BoundTask):
+class BagsTask(ByBags, BoundTask):
     """Bags to one of `labels`, of which the first is NA."""
 
     settings: Bags
@@ -115,7 +129,7 @@ class BagsTask(BoundTask):
     constant_answer: ClassVar[str] = "equally sure of every relation of every pair"
     not_exported: ClassVar[Mapping[str, tuple[str, str]]] = {
         "onnx": ("what makes numbers of a sentence and its entities is not in the network", "use --to spacy"),
-        "transformers": ("it is a PCNN, which transformers has no model for", "use --to spacy"),
+        "transformers": ("it scores bags of sentences, which transformers has no model for", "use --to spacy"),
     }
 
     def __post_init__(self) -> None:
@@ -129,6 +143,11 @@ class BagsTask(BoundTask):
     def words(self) -> WordTable:
         """The numbers and vectors of tokens."""
         return WordTable(self.settings.vectors, self.settings.folder, self.settings.buckets)
+
+    @cached_property
+    def parts(self) -> EncoderParts:
+        """The encoder, frozen and trained."""
+        return self.settings.encoder_parts(self.settings.dropout, self.settings.longest, markers=True)
 
     @cached_property
     def _segmenter(self) -> Segmenter:
@@ -149,15 +168,17 @@ class BagsTask(BoundTask):
 
     def _numbers(self, rows: Sequence[Sentence]) -> Numbers:
         places = {label: index for index, label in enumerate(self.labels)}
-        read = [self._read(row) for row in rows]
-        return Numbers(
-            Ragged([ids for ids, _, _, _ in read]),
-            torch.tensor([head for _, head, _, _ in read], dtype=torch.int64),
-            torch.tensor([tail for _, _, tail, _ in read], dtype=torch.int64),
-            torch.tensor([places[row.labels[0]] for row in rows], dtype=torch.int64),
-            torch.tensor([-1 if row.expressed is None else int(row.expressed) for row in rows], dtype=torch.int64),
-            sum(cut for _, _, _, cut in read),
-        )
+        relations = torch.tensor([places[row.labels[0]] for row in rows], dtype=torch.int64)
+        truths = torch.tensor([-1 if row.expressed is None else row.expressed for row in rows], dtype=torch.int64)
+        if self.settings.model == "encoder":
+            marked = encoded(rows, self.parts, self.settings.longest, blind=self.settings.blind)
+            read = [(one.ids, one.first[0], one.second[0], one.windowed) for one in marked]
+            pairs = PairExamples(marked, relations, self.parts, 0, summed=self.parts.all_frozen)
+        else:
+            read, pairs = [self._read(row) for row in rows], None
+        heads, tails = (torch.tensor([one[at] for one in read], dtype=torch.int64) for at in (1, 2))
+        tokens, cut = Ragged([one[0] for one in read]), sum(one[3] for one in read)
+        return Numbers(tokens, heads, tails, relations, truths, cut, pairs)
 
     def _sentence(self, document: Any) -> Sentence:
         if not isinstance(document, Sentence):
@@ -192,9 +213,12 @@ class BagsTask(BoundTask):
 
     # numbers → model → score
 
-    def model(self) -> PCNN:
-        """A new PCNN."""
+    def model(self) -> Any:
+        """A new PCNN, or the pretrained layers that train under a new classifier."""
         chosen, words = self.settings, self.words
+        if chosen.model == "encoder":
+            encoder, width = self.parts.trained(), self.parts.width
+            return BagEncoder(encoder, width, len(self.labels), normalise=True, dropout=chosen.dropout)
         return PCNN(
             words.size,
             words.width(chosen.embedding),
@@ -207,19 +231,17 @@ class BagsTask(BoundTask):
 
     def batches(self, examples: BagExamples, size: int, rng: torch.Generator | None) -> Iterator[BagBatch]:
         """One pass over the bags (or sentences, without a denoiser), similar lengths together."""
-        numbers, units = examples.numbers, examples.units
-        for chosen in grouped(units.longest(numbers.tokens.lengths), size, rng):
-            rows, owner = units.take(chosen)
-            yield BagBatch.of(numbers, rows, owner, numbers.relations[units.first[chosen]])
+        for chosen in grouped(examples.units.longest(examples.numbers.tokens.lengths), size, rng):
+            yield examples.batch(chosen)
 
-    def loss(self, model: PCNN, batch: BagBatch) -> Tensor:
+    def loss(self, model: SentenceModel, batch: BagBatch) -> Tensor:
         """Mean cross-entropy over bags."""
-        vectors = model.encode(batch.tokens, batch.heads, batch.tails)  # (S, D)
+        vectors = model.encode(*batch.inputs)  # (S, D)
         scores = bag_scores(self.settings.denoiser, model, vectors, batch.owner, batch.labels)
         return functional.cross_entropy(scores, batch.labels)
 
     @torch.no_grad()
-    def count(self, model: PCNN, examples: BagExamples) -> Mapping[str, Tensor]:
+    def count(self, model: SentenceModel, examples: BagExamples) -> Mapping[str, Tensor]:
         """Right and wrong predictions by band of score, the summed loss, and how much training saw of the truth."""
         numbers, pairs, units = examples.numbers, examples.pairs, examples.units
         total = {name: torch.zeros(shape, dtype=torch.float64) for name, shape in self.counts().shapes.items()}
@@ -275,7 +297,7 @@ class BagsTask(BoundTask):
     # what Lazy MIL looks into
 
     @torch.no_grad()
-    def surest(self, model: PCNN, examples: BagExamples) -> Surest:
+    def surest(self, model: SentenceModel, examples: BagExamples) -> Surest:
         """For each fact of the site, its surest sentence and how sure the model is of it."""
         odds = model.classifier(self._encoded(model, examples.numbers)).softmax(1)  # (S, relations)
         rows, owner = examples.bags.take(torch.arange(len(examples.bags)))
@@ -293,11 +315,12 @@ class BagsTask(BoundTask):
         """Of these sentences, how many claim a fact of which the truth is known, and how many of those truly say it."""
         return _expressed(examples.numbers, rows, torch.ones(len(rows)))
 
-    def _encoded(self, model: PCNN, numbers: Numbers) -> Tensor:
+    def _encoded(self, model: Any, numbers: Numbers) -> Tensor:
         """The vectors of all sentences, in large batches of similar lengths."""
-        vectors = torch.zeros(len(numbers.heads), model.classifier.in_features, dtype=model.classifier.weight.dtype)
-        for rows in grouped(numbers.tokens.lengths, AT_ONCE, None):
-            vectors[rows] = model.encode(numbers.tokens.padded(rows), numbers.heads[rows], numbers.tails[rows])
+        lengths = numbers.tokens.lengths
+        vectors = torch.zeros(len(lengths), model.classifier.in_features, dtype=model.classifier.weight.dtype)
+        for rows in budgeted(lengths) if self.settings.model == "encoder" else grouped(lengths, AT_ONCE, None):
+            vectors[rows] = model.encode(*numbers.take(rows))
         return vectors  # (S, D)
 
     # the trained model
@@ -310,7 +333,7 @@ class BagsTask(BoundTask):
         """Pairs far apart."""
         return (within_limit(scope),)
 
-    def predict(self, model: PCNN, texts: Sequence[Prediction]) -> list[Prediction]:
+    def predict(self, model: SentenceModel, texts: Sequence[Prediction]) -> list[Prediction]:
         """The relations between the entities of each text."""
 
         def scores(pairs: Sequence[Pair]) -> tuple[Sequence[Pair], Tensor]:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+TOKENS = 2048  # of a batch in which nothing is learnt: more gain nothing, and pad short sentences to long ones
 WINDOW = 32  # batches that are sorted together: longer sorts better, shorter shuffles better
 
 
@@ -26,6 +27,18 @@ def grouped(lengths: Tensor, size: int, rng: torch.Generator | None) -> list[Ten
         for part in torch.split(window[torch.argsort(lengths[window], stable=True)], size)
     ]
     return [batches[index] for index in torch.randperm(len(batches), generator=rng).tolist()]
+
+
+def budgeted(lengths: Tensor, tokens: int = TOKENS) -> list[Tensor]:
+    """Row numbers of each batch in order of length, each of as many rows as have so many tokens with their padding."""
+    order = torch.argsort(lengths, stable=True)
+    batches: list[Tensor] = []
+    first = 0
+    for at, length in enumerate(lengths[order].tolist()):
+        if at > first and (at + 1 - first) * length > tokens:
+            batches.append(order[first:at])
+            first = at
+    return [*batches, order[first:]] if len(order) else []
 
 
 class Ragged:

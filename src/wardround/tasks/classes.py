@@ -28,6 +28,10 @@ class ClassesTask(BoundTask):
         """How its answers are counted, and what is made of that."""
         return ONE_CLASS
 
+    def through(self, examples: Any) -> Iterator[Any]:
+        """All examples in batches, for what learns nothing of them."""
+        yield from self.batches(examples, self.at_once, None)
+
     def scored(self, model: Any, batch: Any) -> Tensor:
         """The scores of a batch (B, classes), before the softmax."""
         scores: Tensor = model(batch.inputs)
@@ -49,7 +53,7 @@ class ClassesTask(BoundTask):
     def count(self, model: Any, examples: Any) -> Mapping[str, Tensor]:
         """Hits, false alarms and misses per class, which was taken for which, and the summed loss."""
         total = {name: torch.zeros(shape, dtype=torch.float64) for name, shape in self.counts().shapes.items()}
-        for batch in self.batches(examples, self.at_once, None):
+        for batch in self.through(examples):
             counts = self.counted(self.scored(model, batch), batch.labels)
             total = {name: total[name] + counts[name] for name in total}
         return total
@@ -62,7 +66,7 @@ class ClassesTask(BoundTask):
     @torch.no_grad()
     def each(self, model: Any, texts: Any) -> Iterator[tuple[int, Mapping[str, Tensor]]]:
         """The counts of each example."""
-        for batch in self.batches(self.examples(texts), self.at_once, None):
+        for batch in self.through(self.examples(texts)):
             scores = self.scored(model, batch)  # (B, classes)
             for at, row in enumerate(batch.rows.tolist()):
                 one = slice(at, at + 1)

@@ -2,7 +2,7 @@
 
     [task]
     name = "classification"
-    model = "logistic"                   # or "lstm"
+    model = "logistic"                   # or "lstm", or "encoder" with encoder = "models/biobert", freeze = 4, …
     tokens = "characters"                # or "jieba", "words"; by the texts' language if not given
     ngrams = 3                           # runs of up to 3 tokens count too
     terms = "symptoms.txt"               # added to jieba's dictionary
@@ -10,8 +10,8 @@
 
 The vocabulary does not leak: tokens are numbered by a hash, or by their place in a public vector file.
 Logistic regression takes a bag of words and of runs of words, or with `vectors` the mean vector of a text; the LSTM
-reads the words. What a study leaves open (`tokens`, `ngrams`, `buckets`, `class_weights`, and a method's rate) is
-filled in when it is read, by what studies/baselines measured; the run's own study file has it.
+reads the words, an encoder their pieces (`encoded_texts`). What a study leaves open (`tokens`, `ngrams`, `buckets`,
+`class_weights`, and a method's rate) is filled in when it is read, by what studies/baselines measured.
 Word vectors stay as they are unless `train_vectors` says so: trained ones travel, and the rows that changed
 give away the words of a site's texts.
 """
@@ -28,34 +28,46 @@ from annotated_types import Ge, Lt
 from torch import Tensor, nn
 from torch.nn import functional
 
-from wardround.core.refusal import Misfit
 from wardround.metrics.measures import ONE_CLASS, SEVERAL, Measures
+from wardround.models.encoded import Pool
 from wardround.models.linear import Bag, Logistic, WeighedBag
 from wardround.models.recurrent import LSTMClassifier
 from wardround.tasks.batching import Ragged, grouped
 from wardround.tasks.classes import ClassesTask, ClassifierTask
+from wardround.tasks.encoders import TRAINING, EncoderSettings
 from wardround.tasks.suited_text import suited, training
 from wardround.tasks.task import Finds, TaskSettings, existing
-from wardround.tasks.text_examples import TextBatch, TextExamples, TextNumbers, class_weights, weighted_loss
+from wardround.tasks.text_examples import (
+    TextBatch,
+    TextExamples,
+    TextNumbers,
+    class_weights,
+    label_numbers,
+    weighted_loss,
+)
+from wardround.tasks.unprotected import ByClassWeights
 from wardround.tasks.weighing import DocumentsCounted
 from wardround.tasks.words import Tokens, WordTable, refuse_useless
 from wardround.text.document import Placed
 from wardround.text.prediction import Label, Prediction
 from wardround.text.reading import DataError, Problems, found_path
-from wardround.text.shown import called, shown
 from wardround.text.texts import Texts
+
+OF_WORDS = ("tokens", "ngrams", "terms", "buckets", "vectors", "embedding", "hidden")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Classification(TaskSettings):
+class Classification(EncoderSettings, TaskSettings):
     """The settings of the task."""
 
     takes: ClassVar[str] = "labels"
     finds: ClassVar[Finds] = "labels"
     does: ClassVar[str] = "sorts texts into classes"
 
-    model: Literal["logistic", "lstm"] = "logistic"
-    """Logistic regression over a bag of words or a mean vector, or an LSTM that reads the words."""
+    model: Literal["logistic", "lstm", "encoder"] = "logistic"
+    """Logistic regression over a bag of words or a mean vector, an LSTM that reads the words, or an `encoder`."""
+    pool: Pool = "cls"
+    """What the classifier sees of an encoder's states: that of [CLS], or the mean of all."""
     tokens: Tokens | None = None
     """What a text is cut into; if not given, what suits the corpus's language."""
     ngrams: Annotated[int, Ge(1)] | None = None
@@ -86,15 +98,16 @@ class Classification(TaskSettings):
     dropout: Annotated[float, Ge(0), Lt(1)] = 0.0
     """The share of features that training leaves out at random."""
     longest: Annotated[int, Ge(1)] = 400
-    """Tokens read of a text; the rest is left out, and counted."""
+    """Tokens read of a text, or pieces by an encoder; the rest is left out, and counted."""
     several: bool = False
     """Whether a text may have several labels, or none."""
     remember: bool = True
-    """Whether the numbers of a text's tokens are kept on disk for later runs."""
-    folder: str = ""
-    """Where relative paths start; a study fills in its own folder."""
+    """Whether the numbers of a text's tokens, or the states of frozen layers, are kept on disk for later runs."""
 
     def __post_init__(self) -> None:
+        self.refuse_idle(
+            self.model, of_encoders=("encoder", "layers", "freeze", "last", "adapter", "pool"), of_words=OF_WORDS
+        )
         if self.terms and self.tokens not in ("jieba", None):
             raise ValueError(f'terms goes with tokens = "jieba", not {self.tokens!r}')
         if (self.ngrams or 1) > 1 and not self.bag:
@@ -116,7 +129,7 @@ class Classification(TaskSettings):
     @property
     def undecided(self) -> bool:
         """Whether the texts' language decides on the tokens."""
-        return self.tokens is None and not self.terms
+        return self.tokens is None and not self.terms and self.model != "encoder"
 
     @property
     def bag(self) -> bool:
@@ -125,15 +138,19 @@ class Classification(TaskSettings):
 
     def suited(self, language: str) -> dict[str, Any]:
         """What suits texts of this language, where a study leaves it open; nothing about tokens if it is not known."""
-        return suited(self, language)
+        return {} if self.model == "encoder" else suited(self, language)
 
     @property
     def training(self) -> Mapping[str, Mapping[str, Any]]:
         """By optimiser, the preferred first, the settings of local training that suit the model."""
-        return training(self)
+        return TRAINING if self.model == "encoder" else training(self)
 
     def bind(self, corpus: Any) -> "ClassificationTask":
         """The task on a corpus with these labels."""
+        if self.model == "encoder":
+            from wardround.tasks.encoded_texts import encoded_task  # noqa: PLC0415 -- it builds on this module's tasks
+
+            return encoded_task(self, tuple(corpus.labels))
         if self.tokens is None:
             raise ValueError(
                 "task.tokens is missing, and nothing says which language the texts are in; add language = "
@@ -147,8 +164,9 @@ class Classification(TaskSettings):
         return replace(self, remember=False).bind(about)
 
     def files(self) -> dict[str, Path]:
-        """Word vectors and terms."""
-        return existing(self.folder, vectors=self.vectors, terms=self.terms)
+        """Word vectors and terms, or the encoder."""
+        encoder = {"encoder": self.encoder_folder} if self.model == "encoder" else {}
+        return existing(self.folder, vectors=self.vectors, terms=self.terms) | encoder
 
     def check(self, placed: Placed, problems: Problems) -> None:
         """Documents without a label are left out, those with several need a setting."""
@@ -168,7 +186,7 @@ class Classification(TaskSettings):
 
 
 @dataclass(frozen=True, eq=False)
-class ClassificationTask(DocumentsCounted, ClassesTask):
+class ClassificationTask(DocumentsCounted, ByClassWeights, ClassesTask):
     """Texts to one of `labels`, or to any number of them."""
 
     settings: Classification
@@ -227,23 +245,7 @@ class ClassificationTask(DocumentsCounted, ClassesTask):
         return self.numbers.means(tokens) if self.settings.model == "logistic" and self.settings.vectors else None
 
     def _labels(self, texts: Texts) -> Tensor:
-        places = {label: index for index, label in enumerate(self.labels)}
-        for document in texts.documents:
-            for label in document.labels:
-                if label not in places:
-                    raise Misfit(
-                        f"document {called(document.id)}: label {shown(label)} is not among {list(self.labels)}"
-                    )
-            if len(document.labels) != 1 and not self.settings.several:
-                many = f"has {len(document.labels)} labels; set several = true in [task]"
-                raise Misfit(f"document {called(document.id)} {many}")
-        if not self.settings.several:
-            return torch.tensor([places[document.labels[0]] for document in texts.documents], dtype=torch.int64)
-        labels = torch.zeros(len(texts), len(self.labels))
-        for row, document in enumerate(texts.documents):
-            for label in document.labels:
-                labels[row, places[label]] = 1.0
-        return labels
+        return label_numbers(texts, self.labels, several=self.settings.several)
 
     def known(self, texts: Texts) -> tuple[Texts, Counter[str]]:
         """The texts with a label of its own; where there may be several or none, all, each with those that it knows."""
@@ -322,7 +324,7 @@ class ClassificationTask(DocumentsCounted, ClassesTask):
         labels: list[tuple[Label, ...]] = [() for _ in texts]
         margins = [1.0] * len(texts)
         several = self.settings.several
-        for batch in self.batches(examples, self.at_once, None):
+        for batch in self.through(examples):
             scores = self.scored(model, batch)  # (B, labels)
             odds = scores.sigmoid() if several else scores.softmax(1)  # (B, labels)
             for row, mine in zip(batch.rows.tolist(), odds, strict=True):

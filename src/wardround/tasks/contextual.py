@@ -16,7 +16,6 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from wardround.models.encoder import Encoder
 from wardround.models.pretrained import Pretrained
 from wardround.tasks.trunk import Trunk
 
@@ -31,9 +30,7 @@ class Contextual:
 
     @cached_property
     def _trunk(self) -> Trunk:
-        shape = self.encoder.shape
-        whole = Encoder(shape, range(shape.layers), embeddings=True)
-        whole.load_state_dict(self.encoder.weights())
+        whole = self.encoder.part(range(self.encoder.shape.layers), embeddings=True)
         return Trunk(whole, self.folder, remember=self.remember)
 
     def vectors(self, sentences: Sequence[Sequence[str]]) -> list[Tensor]:

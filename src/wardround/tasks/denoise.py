@@ -20,6 +20,10 @@ from torch import Tensor
 
 from wardround.metrics.facts import log_odds
 from wardround.models.pcnn import PCNN
+from wardround.models.relation import BagEncoder
+
+SentenceModel = PCNN | BagEncoder
+"""What makes a vector of a sentence, and scores of vectors."""
 
 Denoiser = Literal["one", "average", "attention", "relation-attention", "none"]
 
@@ -42,7 +46,7 @@ def attended(values: Tensor, owner: Tensor, count: int) -> Tensor:
     return grown / values.new_zeros(size).index_add(0, owner, grown)[owner]  # (S, …)
 
 
-def weights_of(denoiser: Denoiser, model: PCNN, vectors: Tensor, owner: Tensor, labels: Tensor) -> Tensor:
+def weights_of(denoiser: Denoiser, model: SentenceModel, vectors: Tensor, owner: Tensor, labels: Tensor) -> Tensor:
     """How much each sentence counts in its bag (S,)."""
     count = len(labels)
     if denoiser == "none":
@@ -52,10 +56,11 @@ def weights_of(denoiser: Denoiser, model: PCNN, vectors: Tensor, owner: Tensor, 
     if denoiser == "one":
         sure = model.classifier(vectors).log_softmax(1)[torch.arange(len(owner)), labels[owner]]  # (S,)
         return vectors.new_zeros(len(owner)).index_fill(0, surest(sure, owner, count), 1.0)
-    return attended((vectors * model.classifier.weight[labels[owner]]).sum(1), owner, count)
+    weight, _ = _classifier(model)
+    return attended((vectors * weight[labels[owner]]).sum(1), owner, count)
 
 
-def bag_scores(denoiser: Denoiser, model: PCNN, vectors: Tensor, owner: Tensor, labels: Tensor) -> Tensor:
+def bag_scores(denoiser: Denoiser, model: SentenceModel, vectors: Tensor, owner: Tensor, labels: Tensor) -> Tensor:
     """The scores of each bag, for a cross-entropy with its label."""
     count = len(labels)
     if denoiser == "none" or (denoiser == "one" and torch.equal(owner, torch.arange(count))):
@@ -65,18 +70,24 @@ def bag_scores(denoiser: Denoiser, model: PCNN, vectors: Tensor, owner: Tensor, 
             sure = model.classifier(vectors).log_softmax(1)[torch.arange(len(owner)), labels[owner]]  # (S,)
         return model.scores(vectors[surest(sure, owner, count)])  # (bags, relations)
     if denoiser == "relation-attention":
-        share = attended(vectors @ model.classifier.weight.T, owner, count)  # (S, relations)
-        parts: Tensor = share * (model.dropout(vectors) @ model.classifier.weight.T)  # (S, relations)
-        return parts.new_zeros(count, parts.shape[1]).index_add(0, owner, parts) + model.classifier.bias
+        weight, bias = _classifier(model)
+        share = attended(vectors @ weight.T, owner, count)  # (S, relations)
+        parts: Tensor = share * (model.dropout(vectors) @ weight.T)  # (S, relations)
+        return parts.new_zeros(count, parts.shape[1]).index_add(0, owner, parts) + bias
     share = weights_of(denoiser, model, vectors, owner, labels)  # (S,)
     bags = vectors.new_zeros(count, vectors.shape[1]).index_add(0, owner, share[:, None] * vectors)  # (bags, D)
     return model.scores(bags)  # (bags, relations)
 
 
-def pair_odds(denoiser: Denoiser, model: PCNN, vectors: Tensor, owner: Tensor, pairs: int) -> Tensor:
+def _classifier(model: SentenceModel) -> tuple[Tensor, Tensor]:
+    """Its weight (relations, D) and bias (relations,), beside vectors that have come out of the model."""
+    return model.classifier.weight.cpu(), model.classifier.bias.cpu()
+
+
+def pair_odds(denoiser: Denoiser, model: SentenceModel, vectors: Tensor, owner: Tensor, pairs: int) -> Tensor:
     """The log-odds of each relation for each pair; the model must be in evaluation mode."""
-    each = vectors @ model.classifier.weight.T  # (S, relations)
-    bias = model.classifier.bias  # (relations,)
+    weight, bias = _classifier(model)
+    each = vectors @ weight.T  # (S, relations)
     if denoiser in ("one", "none"):
         odds = log_odds(each + bias)  # (S, relations)
         index = owner[:, None].expand_as(odds)

@@ -54,11 +54,15 @@ class EntitiesTask(BoundTask):
 
     def each(self, model: Any, texts: Texts) -> Iterator[tuple[int, Mapping[str, Tensor]]]:
         """The counts of each sentence, and its document."""
-        mine = [len(self.sentences(Texts((document,)), Problems())) for document in texts.documents]
-        homes = [document for document, count in enumerate(mine) for _ in range(count)]
+        homes = self.homes(texts)
         for batch in self.tried(model, self.examples(texts)):
             for row, pair, broken, loss in zip(batch.rows, batch.pairs, batch.repaired, batch.losses, strict=True):
                 yield homes[row], entity_counts([pair], len(self.names()), broken, loss)
+
+    def homes(self, texts: Texts) -> Sequence[int]:
+        """The document of each sentence."""
+        mine = [len(self.sentences(Texts((document,)), Problems())) for document in texts.documents]
+        return [document for document, count in enumerate(mine) for _ in range(count)]
 
     def counts(self) -> Layout:
         """Names and shapes of what `count` returns."""

@@ -25,6 +25,10 @@ class FeatureRows:
     def __len__(self) -> int:
         return len(self.labels)
 
+    def batch(self, rows: Tensor) -> "FeatureRows":
+        """These rows."""
+        return FeatureRows(self.inputs[rows], self.labels[rows], rows)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Features(TaskSettings):

@@ -5,11 +5,10 @@ from functools import cached_property
 
 import torch
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
 from wardround.tasks.batching import Ragged
+from wardround.tasks.encoders import EncoderParts, Sequences
 from wardround.tasks.marking import Marked
-from wardround.tasks.trunk import Trunk
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,27 +34,23 @@ class PairExamples:
     """
 
     def __init__(
-        self, marked: list[Marked], labels: Tensor, trunk: Trunk | None, shortened: int, *, summed: bool = False
+        self, marked: list[Marked], labels: Tensor, parts: EncoderParts, shortened: int, *, summed: bool = False
     ) -> None:
-        self.rows, self.labels, self._trunk, self.summed = [row.ids for row in marked], labels, trunk, summed
-        self.tokens = Ragged(self.rows)
+        self.sequences, self.labels, self.summed = Sequences([row.ids for row in marked], parts), labels, summed
+        self.tokens = self.sequences.tokens
         places = [[0, *range(*row.first), *range(*row.second)] for row in marked]
-        parts = [[1] + [2] * _length(row.first) + [3] * _length(row.second) for row in marked]
-        self.places, self.parts = Ragged(places), Ragged(parts)
+        owners = [[1] + [2] * _length(row.first) + [3] * _length(row.second) for row in marked]
+        self.places, self.parts = Ragged(places), Ragged(owners)
         self.shortened = shortened
 
     def __len__(self) -> int:
         return len(self.labels)
 
     @cached_property
-    def _states(self) -> list[Tensor] | None:
-        return None if self._trunk is None else self._trunk.states(self.rows)
-
-    @cached_property
     def _sums(self) -> Tensor:
         """The state of [CLS] and the sum of each entity's (pairs, 3, width)."""
         sums = []
-        for row, states in enumerate(self._trunk.states(self.rows) if self._trunk else ()):
+        for row, states in enumerate(self.sequences.states or ()):
             places, parts = (ragged.padded(torch.tensor([row]))[0] for ragged in (self.places, self.parts))  # (Q,)
             sums.append(torch.stack([states[places[parts == part]].sum(0) for part in (1, 2, 3)]))
         return torch.stack(sums)
@@ -65,14 +60,7 @@ class PairExamples:
         if self.summed:
             each = torch.arange(3).expand(len(rows), 3)  # (B, 3)
             return PairBatch(self._sums[rows], each >= 0, each, each, self.labels[rows], rows)
-        lengths = self.tokens.lengths[rows]  # (B,)
-        real = torch.arange(int(lengths.max())) < lengths[:, None]  # (B, L)
-        states = self._states
-        inputs = (
-            self.tokens.padded(rows)  # (B, L)
-            if states is None
-            else pad_sequence([states[row] for row in rows.tolist()], batch_first=True)  # (B, L, width)
-        )
+        inputs, real = self.sequences.filled(rows)
         parts = self.parts.padded(rows) - 1  # (B, Q): -1 where there is nothing
         return PairBatch(inputs, real, self.places.padded(rows), parts, self.labels[rows], rows)
 

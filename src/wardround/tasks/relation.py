@@ -9,11 +9,8 @@
 
 FedED (Sui et al., EMNLP 2020): `blind`, `markers`, `cls` and `bias` on, `normalise` off. FedCMC: `cls` and `bias`
 off. MOON: `projection = 256`. The papers sum an entity's states as they are; here each sum is normalised unless told
-otherwise, without which a classifier hardly moves at the papers' learning rates.
-
-What is frozen is no weight: it does not travel, and it is run once per sentence, not once per step (see `trunk`).
-Everything else of the encoder is trained and sent; its embeddings too, unless frozen, and then the rows that changed
-give away the words of a site's sentences.
+otherwise, without which a classifier hardly moves at the papers' learning rates. With `entities` off, [CLS] is all that
+the classifier sees. What is frozen, and what travels: see `encoders`.
 """
 
 import contextlib
@@ -21,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, cast
+from typing import Annotated, Any, ClassVar, cast
 
 import torch
 from annotated_types import Ge, Lt
@@ -29,15 +26,15 @@ from torch import Tensor
 
 from wardround.federation.sites import Sites
 from wardround.metrics.relations import relation_metrics
-from wardround.models.encoder import Encoder, Shape
-from wardround.models.pretrained import EncoderError, Pretrained, read_encoder
+from wardround.models.pretrained import Pretrained
 from wardround.models.relation import RelationModel
-from wardround.tasks.batching import grouped
+from wardround.tasks.batching import budgeted, grouped
 from wardround.tasks.candidates import Candidates, Pair, related, within_limit
 from wardround.tasks.classes import ClassifierTask
-from wardround.tasks.marking import LIKE, EntitiesTooLong, Marker, blinded, marker_rows
+from wardround.tasks.encoders import EncoderParts, EncoderSettings
+from wardround.tasks.marking import EntitiesTooLong, Marked, Marker, blinded
 from wardround.tasks.pair_examples import PairBatch, PairExamples
-from wardround.tasks.task import Finds, TaskSettings, encoder_folder
+from wardround.tasks.task import Finds, TaskSettings
 from wardround.tasks.trunk import Trunk
 from wardround.text.document import Document, Placed
 from wardround.text.pairs import pairs
@@ -48,7 +45,7 @@ from wardround.text.texts import Texts
 
 
 @dataclass(frozen=True, kw_only=True)
-class Relations(TaskSettings):
+class Relations(EncoderSettings, TaskSettings):
     """The settings of the task."""
 
     takes: ClassVar[str] = "pairs"
@@ -58,18 +55,14 @@ class Relations(TaskSettings):
     generated: ClassVar[Mapping[str, Any]] = {"name": "clinic-pairs", "hospitals": 3, "notes": 20, "test_notes": 10}
     of_corpus: ClassVar[tuple[str, ...]] = ("negative",)
 
-    encoder: str = "minilm"
-    """A folder, or `minilm` for the packaged all-MiniLM-L6-v2."""
-    layers: Annotated[int, Ge(1)] | Literal["all"] = "all"
-    """How many layers are used, from the first on."""
-    freeze: Annotated[int, Ge(0)] | Literal["nothing"] = "nothing"
-    """How many layers stay as they are, and the embeddings with them."""
     blind: bool = True
     """Whether an entity's words are replaced by its type."""
     markers: bool = True
     """Whether <e1>, </e1>, <e2> and </e2> stand around the entities."""
     cls: bool = True
     """Whether the state of [CLS] is one of the features."""
+    entities: bool = True
+    """Whether the sum of the states of each entity is one of the features."""
     bias: bool = True
     """Whether the classifier has one."""
     normalise: bool = True
@@ -84,8 +77,10 @@ class Relations(TaskSettings):
     """The label of unrelated pairs, left out of micro-F1; if not given, the corpus's own; empty for none."""
     remember: bool = True
     """Whether the states of frozen layers are kept on disk for later runs."""
-    folder: str = ""
-    """Where relative paths start; a study fills in its own folder."""
+
+    def __post_init__(self) -> None:
+        if not self.cls and not self.entities:
+            raise ValueError("cls and entities are both false, and nothing is left to judge by; set one of them")
 
     def bind(self, corpus: Any) -> "RelationTask":
         """The task on a corpus of labelled pairs."""
@@ -107,13 +102,13 @@ class Relations(TaskSettings):
 
     def on(self, labels: Sequence[str], negative: str, candidates: Candidates | None = None) -> "RelationTask":
         """The task with these labels, whatever the texts are."""
-        encoder = read_encoder(encoder_folder(self.encoder, self.folder))
         chosen = negative if self.negative is None else self.negative
-        return RelationTask(self, tuple(labels), chosen, encoder, candidates or Candidates())
+        parts = self.encoder_parts(self.dropout, self.longest, markers=self.markers)
+        return RelationTask(self, tuple(labels), chosen, parts, candidates or Candidates())
 
     def files(self) -> dict[str, Path]:
         """The encoder."""
-        return {"encoder": encoder_folder(self.encoder, self.folder)}
+        return {"encoder": self.encoder_folder}
 
     def check(self, placed: Placed, problems: Problems) -> None:
         """Relations that no candidate covers are left out."""
@@ -131,7 +126,7 @@ class RelationTask(ClassifierTask):
     settings: Relations
     labels: tuple[str, ...]
     negative: str
-    encoder: Pretrained
+    parts: EncoderParts
     candidates: Candidates = field(default_factory=Candidates)
     """Which pairs of a text it is asked about once it is trained."""
 
@@ -143,23 +138,15 @@ class RelationTask(ClassifierTask):
     }
 
     def __post_init__(self) -> None:
-        chosen, shape = self.settings, self.encoder.shape
         if len(self.labels) < 2:
             raise ValueError(f"relation needs at least 2 labels; the corpus has {len(self.labels)}")
         if self.negative and self.negative not in self.labels:
             raise ValueError(f"negative = {self.negative!r} is not among the labels {list(self.labels)}")
-        if self._layers > shape.layers:
-            raise EncoderError(self.encoder.folder, f"layers = {self._layers}, it has {shape.layers}", "lower it")
-        if chosen.freeze != "nothing" and chosen.freeze > self._layers:
-            raise ValueError(f"freeze = {chosen.freeze}, but {self._layers} layers are used; lower it")
-        if chosen.longest > shape.longest:
-            raise EncoderError(
-                self.encoder.folder, f"longest = {chosen.longest}, it has positions for {shape.longest}", "lower it"
-            )
 
     @property
-    def _layers(self) -> int:
-        return self.encoder.shape.layers if self.settings.layers == "all" else self.settings.layers
+    def encoder(self) -> Pretrained:
+        """The encoder as its folder has it."""
+        return self.parts.pretrained
 
     # text → numbers
 
@@ -168,43 +155,10 @@ class RelationTask(ClassifierTask):
         chosen = self.settings
         return Marker(self.encoder, chosen.blind, chosen.markers, chosen.longest)
 
-    @cached_property
-    def _shape(self) -> Shape:
-        """The encoder's shape, with rows for the markers."""
-        shape = self.encoder.shape
-        return Shape(**{**vars(shape), "vocabulary": shape.vocabulary + len(LIKE) * self.settings.markers})
-
-    @cached_property
-    def _weights(self) -> dict[str, Tensor]:
-        weights, name = self.encoder.weights(), "embeddings.tokens.weight"
-        if name not in weights or len(weights[name]) != self.encoder.shape.vocabulary:
-            rows = len(weights.get(name, ()))
-            what = f"its token embeddings have {rows:,} rows, not the {self.encoder.shape.vocabulary:,} of config.json"
-            raise EncoderError(self.encoder.folder, what, "take all files from the same model")
-        if self.settings.markers:
-            weights[name] = torch.cat([weights[name], marker_rows(self.encoder, weights[name])])
-        return weights
-
-    def _part(self, layers: range, *, embeddings: bool, dropout: float = 0.0) -> Encoder:
-        """These layers of the encoder, with their pretrained weights."""
-        with torch.device("meta"):  # draws nothing: whether a trunk was built before must not change a site's chance
-            part = Encoder(self._shape, layers, embeddings=embeddings, dropout=dropout)
-        for name, parameter in part.named_parameters():
-            given = self._weights.get(name)
-            if given is None or given.shape != parameter.shape:
-                state = "are missing" if given is None else f"have shape {list(given.shape)}"
-                what = f"the weights of {name} {state}, wanted: {list(parameter.shape)}"
-                raise EncoderError(self.encoder.folder, what, "take all files from the same model")
-        part.load_state_dict({name: self._weights[name].clone() for name in part.state_dict()}, assign=True)
-        return part
-
-    @cached_property
+    @property
     def trunk(self) -> Trunk | None:
         """What is frozen of the encoder, if anything is."""
-        frozen = self.settings.freeze
-        if frozen == "nothing":
-            return None
-        return Trunk(self._part(range(frozen), embeddings=True), remember=self.settings.remember)
+        return self.parts.trunk
 
     def windowed(self, texts: Texts) -> list[Document]:
         """The documents of which only a window is read; an error if one is no pair, or has no label of this task's."""
@@ -220,7 +174,7 @@ class RelationTask(ClassifierTask):
         marked = [self._marker(document) for document in texts.documents]
         places = {label: index for index, label in enumerate(self.labels)}
         labels = torch.tensor([places[document.labels[0]] for document in texts.documents], dtype=torch.int64)
-        return PairExamples(marked, labels, self.trunk, shortened, summed=self.settings.freeze == self._layers)
+        return PairExamples(marked, labels, self.parts, shortened, summed=self.parts.all_frozen)
 
     def unlabelled(self, documents: Sequence[Document]) -> tuple[PairExamples, list[int]]:
         """Pairs as numbers, of which no label is known, and their rows: those whose entities are not too long."""
@@ -229,21 +183,22 @@ class RelationTask(ClassifierTask):
             with contextlib.suppress(EntitiesTooLong):
                 marked.append(self._marker.marked(document))
                 rows.append(row)
-        return PairExamples(marked, torch.zeros(len(marked), dtype=torch.int64), self.trunk, 0), rows
+        return self._unlabelled(marked), rows
+
+    def _unlabelled(self, marked: list[Marked]) -> PairExamples:
+        return PairExamples(marked, torch.zeros(len(marked), dtype=torch.int64), self.parts, 0)
 
     # numbers → model → score
 
     def model(self) -> RelationModel:
         """The pretrained layers that train, under a new classifier."""
         chosen = self.settings
-        first = 0 if chosen.freeze == "nothing" else chosen.freeze
-        layers = range(first, self._layers)
-        encoder = self._part(layers, embeddings=chosen.freeze == "nothing", dropout=chosen.dropout)
         return RelationModel(
-            encoder,
-            self._shape.width,
+            self.parts.trained(),
+            self.parts.width,
             len(self.labels),
             cls=chosen.cls,
+            entities=chosen.entities,
             bias=chosen.bias,
             normalise=chosen.normalise,
             projection=chosen.projection,
@@ -254,6 +209,10 @@ class RelationTask(ClassifierTask):
         """One pass over the pairs, similar lengths together; shuffled if there is a generator."""
         for rows in grouped(examples.tokens.lengths, size, rng):
             yield examples.batch(rows)
+
+    def through(self, examples: PairExamples) -> Iterator[PairBatch]:
+        """All pairs, as many at once as have so many tokens."""
+        return (examples.batch(rows) for rows in budgeted(examples.tokens.lengths))
 
     def features(self, model: RelationModel, batch: PairBatch) -> Tensor:
         """What the classifier sees of each pair (B, features)."""
@@ -291,10 +250,20 @@ class RelationTask(ClassifierTask):
         """The relations between the entities of each text."""
 
         def scores(pairs: Sequence[Pair]) -> tuple[Sequence[Pair], Tensor]:
-            examples, fitting = self.unlabelled([one.document for one in pairs])
-            scores = torch.zeros(len(fitting), len(self.labels))
-            for batch in self.batches(examples, self.at_once, None):
+            read, homes = [], []
+            distinct: dict[tuple[object, ...], Marked] = {}  # what reads the same is the same to the model
+            for one in pairs:
+                with contextlib.suppress(EntitiesTooLong):
+                    row = self._marker.marked(one.document)
+                    key = (*row.ids, row.first, row.second)
+                    distinct.setdefault(key, row)
+                    homes.append(key)
+                    read.append(one)
+            places = {key: place for place, key in enumerate(distinct)}
+            examples = self._unlabelled([*distinct.values()])
+            scores = torch.zeros(len(distinct), len(self.labels))
+            for batch in self.through(examples):
                 scores[batch.rows] = self.scored(model, batch)
-            return [pairs[row] for row in fitting], scores
+            return read, scores[torch.tensor([places[key] for key in homes], dtype=torch.int64)]
 
         return related(self.candidates, texts, self.labels, self.negative, scores)

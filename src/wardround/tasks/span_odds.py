@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from wardround.models.crf import CRF
+from wardround.models.crf import CRF, Separate
 from wardround.text.document import Entity
 from wardround.text.tags import Span
 
@@ -14,7 +14,7 @@ At = tuple[int, int, int]
 """A span of tokens: its row in the batch, its start and its end."""
 
 
-def span_odds(crf: CRF, emissions: Tensor, lengths: Tensor, paths: Tensor, places: Sequence[At]) -> Tensor:
+def span_odds(crf: CRF | Separate, emissions: Tensor, lengths: Tensor, paths: Tensor, places: Sequence[At]) -> Tensor:
     """The probability of the path's tags over each span, whatever the tags of other tokens (spans,)."""
     if not places:
         return emissions.new_zeros(0)
@@ -28,7 +28,7 @@ def span_odds(crf: CRF, emissions: Tensor, lengths: Tensor, paths: Tensor, place
 
 
 def sure_entities(
-    crf: CRF,
+    crf: CRF | Separate,
     emissions: Tensor,
     lengths: Tensor,
     paths: Tensor,

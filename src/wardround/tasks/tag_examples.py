@@ -10,10 +10,12 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from wardround.models.encoded import Windows
 from wardround.models.pretrained import read_encoder
 from wardround.models.tagger import CHARACTERS, Sentences
 from wardround.tasks.batching import Ragged
 from wardround.tasks.contextual import Contextual
+from wardround.tasks.encoders import EncoderParts
 from wardround.tasks.words import WordTable
 from wardround.text.segment import hashed
 from wardround.text.tokens import LETTERS, Sentence
@@ -26,6 +28,8 @@ class WordSources:
     words: WordTable
     encoder: Path | None
     remember: bool
+    parts: EncoderParts | None = None
+    """The encoder that is trained, if the tagger is one."""
     variants: dict[Any, Any] = field(default_factory=dict)
     """The tasks that differ by site, by their types and scheme."""
 
@@ -39,7 +43,7 @@ class WordSources:
 class TagBatch:
     """Sentences, their tags (B, L), and their row numbers (B,)."""
 
-    inputs: Sentences
+    inputs: Sentences | Windows
     tags: Tensor
     rows: Tensor
 
@@ -64,6 +68,11 @@ class TagExamples:
 
     def __len__(self) -> int:
         return len(self.words)
+
+    @property
+    def sizes(self) -> Tensor:
+        """Words of each sentence."""
+        return self.words.lengths
 
     @cached_property
     def _contextual(self) -> list[Tensor] | None:

@@ -3,6 +3,7 @@
     [task]
     name = "tagging"
     model = "elmoner"                    # or "cnn-crf", "lstm-crf", "gram-cnn", "cnn-lstm-crf", "s-lstm-crf", …
+                                         # or "encoder-crf", "encoder": a pretrained encoder, fine-tuned (`encoders`)
     vectors = "glove.npz"                # word vectors; without a file they are hashed and trained
     schemes = { psytar = "BIOES" }       # a site's own scheme
 
@@ -29,12 +30,16 @@ from torch import Tensor
 
 from wardround.core.bench import belongs
 from wardround.core.refusal import Misfit
-from wardround.models.tagger import Parts, Tagger
-from wardround.tasks.batching import Ragged, grouped
+from wardround.models.encoded import EncodedTagger
+from wardround.models.tagger import Parts, Tagger, named_parts
+from wardround.tasks.batching import Ragged, budgeted, grouped
+from wardround.tasks.encoders import TRAINING, EncoderSettings
 from wardround.tasks.entities import EntitiesTask, Tried
 from wardround.tasks.span_odds import sure_entities
 from wardround.tasks.tag_examples import TagBatch, TagExamples, WordSources
-from wardround.tasks.task import Finds, TaskSettings, encoder_folder, existing
+from wardround.tasks.tag_pieces import PieceExamples
+from wardround.tasks.task import Finds, TaskSettings, existing
+from wardround.tasks.unprotected import ByOwnTags
 from wardround.tasks.words import WordTable
 from wardround.text.document import Document, Entity, Placed
 from wardround.text.language import language
@@ -49,12 +54,18 @@ EVALUATED_AT_ONCE = 64
 IN_MEMORY = 1024  # sentences: a frozen encoder's states of a long note's would take gigabytes
 
 Model = Literal[
-    "elmoner", "cnn-crf", "lstm-crf", "gram-cnn", "cnn-lstm-crf", "s-lstm-crf", "cnn-clstm-crf"
+    "elmoner", "cnn-crf", "lstm-crf", "gram-cnn", "cnn-lstm-crf", "s-lstm-crf", "cnn-clstm-crf",
+    "encoder-crf", "encoder",
 ]  # fmt: skip
+AnyTagger = Tagger | EncodedTagger
+AnyExamples = TagExamples | PieceExamples
+
+OF_ENCODERS = ("layers", "freeze", "last", "adapter")
+OF_WORDS = ("vectors", "buckets", "embedding", "character", "filters", "hidden")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tagging(TaskSettings):
+class Tagging(EncoderSettings, TaskSettings):
     """The settings of the task."""
 
     takes: ClassVar[str] = "entities"
@@ -65,7 +76,8 @@ class Tagging(TaskSettings):
     of_corpus: ClassVar[tuple[str, ...]] = ("rename", "schemes", "types")
 
     model: Model = "cnn-clstm-crf"
-    """The parts below the CRF (characters, convolution, LSTM, frozen encoder), by the names of FedNER's table."""
+    """The parts below the CRF (characters, convolution, LSTM, frozen encoder), by the names of FedNER's table; or a
+    pretrained encoder that is trained too, under a CRF or with each tag for itself."""
     scheme: Literal["BIO", "BIOES"] = "BIO"
     """How spans become tags; with BIOES the last word of an entity has a tag of its own."""
     schemes: dict[str, Literal["BIO", "BIOES"]] | None = None
@@ -91,32 +103,32 @@ class Tagging(TaskSettings):
     hidden: Annotated[int, Ge(1)] = 200
     """Size of the LSTM's state."""
     encoder: str = "minilm"
-    """The frozen encoder of `elmoner`: a folder, or `minilm`."""
+    """The encoder, a frozen one in `elmoner`: a folder, or `minilm`."""
     dropout: Annotated[float, Ge(0), Lt(1)] = 0.2
     """The share of features that training leaves out at random."""
     longest: Annotated[int, Ge(2)] = 200
     """Tokens of a sentence; longer ones are cut, and counted."""
     remember: bool = True
-    """Whether the states of the frozen encoder are kept on disk for later runs."""
-    folder: str = ""
-    """Where relative paths start; a study fills in its own folder."""
+    """Whether the states of a frozen encoder, or of its frozen layers, are kept on disk for later runs."""
 
     def __post_init__(self) -> None:
+        self.refuse_idle(self.model, of_encoders=OF_ENCODERS, of_words=OF_WORDS)
         if self.train_vectors and not self.vectors:
             raise ValueError("train_vectors needs a file of vectors to start from; without one, words are hashed")
 
+    @property
+    def encodes(self) -> bool:
+        """Whether the tagger is an encoder."""
+        return self.model in ("encoder", "encoder-crf")
+
+    @property
+    def training(self) -> Mapping[str, Mapping[str, Any]]:
+        """What suits an encoder; a tagger of words takes what the study says."""
+        return TRAINING if self.encodes else {}
+
     def parts(self, contextual: int) -> Parts:
         """What each of the named taggers is made of."""
-        filters, hidden = self.filters, self.hidden
-        return {
-            "elmoner": Parts(characters=filters, contextual=contextual, cnn=filters, lstm=hidden),
-            "cnn-crf": Parts(cnn=filters),
-            "lstm-crf": Parts(lstm=hidden),
-            "gram-cnn": Parts(characters=filters, cnn=filters, widths=(1, 3, 5)),
-            "cnn-lstm-crf": Parts(characters=filters, lstm=hidden),
-            "s-lstm-crf": Parts(lstm=hidden, layers=2),
-            "cnn-clstm-crf": Parts(characters=filters, cnn=filters, lstm=hidden),
-        }[self.model]
+        return named_parts(self.model, self.filters, self.hidden, contextual)
 
     def bind(self, corpus: Any) -> "TaggingTask":
         """The task on a corpus with these entity types."""
@@ -124,11 +136,11 @@ class Tagging(TaskSettings):
         if not types:
             raise ValueError("tagging needs documents with entities; this corpus has none")
         words = WordTable(self.vectors, self.folder, self.buckets)
-        return TaggingTask(self, types, types, self.scheme, WordSources(words, self._encoder, self.remember))
-
-    @property
-    def _encoder(self) -> Path | None:
-        return encoder_folder(self.encoder, self.folder) if self.model == "elmoner" else None
+        parts = self.encoder_parts(self.dropout) if self.encodes else None
+        if parts:
+            parts.trained()  # what is wrong with weights is found here, where it can be told
+        frozen = self.encoder_folder if self.model == "elmoner" else None
+        return TaggingTask(self, types, types, self.scheme, WordSources(words, frozen, self.remember, parts))
 
     def restore(self, about: Any) -> "TaggingTask":
         """The task of a trained model, with the types that it tags; it keeps nothing of a text."""
@@ -140,7 +152,8 @@ class Tagging(TaskSettings):
 
     def files(self) -> dict[str, Path]:
         """Word vectors, and the encoder if the tagger has one."""
-        return existing(self.folder, vectors=self.vectors) | ({"encoder": self._encoder} if self._encoder else {})
+        encoder = {"encoder": self.encoder_folder} if self.encodes or self.model == "elmoner" else {}
+        return existing(self.folder, vectors=self.vectors) | encoder
 
     def check(self, placed: Placed, problems: Problems) -> None:
         """Overlapping entities, and those that no token fits, are left out."""
@@ -151,7 +164,7 @@ class Tagging(TaskSettings):
 
 
 @dataclass(frozen=True, eq=False)
-class TaggingTask(EntitiesTask):
+class TaggingTask(ByOwnTags, EntitiesTask):
     """Words to tags of the `own` types in a scheme; figures over all `types` of the study."""
 
     settings: Tagging
@@ -216,7 +229,7 @@ class TaggingTask(EntitiesTask):
     def _tokenised(self, document: Document, problems: Problems) -> Iterator[Sentence]:
         yield from tokenised(document, problems, unit=self.settings.tokens, longest=self.settings.longest)
 
-    def examples(self, texts: Texts) -> TagExamples:
+    def examples(self, texts: Texts) -> Any:
         """A site's sentences as numbers."""
         sentences = self.sentences(texts, Problems())
         places = {kind: number for number, kind in enumerate(self.types)}
@@ -224,6 +237,11 @@ class TaggingTask(EntitiesTask):
         tags = [
             [numbers.get(tag, 0) for tag in tagged(one.spans, len(one.words), self.scheme)] for one in sentences
         ]  # types that only the test texts have cannot be learnt: O, and misses in the figures
+        return self._examples(sentences, tags, places)
+
+    def _examples(self, sentences: Sequence[Sentence], tags: list[list[int]], places: Mapping[str, int]) -> AnyExamples:
+        if self.sources.parts:
+            return PieceExamples(sentences, Ragged(tags), places, self.sources.parts)
         return TagExamples(sentences, Ragged(tags), places, self.sources)
 
     def survey(self, texts: Texts, problems: Problems) -> dict[str, int]:
@@ -232,9 +250,17 @@ class TaggingTask(EntitiesTask):
 
     # numbers → model → score
 
-    def model(self) -> Tagger:
-        """A new tagger."""
-        chosen, words, contextual = self.settings, self.sources.words, self.sources.contextual
+    def model(self) -> Any:
+        """A new tagger, of words or of an encoder's pieces."""
+        chosen, words, contextual, parts = (
+            self.settings,
+            self.sources.words,
+            self.sources.contextual,
+            self.sources.parts,
+        )
+        if parts:
+            chain = chosen.model == "encoder-crf"
+            return EncodedTagger(parts.trained(), parts.width, len(self.tags), chain=chain, dropout=chosen.dropout)
         return Tagger(
             chosen.parts(contextual.width if contextual else 0),
             vocabulary=words.size,
@@ -245,21 +271,27 @@ class TaggingTask(EntitiesTask):
             **words.begin(train=chosen.train_vectors),
         )
 
-    def batches(self, examples: TagExamples, size: int, rng: torch.Generator | None) -> Iterator[TagBatch]:
+    def batches(self, examples: AnyExamples, size: int, rng: torch.Generator | None) -> Iterator[TagBatch]:
         """One pass over the sentences, similar lengths together; shuffled if there is a generator."""
-        for rows in grouped(examples.words.lengths, size, rng):
+        for rows in grouped(examples.sizes, size, rng):
             yield examples.batch(rows)
 
-    def loss(self, model: Tagger, batch: TagBatch) -> Tensor:
+    def _through(self, examples: AnyExamples) -> Iterator[TagBatch]:
+        """All sentences in batches, for what learns nothing of them."""
+        encoded = isinstance(examples, PieceExamples)
+        rows = budgeted(examples.sizes) if encoded else grouped(examples.sizes, EVALUATED_AT_ONCE, None)
+        return map(examples.batch, rows)
+
+    def loss(self, model: AnyTagger, batch: TagBatch) -> Tensor:
         """Mean negative log-likelihood per sentence."""
         likelihoods: Tensor = model.crf(model(batch.inputs), batch.tags, batch.inputs.lengths)
         return -likelihoods.mean()
 
     @torch.no_grad()
-    def tried(self, model: Tagger, examples: TagExamples) -> Iterator[Tried]:
+    def tried(self, model: AnyTagger, examples: AnyExamples) -> Iterator[Tried]:
         """What the tagger finds in all sentences, batch by batch."""
         places = {kind: number for number, kind in enumerate(self.types)}
-        for batch in self.batches(examples, EVALUATED_AT_ONCE, None):
+        for batch in self._through(examples):
             emissions, lengths, rows = (
                 model(batch.inputs),
                 batch.inputs.lengths,
@@ -292,7 +324,7 @@ class TaggingTask(EntitiesTask):
         """A token has one tag."""
         return ("It finds entities that do not overlap.",)
 
-    def predict(self, model: Tagger, texts: Sequence[Prediction]) -> list[Prediction]:
+    def predict(self, model: AnyTagger, texts: Sequence[Prediction]) -> list[Prediction]:
         """The entities of each text, in order; long texts sentence by sentence, offsets kept."""
         each = [list(self._tokenised(Document("", one.text), Problems())) for one in texts]
         sentences = [sentence for mine in each for sentence in mine]
@@ -304,11 +336,10 @@ class TaggingTask(EntitiesTask):
                 entities[home] += here
         return [Prediction(one.text, entities=tuple(mine)) for one, mine in zip(texts, entities, strict=True)]
 
-    def _entities(self, model: Tagger, sentences: Sequence[Sentence]) -> list[list[Entity]]:
+    def _entities(self, model: AnyTagger, sentences: Sequence[Sentence]) -> list[list[Entity]]:
         """The entities of each sentence, in order."""
         entities: list[list[Entity]] = [[] for _ in sentences]
-        examples = TagExamples(sentences, Ragged([[0] * len(one.words) for one in sentences]), {}, self.sources)
-        for batch in self.batches(examples, EVALUATED_AT_ONCE, None):
+        for batch in self._through(self._examples(sentences, [[0] * len(one.words) for one in sentences], {})):
             emissions, lengths = model(batch.inputs), batch.inputs.lengths  # (B, L, tags), (B,)
             paths = model.crf.decode(emissions, lengths)  # (B, L)
             kinds = [mine for mine, _ in self._spans(paths, lengths)]

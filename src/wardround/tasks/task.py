@@ -117,6 +117,18 @@ class BoundTask(Task):
     def examples(self, texts: Any) -> Any:
         """A site's raw examples as numbers."""
 
+    def batch(self, examples: Any, rows: Tensor) -> Any:
+        """The examples of these rows as the model takes them."""
+        return examples.batch(rows)
+
+    def homes(self, texts: Any) -> Sequence[int]:
+        """Which of the raw examples each example is of: itself, unless a text is cut into several."""
+        return range(len(texts))
+
+    def unprotected(self, unit: str, *, counted: bool, private: tuple[str, ...]) -> Iterator[str]:  # noqa: ARG002 -- likewise
+        """Why its training, or its counts, would tell of notes beyond what noise covers; each with a remedy."""
+        return iter(())
+
     def at(self, name: str, texts: Callable[[], Any], private: tuple[str, ...]) -> Self:  # noqa: ARG002 -- for those whom it concerns
         """The task as a site has it, if it differs by site; its training texts are read when they are asked for."""
         return self

@@ -1,26 +1,30 @@
 """Texts as the classifiers take them: token numbers, or the mean of their words' vectors."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from wardround.core.refusal import Misfit
 from wardround.tasks.batching import Ragged, grouped
 from wardround.tasks.words import Tokens, WordTable, segmenter_for
 from wardround.text.segment import Cache, Grams, Segmenter
+from wardround.text.shown import called, shown
+from wardround.text.texts import Texts
 
 AT_ONCE = 256
 
 
 @dataclass(frozen=True, eq=False)
 class TextBatch:
-    """Token numbers padded with 0 (B, L), or mean vectors (B, D), and labels (B,) or (B, labels)."""
+    """Token numbers padded with 0 (B, L), mean vectors (B, D) or an encoder's pieces; labels (B,) or (B, labels)."""
 
-    inputs: Tensor
+    inputs: Any
     labels: Tensor
     rows: Tensor
     """Where the texts stand among the examples (B,)."""
@@ -35,7 +39,8 @@ class TextBatch:
 class TextExamples:
     """A site's texts as numbers."""
 
-    tokens: Ragged
+    tokens: Any
+    """`Ragged` numbers of words, or the `TextSequences` of an encoder."""
     labels: Tensor
     means: Tensor | None
     shortened: int
@@ -116,3 +121,22 @@ def weighted_loss(scores: Tensor, batch: TextBatch, weights: Tensor, *, several:
         each = functional.binary_cross_entropy_with_logits(scores, batch.labels, pos_weight=weights, reduction="none")
         return each.sum(1).mean()  # of (B, labels)
     return (functional.cross_entropy(scores, batch.labels, reduction="none") * weights[batch.labels]).mean()
+
+
+def label_numbers(texts: Texts, known: Sequence[str], *, several: bool) -> Tensor:
+    """The number of each text's label (texts,), or which it has of several (texts, labels)."""
+    places = {label: index for index, label in enumerate(known)}
+    for document in texts.documents:
+        for label in document.labels:
+            if label not in places:
+                raise Misfit(f"document {called(document.id)}: label {shown(label)} is not among {list(known)}")
+        if len(document.labels) != 1 and not several:
+            many = f"has {len(document.labels)} labels; set several = true in [task]"
+            raise Misfit(f"document {called(document.id)} {many}")
+    if not several:
+        return torch.tensor([places[document.labels[0]] for document in texts.documents], dtype=torch.int64)
+    flags = torch.zeros(len(texts), len(known))
+    for row, document in enumerate(texts.documents):
+        for label in document.labels:
+            flags[row, places[label]] = 1.0
+    return flags

@@ -2,8 +2,9 @@
 
     rows = Trunk(encoder, folder).states([[101, 2023, 102], …])      # one (length, width) tensor each
 
-A sentence is computed by itself, without padding, so that its states depend on its own tokens and on nothing else:
-not on the site, the batch or the process. It is found by a hash of its tokens in a folder named by a hash of the
+Sentences are computed without padding, those of one length together, so that states depend on a sentence's own tokens
+and on nothing else: not on the site, the batch or the process. (Very short ones are computed alone: there, products of
+matrices are rounded in another way.) A sentence is found by a hash of its tokens in a folder named by a hash of the
 frozen weights. New sentences are added as one file of up to `BLOCK` numbers, written whole or not at all; several
 processes may add at the same time. Files are mapped into memory, which all processes on a machine share.
 
@@ -16,7 +17,7 @@ nobody. It can be deleted at any time. With `remember = false` nothing is kept, 
 import hashlib
 import logging
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -28,19 +29,20 @@ from torch import Tensor
 
 from wardround.core.doing import counted
 from wardround.core.files import cache_folder, write
-from wardround.models.encoder import Encoder
+from wardround.models.encoder import AnyEncoder
 
 log = logging.getLogger(__name__)
 
 BLOCK = 2**24  # numbers per file: 64 MB
-AT_ONCE = 4096  # tokens of equally long sentences that go through together where nothing is kept
+AT_ONCE = 4096  # tokens of equally long sentences that go through together
+SHORT = 8  # tokens: below, a sentence's states would not be the same to the last bit alone and among others
 KEY = 16
 
 
 class Trunk:
     """States of sentences under frozen embeddings and layers."""
 
-    def __init__(self, encoder: Encoder, folder: Path | None = None, *, remember: bool = True) -> None:
+    def __init__(self, encoder: AnyEncoder, folder: Path | None = None, *, remember: bool = True) -> None:
         self.encoder = encoder.eval().requires_grad_(requires_grad=False)
         self.remember = remember
         self._cache = folder or cache_folder()
@@ -50,7 +52,7 @@ class Trunk:
     @cached_property
     def folder(self) -> Path:
         """Where the states under these very weights are."""
-        whole = hashlib.blake2b(repr(self.encoder.shape).encode(), digest_size=KEY)
+        whole = hashlib.blake2b(self.encoder.signature.encode(), digest_size=KEY)
         for name, tensor in self.encoder.state_dict().items():
             whole.update(name.encode())
             whole.update(tensor.contiguous().numpy().data)
@@ -59,40 +61,34 @@ class Trunk:
     def states(self, rows: Sequence[Sequence[int]]) -> list[Tensor]:
         """The states (length, width) of each row of token numbers."""
         if not self.remember:
-            return self._forgotten(rows)
+            return self._forgotten([tuple(row) for row in rows])
         keys = [hashlib.blake2b(np.array(row, "<u4").tobytes(), digest_size=KEY).digest() for row in rows]
         if any(key not in self._known for key in keys):
             self._look()
         missing = {key: row for key, row in zip(keys, rows, strict=True) if key not in self._known}
+        new, wanted = [*missing], [*missing.values()]
         fresh: dict[bytes, Tensor] = {}
         size = 0
-        for key in counted([*missing], "encoding", "sentences"):
-            fresh[key] = self._computed(missing[key])
-            size += fresh[key].numel()
+        computed = (one for some in _alike(wanted) for one in self._computed(wanted, some))
+        for _, (number, states) in zip(counted(new, "encoding", "sentences"), computed, strict=True):
+            fresh[new[number]] = states.clone()  # by itself: as a view it would hold all of its batch
+            size += states.numel()
             if size >= BLOCK:
                 self._keep(fresh)
                 fresh, size = {}, 0
         self._keep(fresh)
         return [self._known[key] for key in keys]
 
-    @torch.no_grad()
-    def _computed(self, row: Sequence[int]) -> Tensor:
-        states: Tensor = self.encoder(torch.tensor([row]))[0]  # (L, width)
-        return states
+    def _forgotten(self, rows: Sequence[tuple[int, ...]]) -> list[Tensor]:
+        """The same states without a trace, equal rows once: without markers, the pairs of a sentence are one row."""
+        once = [*dict.fromkeys(rows)]
+        states_of = {once[number]: states for some in _alike(once) for number, states in self._computed(once, some)}
+        return [states_of[row] for row in rows]
 
     @torch.no_grad()
-    def _forgotten(self, rows: Sequence[Sequence[int]]) -> list[Tensor]:
-        """The same states, equally long rows together: without padding, and without a trace."""
-        alike: defaultdict[int, list[int]] = defaultdict(list)
-        for number, row in enumerate(rows):
-            alike[len(row)].append(number)
-        states_of: dict[int, Tensor] = {}
-        for length, numbers in alike.items():
-            for part in torch.split(torch.tensor(numbers), max(AT_ONCE // max(length, 1), 1)):
-                some = part.tolist()
-                states = self.encoder(torch.tensor([rows[number] for number in some]))  # (B, L, width)
-                states_of |= dict(zip(some, states, strict=True))
-        return [states_of[number] for number in range(len(rows))]
+    def _computed(self, rows: Sequence[Sequence[int]], some: list[int]) -> Iterable[tuple[int, Tensor]]:
+        """The states (L, width) of these rows, which are equally long, each with its number."""
+        return zip(some, self.encoder(torch.tensor([rows[number] for number in some])), strict=True)
 
     def _look(self) -> None:
         """Take in the files that this or another process has added since the last look."""
@@ -126,3 +122,15 @@ class Trunk:
         except OSError as error:
             log.warning("%s: states not kept: %s", self.folder, error.strerror)
         self._known = {**fresh, **self._known}  # those on disk, which are mapped, in place of those in memory
+
+
+def _alike(rows: Sequence[Sequence[int]]) -> list[list[int]]:
+    """The numbers of equally long rows, as many as go through together."""
+    by_length: defaultdict[int, list[int]] = defaultdict(list)
+    for number, row in enumerate(rows):
+        by_length[len(row)].append(number)
+    parts: list[list[int]] = []
+    for length, numbers in by_length.items():
+        size = max(AT_ONCE // length, 1) if length >= SHORT else 1
+        parts += [numbers[first : first + size] for first in range(0, len(numbers), size)]
+    return parts

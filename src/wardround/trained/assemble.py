@@ -83,7 +83,7 @@ def assembled(
     site = built.host.site(name, exchange)
     weights = built.study.method.weights_at(site, shared)
     model = Bench.at(site, weights).model.eval()
-    whole: dict[str, Tensor] = {n: p.detach().clone() for n, p in model.named_parameters() if p.requires_grad}
+    whole: dict[str, Tensor] = {n: p.detach().cpu().clone() for n, p in model.named_parameters() if p.requires_grad}
     figures = built.task.metrics(built.study.method.tried(weights, "test", site).numbers)
     own = built.sites.task(name).answers()
     about = about_of(built, exchange.round).model_copy(update={**own, "missing": (), "site": name})

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from wardround.federation.describe import MOST_SITES
 from wardround.metrics.defined import defined
+from wardround.privacy.words import in_words
 from wardround.runs.build import Built
 from wardround.runs.files import Change
 from wardround.runs.wire import NEVER, SEEN, WireRow
@@ -37,7 +38,7 @@ def card(
     `ran` is how many rounds were run, if that is more than the model has had; `members` who left or joined since.
     """
     figures, left = _figures(about, built, final), _wire(wire, up, ran or about.rounds)
-    parts = (_head(about, built, members), _data(about, built, wire), figures, left)
+    parts = (_head(about, built, members), _data(about, built, wire), figures, left, _privacy(built))
     return "\n".join(line for part in (*parts, _limits(about, built)) for line in part)
 
 
@@ -55,6 +56,7 @@ def _head(about: About, built: Built, members: Sequence[Change]) -> Iterator[str
     languages = ", ".join(CODES.get(code, code) for code in about.languages)
     yield f"- Language of the training texts: {languages or 'not known to the coordinator'}"
     yield f"- Method: `{about.method}`, {about.rounds} rounds (`study.toml` has every setting)"
+    yield from _lineage(about)
     if about.chosen_by:
         yield f"- Of the rounds of the run, this one was chosen by `{about.chosen_by}`: examples that are neither"
         yield "  trained on nor part of the test figures below"
@@ -66,6 +68,14 @@ def _head(about: About, built: Built, members: Sequence[Change]) -> Iterator[str
     if "encoder" in about.task and about.task["encoder"] == "encoder":
         yield "- Encoder: a copy of the pretrained one, in `encoder/`, with its own licence"
     yield '- Use it: `wardround predict FOLDER --text "…"`, or in Python `wardround.load("FOLDER")("…")`\n'
+
+
+def _lineage(about: About) -> Iterator[str]:
+    """What the model comes from, by the first digits of digests that `model.json` has in full."""
+    came = {f"Training began with this {name}": digest for name, digest in about.lineage.files.items()}
+    for what, digest in {"The examples of all sites": about.lineage.data, **came}.items():
+        if digest:
+            yield f"- {what}: `{digest[:16]}`"
 
 
 def _data(about: About, built: Built, wire: Sequence[WireRow]) -> Iterator[str]:
@@ -129,6 +139,14 @@ def _wire(wire: Sequence[WireRow], up: int | None, rounds: int) -> Iterator[str]
         if row.direction == "from site" and row.field:
             yield f"- {row.message}.{row.field} ({SEEN[row.seen]}): {row.reveals}"
     yield f"\n{NEVER}\n"
+
+
+def _privacy(built: Built) -> Iterator[str]:
+    if built.study.dp is None:
+        return
+    yield "## Privacy\n"
+    yield from (f"- {sentence}" for sentence in in_words(built.study.dp.model_dump()))
+    yield ""
 
 
 def _limits(about: About, built: Built) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -17,12 +18,21 @@ def command(
         typer.Option(help="Which of this machine's addresses to listen on, if the consortium's is another's.",
                      metavar="ADDRESS"),
     ] = "",
+    page: Annotated[bool, typer.Option("--page", help="Serve a live page: who is there, what runs.")] = False,
+    page_host: Annotated[
+        str, typer.Option(help="Where the page listens; beyond loopback, only who has the token may look.")
+    ] = "127.0.0.1",
+    page_port: Annotated[int, typer.Option(min=1, max=65535, help="The page's port.")] = 8768,
+    page_token_file: Annotated[
+        Path | None, typer.Option(help="A file with the page's token, made if it is not there.")
+    ] = None,
 ) -> None:  # fmt: skip
     """Let sites join, and stay."""
     from wardround.consortium.admission import soon_over
     from wardround.consortium.forms import read_charter
     from wardround.consortium.kit_check import certificate_problems, key_problems
     from wardround.consortium.kits import needs_flare
+    from wardround.consortium.notify import read_notify
     from wardround.consortium.switchboard import ListenError, servers_at
 
     needs_flare()
@@ -34,9 +44,34 @@ def command(
             server.close()
     except ListenError as error:
         problems.append(str(error))
+    read_notify(folder)
+    shown = _page(page_host, page_port, page_token_file, problems) if page else []
     if problems:
         raise RunError("\n".join(problems))
     for warning in soon_over(folder):
         errors.print(warning)
     order = [sys.executable, "-P", "-m", "wardround.consortium.switchboard", str(folder)]
-    os.execv(sys.executable, [*order, *([listen] if listen else [])])  # noqa: S606
+    os.execv(sys.executable, [*order, *([listen, *shown] if listen or shown else [])])  # noqa: S606
+
+
+def _page(host: str, port: int, token_file: Path | None, problems: list[str]) -> list[str]:
+    """What the page's program is started with, if it can be."""
+    try:
+        from wardround.serve.server import HostError, listening, loopback
+        from wardround.watch.token import read_token
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        problems.append(f"--page needs {missing}; install it with: pip install 'wardround[serve]'")
+        return []
+    try:
+        with listening(host, port) as door:
+            if not loopback(door):
+                errors.print(
+                    f"warning: at {host}, the page crosses the network without TLS; leave --page-host out, or put a "
+                    "proxy with TLS in front"
+                )
+    except HostError as error:
+        problems.append(str(error).replace("--host", "--page-host").replace("--port", "--page-port"))
+    if token_file is not None:
+        read_token(token_file)
+    return [host, str(port), *([str(token_file.resolve())] if token_file else [])]

@@ -8,8 +8,9 @@ from wardround.cli.options import console, wide
 from wardround.consortium.check import leaving
 from wardround.consortium.exchanges import expected_exchanges, sites_of
 from wardround.consortium.settings import read_site
+from wardround.privacy.words import in_words
 from wardround.runs.exchanges import rows
-from wardround.runs.wire import HEADER, SUMMED
+from wardround.runs.wire import HEADER, who_sees
 from wardround.study.load import Study, load_study
 from wardround.study.settings import StudyError
 
@@ -34,7 +35,8 @@ def show_leaving(folder: Path, study: Study) -> None:
     examples = len(settings.examples(study)[0])
     seen = leaving(folder, settings, study)
     table = Table(*(name for name in HEADER if name != "direction"), box=None)
-    for row in rows(seen):
+    listed = rows(seen)
+    for row in listed:
         if row.direction == "from site":
             table.add_row(row.columns[0], *row.columns[2:])
     wide().print(table)
@@ -57,8 +59,11 @@ def show_leaving(folder: Path, study: Study) -> None:
             f"have together; for {examples:,} training examples here, and as many at each of the {sites:,} sites of "
             f"the consortium."
         )
-    console.print(SUMMED)
+    if words := who_sees(listed):
+        console.print(words)
     console.print(NEVER)
+    if study.dp:
+        console.print("\n".join(in_words(study.dp.model_dump())))
     smallest = settings.consent.smallest_count
     console.print(SMALL.format(smallest) if smallest else "counts of labels leave, however small they are")
 

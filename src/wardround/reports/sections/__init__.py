@@ -8,6 +8,7 @@ from wardround.reports.sections.classes import classes
 from wardround.reports.sections.communication import communication
 from wardround.reports.sections.curves import learning
 from wardround.reports.sections.definitions import definitions
+from wardround.reports.sections.privacy import privacy
 from wardround.reports.sections.published import published
 from wardround.reports.sections.recall import precision_recall
 from wardround.reports.sections.results import results
@@ -29,6 +30,7 @@ SECTIONS: dict[str, tuple[str, Callable[[Report], Html]]] = {
     "sites": ("Sites and labels", sites),
     "vectors": ("Classifier vectors", vectors),
     "wire": ("What crossed the wire", wire),
+    "privacy": ("Privacy", privacy),
     "settings": ("Settings", all_settings),
     "versions": ("Versions and fingerprints", versions),
     "definitions": ("Definitions", definitions),

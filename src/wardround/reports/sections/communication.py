@@ -5,10 +5,11 @@ from collections.abc import Iterable
 
 from wardround.metrics.defined import lower_is_better
 from wardround.reports.compared import Report
+from wardround.reports.figures import named
 from wardround.reports.html import Html, bytes_of, join, plus_minus, table, tag
 from wardround.reports.record import RunRecord
 from wardround.reports.statistics import Group, Panel, spread, to_target
-from wardround.reports.words import named, per_round
+from wardround.reports.words import per_round
 
 
 def communication(report: Report) -> Html:

@@ -2,10 +2,11 @@
 
 from wardround.metrics.defined import lower_is_better
 from wardround.reports.compared import Report
+from wardround.reports.figures import SPLIT_WORDS, named, of_one_class, split_of
 from wardround.reports.html import Html, figure, join, tag
 from wardround.reports.plots import Axis, curves, key
-from wardround.reports.statistics import Panel, curve, of_one_class, split_of
-from wardround.reports.words import SPLIT_WORDS, method_list, named
+from wardround.reports.statistics import Panel, curve
+from wardround.reports.words import method_list
 
 WIDELY = 20  # a range of bytes beyond which the axis is logarithmic
 

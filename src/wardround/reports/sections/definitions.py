@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 
 from wardround.reports.compared import Report
+from wardround.reports.figures import NAMES, SPLIT_WORDS, split_of
 from wardround.reports.html import Html, tag
 from wardround.reports.paired import LEVEL
-from wardround.reports.statistics import Panel, split_of
-from wardround.reports.words import NAMES, SPLIT_WORDS, definition_of
+from wardround.reports.statistics import Panel
+from wardround.reports.words import definition_of
 
 SPLITS = {
     "test": "examples that no method trains on",

@@ -13,9 +13,9 @@ from typing import Any
 
 from wardround.reports.apart import shown
 from wardround.reports.compared import Report
+from wardround.reports.figures import named, split_of
 from wardround.reports.html import NBSP, Html, join, plus_minus, table, tag
-from wardround.reports.statistics import Group, split_of
-from wardround.reports.words import named
+from wardround.reports.statistics import Group
 
 
 def published(report: Report) -> Html:

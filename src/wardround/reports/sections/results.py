@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from wardround.metrics.constant import ABOUT
 from wardround.metrics.defined import better, lower_is_better
 from wardround.reports.compared import Report
+from wardround.reports.figures import SPLIT_WORDS, named, of_one_class, split_of
 from wardround.reports.html import Html, figure, join, p_value, plural, plus_minus, signed, table, tag
 from wardround.reports.paired import Comparison
 from wardround.reports.record import RunRecord
-from wardround.reports.statistics import Group, Panel, of_documents, of_one_class, split_of
-from wardround.reports.words import REFERENCES, SPLIT_WORDS, named
+from wardround.reports.statistics import Group, Panel, of_documents
+from wardround.reports.words import REFERENCES
 
 PAIRS_SHOWN = 10
 

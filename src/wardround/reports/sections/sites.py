@@ -5,12 +5,12 @@ from collections.abc import Sequence
 
 from wardround.metrics.defined import lower_is_better
 from wardround.reports.compared import Report
+from wardround.reports.figures import named
 from wardround.reports.heatmap import MOST_SITES, heat_map, shade
 from wardround.reports.html import Html, count, figure, join, plural, table, tag
 from wardround.reports.plots import dots
 from wardround.reports.read import natural
 from wardround.reports.statistics import Group, Panel, SiteResults, per_site
-from wardround.reports.words import named
 
 
 def sites(report: Report) -> Html:

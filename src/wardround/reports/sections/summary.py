@@ -6,10 +6,11 @@ from wardround.metrics.constant import ABOUT
 from wardround.metrics.defined import better, lower_is_better
 from wardround.metrics.signs import REMEDY
 from wardround.reports.compared import Report
+from wardround.reports.figures import SPLIT_WORDS, named, split_of
 from wardround.reports.html import Html, bytes_of, describe_p, figure, join, plural, plus_minus, tag
 from wardround.reports.paired import LEVEL, Comparison
-from wardround.reports.statistics import Group, Panel, split_of
-from wardround.reports.words import SEEN, SPLIT_WORDS, named, per_round
+from wardround.reports.statistics import Group, Panel
+from wardround.reports.words import SEEN, per_round
 from wardround.runs.files import absences
 from wardround.runs.wire import WireRow
 

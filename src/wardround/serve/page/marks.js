@@ -1,6 +1,6 @@
 // Entities that the reader marks, for models that relate entities and find none.
 
-import { characters } from "./offsets.js";
+import { charactersOf } from "./offsets.js";
 
 export class Marks {
   constructor(area, { type, types, button, list, say }) {
@@ -12,8 +12,7 @@ export class Marks {
 
   // As the endpoint takes them.
   entities() {
-    const text = this.area.value;
-    const place = (at) => characters(text, at);
+    const place = charactersOf(this.area.value);
     return this.held.map(({ type, start, end }) => ({ type, start: place(start), end: place(end) }));
   }
 

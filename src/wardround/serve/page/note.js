@@ -6,14 +6,17 @@
 
 const BLOCK = 3000; // characters, then the next line break
 const LONGEST = 20000; // where there is no line break
-const NEAR = "600px";
+const NEAR = "900px";
 
 export class Note {
   // `styles` is from an entity to its class names, `shown` whether it is drawn; `drawn` is called after blocks changed.
-  constructor(home, text, entities, { styles, shown, drawn }) {
+  // `before` is a note with the same text, whose place it takes.
+  constructor(home, text, entities, { styles, shown, drawn, before }) {
     Object.assign(this, { home, text, styles, shown, drawn });
     lanes(entities);
-    this.blocks = cut(text).map(([start, end]) => ({ start, end, entities: [], near: false }));
+    this.blocks = cut(text).map(([start, end], at) => ({
+      start, end, entities: [], near: before?.blocks[at].near ?? false,
+    }));
     let first = 0;
     for (const entity of entities) {
       while (this.blocks[first].end <= entity.start) first++;
@@ -70,6 +73,7 @@ export class Note {
     if (block.fresh) return;
     block.fresh = true;
     const mine = block.entities.filter(this.shown);
+    if (!mine.length && !block.home.childElementCount) return; // as it is; words that are selected stay so
     const ends = new Set([block.start, block.end]);
     for (const { start, end } of mine) {
       ends.add(Math.max(start, block.start));

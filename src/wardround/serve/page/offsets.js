@@ -13,12 +13,12 @@ export function unitsOf(text) {
 }
 
 // From a place in units to one in characters.
-export function characters(text, place) {
-  let count = 0;
-  for (let at = 0; at < place; at++, count++) {
-    if (text.codePointAt(at) > 0xffff) at++;
+export function charactersOf(text) {
+  const wide = []; // where characters of two units begin
+  for (let at = 0; at < text.length; at++) {
+    if (text.codePointAt(at) > 0xffff) wide.push(at++);
   }
-  return count;
+  return (place) => place - below(wide, place);
 }
 
 // How many of these sorted numbers are below one.

@@ -3,6 +3,7 @@
 
 import { draw, element } from "./arcs.js";
 import { rendered } from "./card.js";
+import { Correction, cross, save } from "./correct.js";
 import { Marks } from "./marks.js";
 import { Note } from "./note.js";
 import { unitsOf } from "./offsets.js";
@@ -19,7 +20,7 @@ const counted = (number, one, many) => `${number} ${number === 1 ? one : many}`;
 
 const known = await (await fetch("/model")).json();
 const types = [...new Set(known.models.flatMap((model) => [...model.types, ...(model.pairs ?? []).flat()]))];
-let view = null; // what is shown: the answer, entities and relations with places in the text, the note
+let view = null; // what is shown: the answer, entities and relations as they are by now, the note
 let asking = null; // the request under way
 
 const say = (words, kind = "") => {
@@ -35,6 +36,12 @@ const make = (name, words, names = "") => {
 const marks = new Marks(at("text"), {
   type: at("mark-type"), types, button: at("mark"), list: at("marked"), say,
 });
+
+const correction = new Correction({
+  panel: at("correct"), note: at("note"), told: at("chosen"), type: at("correct-type"), retype: at("retype"), border: at("border"),
+  add: at("add"), remove: at("remove"), undo: at("undo"), download: at("download-correction"),
+  moves: at("moves").querySelectorAll("button"),
+}, { say, redraw });
 
 // What the page is about
 
@@ -144,41 +151,51 @@ function forget() {
 function show(text, prediction) {
   forget();
   const unit = unitsOf(text);
-  const entities = prediction.entities.map((one, number) => ({
-    ...one, number, start: unit(one.start), end: unit(one.end), links: [],
-  }));
-  const relations = prediction.relations.map((one, number) => ({
-    ...one, number, from: entities[one.head], to: entities[one.tail],
-  }));
-  for (const one of relations) for (const end of new Set([one.from, one.to])) end.links.push(one);
-  view = { prediction, entities, relations, hidden: new Set(), least: 0, lit: [] };
+  const entities = prediction.entities.map((one) => ({ ...one, start: unit(one.start), end: unit(one.end) }));
+  const { labels, relations } = prediction;
+  view = { prediction, text, hidden: new Set(), least: 0, lit: [] };
+  correction.begin(text, { labels, entities, relations });
   at("least").value = 0;
   at("found").hidden = false;
-  at("labels-part").hidden = !prediction.labels.length;
-  at("relations-part").hidden = !relations.length;
-  at("entities-part").hidden = at("slider").hidden = !entities.length;
-  at("paper").hidden = !entities.length;
   at("cut").hidden = !prediction.cut;
   at("cut").textContent = `The last ${prediction.cut} tokens are beyond what the model reads for labels.`;
-  at("labels").replaceChildren(...prediction.labels.map(({ name, confidence }) => {
-    const item = make("li", `${name} `);
-    item.append(make("small", percent(confidence)));
-    return item;
-  }));
   const parts = [
     counted(entities.length, "entity", "entities"),
-    ...(prediction.labels.length ? [counted(prediction.labels.length, "label", "labels")] : []),
+    ...(labels.length ? [counted(labels.length, "label", "labels")] : []),
     ...(relations.length ? [counted(relations.length, "relation", "relations")] : []),
   ];
-  say(entities.length || prediction.labels.length ? `Found: ${parts.join(", ")}.` : "Nothing was found in this note.");
-  if (!entities.length) {
-    view.note = { close() {}, refresh() {} };
-    return;
-  }
-  view.note = new Note(at("note"), text, entities, { styles, shown: isShown, drawn: arrows });
+  say(entities.length || labels.length ? `Found: ${parts.join(", ")}.` : "Nothing was found in this note.");
+  redraw();
+}
+
+// After an answer or a correction: everything.
+function redraw() {
+  const place = scrollY;
+  const { labels, entities, relations } = correction.state;
+  view.note?.close();
+  view.entities = entities.map((one, number) => ({ ...one, number, links: [] }));
+  view.relations = relations.map((one, number) => ({
+    ...one, number, from: view.entities[one.head], to: view.entities[one.tail],
+  }));
+  for (const one of view.relations) for (const end of new Set([one.from, one.to])) end.links.push(one);
+  view.lit = [];
+  at("labels-part").hidden = !labels.length;
+  at("relations-part").hidden = !relations.length;
+  at("entities-part").hidden = at("slider").hidden = !entities.length;
+  at("paper").hidden = at("correct").hidden = !entities.length && !types.length;
+  at("labels").replaceChildren(...labels.map(({ name, confidence }, number) => {
+    const item = make("li", `${name} `);
+    item.append(make("small", percent(confidence)), cross("label", number, name));
+    return item;
+  }));
+  if (!relations.length) at("note").style.lineHeight = view.room = "";
+  view.note = new Note(at("note"), view.text, view.entities, {
+    styles, shown: isShown, drawn: arrows, before: view.note,
+  });
   view.svg = element("svg", { id: "arcs", "aria-hidden": "true" });
   at("note").append(view.svg);
   changed();
+  scrollTo(scrollX, place);
 }
 
 function styles({ type }) {
@@ -196,7 +213,7 @@ function changed() {
   legend();
   view.linked = view.relations.filter(isLinked);
   const words = (entity) => {
-    const line = entity.words.replace(/\s+/g, " ");
+    const line = view.text.slice(entity.start, entity.end).replace(/\s+/g, " ");
     return make("b", line.length > 40 ? `${line.slice(0, 39)}…` : line, `c${styles(entity)[1]}`);
   };
   at("relations").replaceChildren(...view.linked.slice(0, LISTED).map((one) => {
@@ -205,7 +222,7 @@ function changed() {
     button.dataset.relation = one.number;
     button.append(words(one.from), ` → ${one.type} → `, words(one.to), " ", make("small", percent(one.confidence)));
     const item = make("li", "");
-    item.append(button);
+    item.append(button, cross("less", one.number, one.type));
     return item;
   }));
   view.note.refresh();
@@ -241,11 +258,7 @@ at("legend").addEventListener("click", (event) => {
   at("legend").querySelector(`[data-type="${CSS.escape(type)}"]`).focus();
 });
 at("download").addEventListener("click", () => {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([JSON.stringify(view.prediction, null, 1)], { type: "application/json" }));
-  link.download = "prediction.json";
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  save(JSON.stringify(view.prediction, null, 1), "prediction.json", "application/json");
 });
 
 // Arrows, and what is pointed at
@@ -295,7 +308,7 @@ function point(relations, entities = []) {
 }
 
 function pointed(event) {
-  const button = event.target.closest?.("#relations button");
+  const button = event.target.closest?.("#relations button.plain");
   if (button) {
     point([view.relations[button.dataset.relation]]);
     return;
@@ -310,7 +323,7 @@ function pointed(event) {
   for (let one = piece; one; one = one.parentElement.closest("#note .entity")) {
     here.push(view.entities[one.dataset.number]);
   }
-  at("tip").replaceChildren(...here.map((one) => make("div", `${one.type}, ${percent(one.confidence)}`, styles(one))));
+  at("tip").replaceChildren(...here.map((one) => make("div", `${one.type}, ${one.corrected ? "corrected" : percent(one.confidence)}`, styles(one))));
   const box = piece.getClientRects()[0];
   const left = Math.min(box.left, innerWidth - at("tip").offsetWidth - 8);
   at("tip").style.left = `${Math.max(8, left) + scrollX}px`;
@@ -320,8 +333,13 @@ function pointed(event) {
 
 for (const kind of ["pointerover", "focusin"]) document.addEventListener(kind, pointed);
 at("relations").addEventListener("click", (event) => {
-  const number = event.target.closest("button")?.dataset.relation;
+  const { relation: number, less } = event.target.closest("button")?.dataset ?? {};
+  if (less !== undefined) correction.withoutRelation(Number(less));
   if (number === undefined) return;
   view.note.pieces(view.relations[number].from)[0]?.scrollIntoView({ block: "center", behavior: "smooth" });
+});
+at("labels").addEventListener("click", (event) => {
+  const number = event.target.closest("button")?.dataset.label;
+  if (number !== undefined) correction.withoutLabel(Number(number));
 });
 addEventListener("resize", () => arrows());

@@ -1,0 +1,44 @@
+"""`wardround site trust SITE`: the keys by which hospitals know each other, whatever the coordinator says.
+
+wardround site trust charite/                             this site's fingerprint, and how it is with the others'
+wardround site trust charite/ mainz "3f2a 91c0 …"         pin another's, as it was read out over the phone
+"""
+
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from wardround.cli.options import Site, console
+
+
+def command(
+    folder: Site,
+    name: Annotated[str, typer.Argument(help="Another site, whose key is to be pinned.")] = "",
+    fingerprint: Annotated[str, typer.Argument(help="Its fingerprint, as its people read it out.")] = "",
+) -> None:
+    """Show this site's fingerprint and those of the others, or pin one: who may be in a masked sum with this site."""
+    from wardround.consortium.forms import read_membership
+    from wardround.consortium.identity import own_fingerprint, pin, pinned, seen
+    from wardround.consortium.kit_check import site_name
+    from wardround.engines.certificates import same_fingerprint
+    from wardround.runs.errors import RunError
+
+    if name and not fingerprint:
+        raise RunError(f"give the fingerprint that {name} reads out, too: wardround site trust {folder} {name} 3f2a…")
+    if name:
+        pin(folder, name, fingerprint)
+    own = str(site_name(folder))
+    console.print(f"{own}, read this out to the other hospitals over the phone: {own_fingerprint(folder, own)}")
+    table, known, shown = (
+        Table("site", "pinned", "shown by the coordinator", "", box=None),
+        pinned(folder),
+        seen(folder),
+    )
+    for other in read_membership(folder / "kit").sites:
+        if other != own:
+            mine, theirs = known.get(other, ""), shown.get(other, "")
+            same = not (mine and theirs) or same_fingerprint(mine, theirs)
+            words = "" if same else "ANOTHER KEY: find out why before you take part"
+            table.add_row(other, mine or "—", theirs or "—", words)
+    console.print(table)

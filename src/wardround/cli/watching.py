@@ -1,0 +1,45 @@
+"""What the commands that serve a live page share: where it listens, who may look, and how it is started."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from wardround.cli.options import console, errors, fail
+
+if TYPE_CHECKING:
+    from wardround.watch.board import Board
+
+Host = Annotated[str, typer.Option(help="The address to listen at; beyond loopback, only who has the token may look.")]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 picks a free one.")]
+TokenFile = Annotated[
+    Path | None,
+    typer.Option(help="A file with the token, made if it is not there; then it is needed on loopback, too."),
+]
+NEEDED = {"starlette", "uvicorn"}
+
+
+def watch(board: "Board", host: str, port: int, token_file: Path | None) -> None:
+    """Serve a board until Ctrl-C."""
+    try:
+        from wardround.serve.server import HostError, address, listening, loopback, names, serve
+        from wardround.watch.app import Desk, application
+        from wardround.watch.token import read_token
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing not in NEEDED:
+            raise
+        fail(f"this needs {missing}; install it with: pip install 'wardround[serve]'")
+    try:
+        with listening(host, port) as door:
+            token = read_token(token_file) if token_file or not loopback(door) else ""
+            if not loopback(door):
+                errors.print(
+                    f"warning: at {host}, the page crosses the network without TLS; leave --host out, or put a proxy "
+                    "with TLS in front"
+                )
+            console.print(f"{address(host, door)}{f'?token={token}' * bool(token)}   (Ctrl-C ends it)")
+            serve(application(Desk(board), names(host), token), door)
+            console.print("stopped")
+    except HostError as error:
+        fail(str(error))

@@ -1,0 +1,150 @@
+"""The key by which other hospitals know a site, which of theirs it has pinned, and what it has given away for good.
+
+own_fingerprint(folder, "charite")                   # read it out to the other hospitals
+pin(folder, "mainz", "3f2a 91c0 …")                  # as they read theirs out
+vault = HouseVault(folder, study, run, pinned=True)  # what masked sums find at `site.vault`
+
+keys/sign.key           made here, and nowhere else; the coordinator issues certificates, and could issue two
+keys/pinned.json        {"mainz": "3f2a 91c0 …"}
+keys/seen.json          the same, of the keys that the coordinator has shown
+memory/STUDY/sums.jsonl which sum each reply went into; a line is there before the sum is opened
+memory/STUDY/RUN/       a secret of the run: with that folder goes what could take old masks off
+"""
+
+import hashlib
+import hmac
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from pydantic import RootModel, ValidationError
+
+from wardround.consortium.forms import read_membership
+from wardround.consortium.kit_check import site_name
+from wardround.core.files import write
+from wardround.core.vault import Vault
+from wardround.engines.certificates import fingerprint, same_fingerprint
+from wardround.engines.seal import make_signing_key, read_signing_key, write_private
+from wardround.runs.errors import RunError
+from wardround.text.reading import nearest
+
+DIGITS = 24  # of a fingerprint
+Fingerprints = RootModel[dict[str, str]]
+
+
+def own_fingerprint(folder: Path, name: str) -> str:
+    """What the other hospitals pin."""
+    _signing(folder)
+    return _fingerprint(name, read_signing_key(folder / "keys" / "sign.key").public_key().public_bytes_raw())
+
+
+def _fingerprint(name: str, identity: bytes) -> str:
+    return fingerprint(name.encode(), identity)
+
+
+def _signing(folder: Path) -> bytes:
+    path = folder / "keys" / "sign.key"
+    if not path.exists():
+        with suppress(FileExistsError):  # by another process, this very moment
+            make_signing_key(path)
+    return read_signing_key(path).private_bytes_raw()
+
+
+def read_fingerprints(path: Path) -> dict[str, str]:
+    """The fingerprints in a file, by site; none if there is no such file."""
+    try:
+        return Fingerprints.model_validate_json(path.read_bytes()).root
+    except FileNotFoundError:
+        return {}
+    except ValidationError:
+        raise RunError(f"{path} is damaged; delete it, and pin the others' keys again: wardround site trust") from None
+
+
+def pinned(folder: Path) -> dict[str, str]:
+    """The fingerprints that this site has pinned."""
+    return read_fingerprints(folder / "keys" / "pinned.json")
+
+
+def seen(folder: Path) -> dict[str, str]:
+    """Those of the keys that the coordinator has last shown."""
+    return read_fingerprints(folder / "keys" / "seen.json")
+
+
+def pin(folder: Path, name: str, words: str) -> None:
+    """Take part in sums with this site only under the key of this fingerprint."""
+    own = str(site_name(folder))
+    others = [other for other in read_membership(folder / "kit").sites if other != own]
+    bare = "".join(words.split()).replace("-", "").lower()
+    if name == own:
+        raise RunError(f"{name} is this site itself; pin the keys of the others: {', '.join(others)}")
+    if name not in others:
+        near = nearest(name, others)
+        raise RunError(
+            f"the kit knows no site {name!r}; " + (f"did you mean {near!r}?" if near else f"it has {', '.join(others)}")
+        )
+    if len(bare) != DIGITS or set(bare) - set("0123456789abcdef"):
+        raise RunError(
+            f"{words!r} is not a fingerprint: {DIGITS} digits and letters up to f, as the other reads it out"
+        )
+    if same_fingerprint(bare, own_fingerprint(folder, own)):
+        raise RunError(f"that is this site's own fingerprint; {name} reads out its own: wardround site trust")
+    groups = " ".join(bare[start : start + 4] for start in range(0, DIGITS, 4))
+    _write(folder / "keys" / "pinned.json", {**pinned(folder), name: groups})
+
+
+def _write(path: Path, fingerprints: Mapping[str, str]) -> None:
+    write(path, (json.dumps(dict(sorted(fingerprints.items())), indent=1) + "\n").encode())
+
+
+class HouseVault(Vault):
+    """A hospital's secrets for one run of one study, on its disk."""
+
+    def __init__(self, folder: Path, study: str, run: str, *, pinned: bool) -> None:
+        self.folder, self.must = folder, pinned
+        self.place, self.journal = folder / "memory" / study[:16] / run, folder / "memory" / study[:16] / "sums.jsonl"
+        signing, salt = _signing(folder), self.place / "secret"
+        if not salt.exists():
+            with suppress(FileExistsError):
+                write_private(salt, secrets.token_bytes(32))
+        context = f"{study} {run}"
+        super().__init__(
+            signing, hmac.new(signing, salt.read_bytes() + context.encode(), hashlib.sha256).digest(), context
+        )
+        text = self.journal.read_text(encoding="ascii") if self.journal.exists() else ""
+        for line in text.splitlines(keepends=True):
+            if line.endswith("\n"):  # one that a crash cut off opened nothing
+                self.choices.setdefault(*json.loads(line))
+        if text and not text.endswith("\n"):
+            write(self.journal, text[: text.rfind("\n") + 1].encode())
+
+    def put(self, slot: str, data: bytes) -> None:
+        """Remember it across a crash, too."""
+        write(self.place / f"{slot}.sum", data)
+        super().put(slot, data)
+
+    def get(self, slot: str) -> bytes:
+        """What this process, or the one before it, put there."""
+        if slot not in self.slots:
+            with suppress(FileNotFoundError):
+                self.slots[slot] = (self.place / f"{slot}.sum").read_bytes()
+        return super().get(slot)
+
+    def trusts(self, name: str, identity: bytes) -> bool:
+        """A pinned key always; another one in place of it never; an unpinned one unless `consent.pinned`."""
+        shown, known = _fingerprint(name, identity), seen(self.folder)
+        if known.get(name) != shown:
+            _write(self.folder / "keys" / "seen.json", {**known, name: shown})
+        wanted = pinned(self.folder).get(name)
+        return not self.must if wanted is None else same_fingerprint(wanted, shown)
+
+    def choose(self, what: str, choice: str) -> bool:
+        """Written down before it holds: what was not written down is not given."""
+        if what not in self.choices:
+            with self.journal.open("ab") as file:
+                file.write((json.dumps([what, choice]) + "\n").encode())
+                file.flush()
+                os.fsync(file.fileno())
+        return super().choose(what, choice)

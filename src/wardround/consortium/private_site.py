@@ -1,0 +1,87 @@
+"""Differential privacy at a real site: its own secret, its own budget, and the guards of a run.
+
+    guards = site_guards(settings, study, mark, run, data)
+    journal = budget_journal(settings)                      # `Tampered` if somebody has changed it
+
+`[budget]` in site.toml is what all studies together may cost this site's patients. A site that has one takes part in no
+study without `[privacy.dp]`, whose cost nobody could count. The noise comes from `keys/chance.key`, which never leaves
+the site and is drawn from the operating system; losing it costs nothing but that an answer cannot be given twice.
+"""
+
+import os
+from pathlib import Path
+from typing import Any, cast
+
+from wardround.consortium.budget import Denial
+from wardround.consortium.settings import SiteSettings
+from wardround.core.chance import Chance, key_of
+from wardround.core.private_steps import Guard, Plan
+from wardround.core.task import SiteData, Units
+from wardround.engines.seal import write_private
+from wardround.privacy.guards import Guards, Source, Terms
+from wardround.privacy.journal import BudgetJournal
+from wardround.privacy.refusals import refused
+from wardround.privacy.simulated import misfits
+from wardround.study.load import Study
+
+SECRET = Path("keys") / "chance.key"
+JOURNAL = Path("ledger") / "budget.jsonl"
+BYTES = 32
+
+
+def own_secret(folder: Path) -> bytes:
+    """The site's secret, drawn now if there is none yet."""
+    path = folder / SECRET
+    if not path.exists():
+        write_private(path, os.urandom(BYTES))
+    secret = path.read_bytes()
+    if len(secret) != BYTES:
+        raise ValueError(f"{path} is damaged; delete it, and another is drawn")
+    return secret
+
+
+def budget_journal(settings: SiteSettings) -> BudgetJournal:
+    """The site's journal, read anew."""
+    return BudgetJournal(settings.folder / JOURNAL, settings.allowance)
+
+
+def site_guards(settings: SiteSettings, study: Study, mark: str, run: str, data: str) -> Guards:
+    """The guards of one run of a study at this site, on the data with this fingerprint."""
+    source = Source(key_of(own_secret(settings.folder), data), hidden=True)
+    return Guards(Terms.of(study), mark, study.name, run[:16], source, lambda _: budget_journal(settings))
+
+
+def unwilling(settings: SiteSettings, study: Study) -> str | None:
+    """Why the site's budget rules a study out before it begins, in words for the site; None if it does not."""
+    allowance, dp = settings.allowance, study.dp
+    if allowance is None:
+        return None
+    if dp is None:
+        return "site.toml has a [budget], and this study has no [privacy.dp]: what it costs cannot be counted"
+    if dp.epsilon > allowance.epsilon or dp.delta > allowance.delta:
+        return (
+            f"the study asks for ε = {dp.epsilon:g} and δ = {dp.delta:g}, and [budget] in site.toml has "
+            f"ε = {allowance.epsilon:g} and δ = {allowance.delta:g} for all studies together"
+        )
+    return None
+
+
+def unfit(settings: SiteSettings, study: Study, task: Any, data: SiteData) -> list[str]:
+    """Why a study's differential privacy cannot hold here: a site looks by itself, whatever the coordinator says."""
+    if study.dp is None:
+        return []
+    leaks = list(refused(study, task, simulated=False))
+    return leaks or list(misfits(Terms.of(study), {settings.name: cast("Units", data.units).count}))
+
+
+def admit_terms(settings: SiteSettings, study: Study, task: Any, data: SiteData) -> None:
+    """A `Denial` if the site's budget or its notes do not fit what the study asks."""
+    if unwilling(settings, study):
+        raise Denial("budget")
+    if unfit(settings, study, task, data):
+        raise Denial("privacy")
+
+
+def noise_guard(plan: Plan) -> Guard:
+    """A guard with no notes behind it: where training by noise alone leads is no secret."""
+    return Guard(plan, Units((), lambda _: ()), lambda _: Chance(key_of("noise alone"), secret=False), lambda _: None)

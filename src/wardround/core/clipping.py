@@ -1,0 +1,315 @@
+"""Gradients of single units, clipped and added up: Σ_u g_u · min(1, C / ‖g_u‖), where g_u is unit u's own gradient.
+
+    clipped(model, loss, batch, grouping, limit)       # adds to every parameter's .grad; False if it cannot
+
+One backward pass gives, for each module, what went in and the gradient of what came out; a unit's gradient of a layer's
+weights is a product of the two, and its norm often needs not even that ("ghost" norms, Goodfellow 2015; Li et al. 2022;
+one pass instead of two: Bu et al. 2022). A unit is one example, or all examples of a document or patient: these are
+then laid side by side, as if they were one longer text.
+
+Rules of this file:
+1. The result is exact up to rounding, whichever way it was computed: tests compare it with a loop of single units.
+2. A module of a kind that is not known here says itself what its own parameters' gradients are (`each_gradient`); if
+   one does not, or one is called twice, the caller has a loop of single units do the work.
+3. A weight that is used behind its module's back is not seen here: `private_steps` compares both ways once.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from wardround.core.recurrence import gate_gradients, simple
+
+
+@dataclass
+class Part:
+    """What one call of a module contributes: units' squared norms, and the sum once each unit has its factor."""
+
+    squares: Tensor
+    add: Callable[[Tensor], None]
+
+
+@dataclass
+class Call:
+    """One call of a module: what went in, what came out."""
+
+    module: nn.Module
+    inputs: tuple[Any, ...]
+    options: Mapping[str, Any]
+    output: Tensor
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """Which unit each row of a batch is of (rows,), and how many units there are; no owner, if each has one row."""
+
+    owner: Tensor | None
+    count: int
+
+    def side_by_side(self, values: Tensor) -> Tensor:
+        """Rows (rows, T, D) as units (units, rows of the largest · T, D), filled up with zeros."""
+        if self.owner is None:
+            return values
+        rows, length = values.shape[:2]
+        order = torch.argsort(self.owner, stable=True)
+        sizes = torch.bincount(self.owner, minlength=self.count)  # (units,)
+        within = torch.arange(rows) - (torch.cumsum(sizes, 0) - sizes)[self.owner[order]]
+        places = self.owner[order] * int(sizes.max()) + within
+        wide = values.new_zeros(self.count * int(sizes.max()), *values.shape[1:])
+        wide[places] = values[order]
+        return wide.reshape(self.count, int(sizes.max()) * length, *values.shape[2:])
+
+    def summed(self, values: Tensor) -> Tensor:
+        """The sum of rows (rows, …) by unit (units, …)."""
+        if self.owner is None:
+            return values
+        return values.new_zeros(self.count, *values.shape[1:]).index_add(0, self.owner, values)
+
+
+def clipped(
+    model: nn.Module, loss: Callable[[nn.Module, Any], Tensor], batch: Any, grouping: Grouping, limit: float
+) -> bool:
+    """Add the clipped sum of the units' gradients to the parameters' `.grad`, in one pass; whether that can be done."""
+    parts = unit_parts(model, loss, batch, grouping)
+    if parts is None:
+        return False
+    with torch.no_grad():
+        factors = factor(norms(parts), limit)
+        for part in parts:
+            part.add(factors)
+    return True
+
+
+def norms(parts: Sequence[Part]) -> Tensor:
+    """The length of each unit's gradient (units,)."""
+    return torch.stack([part.squares for part in parts]).sum(0).clamp(min=0).sqrt()
+
+
+def unit_parts(
+    model: nn.Module, loss: Callable[[nn.Module, Any], Tensor], batch: Any, grouping: Grouping
+) -> list[Part] | None:
+    """The units' gradients in parts, by layer; None if this model's cannot be had so."""
+    calls = _recorded(model)
+    if calls is None:
+        return None
+    with calls:
+        total = loss(model, batch) * len(batch)
+    modules = [call.module for call in calls.calls]
+    if len({*modules}) < len(modules) or not modules:  # of one called twice, the parts would not be apart
+        return None
+    gradients: Sequence[Tensor | None] = torch.autograd.grad(
+        total, [call.output for call in calls.calls], allow_unused=True
+    )
+    with torch.no_grad():
+        parts: list[Part] = []
+        for call, gradient in zip(calls.calls, gradients, strict=True):
+            if gradient is None:
+                continue
+            mine = _grouped(grouping, batch, len(gradient))
+            if mine is None:
+                return None
+            parts += _rule(call, gradient, mine)
+        return parts
+
+
+def factor(norms: Tensor, limit: float) -> Tensor:
+    """What shortens each gradient to at most the limit."""
+    return (limit / norms.clamp(min=limit)).nan_to_num(0.0)  # a gradient that is no number has no say
+
+
+def _grouped(grouping: Grouping, batch: Any, rows: int) -> Grouping | None:
+    """The grouping of a module's rows: the batch's examples, or the sentences that its bags are made of."""
+    if rows == len(batch):
+        return grouping
+    owner = getattr(batch, "owner", None)
+    if owner is None or rows != len(owner):
+        return None
+    return Grouping(owner if grouping.owner is None else grouping.owner[owner], grouping.count)
+
+
+class _Calls:
+    """Notes what goes through the modules that have parameters of their own."""
+
+    def __init__(self, modules: Sequence[nn.Module]) -> None:
+        self.modules, self.calls = modules, list[Call]()
+
+    def __enter__(self) -> None:
+        self._hooks = [one.register_forward_hook(self._note, with_kwargs=True) for one in self.modules]
+
+    def __exit__(self, *_: object) -> None:
+        for hook in self._hooks:
+            hook.remove()
+
+    def _note(self, module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any], output: Any) -> None:
+        first: Tensor = output[0] if isinstance(output, tuple) else output
+        if first.requires_grad:
+            self.calls.append(Call(module, inputs, options, first))
+
+
+def _recorded(model: nn.Module) -> _Calls | None:
+    """The modules with trained parameters of their own, if each has a rule."""
+    own = [one for one in model.modules() if any(p.requires_grad for p in one.parameters(recurse=False))]
+    return _Calls(own) if all(map(_known, own)) else None
+
+
+def _known(module: nn.Module) -> bool:
+    if isinstance(module, nn.LSTM):
+        return simple(module)
+    if isinstance(module, nn.Conv1d):
+        plain = module.stride == (1,) and module.dilation == (1,) and module.groups == 1
+        return plain and module.padding_mode == "zeros" and not isinstance(module.padding, str)
+    if isinstance(module, nn.EmbeddingBag):
+        return module.mode == "sum"
+    if isinstance(module, nn.LayerNorm):
+        return len(module.normalized_shape) == 1
+    return type(module) in RULES or hasattr(module, "each_gradient")
+
+
+def _rule(call: Call, gradient: Tensor, grouping: Grouping) -> list[Part]:
+    """The parts of one call."""
+    for kind, parts in RULES.items():
+        if isinstance(call.module, kind):
+            return parts(call, gradient, grouping)
+    each: Mapping[str, Tensor] = cast("Any", call.module).each_gradient(call.inputs, call.output, gradient)
+    return [_dense(cast("Tensor", getattr(call.module, name)), grouping.summed(rows)) for name, rows in each.items()]
+
+
+def _grad(parameter: Tensor) -> Tensor:
+    return cast("Tensor", parameter.grad)
+
+
+def _dense(parameter: Tensor, units: Tensor) -> Part:
+    """The units' gradients (units, …) as they are."""
+    flat = units.flatten(1)
+
+    def add(factors: Tensor) -> None:
+        _grad(parameter).add_((factors @ flat).view_as(parameter))
+
+    return Part(flat.square().sum(1), add)
+
+
+def _product(weight: Tensor, inputs: Tensor, gradient: Tensor) -> Part:
+    """Of a weight (out, in): a unit's gradient is Σ_t gradient_t ⊗ inputs_t, from (units, T, out), (units, T, in)."""
+    length, wide, narrow = inputs.shape[1], inputs.shape[2], gradient.shape[2]
+    if length == 1:
+        squares = inputs.square().sum((1, 2)) * gradient.square().sum((1, 2))
+    elif length * (wide + narrow) < wide * narrow:  # ‖Σ g ⊗ a‖² = Σ_ts ⟨a_t, a_s⟩ ⟨g_t, g_s⟩
+        squares = ((inputs @ inputs.transpose(1, 2)) * (gradient @ gradient.transpose(1, 2))).sum((1, 2))
+    else:
+        return _dense(weight, gradient.transpose(1, 2) @ inputs)
+
+    def add(factors: Tensor) -> None:
+        _grad(weight).view(narrow, wide).addmm_(
+            (gradient * factors[:, None, None]).flatten(0, 1).T, inputs.flatten(0, 1)
+        )
+
+    return Part(squares, add)
+
+
+def _linear(call: Call, gradient: Tensor, grouping: Grouping) -> list[Part]:
+    module, rows = cast("nn.Linear", call.module), len(gradient)
+    inputs = grouping.side_by_side(call.inputs[0].reshape(rows, -1, module.in_features))
+    gradient = grouping.side_by_side(gradient.reshape(rows, -1, module.out_features))
+    return _affine(module.weight, module.bias, inputs, gradient)
+
+
+def _affine(weight: Tensor, bias: Tensor | None, inputs: Tensor, gradient: Tensor) -> list[Part]:
+    parts = [_product(weight, inputs, gradient)] if weight.requires_grad else []
+    return [*parts, _dense(bias, gradient.sum(1))] if bias is not None and bias.requires_grad else parts
+
+
+def _convolution(call: Call, gradient: Tensor, grouping: Grouping) -> list[Part]:
+    module = cast("nn.Conv1d", call.module)
+    (size,), (pad,) = module.kernel_size, cast("tuple[int]", module.padding)
+    windows = functional.pad(call.inputs[0], (pad, pad)).unfold(2, size, 1)  # (B, in, L, size)
+    inputs = grouping.side_by_side(windows.permute(0, 2, 1, 3).flatten(2))  # (units, L, in · size)
+    return _affine(module.weight, module.bias, inputs, grouping.side_by_side(gradient.transpose(1, 2)))
+
+
+def _norm(call: Call, gradient: Tensor, grouping: Grouping) -> list[Part]:
+    module, rows = cast("nn.LayerNorm", call.module), len(gradient)
+    scaled = functional.layer_norm(call.inputs[0], module.normalized_shape, None, None, module.eps) * gradient
+    each = ((module.weight, scaled), (module.bias, gradient))
+    return [
+        _dense(parameter, grouping.summed(values.reshape(rows, -1, values.shape[-1]).sum(1)))
+        for parameter, values in each
+        if parameter is not None
+    ]
+
+
+def _table(weight: Tensor, ids: Tensor, gradient: Tensor, padding: int | None) -> Part:
+    """Of a table: rows ids (units, T) have gradients (units, T, D), which add up where a unit has a number twice."""
+    units, length = ids.shape
+    real = torch.ones_like(ids, dtype=torch.bool) if padding is None else ids != padding
+    gradient = gradient * real[:, :, None]
+    owner = torch.arange(units)[:, None].expand(units, length)
+    keys, places = torch.unique(owner * len(weight) + ids, return_inverse=True)
+    sums = gradient.new_zeros(len(keys), gradient.shape[2]).index_add_(0, places.flatten(), gradient.flatten(0, 1))
+    squares = gradient.new_zeros(units).index_add_(0, keys // len(weight), sums.square().sum(1))
+
+    def add(factors: Tensor) -> None:
+        _grad(weight).index_add_(0, keys % len(weight), sums * factors[keys // len(weight)][:, None])
+
+    return Part(squares, add)
+
+
+def _embedding(call: Call, gradient: Tensor, grouping: Grouping) -> list[Part]:
+    module, rows = cast("nn.Embedding", call.module), len(gradient)
+    ids = grouping.side_by_side(call.inputs[0].reshape(rows, -1) + 1) - 1  # what fills up is -1, of gradient 0
+    gradient = grouping.side_by_side(gradient.reshape(rows, -1, module.embedding_dim))
+    return [_table(module.weight, ids.clamp(min=0), gradient, module.padding_idx)]
+
+
+def _bag(call: Call, gradient: Tensor, grouping: Grouping) -> list[Part]:
+    """A sum of a table's rows, each with its weight: the gradient of a row is the bag's, times that weight."""
+    module, ids = cast("nn.EmbeddingBag", call.module), call.inputs[0]
+    shares = call.options.get("per_sample_weights")
+    shares = torch.ones_like(ids, dtype=gradient.dtype) if shares is None else shares
+    if module.padding_idx is not None:
+        shares = shares * (ids != module.padding_idx)
+    size, rows = len(module.weight), len(ids)
+    keys, places = torch.unique(torch.arange(rows)[:, None] * size + ids, return_inverse=True)
+    counts = shares.new_zeros(len(keys)).index_add_(0, places.flatten(), shares.flatten())  # of each row's words
+    if grouping.owner is None:
+        lengths = shares.new_zeros(rows).index_add_(0, keys // size, counts.square())
+        squares = lengths * gradient.square().sum(1)
+
+        def add(factors: Tensor) -> None:
+            scaled = gradient * factors[:, None]
+            _grad(module.weight).index_add_(0, keys % size, counts[:, None] * scaled[keys // size])
+
+        return [Part(squares, add)]
+    values = counts[:, None] * gradient[keys // size]  # (row's words, D)
+    own, again = torch.unique(grouping.owner[keys // size] * size + keys % size, return_inverse=True)
+    sums = values.new_zeros(len(own), values.shape[1]).index_add_(0, again, values)  # (unit's words, D)
+    squares = values.new_zeros(grouping.count).index_add_(0, own // size, sums.square().sum(1))
+
+    def add_units(factors: Tensor) -> None:
+        _grad(module.weight).index_add_(0, own % size, sums * factors[own // size][:, None])
+
+    return [Part(squares, add_units)]
+
+
+def _lstm(call: Call, gradient: Tensor, grouping: Grouping) -> list[Part]:
+    """The gates' gradients by hand, since they are nowhere to be seen; then two products."""
+    module = cast("nn.LSTM", call.module)
+    before, gates = gate_gradients(module, call.inputs[0], call.output.detach(), gradient)
+    gates = grouping.side_by_side(gates)  # (units, T, 4 · hidden)
+    inputs, before = grouping.side_by_side(call.inputs[0].detach()), grouping.side_by_side(before)
+    own: Mapping[str, Tensor] = dict(module.named_parameters())
+    parts = _affine(own["weight_ih_l0"], own.get("bias_ih_l0"), inputs, gates)
+    return [*parts, *_affine(own["weight_hh_l0"], own.get("bias_hh_l0"), before, gates)]
+
+
+RULES: dict[type[nn.Module], Callable[[Call, Tensor, Grouping], list[Part]]] = {
+    nn.Linear: _linear,
+    nn.Conv1d: _convolution,
+    nn.LayerNorm: _norm,
+    nn.EmbeddingBag: _bag,
+    nn.Embedding: _embedding,
+    nn.LSTM: _lstm,
+}

@@ -1,0 +1,75 @@
+"""What differential privacy protects as a whole at a site: each example, each document, or each patient.
+
+    units = units_of("patient", "north", {"train": train, "test": test}, task)
+
+A patient's rows are clipped together, so all must say whose they are; and nobody's are in training and in the test, for
+the budget of one part would then be spent on another's patients.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from wardround.core.task import Examples, Units
+from wardround.federation.partition import Raw
+from wardround.federation.validation import documents_of
+
+Unit = Literal["example", "document", "patient"]
+
+
+def units_of(unit: Unit, site: str, splits: Mapping[str, Raw], task: Any) -> Units:
+    """The units of one site, whose raw examples these are by split."""
+    names = {split: owners(unit, site, split, raw) for split, raw in splits.items()}
+    if unit == "patient":
+        _disjoint(site, names)
+    train = splits["train"]
+    rows = [torch.tensor([row]) for row in range(len(task.examples(train)))] if unit == "example" else _rows(
+        [names["train"][home] for home in task.homes(train)]
+    )  # fmt: skip
+
+    @cache
+    def apart(split: str) -> tuple[Examples, ...]:
+        raw = splits[split]
+        parts = _rows(names[split])
+        return tuple(task.examples(raw.take(part.numpy().astype(np.int64))) for part in parts)
+
+    mixed = unit == "example" and any(len(task.homes(raw)) != len(raw) for raw in splits.values())
+    return Units(rows, apart, mixed)
+
+
+def owners(unit: Unit, site: str, split: str, raw: Raw) -> Sequence[str]:
+    """What each raw example is of; an error if it should be a patient, and one does not say."""
+    if unit == "example":
+        return [str(row) for row in range(len(raw))]
+    if unit == "document":
+        return documents_of(raw)
+    patients = [document.patient for document in getattr(raw, "documents", ())]
+    unknown = len(raw) - sum(map(bool, patients))
+    if unknown:
+        raise ValueError(
+            f'privacy.dp.unit = "patient": {unknown} of {len(raw)} {split} examples of {site} have no patient; '
+            'name its column or field with patient = "…" in [corpus], fill it in every row, or set unit = "document"'
+        )
+    return patients
+
+
+def _disjoint(site: str, names: Mapping[str, Sequence[str]]) -> None:
+    train = {*names["train"]}
+    for split, mine in names.items():
+        if split != "train" and (both := train & {*mine}):
+            raise ValueError(
+                f"privacy.dp: {len(both)} patients of {site} have notes both to train and to {split} on; split by "
+                "patient (wardround data split --by patient, or validation.by = 'patient')"
+            )
+
+
+def _rows(names: Iterable[str]) -> list[Tensor]:
+    """The row numbers of each name, in the order of first appearance."""
+    rows: dict[str, list[int]] = {}
+    for row, name in enumerate(names):
+        rows.setdefault(name, []).append(row)
+    return [torch.tensor(mine) for mine in rows.values()]

@@ -1,0 +1,97 @@
+"""Keys between sites, and what is made of them: agreements, signatures, streams of masks, locked shares.
+
+    own = derived(vault.secret, b"key")                       # a private key: 32 bytes
+    key = derived(agreed(own, theirs), b"mask", place)        # X25519, then HKDF-SHA256: the same at both ends
+    shift(numbers, add=[key], subtract=[other])               # AES-256 in counter mode, modulo the numbers' own width
+
+Every key is for one purpose and one place (study, run, round, exchange, attempt, members), so no stream is used twice.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from cryptography.exceptions import InvalidSignature, InvalidTag
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from numpy.typing import NDArray
+
+PIECE = 1 << 17  # bytes of a stream at a time: what a processor has at hand
+TAG = 16
+NONCE = bytes(12)  # each key locks one thing
+
+
+class BadKey(ValueError):
+    """Bytes that are no public key, or one with which every key agrees on the same."""
+
+
+def derived(secret: bytes, *about: bytes) -> bytes:
+    """A key of 32 bytes for one purpose."""
+    whole = b"".join(len(part).to_bytes(8, "big") + part for part in (b"wardround masks 1", *about))
+    return HKDF(algorithm=hashes.SHA256(), length=32, salt=None, info=whole).derive(secret)
+
+
+def public_half(own: bytes) -> bytes:
+    """The public half of a key that agrees."""
+    return X25519PrivateKey.from_private_bytes(own).public_key().public_bytes_raw()
+
+
+def agreed(own: bytes, theirs: bytes) -> bytes:
+    """What the holders of these two keys both know, and nobody else."""
+    try:
+        return X25519PrivateKey.from_private_bytes(own).exchange(X25519PublicKey.from_public_bytes(theirs))
+    except ValueError:
+        raise BadKey from None
+
+
+def identity_of(signing: bytes) -> bytes:
+    """The public half of a key that signs."""
+    return Ed25519PrivateKey.from_private_bytes(signing).public_key().public_bytes_raw()
+
+
+def sign(signing: bytes, statement: bytes) -> bytes:
+    """A signature of 64 bytes."""
+    return Ed25519PrivateKey.from_private_bytes(signing).sign(statement)
+
+
+def signed(identity: bytes, statement: bytes, signature: bytes) -> bool:
+    """Whether the holder of this key signed this statement."""
+    try:
+        Ed25519PublicKey.from_public_bytes(identity).verify(signature, statement)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+def shift(numbers: NDArray[Any], add: Sequence[bytes] = (), subtract: Sequence[bytes] = ()) -> None:
+    """Add the streams of some keys to these unsigned numbers, in place, and take those of others off; it wraps."""
+    streams = [(_stream(key), True) for key in add] + [(_stream(key), False) for key in subtract]
+    step = PIECE // numbers.itemsize
+    zeros, room = bytes(PIECE), bytearray(PIECE + 16)
+    for start in range(0, len(numbers), step):
+        part = numbers[start : start + step]
+        for stream, adds in streams:
+            stream.update_into(zeros[: part.nbytes], room)
+            more = np.frombuffer(room, part.dtype, len(part))
+            (np.add if adds else np.subtract)(part, more, out=part)
+
+
+def _stream(key: bytes) -> Any:
+    return Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
+
+
+def lock(key: bytes, data: bytes) -> bytes:
+    """The data, for whoever has this key; the key is used for nothing else."""
+    return AESGCM(key).encrypt(NONCE, data, None)
+
+
+def unlock(key: bytes, data: bytes) -> bytes | None:
+    """What was locked with this key, or nothing."""
+    try:
+        return AESGCM(key).decrypt(NONCE, data, None)
+    except (InvalidTag, ValueError):
+        return None

@@ -1,0 +1,226 @@
+"""What crosses the wire for a masked sum, what it is bound to, and the bytes in it."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from wardround.core.codec import plan, raw
+from wardround.core.layer import Withheld
+from wardround.core.record import Message, Private, reveals
+from wardround.core.site import Site
+from wardround.core.vault import Vault
+from wardround.core.weights import Weights
+from wardround.layers.keys import TAG, BadKey, agreed, derived, identity_of, public_half, sign
+from wardround.layers.shares import SIZE
+
+KEY = 128
+"""Bytes of a site's keys: for masks, by which it is known, and the signature."""
+TICKET = 96
+"""Of its signature on a sum, and of its commitment to a mask."""
+LOCKED = SIZE + TAG
+"""Of a share that is locked for another."""
+
+
+class Refused(Withheld):
+    """A sum is not as this site agreed to: its members, its keys, its place, or a second one of the same numbers."""
+
+    code = "sum"
+
+
+class Unpinned(Withheld):
+    """The key of another site is not the one that this site has pinned."""
+
+    code = "unpinned"
+
+
+class Meeting(Message):
+    """Who may be in a sum: the sites' public keys, and how large their numbers may be."""
+
+    names: tuple[str, ...] = reveals("who takes part")
+    keys: Tensor = reveals("nothing; public keys and their signatures", shape=("any", KEY), dtype=torch.uint8)
+    ranges: dict[str, float] = reveals("how large the numbers of the last sum were")
+
+
+class Key(Message):
+    """A site's public keys for this run, signed with its own: no number of the site's is behind them."""
+
+    key: Tensor = reveals("nothing; public keys and a signature", shape=(KEY,), dtype=torch.uint8)
+
+
+class Masked(Message):
+    """A reply that nobody can read alone: masks lie on each number, and cancel out in the sum of all members."""
+
+    alone: ClassVar[bool] = False
+
+    narrow: Tensor = reveals("nothing alone; in the sum, what the step's own message says", shape=("any",),
+                             dtype=torch.int32)  # fmt: skip
+    wide: Tensor = reveals("nothing alone; in the sum, what the step's own message says", shape=("any",),
+                           dtype=torch.int64)  # fmt: skip
+    form: str = reveals("where each number belongs, the same at all sites")
+    over: int = reveals("whether a number of the site's is far larger than in the sum before")
+    among: tuple[str, ...] = reveals("who takes part")
+    tickets: dict[str, str] = reveals("nothing; a signature, and shares of the mask that the others alone can read")
+
+
+class Again(Message):
+    """That the last reply is wanted once more, behind new masks, for a sum of those who remain."""
+
+    number: int = reveals("nothing; the number of an exchange")
+
+
+class Opening(Message):
+    """That a sum is complete: all its members' signatures, and the shares that they have locked for the receiver."""
+
+    number: int = reveals("nothing; the number of an exchange")
+    tickets: Tensor = reveals("nothing; signatures", shape=("any", TICKET), dtype=torch.uint8)
+    shares: Tensor = reveals("nothing; shares of masks", shape=("any", LOCKED), dtype=torch.uint8)
+
+
+class Opened(Message):
+    """What takes the site's own mask off the sum, and its shares of the others': the masks between sites stay on."""
+
+    own: Tensor = reveals("nothing but the sum", shape=(32,), dtype=torch.uint8)
+    shares: Tensor = reveals("nothing but the sum", shape=("any", SIZE), dtype=torch.uint8)
+
+
+class Met(Private):
+    """What a site was last handed: as a `Meeting` has it."""
+
+    names: tuple[str, ...]
+    keys: Tensor
+    ranges: dict[str, float]
+
+
+class Desk(Private):
+    """What the coordinator knows of keys and ranges."""
+
+    names: tuple[str, ...]
+    keys: Tensor
+    met: tuple[str, ...]
+    """Who has the last meeting's."""
+    ranges: dict[str, float]
+    """As they were handed out."""
+    seen: dict[str, float]
+    """As they will be."""
+    since: dict[str, int]
+    """When each step's were last measured."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Which sum this is: what every mask, signature and share is bound to."""
+
+    round: int
+    number: int
+    step: str
+    attempt: int
+    members: tuple[str, ...]
+    meeting: str
+    """The digest of the keys that were handed out."""
+
+    def about(self, vault: Vault) -> bytes:
+        """The same as bytes, for this study and run."""
+        return json.dumps(["sum", vault.context, *vars(self).values()]).encode()
+
+
+# keys
+
+
+def own_key(site: Site) -> bytes:
+    """The site's keys, signed for this run and under its name."""
+    vault = site.vault
+    both = public_half(derived(vault.secret, b"key")) + identity_of(vault.signing)
+    return both + sign(vault.signing, introduction(vault, site.name, both))
+
+
+def introduction(vault: Vault, name: str, both: bytes) -> bytes:
+    """What a site signs of its keys."""
+    return json.dumps(["key", vault.context, name, both.hex()]).encode()
+
+
+def shared(vault: Vault, theirs: bytes) -> bytes:
+    """What this site and another both know, in this run."""
+    try:
+        return agreed(derived(vault.secret, b"key"), theirs[:32])
+    except BadKey:
+        raise Refused from None
+
+
+# what a site remembers
+
+
+def last_meeting(site: Site) -> Meeting:
+    """The keys that it was last handed."""
+    if not site.knows(Met):
+        raise Refused
+    met = site.recall(Met)
+    return Meeting(met.names, met.keys, met.ranges)
+
+
+def remember(site: Site, place: Place, what: bytes, reply: Message) -> None:
+    """That these numbers were put into this sum, and no longer into one before it."""
+    site.vault.put("last", json.dumps([vars(place), what.hex()]).encode())
+    site.vault.input = reply
+
+
+def last_place(site: Site) -> tuple[Place, bytes]:
+    """The sum that it last put numbers into, and a name for these."""
+    if not (data := site.vault.get("last")):
+        raise Refused
+    fields, what = json.loads(data)
+    place = Place(**{**fields, "members": tuple(fields["members"])})
+    if place.round != site.exchange.round:
+        raise Refused
+    return place, bytes.fromhex(what)
+
+
+def named(reply: Message, vault: Vault) -> bytes:
+    """A name for these numbers that the site alone can give; none for nothing but zeros, which tell nothing."""
+    values = [value.flat if isinstance(value, Weights) else value for value in vars(reply).values()]
+    if not any(bool(value.any()) if isinstance(value, Tensor) else value for value in values):
+        return b""
+    header, tensors = plan(reply)
+    return bytes.fromhex(vault.digest(header, *map(raw, tensors)))
+
+
+# bytes
+
+
+def digest(message: Message) -> str:
+    """A name for a message."""
+    return hashlib.sha256(message.encode()).hexdigest()
+
+
+def keys_in(meeting: Meeting) -> dict[str, bytes]:
+    """The keys that a meeting hands out, by site."""
+    return dict(zip(meeting.names, rows(meeting.keys), strict=True))
+
+
+def of_step(ranges: Mapping[str, float], step: str) -> dict[str, float]:
+    """The ranges of one step's tensors."""
+    return {name.removeprefix(f"{step} "): most for name, most in ranges.items() if name.startswith(f"{step} ")}
+
+
+def rows(tensor: Tensor) -> list[bytes]:
+    """The rows of a table of bytes."""
+    return [bytes(row) for row in tensor.numpy()]
+
+
+def row(data: bytes) -> Tensor:
+    """Bytes as a tensor."""
+    return torch.frombuffer(bytearray(data), dtype=torch.uint8)
+
+
+def table(data: Sequence[bytes], size: int) -> Tensor:
+    """Rows of so many bytes as a tensor."""
+    return row(b"".join(data)).view(-1, size) if data else torch.zeros(0, size, dtype=torch.uint8)
+
+
+def box(ticket: bytes, place: int) -> bytes:
+    """The share that a ticket has for the member at this place."""
+    return ticket[TICKET + place * LOCKED :][:LOCKED]

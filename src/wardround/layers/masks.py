@@ -1,0 +1,302 @@
+"""Secure aggregation: each reply leaves behind masks that cancel out in the sum, and nobody can read it alone.
+
+    [privacy]
+    secure_aggregation = true
+
+Bonawitz et al., "Practical Secure Aggregation for Privacy-Preserving Machine Learning", CCS 2017, for few sites that
+come back. Site u puts x_u, in whole numbers (`fixed_point`), into exchange i among the members N:
+
+    y_u = x_u + PRG(b_u) + Σ_{v>u} PRG(k_uv) − Σ_{v<u} PRG(k_uv)     k_uv = HKDF(X25519(u, v), run ‖ round ‖ i ‖ N)
+
+1. *meet*: the coordinator hands out the sites' public keys, each signed by its site's own key for this run, and how
+   large numbers may be. A site checks the signatures and whom it has pinned.
+2. The reply itself: y_u, shares of b_u locked for each other member (any two thirds and one give it), and a signature
+   on N, all keys, the place and a commitment to b_u.
+3. *again*: if a member is lost by now, or a number was larger than expected, those who remain send the same x_u once
+   more, under new masks, in 64 bits. What was masked before can then no longer be opened.
+4. *open*: a site gets the signatures of all of N, and only if each is right it gives b_u and its shares of the others',
+   once: what has been in one sum goes into no other, whatever the coordinator says. The k_uv are never given.
+
+So all honest sites have signed the same N before anything is opened, N has `fewest` members at least, and a member that
+is lost after that costs nothing while two thirds and one answer. Why not the shorter way, to repeat without those who
+are lost after others have opened: the late answer of one who was only slow, and the two sums, would give its reply.
+
+What the sum tells, and that somebody takes part, is not hidden; nor is one site from all others together.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Annotated, Any, cast
+
+import numpy as np
+import torch
+from annotated_types import Ge
+from torch import Tensor
+
+from wardround.core.cohort import BelowQuorum, Cohort
+from wardround.core.exchange import Exchange
+from wardround.core.layer import Layer
+from wardround.core.method import Step, on_site
+from wardround.core.record import Message
+from wardround.core.site import Site
+from wardround.layers.fixed_point import Encoded, decode, encode, widened
+from wardround.layers.keys import derived, lock, shift, sign, signed, unlock
+from wardround.layers.masked import (
+    KEY,
+    LOCKED,
+    TICKET,
+    Again,
+    Desk,
+    Key,
+    Masked,
+    Meeting,
+    Met,
+    Opened,
+    Opening,
+    Place,
+    Refused,
+    Unpinned,
+    box,
+    digest,
+    introduction,
+    keys_in,
+    last_meeting,
+    last_place,
+    named,
+    of_step,
+    own_key,
+    remember,
+    row,
+    rows,
+    shared,
+    table,
+)
+from wardround.layers.shares import SIZE, joined, split, threshold
+
+TRIES = 100  # sets of shares that are tried where some are false
+MEETINGS, AFTER = 2, 2  # exchanges of our own before one of the method's, and after it
+
+
+@dataclass(frozen=True, kw_only=True)
+class Masks(Layer):
+    """Lets the coordinator see nothing but sums, of `fewest` sites at least."""
+
+    only_sums = "each reply is masked, and masks cancel out in the sum"
+    names_cohort = True
+    ahead = MEETINGS
+    fewest: Annotated[int, Ge(2)] = 3
+
+    @property
+    def quorum(self) -> int:
+        """No sum of fewer."""
+        return self.fewest
+
+    def carries(self, kind: type[Message]) -> type[Message]:  # noqa: ARG002 -- the same of all
+        """Whatever it was leaves masked."""
+        return Masked
+
+    def exchanges(self) -> Mapping[str, int]:
+        """Keys twice, if somebody is new; the reply once more, if somebody was lost; and the opening."""
+        return {self.meet.name: MEETINGS, self.again.name: 1, self.open.name: 1}
+
+    # at a site
+
+    @on_site
+    def meet(self, meeting: Meeting, site: Site) -> Key:
+        """Look at the others' keys, remember them, and give one's own."""
+        vault, own = site.vault, own_key(site)
+        if len(meeting.names) != len(meeting.keys) or len({*meeting.names}) != len(meeting.names):
+            raise Refused
+        others = keys_in(meeting)
+        if others.pop(site.name, own) != own:
+            raise Refused
+        if not all(signed(key[32:64], introduction(vault, name, key[:64]), key[64:]) for name, key in others.items()):
+            raise Refused
+        strangers = [name for name, key in others.items() if not vault.trusts(name, key[32:64])]
+        if strangers:
+            raise Unpinned
+        site.keep(Met(meeting.names, meeting.keys, meeting.ranges))
+        return Key(row(own))
+
+    def leave(self, reply: Message, site: Site) -> Message:
+        """Behind masks that the others' take off."""
+        exchange = site.exchange
+        return self._masked(reply, site, last_meeting(site), exchange.number, exchange.step, 0)
+
+    @on_site
+    def again(self, wanted: Again, site: Site) -> Masked:
+        """The same numbers behind new masks, if they are still here and this is the first time."""
+        place, _ = last_place(site)
+        if site.vault.input is None or wanted.number != place.number or place.attempt:
+            raise Refused
+        return self._masked(site.vault.input, site, last_meeting(site), place.number, place.step, 1)
+
+    def _masked(self, reply: Message, site: Site, meeting: Meeting, number: int, step: str, attempt: int) -> Masked:
+        vault, members, keys = site.vault, site.exchange.names, keys_in(meeting)
+        known = set(members) <= keys.keys() and list(members) == sorted({*members})
+        if not known or site.name not in members or len(members) < self.fewest:
+            raise Refused
+        place = Place(site.exchange.round, number, step, attempt, members, digest(meeting))
+        about, what = place.about(vault), named(reply, vault)
+        encoded = encode(reply, len(members), {} if attempt else of_step(meeting.ranges, step))
+        secret = derived(vault.secret, b"self", about, what)
+        shares = split(secret, len(members), lambda power: derived(vault.secret, b"%d" % power, about, what))
+        commitment = hashlib.sha256(secret).digest()
+        pairs = {name: shared(vault, keys[name]) for name in members if name != site.name}
+        masks = {name: derived(pair, b"mask", about) for name, pair in pairs.items()}
+        locked = [
+            lock(derived(pairs[name], b"share", about, commitment), share) if name in pairs else bytes(LOCKED)
+            for name, share in zip(members, shares, strict=True)
+        ]
+        later = [secret, *(mask for name, mask in masks.items() if name > site.name)]
+        earlier = [mask for name, mask in masks.items() if name < site.name]
+        narrow, wide = _shifted(encoded, later, earlier)
+        remember(site, place, what, reply)
+        ticket = sign(vault.signing, about + commitment) + commitment + b"".join(locked)
+        return Masked(narrow, wide, encoded.form, int(encoded.over), members, {site.name: ticket.hex()})
+
+    @on_site
+    def open(self, opening: Opening, site: Site) -> Opened:
+        """What takes one's own mask off, if all members have signed the same sum, and this is the only one."""
+        place, what = last_place(site)
+        vault, meeting, about = site.vault, last_meeting(site), place.about(site.vault)
+        keys = keys_in(meeting)
+        tickets, locked = rows(opening.tickets), rows(opening.shares)
+        if opening.number != place.number or {len(tickets), len(locked)} != {len(place.members)}:
+            raise Refused
+        if digest(meeting) != place.meeting or len(place.members) < self.fewest:
+            raise Refused
+        for name, ticket in zip(place.members, tickets, strict=True):
+            if not signed(keys[name][32:64], about + ticket[64:], ticket[:64]):
+                raise Refused
+        one = json.dumps([place.round, place.step]).encode()
+        if what and not vault.choose(vault.digest(one, what), vault.digest(json.dumps(place.members).encode())):
+            raise Refused
+        secret = derived(vault.secret, b"self", about, what)
+        shares = []
+        for name, ticket, share in zip(place.members, tickets, locked, strict=True):
+            key = derived(shared(vault, keys[name]), b"share", about, ticket[64:]) if name != site.name else b""
+            shares.append((unlock(key, share) if key else None) or bytes(SIZE))
+        vault.input = None
+        return Opened(row(secret), table(shares, SIZE))
+
+    # at the coordinator
+
+    def prepare(self, step: Step[Any, Any], cohort: Cohort) -> None:
+        """Hand out keys and ranges, if somebody has not the last; a second time if somebody is new."""
+        before, present = cohort.exchanges, cohort.present
+        if len(present) < self.fewest:
+            reasons = "; ".join(f"{name}: {why}" for name, why in sorted(cohort.left_out.items())[:5])
+            raise BelowQuorum(
+                f"round {cohort.round}, {step.name}: {len(present)} sites are left for a sum, and privacy.fewest = "
+                f"{self.fewest}: nothing was asked" + (f" ({reasons})" if reasons else "")
+            )
+        desk = cohort.hub.recall(Desk, Desk((), table([], KEY), (), {}, {}, {}))
+        if desk.ranges != desk.seen or not {*present} <= {*desk.met}:
+            known = dict(zip(desk.names, rows(desk.keys), strict=True))
+            meeting = Meeting((), table([], KEY), {})
+            for _ in range(MEETINGS):
+                names = tuple(name for name in cohort.present if name in known)
+                meeting = Meeting(names, table([known[name] for name in names], KEY), desk.seen)
+                own = {name: bytes(reply.key.tolist()) for name, reply in cohort.ask(self.meet, meeting).items()}
+                if all(known.get(name) == key for name, key in own.items()):
+                    break
+                known |= own
+            met = tuple(name for name in meeting.names if name in cohort.present)
+            names, keys = tuple(known), table(list(known.values()), KEY)
+            cohort.hub.keep(Desk(names, keys, met, desk.seen, desk.seen, desk.since))
+        cohort.exchanges = before + MEETINGS  # whoever is new: a round that is run again has the same numbers
+
+    def arrive(self, reply: Message, name: str, exchange: Exchange) -> Message:  # noqa: ARG002
+        """A site speaks for itself alone."""
+        if isinstance(reply, Masked):
+            return replace(reply, tickets={name: reply.tickets.get(name, "")})
+        return reply
+
+    def settle(self, total: Message, step: Step[Any, Any], names: tuple[str, ...], cohort: Cohort) -> Message:
+        """The sum, opened; among those who remain, if somebody was lost before all had masked."""
+        masked, number, attempt = cast("Masked", total), cohort.exchanges, 0
+        desk = cohort.hub.recall(Desk)
+        wide = bool(masked.over)
+        if wide or names != masked.among:
+            names, attempt = tuple(name for name in names if name in cohort.present), 1
+            if len(names) < self.fewest:
+                cohort.require(masked.among)
+            masked = cohort.total(self.again, {name: Again(number) for name in names})
+            cohort.require(names)
+        ranges = {} if attempt else of_step(desk.ranges, step.name)
+        encoded = self._opened(masked, number, names, cohort)
+        try:
+            reply: Message = decode(step.reply, encoded, len(names), ranges)
+        except ValueError as error:
+            raise BelowQuorum(f"round {cohort.round}, {step.name}: the sum is not used, for {error}") from None
+        after = replace(desk, met=tuple(name for name in desk.met if name in cohort.present))
+        if attempt or desk.since.get(step.name, -1) != cohort.round:
+            new = widened(replace(encoded, over=wide), reply, len(names), of_step(desk.seen, step.name))
+            seen = {f"{step.name} {name}": most for name, most in new.items()}
+            after = replace(after, seen={**desk.seen, **seen}, since={**desk.since, step.name: cohort.round})
+        if after != desk:
+            cohort.hub.keep(after)
+        cohort.exchanges = number + AFTER
+        return reply
+
+    def _opened(self, masked: Masked, number: int, names: tuple[str, ...], cohort: Cohort) -> Encoded:
+        """The sum without its members' own masks."""
+        try:
+            tickets = {name: bytes.fromhex(masked.tickets[name]) for name in names}
+        except (KeyError, ValueError):
+            tickets = {}
+        size = TICKET + len(names) * LOCKED
+        if wrong := sorted(name for name in names if len(tickets.get(name, b"")) != size):
+            raise BelowQuorum(f"round {cohort.round}: {', '.join(wrong[:5])} signed no sum; nothing was opened")
+        signatures = table([tickets[name][:TICKET] for name in names], TICKET)
+        openings = {
+            name: Opening(number, signatures, table([box(tickets[other], place) for other in names], LOCKED))
+            for place, name in enumerate(names)
+        }
+        replies = cohort.ask(self.open, openings)
+        secrets = [
+            self._secret(place, tickets[name][64:TICKET], name, names, replies) for place, name in enumerate(names)
+        ]
+        if lost := [name for name, secret in zip(names, secrets, strict=True) if secret is None]:
+            need = threshold(len(names))
+            raise BelowQuorum(
+                f"round {cohort.round}: {len(replies)} of {len(names)} sites opened their sum, and it takes {need} to "
+                f"open it for {', '.join(lost[:5])}; nothing was seen"
+            )
+        opened = Encoded(masked.narrow, masked.wide, masked.form)
+        narrow, wide = _shifted(opened, [], cast("list[bytes]", secrets))
+        return Encoded(narrow, wide, masked.form)
+
+    def _secret(
+        self, place: int, commitment: bytes, name: str, names: Sequence[str], replies: Mapping[str, Opened]
+    ) -> bytes | None:
+        """A member's mask as it gave it, or as the others have it in shares."""
+        if name in replies and _fits(own := bytes(replies[name].own.tolist()), commitment):
+            return own
+        shares = {
+            index: given[place]
+            for index, other in enumerate(names, 1)
+            if other != name and other in replies and len(given := rows(replies[other].shares)) == len(names)
+        }
+        for _, chosen in zip(range(TRIES), combinations(shares, threshold(len(names))), strict=False):
+            secret = joined({index: shares[index] for index in chosen})
+            if secret is not None and _fits(secret, commitment):
+                return secret
+        return None
+
+
+def _fits(secret: bytes, commitment: bytes) -> bool:
+    return hashlib.sha256(secret).digest() == commitment
+
+
+def _shifted(numbers: Encoded, add: Sequence[bytes], subtract: Sequence[bytes]) -> tuple[Tensor, Tensor]:
+    """The numbers with masks put on or taken off; a key has a stream for each width."""
+    small = numbers.narrow.numpy().astype(np.uint32)  # of a sum in 64 bits, the lower half
+    large = numbers.wide.numpy().astype(np.uint64)
+    for width, values in ((b"32", small), (b"64", large)):
+        shift(values, [derived(key, width) for key in add], [derived(key, width) for key in subtract])
+    return torch.from_numpy(small.view(np.int32)), torch.from_numpy(large.view(np.int64))

@@ -1,0 +1,175 @@
+"""What of a site's privacy budget has been spent, and on what: a hash-chained file of the site's own.
+
+    journal = BudgetJournal(folder / "budget.jsonl", budget)
+    journal.spend(entry)                   # on the disk before anything is computed; `Overspent` if it is too much
+
+Rules of this file:
+1. A line is written, and on the disk, before the notes are looked at: whatever a crash interrupts has been paid for.
+2. A question that is asked again gets the same answer, bit for bit (`core.chance`), and so costs nothing again: it is
+   told by its key, which stands for study, run, data, round, step and message.
+3. Training, test and validation notes are different patients': a run costs what the dearest of the three costs. Runs
+   and studies add up, ε and δ each (basic composition), since the same patients are in all of them.
+4. The file is a chain (`layers.ledger`): a line that was changed or taken out of its middle stops all spending.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from wardround.core.layer import Withheld
+from wardround.core.private_steps import Look
+from wardround.layers.ledger import Chain, LedgerError, lines, verify
+from wardround.privacy.accounting import epsilon
+
+NOTHING = 1e-9  # what rounding may add
+
+
+class Overspent(Withheld):
+    """A look would cost more than the site has left, or than its study was planned with."""
+
+    code = "budget"
+
+
+class Tampered(Withheld):
+    """The journal is not what was written."""
+
+    code = "journal"
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """What a site lets all studies together cost."""
+
+    epsilon: float
+    delta: float
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One look, and whose it is."""
+
+    study: str
+    """The study's hash."""
+    name: str
+    run: str
+    key: str
+    """Stands for the question: the same key is the same look."""
+    look: Look
+    planned: int
+    """How many looks of its kind its run was planned with."""
+    epsilon: float
+    """What its run costs at most."""
+    delta: float
+    size: float
+    """What the noisy number of units costs."""
+    unit: str
+
+
+@dataclass
+class Spent:
+    """What one run of a study has had."""
+
+    name: str
+    unit: str
+    epsilon: float
+    """What it costs at most."""
+    delta: float
+    size: float
+    keys: set[str] = field(default_factory=set)
+    looks: dict[str, Counter[tuple[float, float, int]]] = field(default_factory=dict)
+    """By kind, how often with which noise, rate and steps."""
+
+    def had(self, kind: str) -> int:
+        """How many looks of this kind there were."""
+        return sum(self.looks.get(kind, Counter()).values())
+
+    @property
+    def cost(self) -> float:
+        """The ε of what it has had so far."""
+        return max((self._cost(kind) for kind in self.looks), default=0.0)
+
+    def _cost(self, kind: str) -> float:
+        series = ((noise, rate, steps * often) for (noise, rate, steps), often in self.looks[kind].items())
+        return epsilon(series, self.delta) + (self.size if kind == "train" else 0.0)
+
+
+class BudgetJournal:
+    """The journal of one site, and what is left by it."""
+
+    def __init__(self, path: Path, allowance: Allowance | None = None) -> None:
+        self.path, self.allowance = path, allowance
+        self._chain = Chain(path)
+        self.runs = spent_in(path)
+
+    def spend(self, entry: Entry) -> None:
+        """Note a look for good, unless it was noted before; `Overspent` if it may not be."""
+        known = self.runs.get((entry.study, entry.run))
+        if known is not None and entry.key in known.keys:
+            return
+        if (known.had(entry.look.kind) if known else 0) >= entry.planned:
+            raise Overspent(f"{entry.name}: it was planned with {entry.planned} looks of this kind, and has had them")
+        look = entry.look
+        line = {
+            "time": datetime.now(UTC).isoformat(timespec="seconds"), "study": entry.study, "name": entry.name,
+            "run": entry.run, "key": entry.key, "kind": look.kind, "noise": look.noise, "rate": look.rate,
+            "steps": look.steps, "unit": entry.unit, "epsilon": entry.epsilon, "delta": entry.delta,
+            "size": entry.size,
+        }  # fmt: skip
+        if self.allowance:
+            self._afford(self.allowance, line)
+        self._chain.append(line)
+        try:
+            self._chain.flush(durable=True)
+        except OSError:
+            self._chain = Chain(self.path)
+            raise
+        self._take(line)
+
+    def _afford(self, allowance: Allowance, line: Mapping[str, Any]) -> None:
+        mine = (str(line["study"]), str(line["run"]))
+        others = [spent for key, spent in self.runs.items() if key != mine]
+        if sum(one.delta for one in others) + line["delta"] > allowance.delta * (1 + NOTHING):
+            raise Overspent("δ of the site's budget is spent")
+        before = sum(one.cost for one in others)
+        if before + line["epsilon"] <= allowance.epsilon:
+            return
+        after = _with(self.runs.get(mine), line)
+        if before + after.cost > allowance.epsilon * (1 + NOTHING):
+            raise Overspent("ε of the site's budget is spent")
+
+    def _take(self, line: Mapping[str, Any]) -> None:
+        _add(self.runs, line)
+
+    @property
+    def spent(self) -> tuple[float, float]:
+        """The ε and δ of all runs together."""
+        return sum(one.cost for one in self.runs.values()), sum(one.delta for one in self.runs.values())
+
+
+def spent_in(path: Path) -> dict[tuple[str, str], Spent]:
+    """What a journal says that each run of each study has had; only read, by whoever looks on as well."""
+    runs: dict[tuple[str, str], Spent] = {}
+    if path.exists():
+        try:
+            verify(path)
+        except LedgerError as error:
+            raise Tampered(str(error)) from None
+        for line in lines(path):
+            _add(runs, line)
+    return runs
+
+
+def _add(runs: dict[tuple[str, str], Spent], line: Mapping[str, Any]) -> None:
+    key = (str(line["study"]), str(line["run"]))
+    runs[key] = _with(runs.get(key), line)
+
+
+def _with(spent: Spent | None, line: Mapping[str, Any]) -> Spent:
+    """What a run has had once this line counts."""
+    words = (str(line["name"]), str(line["unit"]), line["epsilon"], line["delta"], line["size"])
+    kinds = {kind: Counter(had) for kind, had in spent.looks.items()} if spent else {}
+    kinds.setdefault(str(line["kind"]), Counter())[line["noise"], line["rate"], line["steps"]] += 1
+    return Spent(*words, {*(spent.keys if spent else ()), str(line["key"])}, kinds)

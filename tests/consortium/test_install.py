@@ -1,0 +1,98 @@
+"""What IT gets to run a site as a service: made at the site, hardened, with this consortium's addresses."""
+
+import shlex
+import shutil
+import subprocess
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from study_files import cli
+from wardround.consortium.install import write_pack
+from wardround.consortium.kits import init_site, new_consortium
+from wardround.runs.errors import RunError
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A site that has joined, in a folder with a blank and a percent sign."""
+    folder = tmp_path_factory.mktemp("install")
+    (kit,) = new_consortium(folder / "north", "north", ["charite"], "127.0.0.1", 9)
+    init_site(kit, folder / "100 % charite")
+    with zipfile.ZipFile(kit) as archive:
+        assert not [name for name in archive.namelist() if name.endswith((".service", ".yaml", ".sh", ".py"))]
+    return folder / "100 % charite"
+
+
+def settings(unit: Path) -> dict[str, str]:
+    lines = [line for line in unit.read_text(encoding="utf-8").splitlines() if "=" in line and not line.startswith("#")]
+    return dict(line.split("=", 1) for line in lines)
+
+
+def test_the_unit_is_hardened_and_writes_to_one_folder(site: Path) -> None:
+    unit = settings(write_pack(site, "daemon").unit)
+    wanted = {
+        "Restart": "always", "NoNewPrivileges": "yes", "PrivateTmp": "yes", "ProtectSystem": "strict", "User": "daemon",
+        "CapabilityBoundingSet": "", "UMask": "0077", "WantedBy": "multi-user.target", "StartLimitIntervalSec": "0",
+    }  # fmt: skip
+    assert wanted == {key: unit[key] for key in wanted}
+    place = str(site.resolve()).replace("%", "%%")
+    assert f'"{place}"' == unit["ReadWritePaths"]
+    assert place == unit["WorkingDirectory"]
+
+
+@pytest.mark.parametrize("user", ["", "daemon"])
+def test_systemd_takes_the_unit_as_it_is(site: Path, user: str) -> None:
+    analyze = shutil.which("systemd-analyze")
+    if not analyze:
+        pytest.skip("no systemd-analyze on the path; install it (Debian: apt-get install systemd)")
+    unit = write_pack(site, user).unit
+    done = subprocess.run([analyze, "verify", unit], capture_output=True, text=True, check=False)
+    assert (0, "") == (done.returncode, done.stderr)
+    if user:
+        order = [analyze, "security", "--offline=yes", "--threshold=25", str(unit)]  # of 100; below 2.5 is "OK"
+        done = subprocess.run(order, capture_output=True, text=True, check=False)
+        assert 0 == done.returncode, done.stdout[-200:]
+
+
+def test_the_units_command_starts_the_site(site: Path, tmp_path: Path) -> None:
+    """By hand, since tests run where systemd does not: it gets as far as the coordinator, who is not there."""
+    command = shlex.split(settings(write_pack(site).unit)["ExecStart"].replace("%%", "%"))
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
+    assert 2 == done.returncode
+    assert "127.0.0.1:9" in done.stderr
+
+
+def test_the_container_files_mount_the_site_alone_and_open_no_port(site: Path) -> None:
+    yaml = pytest.importorskip("yaml")
+    folder = write_pack(site).folder
+    service = yaml.safe_load((folder / "compose.yaml").read_text(encoding="utf-8"))["services"]["site"]
+    assert "ports" not in service
+    assert (True, ["ALL"], ["no-new-privileges:true"]) == (
+        service["read_only"], service["cap_drop"], service["security_opt"],
+    )  # fmt: skip
+    assert [(str(site.resolve()), "/site")] == [(one["source"], one["target"]) for one in service["volumes"]]
+    recipe = (folder / "Containerfile").read_text(encoding="utf-8")
+    assert "USER 10001:10001" in recipe
+    assert "--no-index" in recipe
+    assert "${BASE}" in recipe
+
+
+def test_the_page_names_this_consortiums_address(site: Path) -> None:
+    text = (write_pack(site).folder / "INSTALL.md").read_text(encoding="utf-8")
+    assert "| this machine | 127.0.0.1 | 9/tcp |" in text
+    assert "charite, a site of the consortium north" in text
+    assert "$" not in text
+
+
+def test_what_cannot_be_a_service_is_told(site: Path, tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="--user nobody-here: there is no such user"):
+        write_pack(site, "nobody-here")
+    with pytest.raises(RunError, match="needs a user of its own"):
+        write_pack(site, "root")
+    ended = cli("site", "install", tmp_path, cwd=tmp_path)
+    assert 2 == ended.code
+    ended = cli("site", "install", site, cwd=tmp_path)
+    assert 0 == ended.code
+    assert "systemctl --user enable --now wardround-charite.service" in ended.out

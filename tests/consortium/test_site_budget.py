@@ -1,0 +1,193 @@
+"""A real site's privacy budget: spent in its journal before a reply leaves, once per question, and never overspent."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from loopback import Exchange, ask, first_weights, put, site_folder
+from wardround.cli.app import app
+from wardround.consortium.check import checked
+from wardround.consortium.private_site import JOURNAL, SECRET
+from wardround.consortium.site_process import SiteProcess
+from wardround.consortium.submit import submit
+from wardround.core.codec import decode
+from wardround.core.cohort import BelowQuorum
+from wardround.core.method import Global
+from wardround.layers.ledger import Chain, lines
+from wardround.methods.fedavg import Update
+from wardround.runs.files import read_journal
+from wardround.study.load import Study, cells
+
+SITES = ("site-0", "site-1")
+DATA = ('format = "csv"', 'train = "train.csv"', 'test = "test.csv"')
+CONSENT = ("[consent]", "smallest_count = 0", "least_examples = 0")
+
+
+def budget(epsilon: float, delta: float = 1e-2) -> tuple[str, ...]:
+    return (*CONSENT, "[budget]", f"epsilon = {epsilon}", f"delta = {delta}")
+
+
+def study_of(*, rounds: int = 2, seed: int = 0, dp: dict[str, Any] | None = None) -> Study:
+    tables = {
+        "name": "s", "rounds": rounds, "seed": seed, "method": {"name": "fedavg", "lr": 0.5, "batch": 10},
+        "corpus": {"format": "csv", "train": "x", "test": "x", "labels": ["causes", "stops"]},
+        "task": {"name": "classification", "tokens": "words", "buckets": 50, "class_weights": "none"},
+        "evaluation": {"every": rounds}, "sites": {"quorum": 1},
+    }  # fmt: skip
+    terms = {"epsilon": 4.0, "delta": 1e-3, "unit": "patient"} if dp is None else dp
+    return cells({**tables, "privacy": {"dp": terms}} if terms else tables)[0].study
+
+
+def write(folder: Path, split: str, first: int, count: int, patients: int = 20) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    labels = ("causes", "stops")
+    rows = "".join(
+        f"rash {n % 9} {labels[n % 2]},{labels[n % 2]},{split}{n % patients}\n" for n in range(first, first + count)
+    )
+    (folder / f"{split}.csv").write_text(f"text,label,patient\n{rows}", encoding="utf-8")
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    for name, first in zip(SITES, (0, 1000), strict=True):
+        write(tmp_path / name, "train", first, 60)
+        write(tmp_path / name, "test", first + 100, 20)
+    return tmp_path
+
+
+def spent(folder: Path) -> list[dict[str, Any]]:
+    return list(lines(folder / JOURNAL))
+
+
+def fault(site: SiteProcess, study: Study, **changes: Any) -> str | None:
+    head, data = ask(study, Global(first_weights(study, site.folder, SITES)), **changes)
+    return put(site, head, data)[0].get("fault")
+
+
+def test_a_run_is_written_down_at_each_site_and_a_second_one_is_refused_when_the_budget_is_spent(notes: Path) -> None:
+    study = study_of()
+    with Exchange(notes, study, SITES, DATA, budget(5.0), exchanges=50) as exchange:
+        submit(study, notes / "run", exchange.over, wait=1.0)
+        journal = spent(notes / "site-0")
+        assert ["train", "train", "test"] == [line["kind"] for line in journal]
+        assert {("patient", 4.0, 1e-3)} == {(line["unit"], line["epsilon"], line["delta"]) for line in journal}
+        with pytest.raises(BelowQuorum, match="its privacy budget does not allow this"):
+            submit(study, notes / "again", exchange.over, wait=0.1)
+    shown = CliRunner().invoke(app, ["site", "budget", str(notes / "site-0")], env={"COLUMNS": "200"}).output
+    words = " ".join(shown.split())
+    assert "one patient" in words
+    cost = re.search(r"spent in all: ε = (3\.\d+) of 5, δ = 0.001 of 0.01; left: ε = (1\.\d+), δ = 0.009", words)
+    assert cost, words
+    assert 5.0 == pytest.approx(float(cost[1]) + float(cost[2]), abs=2e-3)
+
+
+def test_the_run_goes_on_without_the_site_whose_budget_ends(notes: Path) -> None:
+    study = study_of(rounds=3, dp={"epsilon": 4.0, "delta": 1e-3, "unit": "example"})
+    with Exchange(notes, study, SITES, DATA, budget(4.5), exchanges=50) as exchange:
+        spend_before(notes / "site-1" / JOURNAL)
+        submit(study, notes / "run", exchange.over, wait=1.0)
+    left = [line.left_out.get("site-1", "") for line in read_journal(notes / "run")]
+    assert "" == left[0]
+    assert "fit: refused: its privacy budget does not allow this" in left[-1]
+    assert all("site-0" not in line.left_out for line in read_journal(notes / "run"))
+
+
+def spend_before(path: Path) -> None:
+    """Another study's line: a single step with much noise, and a number of units that cost ε = 1.4."""
+    whose = {"study": "0" * 16, "name": "before", "run": "1", "epsilon": 4.0, "delta": 1e-3, "size": 1.4, "key": "x"}
+    chain = Chain(path)
+    chain.append({**whose, "kind": "train", "noise": 9.0, "rate": 0.5, "steps": 1, "unit": "example"})
+    chain.flush()
+
+
+def test_the_same_question_has_the_same_answer_and_is_spent_once_even_after_a_restart(notes: Path) -> None:
+    study = study_of()
+    place = site_folder(notes, "site-0", study, *budget(5.0), data=DATA, exchanges=50)
+    head, data = ask(study, Global(first_weights(study, notes, SITES)))
+    first = put(SiteProcess(place), head, data)
+    again = put(SiteProcess(place), head, data)
+    assert first[1] == again[1]
+    assert 1 == len(spent(place))
+    assert ["new", "again"] == [line["mark"] for line in lines(place / "ledger" / "site.jsonl") if "mark" in line]
+
+
+def test_the_noise_cannot_be_foretold_from_the_studys_seed(notes: Path) -> None:
+    """Two sites that differ in nothing but their secret answer differently; whoever knows all else learns nothing."""
+    study = study_of()
+    updates = []
+    for _ in range(2):
+        place = site_folder(notes, "site-0", study, *CONSENT, data=DATA, exchanges=50)
+        (place / SECRET).unlink(missing_ok=True)
+        for path in (place / "ledger").glob("*"):
+            path.unlink()
+        for path in (place / "memory").rglob("last.json"):
+            path.unlink()
+        _, reply = put(SiteProcess(place), *ask(study, Global(first_weights(study, notes, SITES))))
+        updates.append(decode(Update, reply))
+    assert 0.5 < float((updates[0].change.flat - updates[1].change.flat).norm() / updates[0].change.flat.norm())
+    assert 0o600 == (notes / "site-0" / SECRET).stat().st_mode & 0o777
+
+
+def test_a_journal_that_was_edited_is_refused(notes: Path) -> None:
+    study = study_of()
+    place = site_folder(notes, "site-0", study, *budget(5.0), data=DATA, exchanges=50)
+    site = SiteProcess(place)
+    assert fault(site, study) is None
+    path = place / JOURNAL
+    path.write_text(path.read_text().replace('"steps":', '"steps":0'), encoding="utf-8")
+    assert "journal" == fault(site, study, run="1" * 16)
+    result = CliRunner().invoke(app, ["site", "budget", str(place)])
+    assert result.exit_code != 0
+    assert "the chain is broken here" in str(result.exception)
+
+
+@pytest.mark.parametrize(
+    ("dp", "code"),
+    [
+        ({}, "budget"),
+        ({"epsilon": 6.0, "delta": 1e-3}, "budget"),
+        ({"epsilon": 4.0, "delta": 0.05, "unit": "example"}, "budget"),
+    ],
+    ids=["no dp", "more ε than allowed", "more δ than allowed"],
+)
+def test_a_study_that_asks_for_more_than_the_site_allows_is_refused(notes: Path, dp: dict[str, Any], code: str) -> None:
+    study = study_of(dp=dp)
+    place = site_folder(notes, "site-0", study, *budget(5.0), data=DATA, exchanges=50)
+    assert code == fault(SiteProcess(place), study)
+    assert not (place / JOURNAL).exists()
+    words = [one.detail for one in checked(place, study, online=False) if one.what == "budget" and not one.good]
+    assert words
+    assert "budget" in words[0]
+
+
+def test_a_site_looks_by_itself_whether_a_study_would_leak_beside_the_noise(notes: Path) -> None:
+    """A coordinator that lies would not have refused it."""
+    terms = {"epsilon": 4.0, "delta": 1e-3, "unit": "example", "evaluation": "outside"}
+    study = study_of(dp=terms)
+    place = site_folder(notes, "site-0", study, *CONSENT, data=DATA, exchanges=50)
+    head, data = ask(study, Global(first_weights(study_of(), notes, SITES)))
+    assert "privacy" == put(SiteProcess(place), head, data)[0].get("fault")
+    words = [one.detail for one in checked(place, study, online=False) if one.what == "privacy"]
+    assert ["outside" in word for word in words] == [True]
+
+
+def test_notes_that_do_not_fit_the_terms_are_refused(notes: Path) -> None:
+    study = study_of()
+    write(notes / "site-0", "train", 0, 60, patients=5)  # fewer than the batch
+    place = site_folder(notes, "site-0", study, *CONSENT, data=DATA, exchanges=50)
+    assert "privacy" == fault(SiteProcess(place), study)
+    text = (place / "train.csv").read_text()
+    (place / "train.csv").write_text(text.replace("train3\n", "\n"), encoding="utf-8")
+    words = [one.detail for one in checked(place, study, online=False) if not one.good]
+    assert any("train examples of site-0 have no patient" in one for one in words)
+
+
+def test_what_a_site_says_of_its_size_has_noise(notes: Path) -> None:
+    study = study_of()
+    place = site_folder(notes, "site-0", study, *CONSENT, data=DATA, exchanges=50)
+    head, _ = ask(study, Global(first_weights(study, notes, SITES)))
+    reply, _ = put(SiteProcess(place), {**head, "hello": True, "rounds": 2})
+    assert {"train"} == set(reply["most"])

@@ -1,0 +1,295 @@
+"""Masked sums over real sites: the same bits as in a simulation, and nothing for a coordinator that lies."""
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loopback import OPEN, put
+from loopback import Exchange as Sites
+from study_files import small_study
+from threat_table import threat
+from wardround import __version__
+from wardround.consortium.deployed import study_hash
+from wardround.consortium.identity import own_fingerprint, pin, seen
+from wardround.consortium.submit import submit
+from wardround.core.codec import decode
+from wardround.core.exchange import Exchange
+from wardround.core.method import Global
+from wardround.core.record import Message
+from wardround.engines.remote import Remote
+from wardround.layers.masked import LOCKED, TICKET, Again, Key, Masked, Meeting, Opened, Opening, box, table
+from wardround.runs.build import build_apart
+from wardround.runs.errors import RunError
+from wardround.runs.loop import run
+from wardround.study.load import Study, load_study
+
+NAMES = ("site-0", "site-1", "site-2", "site-3")
+THREE = NAMES[:3]
+PRIVACY = {"secure_aggregation": True}
+
+
+def study_of(folder: Path, **changes: Any) -> Study:
+    whole: dict[str, Any] = {"privacy": PRIVACY, "partition": {"name": "iid", "sites": 4}, **changes}
+    return load_study(small_study(folder, **whole))[0].study
+
+
+def weights_of(out: Path) -> bytes:
+    return (out / "model" / "weights.safetensors").read_bytes()
+
+
+def journal_of(out: Path) -> list[dict[str, Any]]:
+    lines = [json.loads(line) for line in (out / "journal.jsonl").read_text().splitlines()]
+    return [{key: value for key, value in line.items() if key != "seconds"} for line in lines]
+
+
+@pytest.mark.parametrize("method", ["fedavg", "fedner"])
+def test_real_sites_give_the_bits_of_a_simulation(method: str, tmp_path: Path) -> None:
+    study = study_of(tmp_path, method={"name": method, "batch": 8})
+    run(study, tmp_path / "serial")
+    with Sites(tmp_path / "sites", study, NAMES) as sites:
+        submit(study, tmp_path / "real", sites.over)
+    assert weights_of(tmp_path / "serial") == weights_of(tmp_path / "real")
+    assert journal_of(tmp_path / "serial") == journal_of(tmp_path / "real")
+    kinds = {line["sent"]["kind"] for line in ledger_of(tmp_path / "sites" / "site-0") if "sent" in line}
+    assert {"Key", "Masked", "Opened"} == kinds
+
+
+def ledger_of(place: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (place / "ledger" / "site.jsonl").read_text().splitlines()]
+
+
+def test_a_resumed_run_over_real_sites_spends_nothing_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = study_of(tmp_path, rounds=2)
+    run(study, tmp_path / "serial")
+    with Sites(tmp_path / "sites", study, NAMES, restarts=0) as sites:
+        whole = Remote.deliver
+
+        def until(engine: Remote, exchange: Exchange, *given: Any) -> Any:
+            if (exchange.round, exchange.step) == (2, "evaluate"):
+                raise KeyboardInterrupt
+            return whole(engine, exchange, *given)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Remote, "deliver", until)
+            with pytest.raises(KeyboardInterrupt):
+                submit(study, tmp_path / "real", sites.over)
+        for name in NAMES:  # a crash there, too
+            sites.sites[name].studies.runs.clear()
+        submit(study, tmp_path / "real", sites.over, resume=True)
+    assert weights_of(tmp_path / "serial") == weights_of(tmp_path / "real")
+    marks = [line["mark"] for line in ledger_of(tmp_path / "sites" / "site-0") if "sent" in line]
+    assert {"new", "again"} == {*marks}
+
+
+# a coordinator that lies
+
+
+class Coordinator:
+    """What a coordinator can ask of real sites, in whatever order and with whatever story."""
+
+    def __init__(self, folder: Path, study: Study, *consent: str, names: tuple[str, ...] = NAMES) -> None:
+        self.exchange = Sites(folder, study, names, consent=consent or OPEN, restarts=2)
+        self.sites, self.study, self.names = self.exchange.sites, study, names
+        self.number, self.run = 0, "0" * 16
+        self.weights = build_apart(study, folder, names).weights
+
+    def ask(self, name: str, step: str, message: Message, kind: type[Message], **changes: Any) -> Any:
+        """A site's answer: a message, or a code in its place."""
+        plain = {"names": self.names, "number": self.number, **changes}
+        exchange = Exchange(step, changes.get("round", 1), plain["number"], 0, self.study.seed, (), plain["names"])
+        head = {"version": __version__, "study": study_hash(self.study), "run": self.run}
+        head["exchange"] = json.loads(json.dumps(asdict(exchange)))
+        answer, data = put(self.sites[name], head, message.encode())
+        return answer["fault"] if "fault" in answer else decode(kind, data)
+
+    def keys(self) -> dict[str, bytes]:
+        """Each site's own."""
+        self.number = 1
+        empty = Meeting((), table([], 128), {})
+        return {name: bytes(self.ask(name, "Masks.meet", empty, Key).key.tolist()) for name in self.names}
+
+    def meet(self, keys: dict[str, bytes]) -> dict[str, Any]:
+        """What sites say to these keys."""
+        self.number = 2
+        meeting = Meeting(tuple(keys), table(list(keys.values()), 128), {})
+        return {name: self.ask(name, "Masks.meet", meeting, Key) for name in self.names}
+
+    def masked(self, **changes: Any) -> dict[str, Any]:
+        """Their masked replies."""
+        self.number = 3
+        return {name: self.ask(name, "fit", Global(self.weights), Masked, **changes) for name in self.names}
+
+    def open(self, replies: dict[str, Masked], number: int = 3, at: int = 5, **changes: Any) -> dict[str, Any]:
+        """What they say to the sum of these replies."""
+        self.number = at
+        names = tuple(replies)
+        tickets = {name: bytes.fromhex(reply.tickets[name]) for name, reply in replies.items()}
+        signed = table([ticket[:TICKET] for ticket in tickets.values()], TICKET)
+        return {
+            name: self.ask(
+                name,
+                "Masks.open",
+                Opening(number, signed, table([box(ticket, place) for ticket in tickets.values()], LOCKED)),
+                Opened,
+                **changes,
+            )
+            for place, name in enumerate(names)
+        }
+
+
+@pytest.fixture
+def coordinator(tmp_path: Path) -> Coordinator:
+    return Coordinator(tmp_path / "sites", study_of(tmp_path))
+
+
+def test_an_honest_coordinator_gets_its_sum(coordinator: Coordinator) -> None:
+    assert {Key} == {type(answer) for answer in coordinator.meet(coordinator.keys()).values()}
+    assert {Opened} == {type(answer) for answer in coordinator.open(coordinator.masked()).values()}
+
+
+@threat("two sets of survivors")
+def test_two_sets_of_survivors_get_nothing(coordinator: Coordinator) -> None:
+    """One site is told that another is lost, and that one that it is not: each gives a part of what hides it."""
+    coordinator.meet(coordinator.keys())
+    three = NAMES[:3]
+    first = coordinator.masked()
+    coordinator.number = 4
+    second = {name: coordinator.ask(name, "Masks.again", Again(3), Masked, names=three) for name in three}
+    assert {Masked} == {type(answer) for answer in second.values()}
+    answers = coordinator.open(first)
+    assert ["sum"] * 3 == [answers[name] for name in three]  # what the fourth gives opens nothing without them
+
+
+def test_a_set_in_which_not_all_have_signed_the_same_gets_nothing(coordinator: Coordinator) -> None:
+    coordinator.meet(coordinator.keys())
+    coordinator.number = 3
+    sets = {"site-0": NAMES, "site-1": NAMES, "site-2": NAMES, "site-3": ("site-0", "site-1", "site-3")}
+    model = Global(coordinator.weights)
+    replies = {name: coordinator.ask(name, "fit", model, Masked, names=names) for name, names in sets.items()}
+    tickets = {name: bytes.fromhex(reply.tickets[name]) for name, reply in replies.items()}
+    tickets["site-3"] = tickets["site-3"] + bytes(LOCKED)
+    padded = {name: replace(replies[name], tickets={name: ticket.hex()}) for name, ticket in tickets.items()}
+    assert ["sum"] * 4 == list(coordinator.open(padded).values())
+
+
+@threat("too few")
+def test_a_set_below_the_fewest_gets_nothing(coordinator: Coordinator) -> None:
+    coordinator.meet(coordinator.keys())
+    coordinator.number = 3
+    two = NAMES[:2]
+    model = Global(coordinator.weights)
+    assert ["sum", "sum"] == [coordinator.ask(name, "fit", model, Masked, names=two) for name in two]
+
+
+@threat("a second sum")
+def test_what_has_been_in_one_sum_goes_into_no_other(coordinator: Coordinator) -> None:
+    """Also if the coordinator says that it had to begin anew, or that an answer never came."""
+    coordinator.meet(coordinator.keys())
+    assert {Opened} == {type(answer) for answer in coordinator.open(coordinator.masked()).values()}
+    coordinator.run = "1" * 16  # another run of the same study: the same numbers, so a difference would be a reply
+    coordinator.meet(coordinator.keys())
+    coordinator.names = NAMES[:3]
+    replies = coordinator.masked()
+    assert {Masked} == {type(reply) for reply in replies.values()}  # a restart that was agreed to
+    assert {"sum", "restart"} >= {*coordinator.open(replies).values()}
+
+
+def test_an_exchange_twice_gets_the_same_answer_or_none(coordinator: Coordinator) -> None:
+    coordinator.meet(coordinator.keys())
+    replies = coordinator.masked()
+    assert replies == coordinator.masked()
+    assert replies == coordinator.masked(names=NAMES[:3])  # as it was masked the first time
+    opened = coordinator.open(replies)
+    assert opened == coordinator.open(replies)
+    assert {"stale"} == {*coordinator.open(replies, number=2).values()}
+
+
+@threat("a false key")
+@pytest.mark.parametrize("forgery", ["swapped", "unsigned", "renamed", "another run", "short", "twice"])
+def test_a_key_that_is_not_the_sites_own_gets_nothing(forgery: str, coordinator: Coordinator) -> None:
+    keys = coordinator.keys()
+    mine, theirs = keys["site-0"], keys["site-1"]
+    if forgery == "swapped":  # its own key for masks, under the name of another
+        keys["site-0"] = theirs[:32] + mine[32:]
+    elif forgery == "unsigned":
+        keys["site-0"] = mine[:64] + bytes(64)
+    elif forgery == "renamed":
+        keys["site-0"] = theirs
+    elif forgery == "another run":
+        coordinator.run = "1" * 16
+    elif forgery == "short":
+        keys = {name: bytes(128) for name in keys}
+    meeting = coordinator.meet(keys)
+    if forgery == "twice":
+        coordinator.number = 2
+        twice = Meeting((*NAMES, "site-0"), table([*keys.values(), theirs], 128), {})
+        assert "stale" == coordinator.ask("site-2", "Masks.meet", twice, Key)
+    else:
+        assert ["sum"] * 4 == list(meeting.values())
+
+
+def test_a_sum_is_not_opened_with_false_replayed_or_foreign_signatures(coordinator: Coordinator) -> None:
+    coordinator.meet(coordinator.keys())
+    replies = coordinator.masked()
+    ticket = bytes.fromhex(replies["site-1"].tickets["site-1"])
+    other = bytes.fromhex(replies["site-2"].tickets["site-2"])
+    for number, false in enumerate((bytes(64) + ticket[64:], other, ticket[:64] + other[64:]), 4):
+        changed = {**replies, "site-1": replace(replies["site-1"], tickets={"site-1": false.hex()})}
+        assert {"sum"} == {*coordinator.open(changed, at=min(number, 5)).values()} or number > 5
+
+
+def test_a_member_may_be_lost_only_once(coordinator: Coordinator) -> None:
+    coordinator.meet(coordinator.keys())
+    coordinator.masked()
+    three = NAMES[:3]
+    coordinator.number = 4
+    assert {Masked} == {type(coordinator.ask(n, "Masks.again", Again(3), Masked, names=three)) for n in three}
+    coordinator.number = 5
+    assert {"restart", "sum"} >= {coordinator.ask(n, "Masks.again", Again(3), Masked, names=three) for n in three}
+
+
+# whom a site trusts
+
+
+PINNED = (*OPEN, "pinned = true")
+
+
+def test_an_unpinned_key_is_refused_where_a_site_wants_them_pinned_and_a_changed_one_always(tmp_path: Path) -> None:
+    study = study_of(tmp_path, partition={"name": "iid", "sites": 3})
+    coordinator = Coordinator(tmp_path / "sites", study, *PINNED, names=THREE)
+    keys = coordinator.keys()
+    assert ["unpinned"] * 3 == list(coordinator.meet(keys).values())
+    places = {name: site.folder for name, site in coordinator.sites.items()}
+    prints = {name: own_fingerprint(place, name) for name, place in places.items()}
+    assert {name: one for name, one in prints.items() if name != "site-0"} == seen(places["site-0"])
+    for name, place in places.items():
+        for other in THREE:
+            if other != name:
+                pin(place, other, prints[other].replace(" ", "-").upper())
+    coordinator.run = "1" * 16
+    assert {Key} == {type(answer) for answer in coordinator.meet(coordinator.keys()).values()}
+    (places["site-2"] / "keys" / "sign.key").unlink()  # another key in its place
+    coordinator.run = "2" * 16
+    coordinator.sites["site-2"].studies.runs.clear()
+    answers = coordinator.meet(coordinator.keys())
+    assert ["unpinned", "unpinned"] == [answers[name] for name in THREE[:2]]
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "problem"),
+    [
+        ("site-0", "0" * 24, "site-0 is this site itself"),
+        ("site-9", "0" * 24, "the kit knows no site 'site-9'; did you mean"),
+        ("site-1", "3f2a", "'3f2a' is not a fingerprint: 24 digits"),
+        ("site-1", "own", "that is this site's own fingerprint"),
+    ],
+)
+def test_what_cannot_be_pinned_is_refused_in_words(tmp_path: Path, name: str, words: str, problem: str) -> None:
+    place = Sites(tmp_path / "sites", study_of(tmp_path), NAMES).sites["site-0"].folder
+    words = own_fingerprint(place, "site-0") if words == "own" else words
+    with pytest.raises(RunError) as error:
+        pin(place, name, words)
+    assert problem in str(error.value)

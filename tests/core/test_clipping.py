@@ -1,0 +1,123 @@
+"""Clipped gradients of units: one pass gives what a loop of single units gives, for every model of ours."""
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import torch
+from opacus.grad_sample import GradSampleModule
+
+from encoder_folders import tiny_encoder
+from wardround.core.bench import Bench
+from wardround.core.clipping import norms, unit_parts
+from wardround.core.private_steps import Part, Trust
+from wardround.core.task import Units
+from wardround.runs.build import build
+from wardround.study.load import cells
+
+CLINIC = {"name": "clinic", "hospitals": 1, "documents": 12, "test_documents": 4}
+PAIRS = {"name": "clinic-pairs", "hospitals": 1, "notes": 6, "test_notes": 2}
+MODELS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "rows": ({"name": "features"}, {"name": "synthetic", "sites": 1, "features": 5, "classes": 3, "largest": 20}),
+    "bag of words": ({"name": "classification", "tokens": "words", "buckets": 64, "class_weights": "none"}, CLINIC),
+    "several labels": (
+        {"name": "classification", "tokens": "words", "buckets": 64, "class_weights": "none", "several": True},
+        CLINIC,
+    ),
+    "lstm": (
+        {"name": "classification", "tokens": "words", "model": "lstm", "buckets": 64, "embedding": 6, "hidden": 5},
+        CLINIC,
+    ),
+    "tagger": ({"name": "tagging", "model": "lstm-crf", "buckets": 64, "embedding": 6, "hidden": 5}, CLINIC),
+    "two taggers": ({"name": "tagging", "model": "s-lstm-crf", "buckets": 64, "embedding": 6, "hidden": 4}, CLINIC),
+    "convolution": ({"name": "tagging", "model": "cnn-crf", "buckets": 64, "embedding": 6, "filters": 7}, CLINIC),
+    "sentences": (
+        {"name": "bags", "denoiser": "none", "buckets": 64, "embedding": 6, "filters": 5, "position": 2},
+        {"name": "clinic-bags", "hospitals": 1, "sentences": 20, "test_sentences": 5},
+    ),
+    "bags": (
+        {"name": "bags", "denoiser": "one", "buckets": 64, "embedding": 6, "filters": 5, "position": 2},
+        {"name": "clinic-bags", "hospitals": 1, "sentences": 20, "test_sentences": 5},
+    ),
+    "layer": ({"name": "relation", "encoder": "tiny", "freeze": 1, "longest": 100}, PAIRS),
+    "head": ({"name": "relation", "encoder": "tiny", "freeze": 2, "longest": 100}, PAIRS),
+}
+
+
+def opened(task: dict[str, Any], corpus: dict[str, Any], folder: Path) -> tuple[Bench, Any, Any]:
+    """A model of a task with weights that are not all zero, and examples of a site."""
+    tables = {"name": "x", "rounds": 1, "method": {"name": "fedavg"}, "task": task, "corpus": corpus}
+    tiny_encoder(folder / "tiny")
+    built = build(cells(tables, folder=folder)[0].study, folder)
+    bench = Bench.of(built.task)
+    bench.flat.normal_(0, 0.3, generator=torch.Generator().manual_seed(3))
+    bench.model.eval()
+    return bench, built.task, built.sites.open(built.sites.names[0]).train
+
+
+def part_of(task: Any, train: Any, rows: list[torch.Tensor]) -> Part:
+    """Units of these rows."""
+    return Part(task, train, Units(rows, lambda _: ()), torch.arange(len(rows)))
+
+
+def both(bench: Bench, part: Part, loss: Any, limit: float) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The clipped sum by the loop and in one pass, and the units' norms by the loop."""
+    bench.gradient.zero_()
+    lengths = part.loop(bench, loss, limit)
+    slow = bench.gradient.clone()
+    bench.gradient.zero_()
+    assert part.clip(bench, loss, limit)
+    return slow, bench.gradient.clone(), lengths
+
+
+@pytest.mark.parametrize("grouped", [False, True], ids=["single", "grouped"])
+@pytest.mark.parametrize("name", MODELS)
+def test_one_pass_gives_what_a_loop_of_single_units_gives(name: str, grouped: bool, tmp_path: Path) -> None:
+    bench, task, train = opened(*MODELS[name], tmp_path)
+    rows = torch.arange(min(len(train), 9))
+    units = [rows[:1], rows[1:4], rows[4:6], rows[6:]] if grouped else [row[None] for row in rows]
+    part = part_of(task, train, units)
+    _, _, lengths = both(bench, part, task.loss, 1.0)
+    limit = float(lengths.median())  # shortens half of them
+    slow, fast, lengths = both(bench, part, task.loss, limit)
+
+    parts = unit_parts(bench.model, task.loss, *part.taken())
+    assert parts is not None
+    torch.testing.assert_close(norms(parts), lengths, rtol=1e-3, atol=1e-5)
+    torch.testing.assert_close(fast, slow, rtol=1e-3, atol=1e-4 * float(slow.abs().max()))
+
+
+def test_no_unit_moves_the_sum_by_more_than_the_limit(tmp_path: Path) -> None:
+    bench, task, train = opened(*MODELS["rows"], tmp_path)
+    for row in range(len(train)):
+        bench.gradient.zero_()
+        assert part_of(task, train, [torch.tensor([row])]).clip(bench, task.loss, 0.01)
+        assert float(bench.gradient.norm()) <= 0.01 * 1.00001
+
+
+def test_a_weight_that_is_used_behind_its_modules_back_is_noticed(tmp_path: Path) -> None:
+    task = {"name": "bags", "denoiser": "attention", "buckets": 64, "embedding": 6, "filters": 5, "position": 2}
+    bench, bound, train = opened(task, MODELS["bags"][1], tmp_path)
+    part = part_of(bound, train, [torch.tensor([row]) for row in range(6)])
+    assert not Trust.of(bench).trusts(bench, bound.loss, part, 0.1)
+
+
+@pytest.mark.filterwarnings("ignore:Full backward hook")  # what goes into an embedding has no gradient
+def test_opacus_agrees(tmp_path: Path) -> None:
+    """Somebody else's gradients of single examples, for the layers that it knows."""
+    bench, task, train = opened(*MODELS["sentences"], tmp_path)
+    part = part_of(task, train, [torch.tensor([row]) for row in range(7)])
+    batch, _ = part.taken()
+    theirs = GradSampleModule(task.model(), loss_reduction="mean")
+    theirs._module.load_state_dict(bench.model.state_dict())
+    for module in theirs.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+    task.loss(theirs._module, batch).backward()
+    each = torch.cat([cast("Any", p).grad_sample.flatten(1) for p in theirs.parameters() if p.requires_grad], 1)
+    lengths = each.norm(dim=1)
+    limit = float(lengths.median())
+    expected = (each * (limit / lengths.clamp(min=limit))[:, None]).sum(0)
+    bench.gradient.zero_()
+    assert part.clip(bench, task.loss, limit)
+    torch.testing.assert_close(bench.gradient, expected, rtol=1e-3, atol=1e-5)

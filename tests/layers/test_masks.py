@@ -1,0 +1,308 @@
+"""Secure aggregation: the sum of those who stay, to the bit, and nothing of any of them."""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from study_files import small_study
+from wardround.core.cohort import BelowQuorum
+from wardround.core.exchange import Exchange, Fault
+from wardround.core.method import Global, Step
+from wardround.core.record import Message
+from wardround.core.site import Site
+from wardround.core.weights import Weights
+from wardround.engines.inline import Serial
+from wardround.layers.fixed_point import Encoded, decode, encode
+from wardround.layers.masked import Masked, Opened
+from wardround.layers.masks import Masks
+from wardround.methods.fedavg import Update
+from wardround.runs.build import Built, build
+from wardround.runs.loop import run
+from wardround.study.load import Study, load_study
+
+Reply = Message | Fault
+Twist = Callable[[Exchange, str, Callable[[], Reply]], Reply]
+MASKED = {"secure_aggregation": True}
+
+
+def study_of(folder: Path, count: int = 5, **changes: Any) -> Study:
+    whole: dict[str, Any] = {"privacy": MASKED, "partition": {"name": "iid", "sites": count}, **changes}
+    return load_study(small_study(folder, **whole))[0].study
+
+
+class Twisted(Serial):
+    """Sites one after the other, of which some are lost, or give another reply than they should."""
+
+    twist: Twist
+
+    def deliver(
+        self, exchange: Exchange, step: Step[Any, Any], messages: Mapping[str, Message]
+    ) -> Iterable[tuple[str, Any]]:
+        for name, message in messages.items():
+
+            def reply(name: str = name, message: Message = message) -> Reply:
+                return next(iter(dict(super(Twisted, self).deliver(exchange, step, {name: message})).values()))
+
+            yield name, self.twist(exchange, name, reply)
+
+
+LOST = Fault("lost", "the connection broke")
+
+
+def losing(*moments: tuple[str, str], after: bool = False) -> Twist:
+    """Sites that are lost at a step: before they are asked, or after they have answered in vain."""
+
+    def twist(exchange: Exchange, name: str, reply: Callable[[], Reply]) -> Reply:
+        if (exchange.step, name) not in moments:
+            return reply()
+        if after:
+            reply()
+        return LOST
+
+    return twist
+
+
+@pytest.fixture
+def inputs(monkeypatch: pytest.MonkeyPatch) -> dict[str, Message]:
+    """What each site has put behind masks, by its name."""
+    seen: dict[str, Message] = {}
+    leave = Masks.leave
+
+    def watched(layer: Masks, reply: Message, site: Site) -> Message:
+        seen[site.name] = reply
+        return leave(layer, reply, site)
+
+    monkeypatch.setattr(Masks, "leave", watched)
+    return seen
+
+
+def fitted(built: Built, twist: Twist, round_: int = 1) -> tuple[Update, tuple[str, ...]]:
+    """One total of FedAvg's replies, and who is left after it."""
+    engine = Twisted(built.host)
+    engine.twist = twist
+    cohort = built.cohort(round_, tuple(built.sites.names), engine)
+    total = cohort.total(built.study.method.fit, Global(built.weights))  # type: ignore[attr-defined]  # FedAvg's
+    return total, cohort.present
+
+
+def plain_sum(replies: Mapping[str, Message], names: Iterable[str]) -> Message:
+    """The sum of whole numbers without any mask, in 64 bits."""
+    coded = [encode(replies[name], len(list(names)), {}) for name in names]
+    total = Encoded(coded[0].narrow, torch.stack([one.wide for one in coded]).sum(0), coded[0].form)
+    return decode(Update, total, len(coded), {})
+
+
+def test_the_sum_is_that_of_the_whole_numbers_to_the_bit(tmp_path: Path, inputs: dict[str, Message]) -> None:
+    built = build(study_of(tmp_path), tmp_path / "out")
+    total, names = fitted(built, losing())
+    assert 5 == len(names)
+    assert plain_sum(inputs, names) == total
+    exact = sum((inputs[name].change.flat.double() for name in names), torch.zeros(()))  # type: ignore[attr-defined]
+    assert torch.allclose(total.change.flat.double(), exact, atol=1e-7)
+    assert sum(inputs[name].weight for name in names) == total.weight  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("step", ["Masks.meet", "fit", "Masks.open"])
+def test_whoever_is_lost_the_sum_is_that_of_the_others(
+    step: str, after: bool, tmp_path: Path, inputs: dict[str, Message]
+) -> None:
+    """Before keys, after keys, after masking, and between masking and opening."""
+    total, names = fitted(build(study_of(tmp_path), tmp_path / "out"), losing((step, "site-1"), after=after))
+    assert ("site-0", "site-2", "site-3", "site-4") == names
+    kept = names if step != "Masks.open" else tuple(sorted(inputs))  # by then its numbers are in the sum
+    assert plain_sum(inputs, kept) == total
+
+
+def test_a_lost_site_costs_one_message_and_no_training(tmp_path: Path, inputs: dict[str, Message]) -> None:
+    asked: list[tuple[str, str]] = []
+    lost = losing(("fit", "site-1"), after=True)
+
+    def twist(exchange: Exchange, name: str, reply: Callable[[], Reply]) -> Reply:
+        asked.append((exchange.step, name))
+        return lost(exchange, name, reply)
+
+    fitted(build(study_of(tmp_path), tmp_path / "out"), twist)
+    steps = [step for step, name in asked if name == "site-0"]
+    assert ["Masks.meet", "Masks.meet", "fit", "Masks.again", "Masks.open"] == steps
+    assert 5 == len(inputs)
+
+
+@pytest.mark.parametrize(
+    ("moments", "sites", "reason"),
+    [
+        ([("Masks.meet", "site-1")], 3, "Masks.meet: 2 of 3 sites gave a usable reply, the quorum is 3"),
+        ([("fit", "site-1")], 3, "fit: 2 of 3 sites gave a usable reply, the quorum is 3"),
+        ([("fit", "site-1"), ("Masks.again", "site-2")], 5, "1 of the sites in a sum did not stay to its end"),
+        ([("Masks.open", "site-1")], 3, "Masks.open: 2 of 3 sites gave a usable reply, the quorum is 3"),
+        ([("Masks.open", "site-1"), ("Masks.open", "site-2")], 5, "3 of 5 sites opened their sum, and it takes 4"),
+    ],
+)  # fmt: skip
+def test_where_too_few_are_left_the_round_says_so(
+    moments: list[tuple[str, str]], sites: int, reason: str, tmp_path: Path
+) -> None:
+    with pytest.raises(BelowQuorum) as error:
+        fitted(build(study_of(tmp_path, sites), tmp_path / "out"), losing(*moments))
+    assert reason in str(error.value)
+
+
+def test_numbers_far_larger_than_before_are_sent_again_in_64_bits(
+    tmp_path: Path, inputs: dict[str, Message], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built = build(study_of(tmp_path), tmp_path / "out")
+    fitted(built, losing())
+    leave, narrow = Masks.leave, []
+
+    def larger(layer: Masks, reply: Message, site: Site) -> Message:
+        if site.name == "site-3" and isinstance(reply, Update):
+            reply = replace(reply, change=reply.change * 1e4)
+        masked = leave(layer, reply, site)
+        narrow.append(len(masked.narrow))  # type: ignore[attr-defined]
+        return masked
+
+    monkeypatch.setattr(Masks, "leave", larger)
+    total, names = fitted(built, losing(), 2)
+    assert [built.weights.layout.size] * 5 == narrow
+    assert plain_sum(inputs, names) == total
+
+
+def test_from_the_second_round_on_an_upload_is_hardly_larger_than_without(
+    tmp_path: Path, inputs: dict[str, Message]
+) -> None:
+    built = build(study_of(tmp_path, corpus={"features": 4000}), tmp_path / "out")
+    sizes: list[float] = []
+
+    def weighed(_exchange: Exchange, name: str, reply: Callable[[], Reply]) -> Reply:
+        answer = reply()
+        if isinstance(answer, Masked):
+            sizes.append(answer.nbytes / inputs[name].nbytes)
+        return answer
+
+    for round_ in (1, 2):
+        fitted(built, weighed, round_)
+    first, second = max(sizes[:5]), max(sizes[5:])
+    assert 1.9 < first < 2.1
+    assert second < 1.1
+
+
+def journal_of(out: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (out / "journal.jsonl").read_text().splitlines()]
+
+
+def test_what_is_too_large_for_fixed_point_is_an_error_that_names_the_tensor() -> None:
+    update = Update(Weights({"linear.weight": torch.tensor([1.0, 2e8])}), 5)
+    with pytest.raises(Exception, match=r"Update\.change/linear\.weight has a number that is too large .*method\.lr"):
+        encode(update, 3, {})
+    assert not encode(update, 1, {}).over
+    assert encode(update, 3, {"change/linear.weight": 1.0}).over  # and nothing has wrapped
+    many = Update(Weights({"linear.weight": torch.zeros(2)}), 2**53)
+    with pytest.raises(Exception, match=r"Update\.weight has a number that is too large"):
+        encode(many, 3, {})
+
+
+def test_nan_is_refused_at_the_site_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    built = build(study_of(tmp_path), tmp_path / "out")
+    train = type(built.study.method).train  # type: ignore[attr-defined]
+
+    def broken(method: Any, at: Site, *given: Any) -> Any:
+        trained = train(method, at, *given)
+        return trained._replace(weights=trained.weights * float("nan")) if at.name == "site-2" else trained
+
+    monkeypatch.setattr(type(built.study.method), "train", broken)
+    _, names = fitted(built, losing())
+    assert ("site-0", "site-1", "site-3", "site-4") == names
+
+
+def test_false_shares_are_left_aside_and_false_masks_open_nothing(tmp_path: Path) -> None:
+    """A site that lies about a share changes nothing; one that lies about its own mask, neither."""
+
+    def lying(_exchange: Exchange, name: str, reply: Callable[[], Reply]) -> Reply:
+        answer = reply()
+        if isinstance(answer, Opened) and name == "site-0":
+            return replace(answer, own=answer.own ^ 1, shares=answer.shares ^ 1)
+        if isinstance(answer, Opened) and name == "site-1":
+            return LOST
+        return answer
+
+    honest, _ = fitted(build(study_of(tmp_path, 8), tmp_path / "a"), losing())
+    lied, _ = fitted(build(study_of(tmp_path, 8), tmp_path / "b"), lying)
+    assert honest == lied
+
+
+def test_masks_that_do_not_fit_give_no_number(tmp_path: Path) -> None:
+    def lying(_exchange: Exchange, name: str, reply: Callable[[], Reply]) -> Reply:
+        answer = reply()
+        return replace(answer, wide=answer.wide + 1) if isinstance(answer, Masked) and name == "site-0" else answer
+
+    with pytest.raises(BelowQuorum, match="the sum is not used, for masks are left on the sum"):
+        fitted(build(study_of(tmp_path), tmp_path / "out"), lying)
+
+
+def test_another_shape_leaves_its_site_out(tmp_path: Path, inputs: dict[str, Message]) -> None:
+    def longer(exchange: Exchange, name: str, reply: Callable[[], Reply]) -> Reply:
+        answer = reply()
+        if isinstance(answer, Masked) and name == "site-3" and exchange.step == "fit":
+            return replace(answer, wide=torch.cat([answer.wide, answer.wide[:1]]))
+        return answer
+
+    total, names = fitted(build(study_of(tmp_path), tmp_path / "out"), longer)
+    assert "site-3" not in names
+    assert plain_sum(inputs, names) == total
+
+
+# a whole run
+
+
+def weights_of(out: Path) -> bytes:
+    return (out / "model" / "weights.safetensors").read_bytes()
+
+
+def timeless(out: Path) -> list[dict[str, Any]]:
+    return [{key: value for key, value in line.items() if key != "seconds"} for line in journal_of(out)]
+
+
+@pytest.mark.parametrize("step", ["Masks.meet", "fit", "Masks.open", "evaluate"])
+def test_a_run_killed_at_any_moment_goes_on_with_the_same_bits(
+    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = study_of(tmp_path, sites={"per_round": 4})
+    run(study, tmp_path / "whole")
+    deliver = Serial.deliver
+
+    def until(
+        engine: Serial, exchange: Exchange, wanted: Step[Any, Any], messages: Mapping[str, Message]
+    ) -> Iterable[tuple[str, Any]]:
+        if (exchange.round, exchange.step) == (2, step):
+            raise KeyboardInterrupt
+        return deliver(engine, exchange, wanted, messages)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Serial, "deliver", until)
+        with pytest.raises(KeyboardInterrupt):
+            run(study, tmp_path / "killed", checkpoint_seconds=0)
+    run(study, tmp_path / "killed", resume=True)
+    assert weights_of(tmp_path / "whole") == weights_of(tmp_path / "killed")
+    assert timeless(tmp_path / "whole") == timeless(tmp_path / "killed")
+
+
+def test_serial_strict_and_pooled_runs_give_the_same_bits_and_those_of_plain_sums_nearly(tmp_path: Path) -> None:
+    study = study_of(tmp_path)
+    run(study, tmp_path / "serial")
+    run(study, tmp_path / "strict", strict=True)
+    run(study, tmp_path / "pooled", workers=2)
+    run(study_of(tmp_path, privacy=None), tmp_path / "plain")
+    for other in ("strict", "pooled"):
+        assert weights_of(tmp_path / "serial") == weights_of(tmp_path / other)
+        assert timeless(tmp_path / "serial") == timeless(tmp_path / other)
+    plain, masked = (load_file(tmp_path / out / "model" / "weights.safetensors") for out in ("plain", "serial"))
+    for name, tensor in plain.items():
+        assert torch.allclose(tensor, masked[name], atol=1e-6)
+    assert journal_of(tmp_path / "plain")[-1]["metrics"] == pytest.approx(
+        journal_of(tmp_path / "serial")[-1]["metrics"]
+    )

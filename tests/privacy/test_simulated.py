@@ -1,0 +1,188 @@
+"""Differential privacy in a simulation: the same bits again, a journal per site, and what would leak is refused."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from wardround.core.bench import Bench
+from wardround.core.exchange import Exchange
+from wardround.layers.ledger import lines
+from wardround.methods import METHODS
+from wardround.methods.fedatt import Attended, Bounded
+from wardround.runs.build import build
+from wardround.runs.loop import run
+from wardround.runs.protocol import rehearsal
+from wardround.study.load import Study, cells
+from wardround.study.settings import StudyError
+
+DP = {"epsilon": 8.0, "delta": 1e-3, "unit": "example", "clip": 1.0}
+ROWS = {"name": "synthetic", "sites": 3, "features": 6, "classes": 3, "largest": 60}
+
+
+def study_of(dp: Mapping[str, Any] = DP, method: Mapping[str, Any] | None = None, **tables: Any) -> Study:
+    whole = {
+        "name": "s", "rounds": 2, "method": {"name": "fedavg", "batch": 10, "lr": 0.3, **(method or {})},
+        "task": {"name": "features"}, "corpus": ROWS, "privacy": {"dp": dict(dp)},
+    }  # fmt: skip
+    return cells({**whole, **tables})[0].study
+
+
+def weights(folder: Path) -> bytes:
+    return (folder / "model" / "weights.safetensors").read_bytes()
+
+
+def problems(study: Study, folder: Path) -> str:
+    with pytest.raises(StudyError) as caught:
+        build(study, folder)
+    return "\n".join(caught.value.problems)
+
+
+def test_the_same_seed_gives_the_same_bits_in_one_process_and_in_two(tmp_path: Path) -> None:
+    run(study_of(), tmp_path / "one", strict=True)
+    run(study_of(), tmp_path / "two", workers=2)
+    assert weights(tmp_path / "one") == weights(tmp_path / "two")
+
+
+def test_each_site_has_a_journal_and_a_repetition_adds_nothing_to_it(tmp_path: Path) -> None:
+    study = study_of()
+    run(study, tmp_path, checkpoint_seconds=0.0)
+    before = {path.name: list(lines(path)) for path in (tmp_path / "budget").iterdir()}
+    assert 3 == len(before)
+    assert {("train", "test")} == {tuple(dict.fromkeys(line["kind"] for line in mine)) for mine in before.values()}
+    newest = max((tmp_path / "checkpoints").iterdir(), key=lambda path: path.stat().st_mtime)
+    newest.unlink()
+    (tmp_path / "metrics.json").unlink()
+    run(study, tmp_path, resume=True)
+    assert before == {path.name: list(lines(path)) for path in (tmp_path / "budget").iterdir()}
+
+
+def test_less_epsilon_is_more_noise(tmp_path: Path) -> None:
+    lengths = []
+    for epsilon in (1.0, 100.0):
+        built = build(study_of({**DP, "epsilon": epsilon}), tmp_path)
+        guards = built.host.guards
+        assert guards is not None
+        data = built.sites.open(built.sites.names[0])
+        lengths.append(guards.plan("s", data.units).noise)  # type: ignore[attr-defined]  # Guards
+    assert lengths[0] > 4 * lengths[1]
+
+
+KINDS = {entry.place: name for name, entry in reversed(METHODS.items())}  # of several names, the first
+
+
+@pytest.mark.parametrize("name", sorted(KINDS.values()))
+def test_every_method_runs_with_noise_or_is_refused_with_its_reason(name: str, tmp_path: Path) -> None:
+    kind = METHODS[name].kind
+    tables = rehearsal(kind.rehearsal)
+    public = {"public": {"fraction": 0.3}} if kind.public else {}
+    task = {**tables["task"], **({"class_weights": "none"} if tables["task"]["name"] == "classification" else {})}
+    batch = {"batch": 5} if hasattr(kind, "batch") else {}
+    whole = {"name": "s", "rounds": 1, "method": {"name": name, **batch}, **tables, **public, "task": task}
+    study = cells({**whole, "privacy": {"dp": {**DP, "evaluation": "outside"}}})[0].study
+    if beyond := vars(kind).get("beyond_training"):
+        assert beyond in problems(study, tmp_path)
+        return
+    run(study, tmp_path)
+    assert name == "public" or list((tmp_path / "budget").iterdir())
+
+
+def test_a_site_that_is_asked_again_within_a_round_trains_once(tmp_path: Path) -> None:
+    """FedAtt asks again, with the same weights, where distances lie beyond the shift that was agreed before."""
+    study = study_of(method={"name": "fedatt", "lr": 20.0}, rounds=1)
+    built = build(study, tmp_path)
+    name = built.sites.names[0]
+    replies = [
+        built.host.answer(
+            name, Exchange("fit", 1, number, 0, 0), Bounded(built.weights, torch.full((2,), bound).double())
+        )
+        for number, bound in ((1, 0.0), (2, 5.0))
+    ]
+    assert isinstance(replies[0], Attended)
+    assert isinstance(replies[1], Attended)
+    assert torch.equal(replies[0].distance, replies[1].distance)
+    assert not torch.equal(replies[0].attention, replies[1].attention)
+    assert 1 == len([*lines(next((tmp_path / "budget").iterdir()))])
+
+
+BAD: dict[str, tuple[dict[str, Any], str]] = {
+    "no ε": ({"epsilon": 0.0}, "privacy.dp.epsilon = 0.0"),
+    "negative ε": ({"epsilon": -1.0}, "privacy.dp.epsilon = -1.0"),
+    "no clip": ({"clip": 0.0}, "privacy.dp.clip = 0.0"),
+    "δ of 1": ({"delta": 1.0}, "privacy.dp.delta = 1.0"),
+    "another unit": ({"unit": "ward"}, "privacy.dp.unit"),
+    "a key that is none": ({"epsilom": 1.0}, "did you mean 'epsilon'?"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_wrong_settings_are_named(name: str) -> None:
+    changes, words = BAD[name]
+    with pytest.raises(StudyError, match=words.replace(".", r"\.").replace("?", r"\?")):
+        study_of({**DP, **changes})
+
+
+def test_delta_must_be_below_one_over_the_number_of_units(tmp_path: Path) -> None:
+    assert "not below one over the number of examples" in problems(study_of({**DP, "delta": 0.2}), tmp_path)
+
+
+def test_a_batch_larger_than_a_site_is_refused(tmp_path: Path) -> None:
+    assert "method.batch = 5000 is more than the examples at" in problems(study_of(method={"batch": 5000}), tmp_path)
+
+
+def test_patients_must_be_named_and_whole(tmp_path: Path) -> None:
+    corpus = {"format": "csv", "train": "train.csv", "test": "test.csv", "labels": ["a", "b"]}
+    task = {"name": "classification", "tokens": "words", "buckets": 50, "class_weights": "none"}
+    rows = [(f"rash {n}", "ab"[n % 2], f"p{n % 12}") for n in range(60)]
+
+    def write(name: str, rows: list[tuple[str, str, str]], *, patients: bool = True) -> None:
+        text = "text,label,patient\n" if patients else "text,label\n"
+        text += "".join(",".join(row if patients else row[:2]) + "\n" for row in rows)
+        (tmp_path / f"{name}.csv").write_text(text, encoding="utf-8")
+
+    def opened() -> Study:
+        whole = {"name": "s", "rounds": 1, "method": {"name": "fedavg", "batch": 5}, "corpus": corpus, "task": task}
+        whole["privacy"] = {"dp": {**DP, "unit": "patient"}}
+        return cells(whole, folder=tmp_path)[0].study
+
+    write("train", rows, patients=False)
+    write("test", [("rash x", "a", "q")])
+    assert "60 of 60 train examples" in problems(opened(), tmp_path)
+    write("train", [*rows, ("rash y", "a", "")])
+    assert "1 of 61 train examples" in problems(opened(), tmp_path)
+    write("train", rows)
+    write("test", [("rash x", "a", "p3")])
+    assert "1 patients" in problems(opened(), tmp_path)
+    write("test", [("rash x", "a", "q")])
+    sites = build(opened(), tmp_path).sites
+    units = sites.open(sites.names[0]).units
+    assert units is not None
+    assert (12, 60) == (units.count, int(units.sizes.sum()))
+
+
+def test_what_follows_from_label_counts_is_refused(tmp_path: Path) -> None:
+    task = {"name": "classification", "tokens": "words", "buckets": 50, "class_weights": "root"}
+    corpus = {"name": "clinic", "hospitals": 1, "documents": 30, "test_documents": 5}
+    assert 'set task.class_weights = "none"' in problems(study_of(task=task, corpus=corpus), tmp_path)
+
+
+def test_training_notes_are_not_counted(tmp_path: Path) -> None:
+    assert "evaluation.splits has 'train'" in problems(study_of(evaluation={"splits": ["train"]}), tmp_path)
+
+
+def test_a_method_of_ones_own_must_say_what_its_replies_are_made_of(tmp_path: Path) -> None:
+    (tmp_path / "own_method.py").write_text(
+        "from dataclasses import dataclass\nfrom wardround.methods.fedavg import FedAvg\n"
+        "@dataclass(frozen=True, kw_only=True)\nclass Own(FedAvg):\n    '''Mine.'''\n",
+        encoding="utf-8",
+    )
+    whole = {"name": "s", "rounds": 1, "method": {"name": "own_method:Own"}, "task": {"name": "features"}}
+    study = cells({**whole, "corpus": ROWS, "privacy": {"dp": DP}}, folder=tmp_path)[0].study
+    assert "say beyond_training" in problems(study, tmp_path)
+
+
+def test_a_bench_refuses_batch_statistics() -> None:
+    with pytest.raises(ValueError, match="use layer normalisation"):
+        Bench(torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2)))

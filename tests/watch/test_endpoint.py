@@ -1,0 +1,140 @@
+"""What the server of a live page answers, and to whom."""
+
+import http.client
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from serving import JSON, hosted, send
+from wardround.runs.errors import RunError
+from wardround.runs.stopping import STOP
+from wardround.watch.app import Desk, application
+from wardround.watch.board import RunBoard
+from wardround.watch.token import read_token
+from watched import Going, going
+
+TOKEN = "a-token-of-twenty-letters"  # noqa: S105 -- made up for here
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Going]:
+    with going(tmp_path / "run") as started:
+        started.add(times=2)
+        yield started
+
+
+@pytest.fixture
+def place(run: Going) -> Iterator[str]:
+    with hosted(application(Desk(RunBoard([run.folder]), seconds=0.05))) as address:
+        yield address
+
+
+@pytest.fixture
+def closed(run: Going) -> Iterator[str]:
+    with hosted(application(Desk(RunBoard([run.folder])), token=TOKEN)) as address:
+        yield address
+
+
+def test_without_its_token_a_page_says_so_and_nothing_else(closed: str, run: Going) -> None:
+    for path in ("/", "/events", "/metrics", "/run/0", "/watch.js", "/?token=wrong", "/nowhere"):
+        status, headers, body = send(closed, path)
+        assert (401, "Bearer") == (status, headers["www-authenticate"])
+        assert b"needs its token" in body
+        assert b"small" not in body
+    assert 401 == send(closed, "/stop/0", {})[0]
+    assert 401 == send(closed, f"/stop/0?token={TOKEN}", {})[0]  # an address alone changes nothing
+    assert not (run.folder / STOP).exists()
+    assert 200 == send(closed, "/healthz")[0]
+
+
+def test_the_token_in_the_address_becomes_a_cookie_and_leaves_the_address(closed: str) -> None:
+    status, headers, _ = send(closed, f"/?token={TOKEN}")
+    assert (303, "/") == (status, headers["location"])
+    cookie = headers["set-cookie"]
+    assert "httponly" in cookie.casefold()
+    assert "samesite=lax" in cookie.casefold()
+    status, _, body = send(closed, "/", headers={"Cookie": cookie.partition(";")[0]})
+    assert 200 == status
+    assert b"small" in body
+    assert TOKEN.encode() not in body
+    assert 200 == send(closed, "/metrics", headers={"Authorization": f"Bearer {TOKEN}"})[0]
+
+
+def test_a_token_file_is_made_for_its_owner_alone_and_a_poor_one_refused(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    token = read_token(path)
+    assert 0o600 == path.stat().st_mode & 0o777
+    assert token == read_token(path)
+    path.write_text("short\n")
+    with pytest.raises(RunError, match="needs 16 letters"):
+        read_token(path)
+    path.write_text(token)
+    path.chmod(0o644)
+    with pytest.raises(RunError, match="chmod 600"):
+        read_token(path)
+
+
+def test_a_run_is_stopped_by_json_alone_so_that_no_other_page_can(place: str, run: Going) -> None:
+    for headers in ({}, {"Content-Type": "text/plain"}, {"Content-Type": "application/x-www-form-urlencoded"}):
+        assert 415 == send(place, "/stop/0", b"{}", headers)[0]
+    assert 421 == send(place, "/stop/0", b"{}", {**JSON, "Host": "evil.example"})[0]
+    assert 405 == send(place, "/stop/0", method="GET")[0]
+    assert 404 == send(place, "/stop/7", {})[0]
+    assert 404 == send(place, "/stop/grid-0", {})[0]
+    assert not (run.folder / STOP).exists()
+    assert (200, {"stopping": True}) == send(place, "/stop/0", {})[::2]
+    assert (run.folder / STOP).exists()
+
+
+def test_a_page_that_is_read_only_has_no_button_and_takes_no_order(run: Going) -> None:
+    board = RunBoard([run.folder], stoppable=False)
+    with hosted(application(Desk(board))) as place:
+        assert b"data-stop" not in send(place, "/")[2]
+        assert 404 == send(place, "/stop/0", {})[0]
+
+
+def test_a_stream_sends_what_has_changed_and_nothing_else(place: str, run: Going) -> None:
+    line = http.client.HTTPConnection(urlsplit(place).netloc, timeout=60)
+    line.request("GET", "/events")
+    answer = line.getresponse()
+    assert "text/event-stream" == answer.headers.get_content_type()
+
+    def event() -> dict[str, dict[str, str]]:
+        while not (raw := answer.readline()).startswith(b"data:"):
+            assert raw
+        received: dict[str, dict[str, str]] = json.loads(raw[5:])
+        return received
+
+    assert {"state", "figures", "sites", "bytes", "refused", "log"} == set(event()["parts"])
+    run.doing("looking")
+    assert ["state"] == list(event()["parts"])
+    run.add()
+    assert {"state", "figures", "bytes"} == set(event()["parts"])
+    line.close()
+
+
+def test_so_many_may_watch_and_no_more(run: Going) -> None:
+    with hosted(application(Desk(RunBoard([run.folder]), most=3))) as place:
+        lines = [http.client.HTTPConnection(urlsplit(place).netloc, timeout=60) for _ in range(4)]
+        statuses = []
+        for line in lines:
+            line.request("GET", "/events")
+            answer = line.getresponse()
+            statuses.append(answer.status)
+            answer.readline()
+        assert [200, 200, 200, 503] == statuses
+        for line in lines:
+            line.close()
+
+
+def test_the_page_says_enough_before_any_script_has_run(place: str) -> None:
+    status, headers, body = send(place, "/")
+    assert 200 == status
+    assert b"2 of 50 rounds done" in body
+    assert "default-src 'none'" in headers["content-security-policy"]
+    assert "no-store" == headers["cache-control"]
+    assert 404 == send(place, "/run/5")[0]
+    assert 404 == send(place, "/run/x")[0]
