@@ -144,4 +144,4 @@ def in_options(text: str) -> str:
     text = re.sub(r'set encoding = "([\w-]+)"', r"give --encoding \1", text)
     text = text.replace("fix_offsets = true", "--fix-offsets").replace("a separator", "a --separator")
     text = text.replace("name the key that holds the text", "name it with --text-column")
-    return text.replace("name the column in [corpus], or set header = false", "name it with --text-column")
+    return re.sub(r"name the column in \[corpus\](.*?), or set header = false", r"name it with --text-column\1", text)

@@ -194,7 +194,7 @@ class _Loop:
         if checkpoint is None:
             self._describe()
             state: Any = self.rounds.start()
-            if not self.study.start:  # the first round's line has what a solved start sent: they are run together
+            if not self.rounds.begins:  # the first round's line has what was sent before it: they are run together
                 self._settle(0, state)
         else:
             state, self.tally, self.curve = checkpoint.state, checkpoint.tally, checkpoint.curve
@@ -243,7 +243,7 @@ class _Loop:
     def _round(self, round_: int, state: Any, *, last: bool = False) -> Any:
         began = time.perf_counter()
         state, cohort = (self.rounds.finish if last else self.rounds.train)(round_, state)
-        if round_ == 1 and self.study.start and (opening := self.rounds.opening):  # what others ask for is very little
+        if round_ == 1 and self.rounds.begins and (opening := self.rounds.opening):
             cohort.traffic.up += opening.traffic.up
             cohort.traffic.down += opening.traffic.down
             cohort.noted = {**opening.noted, **cohort.noted}

@@ -275,7 +275,7 @@ def _study(
     public = Public(o.public.fraction, built.get("public.corpus")) if o.public else None
     heads = [name for name in (o.start, o.finish.head if o.finish else None) if name]
     try:
-        method = headed(built["method"], *heads, **(o.finish.settings if o.finish else {}))
+        method = _counting(headed(built["method"], *heads, **(o.finish.settings if o.finish else {})), built["task"], o)
     except ValueError as error:
         problems.append(str(error))
         return None
@@ -285,6 +285,15 @@ def _study(
         o.device, o.precision,
         resolved | plain | shown | ({"layers": described} if described else {}), o.robust,
     )  # fmt: skip
+
+
+def _counting(method: "Method[Any]", task: Any, outline: Outline) -> "Method[Any]":
+    """The method, with an exchange of document counts before it where the task weighs words that are shared."""
+    from wardround.methods.weighing import weighing  # noqa: PLC0415 -- what is built needs more than what is checked
+
+    return (
+        weighing(method) if getattr(task, "counts_documents", False) and "all" not in outline.sites.private else method
+    )
 
 
 def _trying(outline: Outline) -> Outline:
