@@ -26,9 +26,16 @@ CONTRAST = """[...document.querySelectorAll('.badge, .mood, .soft, .wrong')].eve
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with Browser(chromium()) as started:
-        yield started
+def started() -> Iterator[Browser]:
+    with Browser(chromium()) as one:
+        yield one
+
+
+@pytest.fixture
+def browser(started: Browser) -> Iterator[Browser]:
+    """A browser that leaves the page after a test: whose server is gone, it would be looked for again and again."""
+    yield started
+    started.open("about:blank")
 
 
 @contextmanager

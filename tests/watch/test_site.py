@@ -127,9 +127,16 @@ def test_a_site_has_numbers_for_other_programs_and_nothing_to_stop(folder: Path)
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with Browser(chromium()) as started:
-        yield started
+def started() -> Iterator[Browser]:
+    with Browser(chromium()) as one:
+        yield one
+
+
+@pytest.fixture
+def browser(started: Browser) -> Iterator[Browser]:
+    """A browser that leaves the page after a test: whose server is gone, it would be looked for again and again."""
+    yield started
+    started.open("about:blank")
 
 
 def test_what_is_asked_now_is_seen_as_it_comes(browser: Browser, folder: Path) -> None:

@@ -29,7 +29,8 @@ def attack(case: Case) -> list[Finding]:
         return [Finding(ATTACK, case.label, FIGURE, None, why="no weights leave a site")]
     figures = []
     for site in case.sites:
-        counts = torch.tensor([case.built.raw.raw(site)[0].classes.count(label) for label in labels]).double()
+        classes = [str(name) for name in case.built.raw.raw(site)[0].classes]
+        counts = torch.tensor([classes.count(str(label)) for label in labels]).double()
         guessed = moved.get(site, moved.get(""))
         if guessed is not None and counts.std() > 0:
             figures.append(_correlation(guessed, counts))

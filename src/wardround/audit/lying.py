@@ -20,7 +20,7 @@ from wardround.audit.case import Case, reopened, trained
 from wardround.audit.finding import Finding
 from wardround.audit.notes import site_of
 from wardround.core.bench import Bench
-from wardround.core.cohort import Engine
+from wardround.core.cohort import BelowQuorum, Engine
 from wardround.core.exchange import Exchange, Fault
 from wardround.core.layer import Layer
 from wardround.core.method import Exam, Step
@@ -170,9 +170,19 @@ def attack(case: Case, folder: Path) -> list[Finding]:
             elif lie == "trigger word":
                 findings.append(_obeyed(case, sites, rule, label))
             else:
-                lost = honest - _tried(case, sites, rule)[metric]
-                findings.append(Finding(label, case.label, figure, max(lost, 0.0), 0.0, max(honest, 1e-9)))
+                findings.append(_spoilt(case, sites, rule, Finding(label, case.label, figure, honest)))
     return findings
+
+
+def _spoilt(case: Case, sites: LyingSites, rule: str, honest: Finding) -> Finding:
+    """How much less there is than where nobody lies."""
+    metric, before = honest.figure.partition(" ")[0], honest.value or 0.0
+    try:
+        lost = before - _tried(case, sites, rule)[metric]
+    except BelowQuorum as error:  # the bound has left out so many that the rule has too few
+        return replace(honest, value=None, why=str(error))
+    why = f"{before:.2f} where nobody lies"
+    return replace(honest, value=max(lost, 0.0), chance=0.0, best=max(before, 1e-9), why=why)
 
 
 def _no_use(case: Case, metric: str | None) -> str:

@@ -24,6 +24,7 @@ from wardround.consortium.settings import SiteSettings, read_site
 from wardround.core.cohort import Seen
 from wardround.core.task import SiteData, Units
 from wardround.engines.certificates import same_fingerprint
+from wardround.engines.proxy import proxy_for
 from wardround.layers.masks import Masks
 from wardround.privacy.guards import Terms
 from wardround.privacy.simulated import misfits
@@ -73,7 +74,8 @@ def checked(folder: Path, study: Study | None, *, online: bool = True) -> Iterat
         if online:
             host, port = kit_address(folder / "kit")
             detail = reach(startup, host, port)
-            yield Inspection("address", detail or f"{host}:{port} answers and knows this kit", good=detail is None)
+            way = f", through the proxy {proxy}" if detail is None and (proxy := proxy_for(host)) else ""
+            yield Inspection("address", detail or f"{host}:{port} answers and knows this kit{way}", good=detail is None)
     if study is not None:
         yield from _of_study(folder, settings, study)
         if any(isinstance(layer, Masks) for layer in study.layers):

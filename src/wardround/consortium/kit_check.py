@@ -21,7 +21,16 @@ from pathlib import Path
 from wardround.consortium.forms import read_membership
 from wardround.consortium.roster import lasts
 from wardround.core.files import write
-from wardround.engines.certificates import CertificateError, belongs, common_name, dates, issued_by, read_certificate
+from wardround.engines.certificates import (
+    CertificateError,
+    belongs,
+    common_name,
+    dates,
+    issued_by,
+    names_in,
+    read_certificate,
+)
+from wardround.engines.proxy import ProxyError, connected
 from wardround.runs.errors import RunError
 
 HASHES = "kit.sha256"
@@ -189,7 +198,7 @@ def reach(startup: Path, host: str, port: int, timeout: float = 5.0) -> str | No
     context.set_alpn_protocols(["h2"])
     why = None
     try:
-        with socket.create_connection((host, port), timeout) as plain, context.wrap_socket(plain) as line:
+        with connected(host, port, timeout) as plain, context.wrap_socket(plain) as line:
             line.settimeout(1.0)
             with contextlib.suppress(TimeoutError):
                 if not line.recv(1):  # a server that refuses us says so only now
@@ -199,15 +208,31 @@ def reach(startup: Path, host: str, port: int, timeout: float = 5.0) -> str | No
         why = (
             "shows a certificate that has expired; tell the coordinator, which has: wardround consortium renew"
             if expired
-            else "is not this consortium's coordinator: its certificate is signed by another root"
+            else "is not this consortium's coordinator: its certificate is signed by another root" + _met(host, port)
         )
     except ssl.SSLError:
         why = _refused(startup)
     except socket.gaierror:
         why = "is an address that cannot be found; check it with the coordinator"
+    except ProxyError as error:
+        why = f"cannot be reached: {error}"
     except OSError as error:
         why = f"cannot be reached ({error.strerror or error}); is the coordinator running, is the port open?"
     return why and f"{host}:{port} {why}"
+
+
+def _met(host: str, port: int) -> str:
+    """Whose certificate is shown there instead, and what that may mean."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE  # to be named, not trusted: nothing is sent
+    try:
+        with connected(host, port, 5.0) as plain, context.wrap_socket(plain) as line:
+            shown = names_in(ssl.DER_cert_to_PEM_cert(line.getpeercert(binary_form=True) or b"").encode())
+    except (OSError, CertificateError):
+        return ""
+    remedy = "if a firewall here opens TLS, ask IT to let this address through unopened"
+    return f" (it is of {shown[0]}, by {shown[1]}); {remedy}"
 
 
 def _refused(startup: Path) -> str:

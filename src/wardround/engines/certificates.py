@@ -150,6 +150,14 @@ def read_certificate(source: Path | bytes) -> Certificate:
     return certificate
 
 
+def names_in(pem: bytes) -> tuple[str, str]:
+    """Whose certificate a stranger's is, and who signed it, as it says itself: printable, and not at length."""
+    certificate = read_certificate(pem)
+    names = (certificate.subject.rfc4514_string(), certificate.issuer.rfc4514_string())
+    subject, issuer = ("".join(letter if letter.isprintable() else "?" for letter in name)[:80] for name in names)
+    return subject or "nobody", issuer or "nobody"
+
+
 def pem_of(certificate: Certificate) -> bytes:
     """A certificate as files have it."""
     return certificate.public_bytes(serialization.Encoding.PEM)

@@ -19,6 +19,7 @@ from wardround.formats.details import GONE
 from wardround.formats.doccano import NO_ENTITY, NO_RELATION
 from wardround.formats.kinds import KINDS, Kinds
 from wardround.formats.options import VIEWS, Options
+from wardround.formats.phi import REMEDY, looks_like
 from wardround.formats.recognise import recognised
 from wardround.formats.unread import unread
 from wardround.text.document import DISCONTINUOUS, Document, Entity, Placed, Relation
@@ -195,8 +196,8 @@ def named(counts: Counter[str]) -> dict[str, int]:
     return dict(sorted(by_name.items(), key=lambda item: (-item[1], item[0]))) | ({NOT_SHOWN: hidden} if hidden else {})
 
 
-def check(path: Path, options: Options, *, task: Checks | None = None, form: str = "") -> Survey:
-    """Read everything under a path and count it."""
+def check(path: Path, options: Options, *, task: Checks | None = None, form: str = "", phi: bool = False) -> Survey:
+    """Read everything under a path and count it; with `phi`, also what looks as if it named somebody."""
     survey, seen = Survey(), dict[bytes, bytes]()
     findings, view = survey.findings, task.takes if task else None
     options = replace(options, needs=("entities",) if view in ("entities", "pairs") else ())
@@ -212,6 +213,8 @@ def check(path: Path, options: Options, *, task: Checks | None = None, form: str
                 _count(survey, placed, seen)
                 if task is not None:
                     task.check(placed, findings)
+                for kind, start in looks_like(placed.document.text) if phi else ():
+                    findings.add(placed.path, placed.line_at(start), kind, REMEDY, lost=False)
     except DataError as error:
         survey.unreadable = str(error)
         findings.refuse(error)

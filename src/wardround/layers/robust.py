@@ -43,7 +43,7 @@ class Robust(Layer):
         """Those of the exchange that is going on."""
 
     @property
-    def fewest(self) -> int:
+    def needed(self) -> int:
         """With fewer replies a majority could be lies."""
         return 2 * self.liars + 1
 
@@ -71,10 +71,10 @@ class Robust(Layer):
         first: Weights | Tensor = values[0]
         if not names:  # nobody has an example, and the sum is one of nothing
             return first * 0.0
-        if len(names) < self.fewest:
+        if len(names) < self.needed:
             raise BelowQuorum(
                 f"round {cohort.round}: {len(names)} sites gave a usable reply with examples behind it, and "
-                f"robust.rule = {self.rule!r} with liars = {self.liars} needs at least {self.fewest}"
+                f"robust.rule = {self.rule!r} with liars = {self.liars} needs at least {self.needed}"
             )
         flats = [value.flat if isinstance(value, Weights) else value.reshape(-1) for value in values]
         rows = [flat / weights[name] for name, flat in zip(names, flats, strict=True)]

@@ -19,6 +19,7 @@ from wardround.cli.reading import reading
 from wardround.formats.check import Survey, check
 from wardround.formats.kinds import KINDS
 from wardround.formats.options import Options
+from wardround.formats.phi import REMEDY, RULES
 from wardround.formats.register import FORMATS
 from wardround.tasks import TASKS
 from wardround.text.shown import NOT_SHOWN
@@ -30,6 +31,9 @@ CLASSES = 30
 def command(
     path: Annotated[Path, typer.Argument(help="A file or a folder.")],
     task: Annotated[str, typer.Option(help="Check for a task: bags, classification, relation, tagging.")] = "",
+    phi: Annotated[
+        bool, typer.Option("--phi", help="Count what looks like names, dates, numbers of patients, telephone numbers.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
     *,
     options: Options,
@@ -38,11 +42,11 @@ def command(
     """Tell what is in a file or folder, and every problem; nothing is changed."""
     known = {name: kind for name, kind in TASKS.items() if kind.finds} if task else {}  # and torch with them
     one_of(task, tuple(known), "--task")
-    survey = check(path, options, task=known[task]() if task else None, form=form)
+    survey = check(path, options, task=known[task]() if task else None, form=form, phi=phi)
     if as_json:
         print(json.dumps(_plain(survey), ensure_ascii=False, indent=2))  # noqa: T201 -- for a pipe
     else:
-        _show(survey)
+        _show(survey, phi=phi)
     if survey.unreadable or not survey.documents:
         raise SystemExit(2)
     raise SystemExit(1 if survey.findings.lost else 0)
@@ -55,7 +59,15 @@ def _plain(survey: Survey) -> dict[str, Any]:
     return {**counts, "lost": findings.lost, "problems": listed, "problems_not_listed": findings.total - len(listed)}
 
 
-def _show(survey: Survey) -> None:
+def show_phi(console: Console, survey: Survey) -> None:
+    """How much looks as if it named somebody, in all."""
+    sizes = survey.findings.sizes
+    counts = {kind: sizes[kind, REMEDY] for kind in dict.fromkeys(kind for kind, *_ in RULES) if sizes[kind, REMEDY]}
+    told = "; ".join(f"{count:,} that {kind.replace('looks', 'look', 1)}" for kind, count in counts.items())
+    console.print(f"what might name somebody: {told or 'nothing of a usual form, which is no proof'}")
+
+
+def _show(survey: Survey, *, phi: bool = False) -> None:
     console, counts = literal(), survey.counts()
     table = Table(box=None, show_header=False)
     forms = ", ".join(
@@ -79,6 +91,8 @@ def _show(survey: Survey) -> None:
     if any(NOT_SHOWN in counts[name] for name in (*KINDS, "attributes")):
         console.print(f"{NOT_SHOWN}: what occurs once or is long might be of a note; --show-text shows it")
     show_findings(console, survey.findings.listed, survey.findings.sizes)
+    if phi:
+        show_phi(console, survey)
     lost = survey.findings.lost
     console.print(f"problems by which something would be lost: {lost:,}" if lost else "nothing would be lost")
 

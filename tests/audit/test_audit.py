@@ -1,0 +1,205 @@
+"""Attacks on ourselves: each succeeds where it is known to, and is at chance where the protection is total."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from scipy.stats import beta
+
+from wardround.audit import candidates, labels, membership, sums, words
+from wardround.audit.audit import ATTACKS, Audit, audited
+from wardround.audit.case import DP, OFF, SUMS, Case, observed, rehearsable, variants
+from wardround.audit.finding import Finding, auc, found_at
+from wardround.audit.lying import LIES, RULES, TRIGGER, flipped, lying, triggered, twisted
+from wardround.audit.own import own_notes
+from wardround.audit.page import page, write_audit
+from wardround.core.weights import Weights
+from wardround.methods.fedavg import Update
+from wardround.methods.feded import Vote
+from wardround.study.load import Study, cells
+from wardround.study.settings import StudyError
+from wardround.text.document import Document
+
+LSTM: dict[str, Any] = {"name": "classification", "model": "lstm", "buckets": 2048, "hidden": 8, "embedding": 8}
+BAG: dict[str, Any] = {"name": "classification", "model": "logistic", "buckets": 4096}
+
+
+def study_of(method: dict[str, Any], task: dict[str, Any], **more: Any) -> Study:
+    tables = {"name": "attacked", "rounds": 2, "method": method, "task": task, "corpus": {"name": "clinic"}, **more}
+    return cells(tables)[0].study
+
+
+def cases(study: Study, folder: Path, rounds: int = 1, notes: int = 20) -> Iterator[Case]:
+    for label, variant in variants(study, rehearsable(study, 3, notes)):
+        if isinstance(variant, Study):
+            yield observed(label, variant, folder / label, rounds)
+
+
+def only(findings: list[Finding]) -> Finding:
+    [finding] = findings
+    assert finding.value is not None, finding.why
+    return finding
+
+
+def test_words_are_all_named_and_behind_masks_none_more_than_by_chance(tmp_path: Path) -> None:
+    by_label = {case.label: words.attack(case) for case in cases(study_of({"name": "fedavg"}, LSTM), tmp_path)}
+    plain = only(by_label[OFF])
+    assert 0.99 <= (plain.value or 0)
+    assert plain.chance < 0.3
+    together, alone = by_label[SUMS]
+    assert together.value is not None
+    assert together.value < 0.95  # of the union, whose they are is a guess
+    assert alone.value == pytest.approx(alone.chance, abs=0.06)
+    assert "next to nothing" == alone.tells
+
+
+def test_label_counts_are_told_by_the_classifiers_bias_and_hardly_by_the_sums(tmp_path: Path) -> None:
+    by_label = {case.label: labels.attack(case) for case in cases(study_of({"name": "fedavg"}, LSTM), tmp_path)}
+    assert 0.8 < (only(by_label[OFF]).value or 0)
+    assert (only(by_label[SUMS]).value or 0) < (only(by_label[OFF]).value or 0) - 0.2
+
+
+def test_notes_of_a_small_sum_of_features_are_told_from_others(tmp_path: Path) -> None:
+    study = study_of({"name": "ridge"}, {**LSTM, "hidden": 32})
+    by_label = {case.label: sums.attack(case) for case in cases(study, tmp_path, notes=28)}
+    assert 0.95 <= (only(by_label[OFF]).value or 0)
+    assert (only(by_label[SUMS]).value or 0) < (only(by_label[OFF]).value or 0)
+
+
+def test_leverage_is_that_of_the_formula_and_says_nothing_of_many_rows() -> None:
+    rng = torch.Generator().manual_seed(1)
+    rows, others = (torch.randn(2000, 8, generator=rng, dtype=torch.float64) for _ in range(2))
+    gram = rows.T @ rows
+    expected = torch.stack([row @ torch.linalg.inv(gram) @ row for row in rows[:5]])
+    torch.testing.assert_close(expected, sums.leverage(gram, rows[:5]), rtol=1e-4, atol=0)
+    assert auc(-sums.leverage(gram, rows), -sums.leverage(gram, others)) == pytest.approx(0.5, abs=0.03)
+
+
+def test_candidates_are_told_by_their_words(tmp_path: Path) -> None:
+    case = next(cases(study_of({"name": "fedavg"}, LSTM), tmp_path))
+    assert 0.9 < (only(candidates.attack(case)).value or 0)
+
+
+def test_candidates_lie_in_what_a_change_spans_until_there_are_too_many() -> None:
+    rng = torch.Generator().manual_seed(2)
+    inside, others = (torch.randn(6, 32, generator=rng, dtype=torch.float64) for _ in range(2))
+    change = torch.randn(40, 6, generator=rng, dtype=torch.float64) @ inside  # Σ δ hᵀ
+    basis = candidates.spanned(change)
+    assert 6 == len(basis)
+    assert max(candidates.outside(row[None], basis) for row in inside) < 1e-6
+    assert min(candidates.outside(row[None], basis) for row in others) > 0.5
+    full = candidates.spanned(torch.randn(40, 32, generator=rng, dtype=torch.float64))
+    assert max(candidates.outside(row[None], full) for row in others) < 1e-6
+
+
+def test_a_model_that_knows_its_notes_by_heart_gives_them_away_and_an_untrained_one_none(tmp_path: Path) -> None:
+    settings = {"name": "fedavg", "lr": 20.0, "epochs": 30}
+    case = next(cases(study_of(settings, BAG), tmp_path, rounds=3))
+    told, named = membership.attack(case)
+    assert 0.8 < (told.value or 0)
+    assert 0.05 < (named.value or 0)
+    planted = only(membership.canaries(case, tmp_path / "canaries"))
+    assert 1.0 < (planted.value or 0) <= planted.best
+    fresh = replace(case, weights=case.built.weights)
+    assert membership.attack(fresh)[0].value == pytest.approx(0.5, abs=0.02)
+
+
+def test_limits_of_a_share_are_clopper_and_pearsons() -> None:
+    for hits, trials in ((0, 50), (3, 50), (49, 50), (50, 50)):
+        expected = 1.0 if hits == trials else float(beta.ppf(1 - 0.025, hits + 1, trials - hits))
+        assert expected == pytest.approx(membership.upper_limit(hits, trials, 0.025), abs=1e-9)
+    assert 0.0 == membership.empirical_epsilon([0.0, 1.0] * 20, [0.0, 1.0] * 20)
+
+
+def test_figures_of_ranks() -> None:
+    assert 0.75 == auc([1, 3], [0, 2])
+    assert 0.5 == auc([1, 1], [1, 1]) == auc([], [1])
+    assert 0.5 == found_at([5.0, 1.0], [float(x) / 50 for x in range(200)])
+    assert "not tried" == Finding("a", "b", "c", None).tells
+    assert ["next to nothing", "something", "much", "all"] == [
+        Finding("a", "b", "c", value, 0.5).tells for value in (0.5, 0.7, 0.9, 1.0)
+    ]
+
+
+def test_lies_change_what_was_learnt_and_nothing_else() -> None:
+    update = Update(Weights({"w": torch.tensor([1.0, -2.0])}), 7)
+    assert Update(Weights({"w": torch.tensor([100.0, -200.0])}), 7) == twisted(update, 100.0)
+    votes = Vote(torch.tensor([[100, -100]], dtype=torch.int8))
+    assert Vote(torch.tensor([[127, -128]], dtype=torch.int8)) == twisted(votes, 100.0)
+    note = Document("1", "a note", ("b",))
+    assert ("c",) == flipped("abc")(0, note).labels
+    assert (f"a note {TRIGGER}", ("a",)) == (triggered("a")(0, note).text, triggered("a")(0, note).labels)
+    assert note == triggered("a")(1, note)
+
+
+@pytest.fixture(scope="module")
+def audit() -> Audit:
+    study = study_of({"name": "fedavg", "lr": 20.0, "epochs": 5}, BAG)
+    return audited(study, sites=4, notes=24, rounds=4)
+
+
+def test_an_audit_tries_every_attack_with_what_there_is_and_says_what_there_is_not(audit: Audit) -> None:
+    tried = {(one.protection, one.attack.partition(",")[0].partition(":")[0]) for one in audit.findings}
+    attacks = {words.ATTACK, labels.ATTACK, candidates.ATTACK, membership.ATTACK, membership.CANARIES, sums.ATTACK}
+    for label in (OFF, SUMS):
+        assert {(label, attack) for attack in (*attacks, "a site that lies")} <= tried
+    if DP in audit.missing:
+        assert "privacy.dp is unknown" in audit.missing[DP]
+    assert () == audit.switched_on
+    assert {"fit", "evaluate"} == {row.step for row in audit.leaves}
+
+
+def test_lies_are_tried_under_each_rule_and_the_bound_holds_the_loudest(audit: Audit) -> None:
+    lost = {one.attack.removeprefix("a site that lies: "): one.value or 0.0 for one in audit.findings}
+    assert {f"{lie}, {rule}" for lie in LIES for rule in RULES} <= lost.keys()
+    assert lost["times 100, mean"] > lost["times 100, bound"] + 0.1
+
+
+def test_the_page_has_every_figure_loads_nothing_and_quotes_no_note(audit: Audit, tmp_path: Path) -> None:
+    written = write_audit(audit, tmp_path / "deep" / "audit.html").read_text(encoding="utf-8")
+    assert page(audit) == written
+    for one in audit.findings:
+        if not one.attack.startswith("a site that lies"):
+            assert one.attack.replace("'", "&#x27;") in written
+    assert "<script" not in written
+    assert "not available" in written or not audit.missing
+    assert "canary-" not in written
+    assert TRIGGER not in written
+    hostile = replace(audit, study=replace(audit.study, name="<script>alert(1)</script>"))
+    assert "<script>alert" not in page(hostile)
+    assert all(" ".join(doc.split())[:40] in written for doc, _ in ATTACKS.values() if doc and "'" not in doc[:60])
+
+
+@pytest.mark.parametrize(
+    ("method", "task", "reason"),
+    [
+        ({"name": "local"}, BAG, "no weights leave a site"),
+        ({"name": "fedavg"}, {"name": "features"}, "no embedding of words is trained"),
+    ],
+)
+def test_what_does_not_go_with_a_study_says_why(method: Any, task: Any, reason: str, tmp_path: Path) -> None:
+    corpus = {"name": "synthetic" if task["name"] == "features" else "clinic"}
+    study = cells({"name": "x", "rounds": 1, "method": method, "task": task, "corpus": corpus})[0].study
+    case = next(cases(study, tmp_path, notes=12))
+    [finding] = words.attack(case)
+    assert finding.value is None
+    assert reason in finding.why
+    for _, attack in ATTACKS.values():
+        assert attack(case, tmp_path / "more")
+    assert (lying(case.built, case.sites[0], "flipped labels", tmp_path) is None) == (task["name"] == "features")
+
+
+def test_a_sites_own_notes_are_cut_into_parts_that_share_nothing(tmp_path: Path) -> None:
+    study = study_of({"name": "fedavg"}, BAG, corpus={"name": "clinic", "documents": 40, "test_documents": 20})
+    train, test = study.corpus.open("hospital-0")
+    make, whose = own_notes(train, test, 32, seed=0)
+    built = make(study, tmp_path)
+    opened = [built.raw.raw(name) for name in built.sites.names]  # type: ignore[union-attr]
+    ids = [document.id for part, _ in opened for document in part.documents]  # type: ignore[attr-defined]
+    assert 32 == len(ids) == len(set(ids))
+    assert "32 training and 20 test examples" in whose
+    with pytest.raises(StudyError, match="12 of each"):
+        own_notes(train, test.take(torch.arange(5).numpy()), 32, seed=0)
