@@ -226,8 +226,8 @@ OPEN = (
     ),
     Gap(
         "The coordinator and a hospital together.",
-        "With two hospitals, the sum and one's own update give the other's; that holds under any sum, masked or not. So "
-        "does it for the last honest one of many.",
+        "With two hospitals, the sum and one's own update give the other's; that holds under any sum, masked or not, "
+        "and for the last honest one of many.",
         "Three hospitals or more (`fewest`), and keys that are pinned, so that these are hospitals.",
     ),
     Gap(
