@@ -163,6 +163,17 @@ def test_a_study_that_asks_for_more_than_the_site_allows_is_refused(notes: Path,
     assert "budget" in words[0]
 
 
+def test_a_site_looks_by_itself_whether_a_study_would_leak_beside_the_noise(notes: Path) -> None:
+    """A coordinator that lies would not have refused it."""
+    terms = {"epsilon": 4.0, "delta": 1e-3, "unit": "example", "evaluation": "outside"}
+    study = study_of(dp=terms)
+    place = site_folder(notes, "site-0", study, *CONSENT, data=DATA, exchanges=50)
+    head, data = ask(study, Global(first_weights(study_of(), notes, SITES)))
+    assert "privacy" == put(SiteProcess(place), head, data)[0].get("fault")
+    words = [one.detail for one in checked(place, study, online=False) if one.what == "privacy"]
+    assert ["outside" in word for word in words] == [True]
+
+
 def test_notes_that_do_not_fit_the_terms_are_refused(notes: Path) -> None:
     study = study_of()
     write(notes / "site-0", "train", 0, 60, patients=5)  # fewer than the batch

@@ -1,10 +1,11 @@
 """Clipped gradients of units: one pass gives what a loop of single units gives, for every model of ours."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
+from opacus.grad_sample import GradSampleModule
 
 from encoder_folders import tiny_encoder
 from wardround.core.bench import Bench
@@ -99,3 +100,24 @@ def test_a_weight_that_is_used_behind_its_modules_back_is_noticed(tmp_path: Path
     bench, bound, train = opened(task, MODELS["bags"][1], tmp_path)
     part = part_of(bound, train, [torch.tensor([row]) for row in range(6)])
     assert not Trust.of(bench).trusts(bench, bound.loss, part, 0.1)
+
+
+@pytest.mark.filterwarnings("ignore:Full backward hook")  # what goes into an embedding has no gradient
+def test_opacus_agrees(tmp_path: Path) -> None:
+    """Somebody else's gradients of single examples, for the layers that it knows."""
+    bench, task, train = opened(*MODELS["sentences"], tmp_path)
+    part = part_of(task, train, [torch.tensor([row]) for row in range(7)])
+    batch, _ = part.taken()
+    theirs = GradSampleModule(task.model(), loss_reduction="mean")
+    theirs._module.load_state_dict(bench.model.state_dict())
+    for module in theirs.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+    task.loss(theirs._module, batch).backward()
+    each = torch.cat([cast("Any", p).grad_sample.flatten(1) for p in theirs.parameters() if p.requires_grad], 1)
+    lengths = each.norm(dim=1)
+    limit = float(lengths.median())
+    expected = (each * (limit / lengths.clamp(min=limit))[:, None]).sum(0)
+    bench.gradient.zero_()
+    assert part.clip(bench, task.loss, limit)
+    torch.testing.assert_close(bench.gradient, expected, rtol=1e-3, atol=1e-5)

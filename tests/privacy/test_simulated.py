@@ -5,10 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from wardround.core.bench import Bench
+from wardround.core.exchange import Exchange
 from wardround.layers.ledger import lines
 from wardround.methods import METHODS
+from wardround.methods.fedatt import Attended, Bounded
 from wardround.runs.build import build
 from wardround.runs.loop import run
 from wardround.runs.protocol import rehearsal
@@ -37,14 +40,10 @@ def problems(study: Study, folder: Path) -> str:
     return "\n".join(caught.value.problems)
 
 
-def test_the_same_seed_gives_the_same_bits_serial_pooled_and_resumed(tmp_path: Path) -> None:
-    run(study_of(), tmp_path / "one")
+def test_the_same_seed_gives_the_same_bits_in_one_process_and_in_two(tmp_path: Path) -> None:
+    run(study_of(), tmp_path / "one", strict=True)
     run(study_of(), tmp_path / "two", workers=2)
-    run(study_of(rounds=1), tmp_path / "three", strict=True)
-    model = {path.name for path in (tmp_path / "one" / "model").iterdir()}
-    assert model
-    for name in ("one", "two"):
-        assert weights(tmp_path / "one") == weights(tmp_path / name)
+    assert weights(tmp_path / "one") == weights(tmp_path / "two")
 
 
 def test_each_site_has_a_journal_and_a_repetition_adds_nothing_to_it(tmp_path: Path) -> None:
@@ -71,7 +70,10 @@ def test_less_epsilon_is_more_noise(tmp_path: Path) -> None:
     assert lengths[0] > 4 * lengths[1]
 
 
-@pytest.mark.parametrize("name", sorted(METHODS))
+KINDS = {entry.place: name for name, entry in reversed(METHODS.items())}  # of several names, the first
+
+
+@pytest.mark.parametrize("name", sorted(KINDS.values()))
 def test_every_method_runs_with_noise_or_is_refused_with_its_reason(name: str, tmp_path: Path) -> None:
     kind = METHODS[name].kind
     tables = rehearsal(kind.rehearsal)
@@ -85,6 +87,24 @@ def test_every_method_runs_with_noise_or_is_refused_with_its_reason(name: str, t
         return
     run(study, tmp_path)
     assert name == "public" or list((tmp_path / "budget").iterdir())
+
+
+def test_a_site_that_is_asked_again_within_a_round_trains_once(tmp_path: Path) -> None:
+    """FedAtt asks again, with the same weights, where distances lie beyond the shift that was agreed before."""
+    study = study_of(method={"name": "fedatt", "lr": 20.0}, rounds=1)
+    built = build(study, tmp_path)
+    name = built.sites.names[0]
+    replies = [
+        built.host.answer(
+            name, Exchange("fit", 1, number, 0, 0), Bounded(built.weights, torch.full((2,), bound).double())
+        )
+        for number, bound in ((1, 0.0), (2, 5.0))
+    ]
+    assert isinstance(replies[0], Attended)
+    assert isinstance(replies[1], Attended)
+    assert torch.equal(replies[0].distance, replies[1].distance)
+    assert not torch.equal(replies[0].attention, replies[1].attention)
+    assert 1 == len([*lines(next((tmp_path / "budget").iterdir()))])
 
 
 BAD: dict[str, tuple[dict[str, Any], str]] = {
@@ -113,10 +133,8 @@ def test_a_batch_larger_than_a_site_is_refused(tmp_path: Path) -> None:
 
 
 def test_patients_must_be_named_and_whole(tmp_path: Path) -> None:
-    corpus = {"name": "files", "format": "csv", "train": "train.csv", "test": "test.csv"}
+    corpus = {"format": "csv", "train": "train.csv", "test": "test.csv", "labels": ["a", "b"]}
     task = {"name": "classification", "tokens": "words", "buckets": 50, "class_weights": "none"}
-    study = {"dp": {**DP, "unit": "patient"}, "corpus": {**corpus, "labels": ["a", "b"]}, "task": task}
-    del study["corpus"]["name"]  # type: ignore[attr-defined]  # a table
     rows = [(f"rash {n}", "ab"[n % 2], f"p{n % 12}") for n in range(60)]
 
     def write(name: str, rows: list[tuple[str, str, str]], *, patients: bool = True) -> None:
@@ -125,8 +143,8 @@ def test_patients_must_be_named_and_whole(tmp_path: Path) -> None:
         (tmp_path / f"{name}.csv").write_text(text, encoding="utf-8")
 
     def opened() -> Study:
-        dp, rest = study["dp"], {key: value for key, value in study.items() if key != "dp"}
-        whole = {"name": "s", "rounds": 1, "method": {"name": "fedavg", "batch": 5}, "privacy": {"dp": dp}, **rest}
+        whole = {"name": "s", "rounds": 1, "method": {"name": "fedavg", "batch": 5}, "corpus": corpus, "task": task}
+        whole["privacy"] = {"dp": {**DP, "unit": "patient"}}
         return cells(whole, folder=tmp_path)[0].study
 
     write("train", rows, patients=False)
@@ -138,7 +156,8 @@ def test_patients_must_be_named_and_whole(tmp_path: Path) -> None:
     write("test", [("rash x", "a", "p3")])
     assert "1 patients" in problems(opened(), tmp_path)
     write("test", [("rash x", "a", "q")])
-    units = build(opened(), tmp_path).sites.open("pooled" if False else build(opened(), tmp_path).sites.names[0]).units
+    sites = build(opened(), tmp_path).sites
+    units = sites.open(sites.names[0]).units
     assert units is not None
     assert (12, 60) == (units.count, int(units.sizes.sum()))
 
@@ -165,7 +184,5 @@ def test_a_method_of_ones_own_must_say_what_its_replies_are_made_of(tmp_path: Pa
 
 
 def test_a_bench_refuses_batch_statistics() -> None:
-    import torch  # noqa: PLC0415 -- here alone
-
     with pytest.raises(ValueError, match="use layer normalisation"):
         Bench(torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2)))

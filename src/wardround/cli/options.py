@@ -41,6 +41,11 @@ Rename = Annotated[
     typer.Option("--rename", help="What the next model calls a tagger's type: drug=Chemical", metavar="TYPE=TYPE"),
 ]
 
+Trust = Annotated[
+    list[Path] | None,
+    typer.Option("--trust", help="Take only models that this public key has signed; may be repeated.", metavar="KEY"),
+]
+
 
 def wide() -> Console:
     """For tables: a terminal's own width; elsewhere wide enough for whole lines."""

@@ -65,6 +65,7 @@ class Clinic(Distant):
                 ("language", self.language, self.language in get_args(Language), "en or zh"),
                 ("kind", self.kind, self.kind in get_args(Kind), "notes, dialogues or distant"),
                 ("heterogeneity", self.heterogeneity, 0 <= self.heterogeneity <= 1, "from 0 to 1"),
+                ("per_patient", self.per_patient, self.per_patient is None or self.per_patient >= 1, "at least 1"),
                 ("noise", self.noise, 0 <= self.noise <= 1, "from 0 to 1"),
                 ("expression", self.expression, 0 <= self.expression <= 1, "from 0 to 1"),
                 ("bag_size", self.bag_size, self.bag_size >= 1, "at least 1"),
@@ -157,7 +158,9 @@ class Clinic(Distant):
         else:
             for number in range(size):
                 key = hospital.index, split, number
-                truth = draft(hospital, self.language, key, f"{hospital.name}-{split}-{number}")
+                several = self.per_patient
+                whose = (hospital.index, split, "patient", number // several) if several else ()
+                truth = draft(hospital, self.language, key, f"{hospital.name}-{split}-{number}", whose)
                 yield annotate(truth, hospital, self.noise, key), truth.document
 
     def _sentences(self, hospital: Hospital, split: str) -> Iterator[tuple[Document, Document]]:

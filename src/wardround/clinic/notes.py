@@ -90,13 +90,16 @@ def candidates(document: Document) -> Iterator[Relation]:
                     break
 
 
-def draft(hospital: Hospital, language: Language, key: Sequence[object], identifier: str) -> TrueNote:
-    """The note that this key names."""
+def draft(
+    hospital: Hospital, language: Language, key: Sequence[object], identifier: str, whose: Sequence[object] = ()
+) -> TrueNote:
+    """The note that this key names; `whose` is the key of its patient, if it is to say whose it is."""
     dice = Dice(hospital.seed, language, "note", *key)
     frames = table(f"notes-{language}")
-    department = dice.weighted(DEPARTMENTS, hospital.departments)
+    admission = Dice(hospital.seed, language, "patient", *whose) if whose else dice
+    department = admission.weighted(DEPARTMENTS, hospital.departments)
     register = dice.weighted(REGISTERS, hospital.registers)
-    patient = _admit(department, hospital, dice)
+    patient = _admit(department, hospital, admission)
     headings = dice.chance(hospital.headings)
     page = Manuscript(language, hospital.typos, dice)
     relations: list[Relation] = []
@@ -135,6 +138,7 @@ def draft(hospital: Hospital, language: Language, key: Sequence[object], identif
         relations=tuple(relations),
         source=hospital.name,
         language=language,
+        patient="-".join(map(str, (hospital.name, *whose[1:]))) if whose else "",
     )
     return TrueNote(document, tuple(page.marks))
 

@@ -23,6 +23,8 @@ class Hospitals:
     """The share of labels that annotators got wrong; slips of the pen come with it."""
     seed: int = 0
     """By what everything is drawn; if not given, the study's."""
+    per_patient: int | None = None
+    """Notes that each patient has, of one department and about the same problems; if not given, no note says whose."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import psutil
@@ -19,15 +19,13 @@ from wardround.consortium.forms import read_membership
 from wardround.consortium.identity import pinned, seen
 from wardround.consortium.kit_check import kit_address, kit_problems, lasting, reach
 from wardround.consortium.labels import labels_of, odd, proposed
-from wardround.consortium.private_site import unwilling
+from wardround.consortium.private_site import unfit, unwilling
 from wardround.consortium.settings import SiteSettings, read_site
 from wardround.core.cohort import Seen
-from wardround.core.task import SiteData, Units
+from wardround.core.task import SiteData
 from wardround.engines.certificates import same_fingerprint
-from wardround.layers.masks import Masks
 from wardround.engines.proxy import proxy_for
-from wardround.privacy.guards import Terms
-from wardround.privacy.simulated import misfits
+from wardround.layers.masks import Masks
 from wardround.privacy.words import short
 from wardround.runs.build import bound, build_at_site
 from wardround.runs.errors import RunError
@@ -132,7 +130,7 @@ def _of_study(folder: Path, settings: SiteSettings, study: Study) -> Iterator[In
         yield Inspection("task", f"{error}; files that a study names are looked for in {folder}", good=False)
         return
     yield from _enough(settings, study, data, given=bool(valid))
-    yield from _protected(settings, study, data)
+    yield from _protected(settings, study, built.task, data)
     yield Inspection("labels", "the study knows all of them")
     if hasattr(train, "documents"):
         questions = _questions(settings, study, task, labels_of(task, train))
@@ -144,11 +142,11 @@ def _of_study(folder: Path, settings: SiteSettings, study: Study) -> Iterator[In
         yield Inspection(what, room if have >= need else f"{room}; make room", good=have >= need)
 
 
-def _protected(settings: SiteSettings, study: Study, data: SiteData) -> Iterator[Inspection]:
+def _protected(settings: SiteSettings, study: Study, task: Any, data: SiteData) -> Iterator[Inspection]:
     """Whether the notes fit the study's differential privacy, if it has it."""
     if study.dp is None:
         return
-    problems = [*misfits(Terms.of(study), {settings.name: cast("Units", data.units).count})]
+    problems = unfit(settings, study, task, data)
     yield from (Inspection("privacy", problem, good=False) for problem in problems)
     if not problems:
         yield Inspection("privacy", short(study.dp.model_dump()))

@@ -10,7 +10,7 @@ the site and is drawn from the operating system; losing it costs nothing but tha
 
 import os
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from wardround.consortium.budget import Denial
 from wardround.consortium.settings import SiteSettings
@@ -20,6 +20,7 @@ from wardround.core.task import SiteData, Units
 from wardround.engines.seal import write_private
 from wardround.privacy.guards import Guards, Source, Terms
 from wardround.privacy.journal import BudgetJournal
+from wardround.privacy.refusals import refused
 from wardround.privacy.simulated import misfits
 from wardround.study.load import Study
 
@@ -65,11 +66,19 @@ def unwilling(settings: SiteSettings, study: Study) -> str | None:
     return None
 
 
-def admit_terms(settings: SiteSettings, study: Study, data: SiteData) -> None:
+def unfit(settings: SiteSettings, study: Study, task: Any, data: SiteData) -> list[str]:
+    """Why a study's differential privacy cannot hold here: a site looks by itself, whatever the coordinator says."""
+    if study.dp is None:
+        return []
+    leaks = list(refused(study, task, simulated=False))
+    return leaks or list(misfits(Terms.of(study), {settings.name: cast("Units", data.units).count}))
+
+
+def admit_terms(settings: SiteSettings, study: Study, task: Any, data: SiteData) -> None:
     """A `Denial` if the site's budget or its notes do not fit what the study asks."""
     if unwilling(settings, study):
         raise Denial("budget")
-    if study.dp and [*misfits(Terms.of(study), {settings.name: cast("Units", data.units).count})]:
+    if unfit(settings, study, task, data):
         raise Denial("privacy")
 
 

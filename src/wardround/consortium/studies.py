@@ -161,7 +161,7 @@ class Studies:
             data = built.sites.open(self.name)
             if not len(data.train):
                 raise Denial("data")
-            admit_terms(self.settings, settings, data)
+            admit_terms(self.settings, settings, built.task, data)
         except FileNotFoundError:
             raise Denial("study" if not path.exists() else "data") from None
         except (ValueError, LookupError, OSError) as error:

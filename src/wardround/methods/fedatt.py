@@ -22,7 +22,7 @@ from torch import Tensor
 
 from wardround.core.cohort import Cohort
 from wardround.core.method import Method, on_site
-from wardround.core.record import Message, reveals
+from wardround.core.record import Message, Private, reveals
 from wardround.core.site import Site
 from wardround.core.task import Task
 from wardround.core.training import LocalTraining, Term
@@ -51,6 +51,14 @@ class Attended(Message):
     )
     distance: Tensor = reveals("how far the site moved the model", shape=("groups",), dtype=torch.float64)
     sites: int = reveals("nothing; counts the sites", weighs="sites")
+
+
+class OwnChange(Private):
+    """What a site's training has changed in a round, in case it is asked again."""
+
+    round: int
+    weights: Weights
+    change: Weights
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,10 +110,22 @@ class FedAtt(LocalTraining, Method[Bounded]):
     @on_site
     def fit(self, model: Bounded, site: Site) -> Attended:
         """Train on the site's own examples and measure how far that led."""
-        change = self.train(site, model.weights, self.terms(model.weights)).weights - model.weights
+        change = self._change(site, model.weights)
         distance = self.distance(change) * (-1 if self.nearer else 1)
         attention = (distance - model.bound).clamp(max=self.reach).exp()
         return Attended(change.scaled(self._spread(attention, change)), attention, distance, 1)
+
+    def _change(self, site: Site, weights: Weights) -> Weights:
+        """What training makes of these weights; asked once more in a round, a site with a budget trains only once."""
+        if site.guard and site.knows(OwnChange):
+            known = site.recall(OwnChange)
+            if known.round == site.exchange.round and known.weights == weights:
+                site.stands_on(site.size)
+                return known.change
+        change = self.train(site, weights, self.terms(weights)).weights - weights
+        if site.guard:
+            site.keep(OwnChange(site.exchange.round, weights, change))
+        return change
 
     def contradiction(self, sent: Message, reply: Message) -> str | None:
         """A site's attention follows from its change, and both are there to be seen."""

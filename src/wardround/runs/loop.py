@@ -43,7 +43,7 @@ from wardround.federation.sites import Sites
 from wardround.layers.ledger import Ledger
 from wardround.metrics.signs import signs
 from wardround.privacy.words import noted
-from wardround.runs.build import Built, build, choosing
+from wardround.runs.build import Built, build
 from wardround.runs.checkpoint import Checkpoint, kept_rounds, save
 from wardround.runs.choice import Choice
 from wardround.runs.errors import RunError
@@ -62,6 +62,7 @@ from wardround.runs.files import (
     Round,
     Tally,
 )
+from wardround.runs.fitting import choosing
 from wardround.runs.folder import Result, attempts, claim, finished, kind_of, locked
 from wardround.runs.guards import guards
 from wardround.runs.intervals import intervals_of, tally

@@ -20,7 +20,8 @@ from wardround.core.layer import Layer
 from wardround.core.method import Counts, Exam
 from wardround.core.weights import Weights
 from wardround.methods.heads import HEADS
-from wardround.runs.build import Built, drawn, prefix
+from wardround.runs.build import Built, drawn
+from wardround.runs.fitting import prefix
 
 
 @dataclass(frozen=True)

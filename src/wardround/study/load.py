@@ -32,7 +32,7 @@ import json
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +42,6 @@ from wardround.formats.options import VIEWS
 from wardround.study.defaults import left_open
 from wardround.study.files import files, is_files, misspelt_files
 from wardround.study.grid import combinations, label_of, parsed, put
-from wardround.study.grid import shown as written
 from wardround.study.outline import (
     DPTable,
     EvaluationTable,
@@ -54,6 +53,7 @@ from wardround.study.outline import (
     Stop,
     Validation,
 )
+from wardround.study.protection import in_sums, protecting
 from wardround.study.settings import OWN, SECTIONS, StudyError, checked, imported, layered, misspelt, named
 from wardround.study.trusted import Trusted
 
@@ -262,9 +262,9 @@ def _study(
             settings = {**more, **(_table(tables, section) or {})}
             built[section], plain[section] = named(section, registers[section], settings, problems, **given)
     layers, described = layered(outline.layers or (), folder, problems, trusted)
-    layers = (*layers, *_protecting(outline))
+    layers = (*layers, *protecting(outline))
     problems += _misfits(built, plain)
-    _in_sums(built, plain, tables, layers, problems)
+    in_sums(built, plain, _table(tables, "method") or {}, layers, problems)
     if problems:
         return None
     o = outline = _trying(outline)
@@ -285,36 +285,6 @@ def _study(
         o.device, o.precision,
         resolved | plain | shown | ({"layers": described} if described else {}), o.robust,
     )  # fmt: skip
-
-
-def _in_sums(
-    built: dict[str, Any],
-    plain: dict[str, dict[str, Any]],
-    tables: Mapping[str, Any],
-    layers: "tuple[Layer, ...]",
-    problems: list[str],
-) -> None:
-    """Where a layer shows only sums, take the method's form that needs no more; what a study itself says stands."""
-    if problems or not (blind := [type(layer).__name__ for layer in layers if layer.only_sums]):
-        return
-    method = built["method"]
-    summed = method.in_sums()
-    names = [field.name for field in fields(method)]
-    changed = {key: getattr(summed, key) for key in names if getattr(summed, key) != getattr(method, key)}
-    problems += [
-        f"method.{key} = {written(getattr(method, key))} has the coordinator see each site's reply, and {blind[0]} "
-        f"shows only sums; take it out, or set it to {written(changed[key])}"
-        for key in sorted(changed.keys() & (_table(tables, "method") or {}).keys())
-    ]
-    built["method"], plain["method"] = summed, {**plain["method"], **changed}
-
-
-def _protecting(outline: Outline) -> "tuple[Layer, ...]":
-    """The layers of `[privacy]`, around all others: nothing reads behind a mask."""
-    from wardround.layers.masks import Masks  # noqa: PLC0415 -- what is built needs more than what is checked
-
-    privacy = outline.privacy
-    return (Masks(fewest=privacy.fewest),) if privacy and privacy.secure_aggregation else ()
 
 
 def _trying(outline: Outline) -> Outline:
