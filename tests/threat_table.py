@@ -222,7 +222,8 @@ OPEN = (
     Gap(
         "A hospital that lies within the bounds.",
         "Labels changed, or a small push in each round, move the shared model, and can hide a trigger in it.",
-        "Compare `evaluate` by site. Robust rules come later.",
+        "Compare `evaluate` by site. A rule in place of the mean (`[robust]`) makes it matter less, at a cost: "
+        "[lying](lying.md).",
     ),
     Gap(
         "The coordinator and a hospital together.",
