@@ -28,11 +28,11 @@ from wardround.engines.host import Host
 from wardround.federation.partition import Raw
 from wardround.federation.prepared import Prepared
 from wardround.federation.sites import Declared, Sites, federate, opened, pooled, thinned
-from wardround.federation.validation import validated
 from wardround.privacy.guards import Guards
 from wardround.privacy.refusals import refused
 from wardround.privacy.simulated import simulated_guards
 from wardround.runs.guards import outnumbered, unguarded
+from wardround.runs.held_out import held, unproven_splits
 from wardround.runs.references import NEEDED
 from wardround.study.load import Study
 from wardround.study.settings import StudyError
@@ -82,7 +82,7 @@ def build(study: Study, out: Path, corpus: Sites | None = None) -> Built:
     corpus = corpus or opened(study.corpus, valid="valid" in study.evaluation.splits)
     try:
         task = study.task.bind(corpus.about)
-        raw = _held(study, federate(corpus, study.partition, study.seed, study.public))
+        raw = held(study, federate(corpus, study.partition, study.seed, study.public))
         raw = thinned(raw, study.sites.share, study.seed) if study.sites.share < 1 else raw
         sites = _prepared(study, task, pooled(raw) if study.method.pooled else raw)
         if not sites.names:
@@ -90,7 +90,7 @@ def build(study: Study, out: Path, corpus: Sites | None = None) -> Built:
         _ = sites.public  # read now, since its labels may not be the corpus's
         sites.task(sites.names[0])  # likewise, since a tag set of its own may not fit the study
         _judged(task, raw)
-        unproven = list(_unproven(study, raw))
+        unproven = list(unproven_splits(study, raw))
     except ValueError as error:
         raise StudyError(study.name, [str(error)]) from None
     device, missing = tried(study.device, study.precision)
@@ -135,34 +135,13 @@ def build_at_site(study: Study, memory: Path, names: Sequence[str], raw: Sequenc
     task = bound(study)
     train, test, *valid = raw
     tried = (lambda _: valid[0]) if valid else None
-    sites = _held(study, Sites(names, lambda _: (train, test), public=_public(study), tried=tried))
+    sites = held(study, Sites(names, lambda _: (train, test), public=_public(study), tried=tried))
     sites = thinned(sites, study.sites.share, study.seed)
     try:
         _judged(task, sites)
     except ValueError as error:
         raise StudyError(study.name, [str(error)]) from None
     return _assembled(study, task, _ready(study, task, sites), sites, memory, device)
-
-
-def _held(study: Study, sites: Sites) -> Sites:
-    """The sites with what the study sets aside for validation."""
-    chosen = study.validation
-    return sites if chosen is None else validated(sites, chosen.share, chosen.by, study.seed)
-
-
-def _unproven(study: Study, sites: Sites) -> Iterator[str]:
-    """Why there is nothing to validate on, where all sites can be seen."""
-    own = 'name files with valid = "…" in [corpus]'
-    if "valid" not in study.evaluation.splits or (sites.valid and any(len(sites.valid(name)) for name in sites.names)):
-        return
-    if study.validation is None:
-        remedy = f"{own}, or set some aside: [validation] with share = 0.1"
-        yield f"evaluation.splits has 'valid', but the sites have only 'test' and 'train'; {remedy}"
-    elif study.validation.share is None:
-        yield f"[validation]: the corpus has no validation split; {own}, or set some aside with validation.share = 0.1"
-    else:
-        few = f"validation.share = {study.validation.share} by {study.validation.by} leaves every site without one"
-        yield f"[validation]: {few}; raise it, draw by document, or {own}"
 
 
 def _judged(task: BoundTask, sites: Sites) -> None:

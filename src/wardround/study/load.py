@@ -31,18 +31,18 @@ import hashlib
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import tomli_w
 
-from wardround.formats.options import VIEWS
 from wardround.study.defaults import left_open
 from wardround.study.files import files, is_files, misspelt_files
 from wardround.study.grid import combinations, label_of, parsed, put
 from wardround.study.grid import shown as written
+from wardround.study.misfits import misfits
 from wardround.study.outline import (
     DPTable,
     EvaluationTable,
@@ -64,7 +64,6 @@ if TYPE_CHECKING:
     from wardround.federation.sites import Public
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-WORDS: dict[str, str] = {"rows": "rows of numbers", **VIEWS}
 BESIDES = frozenset(
     {"name", "description", "rounds", "expected", "references"}
 )  # what decides nothing of how a round goes
@@ -263,7 +262,7 @@ def _study(
             built[section], plain[section] = named(section, registers[section], settings, problems, **given)
     layers, described = layered(outline.layers or (), folder, problems, trusted)
     layers = (*layers, *_protecting(outline))
-    problems += _misfits(built, plain)
+    problems += misfits(built, plain)
     _in_sums(built, plain, tables, layers, problems)
     if problems:
         return None
@@ -325,21 +324,6 @@ def _trying(outline: Outline) -> Outline:
     return outline.model_copy(
         update={"evaluation": outline.evaluation.model_copy(update={"splits": (*splits, "valid")})}
     )
-
-
-def _misfits(built: Mapping[str, Any], plain: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Corpora whose examples the task does not take; a class of somebody's own need not say what it gives."""
-    for section in ("corpus", "public.corpus"):
-        takes, views = getattr(built.get("task"), "takes", None), getattr(built.get(section), "views", None)
-        if takes is not None and views is not None and takes not in views:
-            given, name = " or ".join(WORDS[view] for view in views), str(plain[section]["name"])
-            fitting = [known for known, kind in SECTIONS["corpus"].items() if takes in getattr(kind, "views", ())]
-            near = [known for known in fitting if known.partition("-")[0] == name.partition("-")[0]] or fitting
-            tasks = [known for known, kind in SECTIONS["task"].items() if kind.takes in views]
-            yield (
-                f"{section}.name = {name!r} has {given}, and the task {plain['task']['name']!r} takes {WORDS[takes]}; "
-                f"set {section}.name = {' or '.join(map(repr, near))}, or task.name = {' or '.join(map(repr, tasks))}"
-            )
 
 
 def _table(tables: Mapping[str, Any], section: str) -> dict[str, Any] | None:
