@@ -72,6 +72,11 @@ TABLE = {
         "`round 2: site-1 left out (fit: failed: it has no room left on its disk, and sent nothing)`",
         "what cannot be written to the site's ledger does not leave; with room again, the site is back",
     ),
+    "memory at a site": Row(
+        "a site, or its GPU, has too little memory for a step",
+        "`round 2: site-1 left out (fit: failed: it ran out of memory, and nothing was lost; lower method.batch …)`",
+        "the site forgets what it kept in that exchange and frees what it took; asked again, it answers",
+    ),
     "disk at the coordinator": Row(
         "a full disk at the coordinator",
         "`no room left to write …; nothing written before is lost: make room, then go on with: …`, exit code 1",

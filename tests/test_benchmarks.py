@@ -64,15 +64,20 @@ def test_the_relation_model_has_its_ratios_too(tmp_path: Path) -> None:
     ("script", "options", "message"),
     [
         ("exchanges.py", ["--quick"], r"  (?:paper|small) +bare +[\d.]+ ms per exchange   engine [\d.]+ × bare"),
+        (
+            "chain.py",
+            ["--quick"],
+            r"  [\w ,]+ +[\d.]+ notes/s   [\d.]+ × as fast as before   [\d.]+ × the bare products",
+        ),
         ("crf.py", ["--repeats", "1"], r"(?:loss|paths) +pytorch-crf +[\d.]+ ms   ours +[\d.]+ ms +[\d.]+ × as fast"),
     ],
 )
-def test_the_taggers_benchmarks_agree_on_the_work_and_print_their_ratios(
+def test_the_benchmarks_of_taggers_and_chains_agree_on_the_work_and_print_their_ratios(
     script: str, options: list[str], message: str
 ) -> None:
     ended = benchmark(*options, script=script)
     assert (0, "") == (ended.returncode, ended.stderr if ended.returncode else "")
-    assert {"exchanges.py": 2, "crf.py": 6}[script] == len(re.findall(message, ended.stdout))
+    assert {"exchanges.py": 2, "chain.py": 3, "crf.py": 6}[script] == len(re.findall(message, ended.stdout))
 
 
 def test_an_exchange_across_sites_is_measured_over_real_processes() -> None:
@@ -106,3 +111,14 @@ def test_starting_prints_what_each_start_and_one_more_cell_take() -> None:
     for start in ("--version", "--help", "run --help", "a mistyped study"):
         assert re.search(rf"^{start} .* CPU .* MB .* × python -c pass$", ended.stdout, re.MULTILINE)
     assert re.search(r"each further cell -?\d+\.\d\d s$", ended.stdout, re.MULTILINE)
+
+
+def test_encoders_are_compared_with_transformers_where_it_is_installed(tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    ended = benchmark("--quick", "--batch", "2", "--json", str(tmp_path / "ratios.json"), script="encoders.py")
+    assert (0, "") == (ended.returncode, ended.stderr if ended.returncode else "")
+    content = json.loads((tmp_path / "ratios.json").read_text())
+    tasks = ("relation", "tagging", "classification")
+    assert {f"{task} 64, {how}" for task in tasks for how in ("all trained", "2 cached")} <= content.keys()
+    assert {"predict classification", "predict tagging", "trunk together", "evaluation by tokens"} <= content.keys()
+    assert all(case["ratio"] > 0 for case in content.values())

@@ -59,7 +59,7 @@ HOMES = {
     "numpy": ["*"],
     "torch": ["*"],
     "dp_accounting": ["privacy/accounting.py"],
-    "cryptography": ["engines/certificates.py", "engines/seal.py", "layers/keys.py"],
+    "cryptography": ["engines/certificates.py", "engines/seal.py", "layers/keys.py", "trained/signature.py"],
     "filelock": ["core/lock.py"],
     "h11": ["serve/server.py"],  # what uvicorn speaks HTTP with
     "grpc": ["engines/gate.py"],  # what NVFlare connects with

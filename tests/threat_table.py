@@ -162,12 +162,12 @@ TABLE = {
 
 OPEN = (
     Gap(
-        "The coordinator sees each hospital's update, not only the sum.",
+        "Without secure aggregation, the coordinator sees each hospital's update, not only the sum.",
         "An update tells much of the notes behind it. One round of FedAvg over hashed words tells which words the "
         "hospital's notes have, and by the bias how many notes have each label, exactly if all notes are one batch. "
         "No model has to be chosen for that: the study's own first model does.",
         "Approve only a coordinator whom you would tell as much. Freeze embeddings (`vectors`), more than one batch, "
-        "few rounds. Secure aggregation and differential privacy are not there yet.",
+        "few rounds. Better: a study with `secure_aggregation`, and `[privacy.dp]`.",
     ),
     Gap(
         "Honest rounds add up.",
@@ -222,12 +222,14 @@ OPEN = (
     Gap(
         "A hospital that lies within the bounds.",
         "Labels changed, or a small push in each round, move the shared model, and can hide a trigger in it.",
-        "Compare `evaluate` by site. Robust rules come later.",
+        "Compare `evaluate` by site. A rule in place of the mean (`[robust]`) makes it matter less, at a cost: "
+        "[lying](lying.md).",
     ),
     Gap(
         "The coordinator and a hospital together.",
-        "With two hospitals, the sum and one's own update give the other's; that holds under any sum.",
-        "Three hospitals or more.",
+        "With two hospitals, the sum and one's own update give the other's; that holds under any sum, masked or not, "
+        "and for the last honest one of many.",
+        "Three hospitals or more (`fewest`), and keys that are pinned, so that these are hospitals.",
     ),
     Gap(
         "Whoever is root, or the site's own user, at a hospital.",

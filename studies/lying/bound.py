@@ -39,7 +39,7 @@ from wardround.runs.loop import one_thread
 from wardround.study.load import Study, cells
 from wardround.text.texts import Texts
 
-LOGISTIC = {"name": "classification", "model": "logistic", "buckets": 4096}
+LOGISTIC = {"name": "classification", "model": "logistic", "buckets": 4096, "weighting": "none"}
 LSTM = {"name": "classification", "model": "lstm", "buckets": 512, "hidden": 12, "embedding": 8, "longest": 40}
 METHODS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "fedavg": ({"name": "fedavg", "lr": 1.0}, LOGISTIC),

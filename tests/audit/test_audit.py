@@ -10,10 +10,11 @@ import torch
 from scipy.stats import beta
 
 from wardround.audit import candidates, labels, membership, sums, words
-from wardround.audit.audit import ATTACKS, Audit, audited
-from wardround.audit.case import DP, OFF, SUMS, Case, observed, rehearsable, variants
+from wardround.audit import lying as lies
+from wardround.audit.audit import ATTACKS, audited
+from wardround.audit.case import DP, OFF, PROTECTIONS, SUMS, Case, observed, rehearsable, variants
 from wardround.audit.finding import Finding, auc, found_at
-from wardround.audit.lying import LIES, RULES, TRIGGER, flipped, lying, triggered, twisted
+from wardround.audit.lying import TRIGGER, flipped, lying, triggered, twisted
 from wardround.audit.own import own_notes
 from wardround.audit.page import page, write_audit
 from wardround.core.weights import Weights
@@ -34,7 +35,7 @@ def study_of(method: dict[str, Any], task: dict[str, Any], **more: Any) -> Study
 
 def cases(study: Study, folder: Path, rounds: int = 1, notes: int = 20) -> Iterator[Case]:
     for label, variant in variants(study, rehearsable(study, 3, notes)):
-        if isinstance(variant, Study):
+        if isinstance(variant, Study) and label in (OFF, SUMS):
             yield observed(label, variant, folder / label, rounds)
 
 
@@ -135,42 +136,49 @@ def test_lies_change_what_was_learnt_and_nothing_else() -> None:
     assert note == triggered("a")(1, note)
 
 
-@pytest.fixture(scope="module")
-def audit() -> Audit:
-    study = study_of({"name": "fedavg", "lr": 20.0, "epochs": 5}, BAG)
-    return audited(study, sites=4, notes=24, rounds=4)
-
-
-def test_an_audit_tries_every_attack_with_what_there_is_and_says_what_there_is_not(audit: Audit) -> None:
+def test_an_audit_tries_every_attack_with_every_protection_and_the_officer_has_a_page(tmp_path: Path) -> None:
+    """All figures are on it, it loads nothing, and it quotes no note."""
+    task = {**BAG, "class_weights": "none", "buckets": 1024}
+    audit = audited(study_of({"name": "fedavg", "lr": 20.0}, task), sites=4, notes=16, rounds=2)
     tried = {(one.protection, one.attack.partition(",")[0].partition(":")[0]) for one in audit.findings}
     attacks = {words.ATTACK, labels.ATTACK, candidates.ATTACK, membership.ATTACK, membership.CANARIES, sums.ATTACK}
-    for label in (OFF, SUMS):
-        assert {(label, attack) for attack in (*attacks, "a site that lies")} <= tried
-    if DP in audit.missing:
-        assert "privacy.dp is unknown" in audit.missing[DP]
+    assert {(label, attack) for label in PROTECTIONS for attack in (*attacks, "a site that lies")} <= tried
+    assert {} == audit.missing
     assert () == audit.switched_on
     assert {"fit", "evaluate"} == {row.step for row in audit.leaves}
-
-
-def test_lies_are_tried_under_each_rule_and_the_bound_holds_the_loudest(audit: Audit) -> None:
-    lost = {one.attack.removeprefix("a site that lies: "): one.value or 0.0 for one in audit.findings}
-    assert {f"{lie}, {rule}" for lie in LIES for rule in RULES} <= lost.keys()
-    assert lost["times 100, mean"] > lost["times 100, bound"] + 0.1
-
-
-def test_the_page_has_every_figure_loads_nothing_and_quotes_no_note(audit: Audit, tmp_path: Path) -> None:
+    noised = next(one for one in audit.findings if (one.protection, one.attack) == (DP, words.ATTACK))
+    assert noised.value == pytest.approx(noised.chance, abs=0.1)
     written = write_audit(audit, tmp_path / "deep" / "audit.html").read_text(encoding="utf-8")
     assert page(audit) == written
     for one in audit.findings:
-        if not one.attack.startswith("a site that lies"):
-            assert one.attack.replace("'", "&#x27;") in written
+        assert one.attack.partition(":")[0].replace("'", "&#x27;") in written
     assert "<script" not in written
-    assert "not available" in written or not audit.missing
     assert "canary-" not in written
     assert TRIGGER not in written
     hostile = replace(audit, study=replace(audit.study, name="<script>alert(1)</script>"))
     assert "<script>alert" not in page(hostile)
-    assert all(" ".join(doc.split())[:40] in written for doc, _ in ATTACKS.values() if doc and "'" not in doc[:60])
+
+
+def test_lies_are_tried_under_each_rule_and_the_bound_holds_the_loudest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lies, "RULES", ("mean", "bound"))
+    study = study_of({"name": "fedavg", "lr": 20.0, "epochs": 3}, {**BAG, "buckets": 1024})
+    case = observed(OFF, cells(rehearsable(study, 4, 40))[0].study, tmp_path, 6)
+    found = lies.attack(case, tmp_path / "lies")
+    assert {f"a site that lies: {lie}, {rule}" for lie in lies.LIES for rule in ("mean", "bound")} == {
+        one.attack for one in found
+    }
+    lost = {one.attack.removeprefix("a site that lies: "): one.value or 0.0 for one in found}
+    assert lost["times 100, mean"] > lost["times 100, bound"] + 0.1
+
+
+def test_a_protection_that_is_not_there_is_told_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PROTECTIONS, DP, {"no_such_thing": True})
+    study = study_of({"name": "fedavg"}, BAG)
+    made = dict(variants(study, rehearsable(study)))
+    assert "privacy.no_such_thing is unknown" in str(made[DP])
+    assert isinstance(made[SUMS], Study)
 
 
 @pytest.mark.parametrize(
@@ -197,8 +205,9 @@ def test_a_sites_own_notes_are_cut_into_parts_that_share_nothing(tmp_path: Path)
     train, test = study.corpus.open("hospital-0")
     make, whose = own_notes(train, test, 32, seed=0)
     built = make(study, tmp_path)
-    opened = [built.raw.raw(name) for name in built.sites.names]  # type: ignore[union-attr]
-    ids = [document.id for part, _ in opened for document in part.documents]  # type: ignore[attr-defined]
+    assert built.raw is not None
+    opened: list[Any] = [built.raw.raw(name)[0] for name in built.sites.names]
+    ids = [document.id for part in opened for document in part.documents]
     assert 32 == len(ids) == len(set(ids))
     assert "32 training and 20 test examples" in whose
     with pytest.raises(StudyError, match="12 of each"):

@@ -12,10 +12,11 @@ import time
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from study_files import TIMEOUT, cli, fresh, small_study
 from wardround import __version__
-from wardround.cli.app import COMMAND, HOME
+from wardround.cli.app import COMMAND, HOME, app
 from wardround.methods import METHODS
 
 FIGURES = r"accuracy 0\.\d{4}, macro_f1 0\.\d{4}, loss \d\.\d{4}"
@@ -124,6 +125,12 @@ def test_every_command_says_what_it_does() -> None:
         line = COMMAND.search(path.read_text(encoding="utf-8"))
         assert hasattr(module, "command") == (line is not None)
         assert line is None or line[1] == module.command.__doc__.splitlines()[0]
+
+
+@pytest.mark.parametrize("asked", [["model"], ["model", "assemble"]])
+def test_brackets_in_a_help_text_are_no_markup(asked: list[str]) -> None:
+    shown = CliRunner().invoke(app, [*asked, "--help"], env={"COLUMNS": "200"}).stdout
+    assert "`[sites] private`" in " ".join(shown.split())
 
 
 def test_the_command_tells_what_it_can_do(tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def test_check_for_machines(tmp_path: Path) -> None:
         (["check", "notes.jsonl", "--from", "brat"], "notes.jsonl: not a folder"),
         (["check", "latin.csv"], "it looks like latin-1 — give --encoding latin-1"),
         (["check", "rows.csv", "--text-column", "note_text"], 'no column "note_text" — did you mean "NOTE_TEXTS"?'),
-        (["check", "rows.csv"], 'no column "text"'),
+        (["check", "rows.csv"], 'no column "text" — name it with --text-column, or by its number from 1 to '),
         (["check", "picture.png"], "picture.png: a binary file, not text"),
         (["convert", "notes.jsonl", "out", "--to", "bio"], "--to bio: did you mean bioc?"),
         (["convert", "notes.jsonl", "out", "--to", "omop"], "needs a person and a date"),

@@ -59,7 +59,7 @@ TABLES = {
     "name": "attacked", "rounds": 6, "method": {"name": "fedavg", "lr": LR, "batch": 0},
     "task": {
         "name": "classification", "model": "logistic", "tokens": "words", "ngrams": 1, "class_weights": "none",
-        "buckets": BUCKETS, "remember": False,
+        "weighting": "none", "buckets": BUCKETS, "remember": False,
     },
     "corpus": {"format": "csv", "train": "train.csv", "test": "test.csv", "labels": list(DIAGNOSES)},
     "sites": {"quorum": 2},

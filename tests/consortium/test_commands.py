@@ -218,6 +218,8 @@ def test_kits_that_are_none_and_folders_that_are_taken(
     ("nam = 'a'\n[data]\nformat='csv'", "nam is unknown; did you mean 'name'?"),
     ("name = 'a'", "data is missing: say under [data] where the notes are"),
     ("name = 'a'\nthreads = 0\n[data]\nfrom_study=true", "threads = 0: should be greater than or equal to 1"),
+    ("name = 'a'\ndevice = 'gpu'\n[data]\nfrom_study=true", "device = 'gpu': should be \"auto\", \"cpu\", \"cuda\""),
+    ("name = 'a'\ndevice = 'cuda:31'\n[data]\nfrom_study=true", "device = 'cuda:31': "),
     ("name = 'a'\n[data]\nfrom_study=true\n[consent]\nstep = 'any'", "consent.step is unknown; did you mean 'steps'?"),
     ("name = 'a'\n[data]\nfrom_study=1\n[consent]\nsteps = 'some'", "consent.steps = 'some': should be a valid array"),
     ("name = [", "cannot be read"),

@@ -174,11 +174,23 @@ def test_a_full_disk_and_an_error_become_codes(tmp_path: Path, monkeypatch: pyte
     assert 0 < verify(tmp_path / "site-0" / "ledger" / "site.jsonl")
 
 
+@fault("memory at a site")
+def test_too_little_memory_has_a_code_and_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Torch's own error, of the CPU's memory; then the same ask is answered."""
+    study = study_of()
+    site = SiteProcess(site_folder(tmp_path, "site-0", study))
+    model = Global(first_weights(study, tmp_path))
+    monkeypatch.setattr("wardround.core.training._backward", lambda *_: torch.empty(10**15))
+    assert ({"fault": "memory"}, b"") == put(site, *ask(study, model))
+    monkeypatch.undo()
+    assert "ledger" in put(site, *ask(study, model))[0]
+
+
 def test_every_code_of_a_site_has_words() -> None:
     source = "".join(path.read_text() for path in Path(consortium.__file__).parent.glob("*.py"))
     used = {part.split('"')[1] for part in source.split("Denial(")[1:] if part.startswith('"')}
     assert {"restart", "rounds", "weights", "changed"} < used
-    assert used | {"disk"} <= set(CODES)
+    assert used | {"disk", "memory"} <= set(CODES)
 
 
 # at the coordinator

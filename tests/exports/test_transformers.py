@@ -9,16 +9,16 @@ from typing import Any, cast
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import AutoModel, AutoTokenizer
+from transformers import AutoModel
 
 from encoder_folders import tiny_encoder
 from trained_models import relater, sorter, tagger
 from wardround import Document, Entity, ModelError, load
 from wardround.clinic.pairs import ClinicPairs
 from wardround.exports import export
-from wardround.exports.transformers_folder import MARKERS, write_transformers
 from wardround.models.relation import RelationModel
 from wardround.tasks.relation import RelationTask
+from wardround.text.pairs import pair
 from wardround.trained.model import Part, load_part
 
 PAIRS = tuple(ClinicPairs(hospitals=1, notes=0, test_notes=6).documents("test"))
@@ -81,16 +81,12 @@ def test_the_readme_s_lines_give_the_same_predictions(
 def test_the_encoder_has_the_same_states(run: Path, tmp_path: Path) -> None:
     export([run], "transformers", tmp_path / "out")
     theirs = AutoModel.from_pretrained(tmp_path / "out", add_pooling_layer=False).eval()
-    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out")
     part = load_part(run)
     task = task_of(part)
-    first = task.encoder.shape.vocabulary
-    marks = {first + number: tokenizer.convert_tokens_to_ids(name) for number, name in enumerate(MARKERS)}
     for batch in task.batches(task.unlabelled(PAIRS[:8])[0], 1, None):
         row = task.unlabelled(PAIRS)[0].sequences.rows[int(batch.rows[0])]
         ours = part.network.get_submodule("encoder")(batch.inputs, batch.real)
-        ids = torch.tensor([[marks.get(number, number) for number in row]])
-        torch.testing.assert_close(theirs(ids).last_hidden_state, ours, atol=1e-5, rtol=0)
+        torch.testing.assert_close(theirs(torch.tensor([row])).last_hidden_state, ours, atol=1e-5, rtol=0)
 
 
 def test_the_folder_asks_for_no_code_and_keeps_the_card(run: Path, tmp_path: Path) -> None:
@@ -142,10 +138,19 @@ def test_what_transformers_has_no_model_for_is_refused_with_the_reason(made: Any
     assert not (tmp_path / "out").exists()
 
 
-def test_a_vocabulary_that_has_the_markers_already_is_refused(tmp_path: Path) -> None:
+def test_a_text_that_holds_a_marker_itself_is_read_as_the_model_reads_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before, `<e1>` in a note was a token of the export, and its relations were told with another confidence."""
     run = relater(tmp_path / "run")
-    part = load_part(run)
-    task_of(part).encoder.tokenizer.add_tokens(["<e1>"])
-    (tmp_path / "out").mkdir()
-    with pytest.raises(ModelError, match="has a token <e1> already"):
-        write_transformers(part, tmp_path / "out")
+    export([run], "transformers", tmp_path / "out")
+    part, related = load_part(run), lines(tmp_path / "out", monkeypatch)["related"]
+    task = task_of(part)
+    for odd in ("<e1>", "</e2>", " <e2> ", "[SEP]", "\u200b", "\n", "é"):
+        text = f"the gene{odd}causes a disease{odd}and not b ."
+        start = text.index("disease")
+        head, tail = Entity("", "treatment", 4, 8), Entity("", "problem", start, start + len("disease"))
+        (batch,) = task.batches(task.unlabelled([pair("", text, head, tail, "")])[0], 1, None)
+        ours = task.scored(cast("RelationModel", part.network), batch).detach().softmax(1)[0]
+        told = related(text, *((one.start, one.end, one.type) for one in (head, tail)))
+        torch.testing.assert_close(torch.tensor(list(told.values())), ours, atol=1e-5, rtol=0)

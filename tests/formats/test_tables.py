@@ -153,7 +153,8 @@ def test_missing_column_offers_the_nearest(tmp_path: Path) -> None:
 
 def test_a_forgotten_header_does_not_show_the_first_note(tmp_path: Path) -> None:
     message = refused(tmp_path, f'"{NOTE}",GI\n"{NOTE}",GI\n')
-    assert message == '1: no column "text" — name the column in [corpus], or set header = false'
+    remedy = "name the column in [corpus], or by its number from 1 to 2, or set header = false"
+    assert message == f'1: no column "text" — {remedy}'
     assert refused(tmp_path, f'"{NOTE}",GI\n', header=False, text=3, label=2).startswith('1: no column "3"')
 
 

@@ -25,7 +25,7 @@ from wardround.methods.fedpa import FedPA
 from wardround.methods.fedprox import FedProx
 from wardround.methods.fedsgd import FedSGD
 from wardround.methods.scaffold import Controlled, OwnControl, Scaffold
-from wardround.runs.build import taking_part
+from wardround.runs.fitting import taking_part
 from wardround.tasks.features import FeatureRows
 
 

@@ -136,7 +136,7 @@ def test_adapters_and_head_are_all_that_travels_and_is_stored(folders: dict[str,
     assert {*names} == {*stored}
     network = load_part(tmp_path / "run").network  # which predicts, and which is exported
     assert not any(isinstance(module, Adapted) for module in network.modules())
-    adapted = cast("nn.Module", built.task.model())
+    adapted = built.task.model()
     adapted.load_state_dict(stored, strict=False)
     layer = "encoder.layers.0.query"
     expected = cast("Adapted", adapted.get_submodule(layer)).weight

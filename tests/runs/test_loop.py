@@ -10,7 +10,8 @@ from safetensors.torch import load_file
 from study_files import PAUSING, cli, journal, listing, paused, result_of, small_study, start, wait_for, write_module
 from wardround.layers.ledger import verify
 from wardround.methods import METHODS
-from wardround.runs.build import build, drawn, taking_part
+from wardround.runs.build import build, drawn
+from wardround.runs.fitting import taking_part
 from wardround.runs.loop import run
 from wardround.study.load import Study, load_study
 

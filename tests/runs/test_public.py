@@ -13,7 +13,8 @@ NAMES = [
     "__version__", "evaluate", "load", "run", "write_report",
 ]  # fmt: skip
 CALLS = {
-    "load": "(*folders: str | pathlib.Path, rename: collections.abc.Mapping[str, str] | None = None) "
+    "load": "(*folders: str | pathlib.Path, rename: collections.abc.Mapping[str, str] | None = None, "
+            "trust: collections.abc.Sequence[str | pathlib.Path] = ()) "
             "-> wardround.trained.model.Model",
     "run": "(study: str | pathlib.Path | collections.abc.Mapping[str, typing.Any], "
            "out: str | pathlib.Path | None = None, *, workers: int = 1, resume: bool = False, quiet: bool = False, "

@@ -28,6 +28,7 @@ from wardround.study.settings import StudyError
 from wardround.tasks.relation import Relations, RelationTask
 from wardround.text.document import Document, Entity
 from wardround.text.pairs import pair
+from wardround.text.prediction import Prediction
 from wardround.text.texts import Texts
 
 LABELS = ("none", "causes", "stops")
@@ -359,3 +360,35 @@ def test_minilm_learns_from_a_few_rows_of_gad(monkeypatch: pytest.MonkeyPatch) -
             optimizer.step()
     after = task.metrics(task.count(bench.model, examples))
     assert after["positive_f1"] > max(before["positive_f1"], 0.9)
+
+
+@pytest.mark.parametrize("settings", [{}, {"markers": False, "blind": False, "freeze": 2}], ids=["marked", "shared"])
+def test_what_reads_the_same_is_read_once_and_answered_as_if_it_were_alone(settings: Any, tmp_path: Path) -> None:
+    """A line that stands in several notes, the pairs of a sentence without markers: the same relations and odds."""
+    encoder = tiny_encoder(tmp_path)
+    task = Relations(encoder=str(encoder), longest=40, remember=False, **settings).on(("a", "b"), "")
+    torch.manual_seed(3)
+    model = task.model().eval()
+    text = "the gene causes a disease and not b ."
+    spans = (("gene", (4, 8)), ("disease", (18, 25)), ("gene", (34, 35)))
+    note = Prediction(text, entities=tuple(Entity(f"T{n}", kind, *at) for n, (kind, at) in enumerate(spans, 1)))
+    other = Prediction(f"{text}\nb causes a disease .\n{text}", entities=note.entities)
+    rows: list[int] = []
+    scored = task.scored
+
+    def counted(_: RelationTask, network: Any, batch: Any) -> torch.Tensor:
+        rows.append(len(batch))
+        return scored(network, batch)
+
+    with torch.no_grad(), pytest.MonkeyPatch.context() as patch:
+        alone = [task.predict(model, [one])[0] for one in (note, other)]
+        patch.setattr(RelationTask, "scored", counted)
+        together = task.predict(model, [note, other, note])
+    assert 6 == sum(rows)
+    for expected, actual in zip([*alone, alone[0]], together, strict=True):
+        assert [(one.type, one.head, one.tail) for one in expected.relations] == [
+            (one.type, one.head, one.tail) for one in actual.relations
+        ]
+        confidence = [one.confidence for one in expected.relations]
+        assert pytest.approx(confidence, abs=1e-6) == [one.confidence for one in actual.relations]
+    assert together[0].relations

@@ -67,7 +67,7 @@ def audited(
     """Attack a study: every attack under every set of protections that there is."""
     own = make is not None
     tables: dict[str, Any] = dict(study.resolved) if own else rehearsable(study, sites, notes)
-    rounds = rounds or min(ROUNDS, study.rounds)
+    tables["rounds"] = rounds = rounds or min(ROUNDS, study.rounds)  # so that what ε is promised for is what is run
     findings: list[Finding] = []
     missing: dict[str, str] = {}
     privacy = study.resolved.get("privacy", {})

@@ -68,8 +68,9 @@ def first_layer(case: Case) -> tuple[str, str] | None:
 
 
 def _by_words(case: Case, name: str, embedding: str, changes: list[Weights], examples: object) -> list[float]:
-    """The share of each candidate's words that have moved."""
-    moved = torch.stack([change[f"{embedding}.weight"].double().norm(dim=1) for change in changes]).sum(0) > 0
+    """The share of each candidate's words that have moved; where noise moves all, how far they have."""
+    norms = torch.stack([change[f"{embedding}.weight"].double().norm(dim=1) for change in changes]).sum(0)
+    moved = norms if (norms[PADDING + 1 :] > 0).all() else norms > 0
     asked = passing(case, name, embedding, case.built.weights, examples, size=1)
     return [float(moved[ids[ids != PADDING]].double().mean()) if (ids != PADDING).any() else 0.0 for ids in asked]
 

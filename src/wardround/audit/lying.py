@@ -16,7 +16,7 @@ from typing import Any, Final, get_args
 import torch
 from torch import Tensor
 
-from wardround.audit.case import Case, reopened, trained
+from wardround.audit.case import OFF, Case, reopened, trained
 from wardround.audit.finding import Finding
 from wardround.audit.notes import site_of
 from wardround.core.bench import Bench
@@ -189,6 +189,8 @@ def _no_use(case: Case, metric: str | None) -> str:
     """Why it would show nothing to let a site lie here."""
     if any(layer.only_sums for layer in case.study.layers):
         return "a rule has to see each reply, and this shows only sums: what a liar does is as without a rule"
+    if case.label != OFF:
+        return f"as with {OFF}: what a site should do to its own reply, clipping and noise, a liar leaves out"
     if metric is None or not case.study.method.shares:
         return "there is no shared model"
     counts = _counts(case, case.weights)

@@ -85,7 +85,9 @@ def canaries(case: Case, folder: Path) -> list[Finding]:
     none = [upper_limit(0, len(part), 0.025) for part in (inside, outside)]
     most = math.log((1 - DELTA - none[0]) / none[1])
     figure = auc(inside, outside)
-    planted_here = f"{len(inside)} of {PLANTED} planted at one site"
+    promised = case.study.resolved.get("privacy", {}).get("dp", {}).get("epsilon")
+    accounted = f"; the study accounts for {promised:g}" if promised else ""
+    planted_here = f"{len(inside)} of {PLANTED} planted at one site{accounted}"
     why = f"{planted_here}; told apart with AUC {figure:.2f}; {most:.1f} is the most that so many notes can show"
     return [Finding(CANARIES, case.label, EMPIRICAL, least, 0.0, best=most, why=why)]
 

@@ -8,6 +8,7 @@ is the one that was asked for, and what it works with when the work begins. So n
 completion or the answer that a name is mistyped.
 """
 
+import inspect
 import re
 from collections.abc import Iterator
 from importlib import import_module
@@ -51,7 +52,7 @@ def _listed(folder: Path) -> Iterator[tuple[str, TyperCommand | TyperGroup]]:
             about = first.read_text(encoding="utf-8").strip().strip('"')
             yield name, Folder(folder=path, name=name, help=about, no_args_is_help=True)
         elif path.suffix == ".py" and (line := COMMAND.search(path.read_text(encoding="utf-8"))):
-            yield name, _Line(name, help=line[1])
+            yield name, _Line(name, help=_literal(line[1]))
 
 
 def _imported(folder: Path, name: str) -> Any:
@@ -59,8 +60,13 @@ def _imported(folder: Path, name: str) -> Any:
     with starting():
         module = import_module(f"{package}.{name.replace('-', '_')}")
     single = typer.Typer(add_completion=False)
-    single.command(name)(module.command)
+    single.command(name, help=_literal(inspect.getdoc(module.command) or ""))(module.command)
     return typer.main.get_command(single)
+
+
+def _literal(text: str) -> str:
+    """A help text in which `[sites]` is no markup."""
+    return text.replace("[", r"\[")
 
 
 app = typer.Typer(cls=Folder, help="Federated learning on medical text.", no_args_is_help=True)

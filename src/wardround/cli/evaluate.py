@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from wardround.cli.options import console, errors, fail, in_options, refusals, renames, wide
+from wardround.cli.options import Trust, console, errors, fail, in_options, refusals, renames, wide
 from wardround.cli.reading import reading
 from wardround.core.files import write
 from wardround.formats.options import Options
@@ -31,6 +31,7 @@ def command(
         list[str] | None,
         typer.Option("--rename", help="What the model calls a label or type of the files: DRUG=drug", metavar="X=Y"),
     ] = None,
+    trust: Trust = None,
     kb: Annotated[Path | None, typer.Option(help="The public facts that notes are aligned with, for bags.")] = None,
     as_json: Annotated[Path | None, typer.Option("--json", help="A file for the numbers.", metavar="FILE")] = None,
     *,
@@ -42,7 +43,9 @@ def command(
 
     with refusals(as_json or model):
         try:
-            result = evaluate(model, *data, form=form, options=options, rename=renames(rename), kb=kb)
+            result = evaluate(
+                model, *data, form=form, options=options, rename=renames(rename), kb=kb, trust=trust or ()
+            )
         except ValueError as error:
             fail(in_options(str(error)).replace("kb = …", "--kb FACTS").replace("map it: rename", "map it: --rename"))
         if as_json:

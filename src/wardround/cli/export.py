@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from wardround.cli.options import Rename, console, fail, one_of, refusals, renames
+from wardround.cli.options import Rename, Trust, console, fail, one_of, refusals, renames
 
 TARGETS = ("onnx", "spacy", "transformers")
 
@@ -15,6 +15,7 @@ def command(
     to: Annotated[str, typer.Option(help=f"{', '.join(TARGETS)}.")],
     out: Annotated[Path, typer.Option(help="A new folder.", metavar="DIR")],
     rename: Rename = None,
+    trust: Trust = None,
 ) -> None:
     """Write a trained model for transformers, spaCy or ONNX; what cannot be exported says why."""
     from wardround.exports import export
@@ -24,7 +25,7 @@ def command(
     one_of(to, TARGETS, "--to")
     with refusals(out):
         try:
-            export(models, to, out, renames(rename))
+            export(models, to, out, renames(rename), trust or ())
         except ValueError as error:
             fail(str(error))
     console.print(f"for {to}: {out}")

@@ -41,6 +41,11 @@ Rename = Annotated[
     typer.Option("--rename", help="What the next model calls a tagger's type: drug=Chemical", metavar="TYPE=TYPE"),
 ]
 
+Trust = Annotated[
+    list[Path] | None,
+    typer.Option("--trust", help="Take only models that this public key has signed; may be repeated.", metavar="KEY"),
+]
+
 
 def wide() -> Console:
     """For tables: a terminal's own width; elsewhere wide enough for whole lines."""
@@ -139,4 +144,4 @@ def in_options(text: str) -> str:
     text = re.sub(r'set encoding = "([\w-]+)"', r"give --encoding \1", text)
     text = text.replace("fix_offsets = true", "--fix-offsets").replace("a separator", "a --separator")
     text = text.replace("name the key that holds the text", "name it with --text-column")
-    return text.replace("name the column in [corpus], or set header = false", "name it with --text-column")
+    return re.sub(r"name the column in \[corpus\](.*?), or set header = false", r"name it with --text-column\1", text)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast, get_args
+from typing import TYPE_CHECKING, Annotated, NamedTuple, cast, get_args
 
 import typer
 
@@ -21,6 +21,7 @@ from wardround.cli.drawn import drawn
 from wardround.cli.options import (
     Rename,
     SkipUnread,
+    Trust,
     console,
     errors,
     fail,
@@ -37,6 +38,7 @@ from wardround.text.document import Document, Placed
 from wardround.text.prediction import Prediction
 from wardround.text.reading import DataError, Problems
 from wardround.trained.about import ABOUT, model_folder
+from wardround.trained.fhir_findings import Resources, read_resources
 from wardround.trained.least_sure import LeastSure
 from wardround.trained.note_nlp import Concepts, read_concepts
 from wardround.trained.outputs import OUTPUTS, Sink, written
@@ -59,6 +61,13 @@ class Target:
         return str(self.path or "standard output")
 
 
+class Mappings(NamedTuple):
+    """What types and concepts of the findings are elsewhere."""
+
+    concepts: Concepts | None
+    resources: Resources | None
+
+
 @reading
 def command(
     paths: Annotated[
@@ -72,6 +81,7 @@ def command(
     to: Annotated[str, typer.Option(help=f"The form: {', '.join(OUTPUTS)}; on a terminal a coloured view.")] = "",
     out: Annotated[Path | None, typer.Option(help="A new file; for brat a new folder.")] = None,
     rename: Rename = None,
+    trust: Trust = None,
     entities: Annotated[
         str,
         typer.Option(help="Those given with the texts, those found, or both; by default found, given if no tagger."),
@@ -85,6 +95,9 @@ def command(
     ] = 0,
     concepts: Annotated[
         Path | None, typer.Option(help="For omop: a CSV that maps concepts, words or types to concept_id.")
+    ] = None,
+    resources: Annotated[
+        Path | None, typer.Option(help="For fhir: a CSV that says which types are Conditions or Observations.")
     ] = None,
     skip: SkipUnread = False,
     resume: Annotated[
@@ -113,10 +126,12 @@ def command(
         fail(
             f"--concepts goes with --to omop, not {target.to}; {target.to} has the concept ids that came with the texts"
         )
+    if resources is not None and target.to != "fhir":
+        fail(f"--resources goes with --to fhir, not {target.to}")
     _look_back(target, resume=resume)
     problems, losses, languages = (Findings(skips=True) if skip else Problems()), Problems(), Languages()
     with one_thread(), _refusals(target):
-        model = load(*folders, rename=renames(rename))
+        model = load(*folders, rename=renames(rename), trust=trust or ())
         model = model.using(cast("Entities", entities or ("found" if model.tags else "given")))
         mentions = Mentions(model)
         texts = (
@@ -124,13 +139,15 @@ def command(
         )
         total = count_files(path, form) if path else 1
         silent = quiet or (target.to == TERMINAL and sys.stdout.isatty())
-        mapping = read_concepts(concepts) if concepts else None
+        mappings = Mappings(
+            read_concepts(concepts) if concepts else None, read_resources(resources) if resources else None
+        )
         least_sure = LeastSure(uncertain)
         kept = resumed(target.path, model) if resume and target.path else nullcontext()
         with (
             kept as journal,
             Counter("predicting", total, quiet=silent) as counter,
-            _sink(target, model, losses, mapping) as sink,
+            _sink(target, model, losses, mappings) as sink,
         ):
             for placed, prediction in predictions(model, texts, workers, journal):
                 if uncertain:
@@ -193,7 +210,7 @@ def _is_model(path: str) -> bool:
 def _target(to: str, out: Path | None, *, one: bool) -> Target:
     one_of(to, OUTPUTS, "--to")
     if not to and out is not None:
-        to = {".json": "label-studio"}.get(out.suffix, out.suffix.removeprefix("."))
+        to = {".json": "label-studio", ".ndjson": "fhir"}.get(out.suffix, out.suffix.removeprefix("."))
         if to not in OUTPUTS:
             fail(f"--out {out}: say in which form with --to: {', '.join(OUTPUTS)}")
     if to == "brat" and out is None:
@@ -206,10 +223,10 @@ def _one(text: str | None, options: Options) -> Iterator[Placed]:
 
 
 @contextmanager
-def _sink(target: Target, model: "Model", losses: Problems, concepts: Concepts | None) -> Iterator[Sink]:
+def _sink(target: Target, model: "Model", losses: Problems, mappings: Mappings) -> Iterator[Sink]:
     if target.to != TERMINAL:
         system = f"wardround {__version__}: {', '.join(part.version for part in model.parts)}"
-        with written(target.to, target.path, system=system, losses=losses, concepts=concepts) as sink:
+        with written(target.to, target.path, system=system, losses=losses, **mappings._asdict()) as sink:
             yield sink
         return
 

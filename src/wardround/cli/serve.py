@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from wardround.cli.options import Rename, console, errors, fail, renames
+from wardround.cli.options import Rename, Trust, console, errors, fail, renames
 
 NEEDED = {"h11", "starlette", "uvicorn"}
 
@@ -23,6 +23,7 @@ def command(
     waiting: Annotated[int, typer.Option(min=1, help="How many requests may wait at a time.")] = 8,
     patience: Annotated[float, typer.Option(min=0.1, help="Seconds for a request's body to arrive.")] = 30.0,
     rename: Rename = None,
+    trust: Trust = None,
 ) -> None:
     """Serve models on this machine: a page for pasted notes, and POST /predict; no note is stored or logged."""
     from wardround.trained.about import ModelError
@@ -39,7 +40,9 @@ def command(
         fail(f"this needs {missing}; install it with: pip install 'wardround[serve]'")
     try:
         with listening(host, port) as door:
-            desk = Desk(load(*models, rename=renames(rename)), largest * 1_000_000, waiting, patience)
+            desk = Desk(
+                load(*models, rename=renames(rename), trust=trust or ()), largest * 1_000_000, waiting, patience
+            )
             if not loopback(door):
                 errors.print(
                     f"warning: at {host}, notes cross the network without TLS, and whoever reaches it can ask; "

@@ -12,6 +12,7 @@ import tempfile
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -78,10 +79,13 @@ class Reach:
     def _possible(self, name: str, exchange: Exchange, value: Weights) -> bool:
         if not value.flat.numel():
             return True
+        if name == "weights" and not self._measurable(value):
+            return False
+        value, first = self._learnt(value), self._learnt(self.built.weights)
         if name != "weights":  # a control, or what else is as long as a gradient
             rate = getattr(self.built.study.method, "lr", 1.0)
             return _Size.of(value.flat * rate).within(self.own, self.times * max(exchange.round, 1))
-        change = _Size.of(value.flat.double() - self.built.weights.flat.double())
+        change = _Size.of(value.flat.double() - first.flat.double())
         trains = exchange.number < EVALUATION
         if trains and exchange.round <= 1 and self.first in (None, exchange.number):
             return change.largest == 0.0
@@ -89,8 +93,18 @@ class Reach:
         if self.last is None or not near:
             return near
         since = abs(exchange.round - self.last[0]) + (exchange.number >= EVALUATION)
-        step = _Size.of(value.flat.double() - self.last[1].flat.double())
+        step = _Size.of(value.flat.double() - self._learnt(self.last[1]).flat.double())
         return step.within(self.own, self.times * max(since, 1))
+
+    def _measurable(self, value: Weights) -> bool:
+        """Whether what sites have measured together can have come of it."""
+        task: Any = self.built.task
+        return not any(name in value for name in getattr(task, "measured", ())) or task.plausible(value)
+
+    def _learnt(self, value: Weights) -> Weights:
+        """All that training moves."""
+        measured = [name for name in getattr(self.built.task, "measured", ()) if name in value]
+        return value.without(*measured) if measured else value
 
     def _part(self, exchange: Exchange, value: Tensor) -> bool:
         """Whether this can be a part of a site's model: no longer than the first model and what training adds to it."""

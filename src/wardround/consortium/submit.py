@@ -30,9 +30,10 @@ from wardround.engines.remote import Remote
 from wardround.engines.seal import Asker, read_signing_key
 from wardround.layers.bound import ENOUGH, oversized
 from wardround.layers.ledger import Ledger
-from wardround.runs.build import Built, build_apart, taking_part
+from wardround.runs.build import Built, build_apart
 from wardround.runs.errors import RunError
 from wardround.runs.files import METRICS, SITES, VOID, Member, Round
+from wardround.runs.fitting import taking_part
 from wardround.runs.folder import Result, locked
 from wardround.runs.guards import guards
 from wardround.runs.loop import Progress, run

@@ -5,6 +5,9 @@
 
 A study may make parts of the model private (`[sites] private = ["lstm", "crf"]`, by module name). A site trains them
 with the rest, keeps them, and tries them with the shared weights; only the shared ones are weights to a method.
+
+What a task has `measured` (a weighting by document counts) travels with the shared weights and no step moves it: it
+stands first in the buffer, and neither weight decay nor noise reaches it.
 """
 
 from collections.abc import Sequence
@@ -34,11 +37,13 @@ def belongs(name: str, modules: Sequence[str]) -> bool:
 
 
 class Bench:
-    """The process's one model of a task, its weights and gradients each in a single buffer, private ones last."""
+    """The process's one model of a task, its weights and gradients in a buffer each: measured, shared, private ones."""
 
     _benches: ClassVar["WeakKeyDictionary[Task, dict[tuple[Device, tuple[str, ...]], Bench]]"] = WeakKeyDictionary()
 
-    def __init__(self, model: nn.Module, private: tuple[str, ...] = (), device: Device = CPU) -> None:
+    def __init__(
+        self, model: nn.Module, private: tuple[str, ...] = (), device: Device = CPU, measured: Sequence[str] = ()
+    ) -> None:
         self.model = device.lend(model)
         if any(getattr(part, "track_running_stats", False) for part in model.modules()):
             raise ValueError(
@@ -58,6 +63,7 @@ class Bench:
             parameter.data = self.flat[part].view(shape)
             parameter.grad = self.gradient[part].view(shape)
         size = self.layout.size
+        self.first = sum(shape.numel() for shape in map(torch.Size, self._leading(measured)))
         self.shared, self.private = self.flat[:size], self.flat[size:]
         self.shared_gradient, self.private_gradient = self.gradient[:size], self.gradient[size:]
 
@@ -66,8 +72,15 @@ class Bench:
         """The bench of this task: built once per process, lent to one site at a time."""
         known = cls._benches.setdefault(task, {})
         if (device, private) not in known:  # what is frozen is the same in all processes, hence the 0
-            known[device, private] = cls(_drawn(task, 0), private, device)
+            known[device, private] = cls(_drawn(task, 0), private, device, getattr(task, "measured", ()))
         return known[device, private]
+
+    def _leading(self, measured: Sequence[str]) -> list[tuple[int, ...]]:
+        """The shapes of what is measured and shared; a model has these parameters first."""
+        names = [name for name in self.layout.shapes if name in measured]
+        if names != list(self.layout.shapes)[: len(names)]:
+            raise ValueError(f"the model has parameters before {', '.join(names)}, which no step may move")
+        return [self.layout.shapes[name] for name in names]
 
     @classmethod
     def at(cls, site: Site, weights: Weights) -> "Bench":
@@ -102,9 +115,9 @@ class Bench:
     def part(self, which: Literal["all", "shared", "private"]) -> tuple[Tensor, Tensor]:
         """The weights that are to move, and their gradient."""
         if which == "all":
-            return self.flat, self.gradient
+            return self.flat[self.first :], self.gradient[self.first :]
         if which == "shared":
-            return self.shared, self.shared_gradient
+            return self.shared[self.first :], self.shared_gradient[self.first :]
         return self.private, self.private_gradient
 
     def own_part(self) -> OwnPart:

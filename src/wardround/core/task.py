@@ -133,6 +133,20 @@ class ClassTask(Task, Protocol):
         """How many examples of each class there are (classes,)."""
 
 
+class WeighedTask(Task, Protocol):
+    """A task whose model has parts that are measured, not learnt: how much words tell, by counts of documents."""
+
+    @property
+    def measured(self) -> tuple[str, ...]:
+        """The names of these parts; none if the task's settings have no use for them."""
+
+    def document_counts(self, examples: Any) -> Tensor:
+        """In how many of the examples each number that a word can have stands (buckets,)."""
+
+    def weighed(self, counts: Tensor, documents: int) -> Mapping[str, Tensor]:
+        """What counts over all sites make of the measured parts."""
+
+
 @runtime_checkable
 class UnitTask(Task, Protocol):
     """A task whose examples can be taken one by one: what differential privacy draws and clips."""

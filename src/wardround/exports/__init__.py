@@ -16,7 +16,13 @@ from wardround.trained.model import load_part
 SINGLE = {"onnx": write_onnx, "transformers": write_transformers}
 
 
-def export(models: Sequence[Path], to: str, out: Path, rename: Mapping[str, str] | None = None) -> None:
+def export(
+    models: Sequence[Path],
+    to: str,
+    out: Path,
+    rename: Mapping[str, str] | None = None,
+    trust: Sequence[Path] = (),
+) -> None:
     """Write models, of which only spaCy takes several, as a new folder."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ModelError(out, "is there already", "name a new folder")
@@ -24,7 +30,7 @@ def export(models: Sequence[Path], to: str, out: Path, rename: Mapping[str, str]
         raise ModelError(models[1], f"{to} takes one model at a time", "export each by itself, or use --to spacy")
     if to in SINGLE and rename:
         raise ModelError(models[0], f"{to} takes one model, so no other has names for its types", "leave --rename out")
-    parts = [load_part(path) for path in models]
+    parts = [load_part(path, trust) for path in models]
     with fresh_folder(out) as new:
         if to in SINGLE:
             SINGLE[to](parts[0], new)

@@ -1,28 +1,27 @@
 """A relation model as a folder that transformers loads: `AutoModel`, `AutoTokenizer`, and the head beside them.
 
-The encoder is whole again, frozen layers below trained ones. The markers become added tokens, with the numbers that
-the tokenizer gives them; rows of the embeddings that no token has may lie behind these. transformers has no head that
-sums the states of two entities: `head.safetensors` and `head.json` hold it, and the folder's README has the lines that
-compute it, which a test runs. Taggers with CRF, PCNNs, LSTMs and bags of words have no counterpart there.
+The encoder is whole again, frozen layers below trained ones. The markers are rows of the embeddings behind the
+vocabulary, and `head.json` has their numbers: no tokens, for then a note that holds `<e1>` itself would be read as one
+that is marked there. transformers has no head that sums the states of two entities: `head.safetensors` and `head.json`
+hold it, and the folder's README has the lines that compute it, which a test runs. Taggers with CRF, PCNNs, LSTMs and
+bags of words have no counterpart there.
 """
 
 import json
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors.torch import save
-from tokenizers import AddedToken, Tokenizer
 from torch import Tensor
 
 from wardround.core.files import write
 from wardround.models.family import KINDS, their_name
 from wardround.models.relation import RelationModel
+from wardround.tasks.marking import LIKE
 from wardround.tasks.relation import RelationTask
 from wardround.trained.about import CARD, ModelError
 from wardround.trained.model import Part
 
-MARKERS = ("<e1>", "</e1>", "<e2>", "</e2>")
 CLASSES = dict(zip(KINDS, ("BertModel", "DistilBertModel", "RobertaModel", "XLMRobertaModel"), strict=True))
 LAYERS = {"distilbert": "n_layers"}
 """What a config calls the number of layers, if not `num_hidden_layers`."""
@@ -39,10 +38,9 @@ def write_transformers(part: Part, new: Path) -> None:
             f"its encoder is a {kind}, which" if kind not in CLASSES else "it takes the mean of several layers, which"
         )
         raise ModelError(part.folder, f"{what} the lines of the README do not compute", "use --to spacy")
-    places = _tokenizer(part, task, new)
+    _tokenizer(task, new)
     tensors = {their_name(name, kind): tensor for name, tensor in _whole(task, network).items()}
     words = "embeddings.word_embeddings.weight"
-    tensors[words] = _placed(tensors[words], task.encoder.shape.vocabulary, places)
     write(new / "model.safetensors", save({name: t.contiguous() for name, t in tensors.items()}, {"format": "pt"}))
     config = _config(task)
     rows, layers = len(tensors[words]), len({name.split(".")[2] for name in tensors if ".layer." in name})
@@ -57,33 +55,14 @@ def _whole(task: RelationTask, network: RelationModel) -> dict[str, Tensor]:
     return {**frozen, **network.encoder.state_dict()}
 
 
-def _placed(rows: Tensor, vocabulary: int, places: list[int]) -> Tensor:
-    """The token embeddings with the markers' rows, which stand behind the vocabulary, at these places."""
-    size = max([len(rows), *(place + 1 for place in places)])
-    table = torch.zeros(size, rows.shape[1])
-    table[: len(rows)] = rows
-    for number, place in enumerate(places):
-        table[place] = rows[vocabulary + number]
-    return table
-
-
-def _tokenizer(part: Part, task: RelationTask, new: Path) -> list[int]:
-    """Write the tokenizer; the numbers that the markers have in it."""
-    tokenizer = Tokenizer.from_str(task.encoder.tokenizer.to_str())
-    places: list[int] = []
-    if task.settings.markers:
-        if taken := [name for name in MARKERS if tokenizer.token_to_id(name) is not None]:
-            raise ModelError(part.folder, f"its vocabulary has a token {taken[0]} already", "use --to spacy")
-        tokenizer.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in MARKERS])
-        places = [tokenizer.get_vocab()[name] for name in MARKERS]
+def _tokenizer(task: RelationTask, new: Path) -> None:
+    tokenizer, encoder = task.encoder.tokenizer, task.encoder
     tokenizer.save(str(new / "tokenizer.json"))
-    encoder = task.encoder
     ends = {"cls_token": encoder.start, "sep_token": encoder.end, "unk_token": encoder.unknown}
     names = {role: tokenizer.id_to_token(number) for role, number in ends.items()}
     padding = next((name for name in ("[PAD]", "<pad>") if tokenizer.token_to_id(name) is not None), None)
     config: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": encoder.shape.longest}
     _json(new / "tokenizer_config.json", config | names | ({"pad_token": padding} if padding else {}))
-    return places
 
 
 def _head(part: Part, task: RelationTask, network: RelationModel, new: Path) -> None:
@@ -91,8 +70,11 @@ def _head(part: Part, task: RelationTask, network: RelationModel, new: Path) -> 
     rest = {name: t for name, t in network.state_dict().items() if not name.startswith("encoder.")}
     write(new / "head.safetensors", save({name: tensor.contiguous() for name, tensor in rest.items()}))
     answers = {"labels": task.labels, "negative": task.negative, "parts": network.parts}
-    switches = {name: getattr(chosen, name) for name in ("blind", "markers", "normalise", "longest")}
-    _json(new / "head.json", answers | switches)
+    switches = {name: getattr(chosen, name) for name in ("blind", "normalise", "longest")}
+    first = task.encoder.shape.vocabulary
+    markers = [first + number for number in range(len(LIKE))] if chosen.markers else []
+    ends = {name: getattr(task.encoder, name) for name in ("start", "end", "unknown")}
+    _json(new / "head.json", answers | switches | ends | {"markers": markers})
     words = Path(__file__).with_name("relation.md").read_text(encoding="utf-8")
     words = words.replace("{study}", part.about.study).replace("{longest}", str(chosen.longest))
     write(new / CARD, (words + (part.folder / CARD).read_text(encoding="utf-8")).encode())

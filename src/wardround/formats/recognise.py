@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from wardround.formats.doccano import is_doccano
+from wardround.formats.fhir import is_fhir
 from wardround.formats.json_values import json_items
 from wardround.formats.label_studio import is_min
 from wardround.formats.omop import is_note_table
@@ -130,6 +131,8 @@ def _objects(path: Path, lines: Sequence[str], by_name: str) -> str:
     for form, keys in (("bags", {"head", "relation", "sentences"}), ("opennre", {"h", "t", "relation"})):
         if objects and keys <= objects[0].keys():
             return form
+    if any(map(is_fhir, objects)) or (not objects and '"resourceType"' in "".join(lines)):
+        return "fhir"
     if any(map(is_doccano, objects)):
         # Empty lists alone are also ours: what follows may show it.
         ours = any(isinstance(item, dict) and "start" in item for row in objects for item in _items(row))

@@ -19,6 +19,7 @@ from wardround.formats.bioc import read_bioc, write_bioc
 from wardround.formats.brat import read_brat, write_brat
 from wardround.formats.conll import read_conll, write_conll
 from wardround.formats.doccano import read_doccano, write_doccano
+from wardround.formats.fhir import read_fhir
 from wardround.formats.i2b2 import LABELS, PAIRS, read_i2b2
 from wardround.formats.jsonl import read_jsonl, write_jsonl
 from wardround.formats.label_studio import read_label_studio, write_label_studio
@@ -71,6 +72,7 @@ FORMATS = {
                holds=("labels",), options=(*COLUMNS, "header", "quoting")),
         Format(name="doccano", about="doccano JSONL", read=read_doccano, write=write_doccano,
                holds=("labels", "entities", "pairs"), options=("text", *OFFSETS)),
+        Format(name="fhir", about="FHIR DocumentReferences, in Bundles or one per line", read=read_fhir),
         Format(name="i2b2", about="2010 i2b2/VA, folders of .txt, .con and .rel", read=read_i2b2,
                holds=("entities", "pairs"), folder=".con",
                usual={"labels": LABELS, "pairs": PAIRS, "scope": "line", "both_ways": False}),

@@ -185,7 +185,11 @@ class Table:
         if (name := str(column)) in row:
             return row[name]
         close = nearest(name, row)
-        remedy = f'did you mean "{close}"?' if close else "name the column in [corpus], or set header = false"
+        remedy = (
+            f'did you mean "{close}"?'
+            if close
+            else f"name the column in [corpus]{_numbers(row)}, or set header = false"
+        )
         raise DataError(path, line, f'no column "{name}"', remedy)
 
     def _optional(self, row: Row, column: Column | None, usual: str, path: Path, line: int) -> str:
@@ -336,3 +340,9 @@ def _cells(placed: Placed, losses: Problems, options: Options) -> tuple[str, ...
         labels = labels[:1]
     lost(placed, losses, "text without a letter", int(not document.text.strip()))
     return document.id, document.text, options.separator.join(labels), document.source, document.language
+
+
+def _numbers(row: Row) -> str:
+    """That columns can be named by number: their names may be a first row, and are not shown."""
+    count = sum(not name.isdigit() for name in row)
+    return f", or by its number from 1 to {count}" if count > 1 else ""

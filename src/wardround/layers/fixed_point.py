@@ -121,7 +121,8 @@ def widened(total: Encoded, decoded: Message, sites: int, known: Ranges) -> dict
     """The ranges for the next sum like this one, of which `known` were in use.
 
     A single site's numbers can be larger than the sum's, where sites pull against each other: so there is room for
-    `ROOM` times the largest; what was too narrow is widened, and what turns out too wide becomes narrower slowly.
+    `ROOM` times the largest. What was too narrow is widened; what is about right stays, for sites must be told of new
+    ones.
     """
     numbers, _ = flattened(decoded)
     parts = [part for part in _parts(total.form, sites, {}) if part.name]
@@ -133,8 +134,11 @@ def widened(total: Encoded, decoded: Message, sites: int, known: Ranges) -> dict
     }
     if not (top := max(largest.values(), default=0.0)):
         return dict(known)
-    grown = 16.0 if total.over else 0.25
-    return {name: max(value, top * 2.0**-20, known.get(name, 0.0) * grown) for name, value in largest.items()}
+    wanted = {name: max(value, top * 2.0**-20) for name, value in largest.items()}
+    if total.over:
+        return {name: max(value, 16 * known.get(name, 0.0)) for name, value in wanted.items()}
+    near = {name: known[name] for name, value in wanted.items() if value / 4 <= known.get(name, 0.0) <= 8 * value}
+    return wanted | near
 
 
 def _cut(numbers: Tensor, parts: list[_Part]) -> Iterator[Tensor]:

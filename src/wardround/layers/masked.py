@@ -9,7 +9,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from wardround.core.codec import decode, plan, raw
+from wardround.core.codec import plan, raw
 from wardround.core.layer import Withheld
 from wardround.core.record import Message, Private, reveals
 from wardround.core.site import Site
@@ -88,13 +88,21 @@ class Opened(Message):
     shares: Tensor = reveals("nothing but the sum", shape=("any", SIZE), dtype=torch.uint8)
 
 
+class Met(Private):
+    """What a site was last handed: as a `Meeting` has it."""
+
+    names: tuple[str, ...]
+    keys: Tensor
+    ranges: dict[str, float]
+
+
 class Desk(Private):
     """What the coordinator knows of keys and ranges."""
 
     names: tuple[str, ...]
     keys: Tensor
-    met: tuple[int, ...]
-    """The round, and the attempt of the run, in which sites last met."""
+    met: tuple[str, ...]
+    """Who has the last meeting's."""
     ranges: dict[str, float]
     """As they were handed out."""
     seen: dict[str, float]
@@ -148,9 +156,13 @@ def shared(vault: Vault, theirs: bytes) -> bytes:
 
 def last_meeting(site: Site) -> Meeting:
     """The keys that it was last handed."""
-    if not (data := site.vault.get("meeting")):
+    held = site.holds(Met)
+    if not held and not site.knows(Met):
         raise Refused
-    return decode(Meeting, data)
+    met = site.recall(Met)
+    if not held:
+        site.hold(met)  # for the rest of the round
+    return Meeting(met.names, met.keys, met.ranges)
 
 
 def remember(site: Site, place: Place, what: bytes, reply: Message) -> None:

@@ -53,6 +53,7 @@ from wardround.layers.masked import (
     Key,
     Masked,
     Meeting,
+    Met,
     Opened,
     Opening,
     Place,
@@ -117,7 +118,7 @@ class Masks(Layer):
         strangers = [name for name, key in others.items() if not vault.trusts(name, key[32:64])]
         if strangers:
             raise Unpinned
-        vault.put("meeting", meeting.encode())
+        site.keep(Met(meeting.names, meeting.keys, meeting.ranges))
         return Key(row(own))
 
     def leave(self, reply: Message, site: Site) -> Message:
@@ -185,7 +186,7 @@ class Masks(Layer):
     # at the coordinator
 
     def prepare(self, step: Step[Any, Any], cohort: Cohort) -> None:
-        """Hand out keys and ranges, once in a round; the second time if somebody is new."""
+        """Hand out keys and ranges, if somebody has not the last; a second time if somebody is new."""
         before, present = cohort.exchanges, cohort.present
         if len(present) < self.fewest:
             reasons = "; ".join(f"{name}: {why}" for name, why in sorted(cohort.left_out.items())[:5])
@@ -194,18 +195,19 @@ class Masks(Layer):
                 f"{self.fewest}: nothing was asked" + (f" ({reasons})" if reasons else "")
             )
         desk = cohort.hub.recall(Desk, Desk((), table([], KEY), (), {}, {}, {}))
-        now = (cohort.round, len(cohort.resumed))
-        if desk.met != now or not {*present} <= {*desk.names}:
+        if desk.ranges != desk.seen or not {*present} <= {*desk.met}:
             known = dict(zip(desk.names, rows(desk.keys), strict=True))
             meeting = Meeting((), table([], KEY), {})
             for _ in range(MEETINGS):
                 names = tuple(name for name in cohort.present if name in known)
                 meeting = Meeting(names, table([known[name] for name in names], KEY), desk.seen)
-                keys = {name: bytes(reply.key.tolist()) for name, reply in cohort.ask(self.meet, meeting).items()}
-                if all(known.get(name) == key for name, key in keys.items()):
+                own = {name: bytes(reply.key.tolist()) for name, reply in cohort.ask(self.meet, meeting).items()}
+                if all(known.get(name) == key for name, key in own.items()):
                     break
-                known |= keys
-            cohort.hub.keep(replace(desk, names=meeting.names, keys=meeting.keys, met=now, ranges=desk.seen))
+                known |= own
+            met = tuple(name for name in meeting.names if name in cohort.present)
+            names, keys = tuple(known), table(list(known.values()), KEY)
+            cohort.hub.keep(Desk(names, keys, met, desk.seen, desk.seen, desk.since))
         cohort.exchanges = before + MEETINGS  # whoever is new: a round that is run again has the same numbers
 
     def arrive(self, reply: Message, name: str, exchange: Exchange) -> Message:  # noqa: ARG002
@@ -231,12 +233,13 @@ class Masks(Layer):
             reply: Message = decode(step.reply, encoded, len(names), ranges)
         except ValueError as error:
             raise BelowQuorum(f"round {cohort.round}, {step.name}: the sum is not used, for {error}") from None
+        after = replace(desk, met=tuple(name for name in desk.met if name in cohort.present))
         if attempt or desk.since.get(step.name, -1) != cohort.round:
-            known = of_step(desk.seen, step.name)
-            new = widened(replace(encoded, over=wide), reply, len(names), known)
+            new = widened(replace(encoded, over=wide), reply, len(names), of_step(desk.seen, step.name))
             seen = {f"{step.name} {name}": most for name, most in new.items()}
-            since = {**desk.since, step.name: cohort.round}
-            cohort.hub.keep(replace(desk, seen={**desk.seen, **seen}, since=since))
+            after = replace(after, seen={**desk.seen, **seen}, since={**desk.since, step.name: cohort.round})
+        if after != desk:
+            cohort.hub.keep(after)
         cohort.exchanges = number + AFTER
         return reply
 

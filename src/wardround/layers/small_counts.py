@@ -3,7 +3,8 @@
 Of a message's counts (`like="counts"`): where hits and misses give away how many examples a label has, the label is
 left out if these are few, with its row and column of the confusion matrix and the false alarms that its examples were,
 and the summed loss is scaled to the examples that remain; in any other count per label, an entry below the limit
-becomes 0. Cells of the matrix and bands of ranks between labels that have enough examples leave however small they are.
+becomes 0, and so does one among the counts of documents that have a word. Cells of the matrix and bands of ranks
+between labels that have enough examples leave however small they are.
 """
 
 from dataclasses import dataclass, replace
@@ -17,6 +18,8 @@ from wardround.core.record import Message, reveals_of
 from wardround.core.site import Site
 from wardround.core.weights import Weights
 
+Counted = Weights | Tensor
+
 
 @dataclass(frozen=True)
 class SmallCounts(Layer):
@@ -27,12 +30,12 @@ class SmallCounts(Layer):
 
     def leave(self, reply: Message, site: Site) -> Message:  # noqa: ARG002 -- the same at every site
         """The reply without small counts."""
-        changed = {
-            name: Weights(self._without(getattr(reply, name)))
-            for name, reveal in reveals_of(type(reply)).items()
-            if reveal.like == "counts" and isinstance(getattr(reply, name), Weights)
-        }
+        counted = (name for name, reveal in reveals_of(type(reply)).items() if reveal.like == "counts")
+        changed = {name: self._large(value) for name in counted if isinstance(value := getattr(reply, name), Counted)}
         return replace(reply, **changed) if changed else reply
+
+    def _large(self, value: Weights | Tensor) -> Weights | Tensor:
+        return Weights(self._without(value)) if isinstance(value, Weights) else value * (value >= self.smallest)
 
     def _without(self, counts: Weights) -> dict[str, Tensor]:
         large = dict(counts)

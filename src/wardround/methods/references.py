@@ -10,6 +10,7 @@ from wardround.core.site import Site
 from wardround.core.training import LocalTraining
 from wardround.core.weights import Weights
 from wardround.methods.fedavg import FedAvg
+from wardround.methods.weighing import alone
 
 
 class Done(Message):
@@ -48,13 +49,13 @@ class Local(LocalTraining, Method[Global]):
     @on_site
     def fit(self, model: Global, site: Site) -> Done:
         """Train on from the site's own model."""
-        own = site.recall(OwnModel, OwnModel(model.weights))
-        site.keep(OwnModel(self.train(site, own.weights).weights))
+        own = self.weights_at(site, model.weights)
+        site.keep(OwnModel(self.train(site, own).weights))
         return Done(1)
 
     def weights_at(self, site: Site, shared: Weights) -> Weights:
         """The site's own, or the initial ones before it has trained."""
-        return site.recall(OwnModel, OwnModel(shared)).weights
+        return site.recall(OwnModel).weights if site.knows(OwnModel) else alone(site, shared)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,9 +66,9 @@ class PublicOnly(LocalTraining, Method[Global]):
 
     public: ClassVar[bool] = True
 
-    def start(self, weights: Weights, cohort: Cohort) -> Global:  # noqa: ARG002
+    def start(self, weights: Weights, cohort: Cohort) -> Global:
         """The initial model."""
-        return Global(weights)
+        return Global(alone(cohort.hub, weights))
 
     def round(self, state: Global, cohort: Cohort) -> Global:
         """Train on; no site is asked for anything."""

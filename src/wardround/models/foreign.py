@@ -1,20 +1,13 @@
 """Encoders of other kinds, run by transformers: ModernBERT, DeBERTa, ELECTRA, MPNet, ALBERT, Longformer and others.
 
 Only what lies in the folder is read: safetensors and JSON, never a pickle, never code that comes with a model, never a
-network. An encoder may be cut in two, which is tried out on a few tokens whenever it is: the part above, given the
-states of the part below, must give those of the whole. How it is cut:
-
-- *below*: the layers above are left out, and the first of them is a signpost that hands over what arrives there;
-- *above*: its first layer is given the states in place of what arrives there, which came of no embeddings at all.
-
-So masks, relative positions and final norms are computed by the model's own code. Parameters that no state depends on,
-such as a pooler's, are zero and do not train. What layers share (DeBERTa's relative positions, ALBERT's one layer)
-trains in the upper part and stays as it was in the lower one. Longformer's first token attends to all, as in its
-classifiers.
+network. An encoder may be cut in two (`foreign_encoder`), which is tried out on a few tokens whenever it is: the part
+above, given the states of the part below, must give those of the whole. Parameters that no state depends on, such as a
+pooler's, are zero and do not train. What layers share (DeBERTa's relative positions, ALBERT's one layer) trains in the
+upper part and stays as it was in the lower one.
 """
 
 import copy
-import inspect
 import json
 import warnings
 from collections.abc import Iterator, Mapping
@@ -27,113 +20,15 @@ import torch
 import transformers
 from torch import Tensor, nn
 
-from wardround.models.encoder import AnyEncoder, Encoder, Shape, taken
+from wardround.models.encoder import AnyEncoder, Encoder, Shape
 from wardround.models.encoder_files import EncoderError, ends_of, read_tokenizer, unbounded
+from wardround.models.foreign_encoder import Blank, ForeignEncoder, home_of, listed, padding_of, stack_of
 from wardround.models.pretrained import SAME_MODEL, Pretrained, refuse_other_vocabulary
 
 AUTO: Any = transformers.AutoModel
 LOCAL: Mapping[str, Any] = {"local_files_only": True, "trust_remote_code": False}
 CLOSE = 1e-3
 USE = "use an encoder that reads texts as BERT does"
-
-
-class _Arrived(Exception):
-    """The states have reached the signpost."""
-
-    def __init__(self, states: Tensor) -> None:
-        super().__init__()
-        self.states = states
-
-
-class Blank(nn.Module):
-    """Embeddings of nothing, of the right size, for a part that is given states."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.width = width
-
-    def forward(
-        self, input_ids: Tensor | None = None, *_: Any, inputs_embeds: Tensor | None = None, **__: Any
-    ) -> Tensor:
-        """Zeros (B, L, width)."""
-        like = inputs_embeds if inputs_embeds is not None else input_ids
-        assert like is not None  # noqa: S101 -- all models have either
-        return torch.zeros(*like.shape[:2], self.width, device=like.device)
-
-
-class ForeignEncoder(AnyEncoder):
-    """A model of transformers, or some of its layers, with the manners of our own."""
-
-    def __init__(self, model: nn.Module, signature: str, last: int, padding: int, signpost: int | None) -> None:
-        super().__init__(signature, last)
-        self.model, self.padding, self.signpost = model, padding, signpost
-        self.looks_around = "global_attention_mask" in inspect.signature(model.forward).parameters
-
-    def forward(self, inputs: Tensor, real: Tensor | None = None, places: Tensor | None = None) -> Tensor:
-        """States at all tokens, or at `places` (B, Q), where `real` (B, L) tells tokens from padding."""
-        given: dict[str, Tensor | bool] = {"output_hidden_states": self.last > 1}
-        given["attention_mask"] = (inputs.new_ones(inputs.shape[:2]) if real is None else real).long()  # (B, L)
-        if self.looks_around:
-            given["global_attention_mask"] = (
-                (torch.arange(inputs.shape[1], device=inputs.device) == 0).long().expand(inputs.shape[:2])
-            )  # (B, L)
-        blank = self.model.embeddings
-        if isinstance(blank, Blank):
-            given["inputs_embeds"] = inputs.new_zeros(*inputs.shape[:2], blank.width)  # (B, L, width)
-            with _entering(_stack(self.model)[0], inputs):
-                states = self._states(given, inputs.shape[1])
-        else:
-            given["input_ids"] = inputs if real is None else inputs.masked_fill(~real, self.padding)
-            states = self._states(given, inputs.shape[1])
-        return states if places is None else taken(states, places)  # (B, L or Q, width)
-
-    def _states(self, given: Mapping[str, Any], length: int) -> Tensor:
-        if self.signpost is not None:
-            with _arriving(_stack(self.model)[self.signpost]):
-                try:
-                    self.model(**given)
-                except _Arrived as arrived:
-                    return arrived.states[:, :length]  # some fill up to their window
-        outputs = self.model(**given)
-        states: Tensor = outputs.last_hidden_state
-        if self.last > 1:
-            states = torch.stack([*outputs.hidden_states[-self.last : -1], states]).mean(0)
-        return states
-
-
-@contextmanager
-def _entering(layer: nn.Module, states: Tensor) -> Iterator[None]:
-    """While it lasts, the layer's first call takes these states instead of what it is given."""
-    left = [states]
-
-    def enter(
-        _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
-        if not left:
-            return None  # a layer that is used again
-        mine, arriving = left.pop(), args[0] if args else kwargs["hidden_states"]
-        mine = nn.functional.pad(mine, (0, 0, 0, arriving.shape[1] - mine.shape[1]))  # (B, L, width), up to a window
-        return ((mine, *args[1:]), kwargs) if args else ((), kwargs | {"hidden_states": mine})
-
-    hook = layer.register_forward_pre_hook(enter, with_kwargs=True)
-    try:
-        yield
-    finally:
-        hook.remove()
-
-
-@contextmanager
-def _arriving(layer: nn.Module) -> Iterator[None]:
-    """While it lasts, the layer hands over what it is given, and nothing further is computed."""
-
-    def arrive(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        raise _Arrived(args[0] if args else kwargs["hidden_states"])
-
-    hook = layer.register_forward_pre_hook(arrive, with_kwargs=True)
-    try:
-        yield
-    finally:
-        hook.remove()
 
 
 class Foreign(Pretrained):
@@ -150,8 +45,8 @@ class Foreign(Pretrained):
             except Exception as error:  # noqa: BLE001 -- whatever it is, the folder is not usable
                 what = f"transformers cannot read its weights ({_line(error)})"
                 raise EncoderError(self.folder, what, SAME_MODEL) from None
-        _one_list(model.eval())
-        whole = ForeignEncoder(model, "", 1, _padding(model), None)
+        listed(model.eval())
+        whole = ForeignEncoder(model, "", 1, padding_of(model), None)
         used = _used(whole, self._few())
         if missing := sorted(name for name in loading["missing_keys"] if f"model.{name}" in used):
             raise EncoderError(self.folder, f"the weights of {missing[0]} are missing", SAME_MODEL)
@@ -163,7 +58,7 @@ class Foreign(Pretrained):
 
     def _few(self, end: int | None = None) -> Tensor:
         """Some tokens to try it on (1, 6)."""
-        some = [number for number in range(self.shape.vocabulary) if number != _padding(self.config)][:4]
+        some = [number for number in range(self.shape.vocabulary) if number != padding_of(self.config)][:4]
         return torch.tensor([[self.start, *some, self.end if end is None else end]])
 
     @cached_property
@@ -203,7 +98,7 @@ class Foreign(Pretrained):
                 setattr(module, name, dropout)
         told = {key: value for key, value in self.config.to_dict().items() if not key.startswith(("_", "transformers"))}
         where = [transformers.__version__, [*layers], embeddings, top, told]
-        part = ForeignEncoder(model, json.dumps(where, sort_keys=True), last, _padding(model), signpost)
+        part = ForeignEncoder(model, json.dumps(where, sort_keys=True), last, padding_of(model), signpost)
         _used(part, self._few() if embeddings else torch.zeros(1, 6, self.shape.width))
         if not embeddings:
             self._try_out(part, layers)
@@ -223,14 +118,14 @@ class Foreign(Pretrained):
 
     def _keep(self, model: Any, layers: range, *, top: bool) -> int | None:
         """Leave these layers, and a signpost above them unless they are the topmost; where it stands."""
-        stack = _stack(model)
+        stack = stack_of(model)
         kept = [stack[number] for number in layers]
         if not top:
             post = copy.deepcopy(stack[layers.stop])
             for hollow in (post._modules, post._parameters):  # noqa: SLF001 -- its attributes count, its weights do not
                 hollow.clear()
             kept.append(post)
-        home = _home(model)
+        home = home_of(model)
         setattr(*home, nn.ModuleList(kept))
         if layers.start and hasattr(home[0], "conv"):
             home[0].conv = None  # DeBERTa's, which belongs to the very first layer
@@ -260,12 +155,12 @@ def read_foreign(folder: Path, kind: str, told: Mapping[str, Any]) -> Foreign:
         raise EncoderError(folder, f"model_type = {kind!r} has a decoder", USE)
     with torch.device("meta"), _quiet():
         bare: Any = AUTO.from_config(config, trust_remote_code=False)
-    if not isinstance(getattr(bare, "embeddings", None), nn.Module) or _one_list(bare) is None:
+    if not isinstance(getattr(bare, "embeddings", None), nn.Module) or listed(bare) is None:
         raise EncoderError(folder, f"model_type = {kind!r} has no embeddings and layers to be told apart", USE)
     tokens, width = bare.get_input_embeddings().weight.shape[0], int(config.hidden_size)
     first = getattr(bare.embeddings, "padding_idx", None)  # where positions are counted from behind it, as in RoBERTa
     shape = Shape(
-        vocabulary=tokens, width=width, layers=len(_stack(bare)), heads=int(config.num_attention_heads),
+        vocabulary=tokens, width=width, layers=len(stack_of(bare)), heads=int(config.num_attention_heads),
         inner=int(config.intermediate_size), positions=int(config.max_position_embeddings), types=0,
         activation=kind, eps=0.0, first=0 if first is None else int(first) + 1,
     )  # fmt: skip
@@ -312,40 +207,6 @@ def _used(model: AnyEncoder, inputs: Tensor) -> set[str]:
         if name not in used:
             parameter.requires_grad_(False).data.zero_()
     return used
-
-
-def _home(model: nn.Module) -> tuple[Any, str]:
-    """The module that holds the list of layers, and what it calls it."""
-    lists = [name for name, module in model.named_modules() if isinstance(module, nn.ModuleList)]
-    parent, _, name = min(lists, key=lambda path: path.count(".")).rpartition(".")
-    return model.get_submodule(parent), name
-
-
-def _stack(model: nn.Module) -> nn.ModuleList:
-    home, name = _home(model)
-    stack: nn.ModuleList = getattr(home, name)
-    return stack
-
-
-def _one_list(model: nn.Module) -> nn.ModuleList | None:
-    """The list of layers, in which those that are used again stand again; none if there is no such list."""
-    if not any(isinstance(module, nn.ModuleList) for module in model.modules()):
-        return None
-    config: Any = model.config
-    layers, groups = config.num_hidden_layers, getattr(config, "num_hidden_groups", None)
-    if groups:
-        home, name = _home(model)
-        each = getattr(home, name)
-        setattr(home, name, nn.ModuleList([each[int(number / (layers / groups))] for number in range(layers)]))
-        config.num_hidden_groups = layers
-    return _stack(model) if len(_stack(model)) == layers else None
-
-
-def _padding(model: Any) -> int:
-    """The token that stands where there is none."""
-    own = getattr(getattr(model, "embeddings", None), "padding_idx", None)
-    config = getattr(model, "config", model)
-    return int(own if own is not None else getattr(config, "pad_token_id", None) or 0)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ Linear layers are known by the last part of their name, in our encoder and in th
 """
 
 from dataclasses import dataclass
-from typing import Annotated, cast
+from typing import Annotated
 
 import torch
 from annotated_types import Ge, Gt
@@ -112,4 +112,4 @@ def merge(model: nn.Module) -> nn.Module:
 def _put(model: nn.Module, name: str, module: nn.Module) -> None:
     """Put a module in the place of the one of this name."""
     parent, _, last = name.rpartition(".")
-    setattr(cast("nn.Module", model.get_submodule(parent)), last, module)
+    setattr(model.get_submodule(parent), last, module)

@@ -8,7 +8,6 @@ cohort = built.cohort(round_, drawn(study, built.sites.names, round_), engine)
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import cast
 
@@ -22,18 +21,16 @@ from wardround.core.exchange import Exchange, seeded
 from wardround.core.layer import Layer
 from wardround.core.manifest import Manifest
 from wardround.core.site import HUB
-from wardround.core.task import ClassTask
 from wardround.core.weights import Weights
 from wardround.engines.host import Host
 from wardround.federation.partition import Raw
 from wardround.federation.prepared import Prepared
 from wardround.federation.sites import Declared, Sites, federate, opened, pooled, thinned
+from wardround.federation.validation import validated
 from wardround.privacy.guards import Guards
 from wardround.privacy.refusals import refused
 from wardround.privacy.simulated import simulated_guards
-from wardround.runs.guards import outnumbered, unguarded
-from wardround.runs.held_out import held, unproven_splits
-from wardround.runs.references import NEEDED
+from wardround.runs.fitting import enough, fitting, measurable, taking_part
 from wardround.study.load import Study
 from wardround.study.settings import StudyError
 from wardround.tasks.task import BoundTask
@@ -82,7 +79,7 @@ def build(study: Study, out: Path, corpus: Sites | None = None) -> Built:
     corpus = corpus or opened(study.corpus, valid="valid" in study.evaluation.splits)
     try:
         task = study.task.bind(corpus.about)
-        raw = held(study, federate(corpus, study.partition, study.seed, study.public))
+        raw = _held(study, federate(corpus, study.partition, study.seed, study.public))
         raw = thinned(raw, study.sites.share, study.seed) if study.sites.share < 1 else raw
         sites = _prepared(study, task, pooled(raw) if study.method.pooled else raw)
         if not sites.names:
@@ -90,11 +87,11 @@ def build(study: Study, out: Path, corpus: Sites | None = None) -> Built:
         _ = sites.public  # read now, since its labels may not be the corpus's
         sites.task(sites.names[0])  # likewise, since a tag set of its own may not fit the study
         _judged(task, raw)
-        unproven = list(unproven_splits(study, raw))
+        unproven = list(_unproven(study, raw))
     except ValueError as error:
         raise StudyError(study.name, [str(error)]) from None
     device, missing = tried(study.device, study.precision)
-    problems = [*_fitting(study, task), *_enough(study, len(sites.names)), *_measurable(study, task), *unproven]
+    problems = [*fitting(study, task), *enough(study, len(sites.names)), *measurable(study, task), *unproven]
     problems += refused(study, task, simulated=True) if study.dp else ()
     problems += missing
     if HUB in sites.names:
@@ -112,7 +109,7 @@ def build_apart(study: Study, out: Path, names: Sequence[str]) -> Built:
         raise LookupError(f"the data of {name} are at {name}")
 
     task = bound(study)
-    problems = [*_fitting(study, task), *_enough(study, len(names)), *_measurable(study, task)]
+    problems = [*fitting(study, task), *enough(study, len(names)), *measurable(study, task)]
     problems += [
         f"{key} is for now only for simulations; take it out" for key in ("start", "finish") if getattr(study, key)
     ]
@@ -135,13 +132,34 @@ def build_at_site(study: Study, memory: Path, names: Sequence[str], raw: Sequenc
     task = bound(study)
     train, test, *valid = raw
     tried = (lambda _: valid[0]) if valid else None
-    sites = held(study, Sites(names, lambda _: (train, test), public=_public(study), tried=tried))
+    sites = _held(study, Sites(names, lambda _: (train, test), public=_public(study), tried=tried))
     sites = thinned(sites, study.sites.share, study.seed)
     try:
         _judged(task, sites)
     except ValueError as error:
         raise StudyError(study.name, [str(error)]) from None
     return _assembled(study, task, _ready(study, task, sites), sites, memory, device)
+
+
+def _held(study: Study, sites: Sites) -> Sites:
+    """The sites with what the study sets aside for validation."""
+    chosen = study.validation
+    return sites if chosen is None else validated(sites, chosen.share, chosen.by, study.seed)
+
+
+def _unproven(study: Study, sites: Sites) -> Iterator[str]:
+    """Why there is nothing to validate on, where all sites can be seen."""
+    own = 'name files with valid = "…" in [corpus]'
+    if "valid" not in study.evaluation.splits or (sites.valid and any(len(sites.valid(name)) for name in sites.names)):
+        return
+    if study.validation is None:
+        remedy = f"{own}, or set some aside: [validation] with share = 0.1"
+        yield f"evaluation.splits has 'valid', but the sites have only 'test' and 'train'; {remedy}"
+    elif study.validation.share is None:
+        yield f"[validation]: the corpus has no validation split; {own}, or set some aside with validation.share = 0.1"
+    else:
+        few = f"validation.share = {study.validation.share} by {study.validation.by} leaves every site without one"
+        yield f"[validation]: {few}; raise it, draw by document, or {own}"
 
 
 def _judged(task: BoundTask, sites: Sites) -> None:
@@ -230,106 +248,6 @@ def _assembled(
     manifest = Manifest(layouts, sizes, weights.flat.dtype, study.method.dtypes())
     host = Host(study.method, task, sites, memory, study.layers, private, manifest, guards=guards, device=device)
     return Built(study, task, sites, host, weights, manifest, raw)
-
-
-def _fitting(study: Study, task: BoundTask) -> Iterator[str]:
-    """Why the method cannot work here: found out now, not in the middle of a round."""
-    named = {section: study.resolved[section]["name"] for section in ("method", "task")}
-    if study.method.public and study.public is None:
-        yield f"method {named['method']!r} needs public examples; add [public] with fraction = 0.2, or [public.corpus]"
-    if study.method.twice and study.sites.private:
-        yield (
-            f"method {named['method']!r} has each site train a second model, which would move the private parts of the "
-            "first; take sites.private out, or take fedavg or fedrep with it"
-        )
-    for layer in study.layers:
-        if misfit := layer.misfit(study.method, study.layers):
-            yield misfit
-        if layer.only_sums and study.evaluation.each:
-            yield f"evaluation.each shows each site's counts, and {type(layer).__name__} only sums; take one out"
-    for name in study.references or ():
-        if name not in task.references:
-            yield f"references has {name!r}, which there is not for task {named['task']!r}; leave it out"
-        elif name == "tfidf" and find_spec(NEEDED) is None:
-            yield 'references: "tfidf" needs scikit-learn; pip install "wardround[baselines]", or leave it out'
-    yield from unguarded(study)
-    yield from _classified(study, task, named["method"], named["task"])
-
-
-def _classified(study: Study, task: BoundTask, method: str, task_name: str) -> Iterator[str]:
-    """Why what looks into a classifier cannot do so."""
-    fits = "finish" if study.finish else "start" if study.start else f"method {method!r}"
-    if study.finish and not study.method.shares:
-        yield f"finish fits the classifier of a shared model, and method {method!r} has no shared model; take it out"
-    if study.finish and study.method.apart:
-        yield f"finish fits the classifier of the shared model, and method {method!r} tries others; take it out"
-    partly = study.sites.fraction < 1 or study.sites.per_round is not None
-    if partly and study.resolved["method"].get("lone", "keep") != "keep":
-        yield (
-            "method.lone looks for classes that one site alone has, and a round that draws some of the sites cannot "
-            'tell; take sites.fraction and sites.per_round out, or set method.lone = "keep"'
-        )
-    if study.method.classifier and isinstance(task, ClassTask) and belongs(task.classifier, study.sites.private):
-        yield f"{fits} shares the classifier, and sites.private has it; take it out"
-    if study.method.classifier and not isinstance(task, ClassTask):
-        yield (
-            f"{fits} looks into the linear classifier at the end of a model for one label per "
-            f"example, which task {task_name!r} with these settings does not have; choose another method or task"
-        )
-
-
-def _enough(study: Study, count: int) -> Iterator[str]:
-    """Why the study asks for more sites than there are."""
-    if study.method.pooled:
-        if any(layer.quorum for layer in study.layers):
-            yield f"{study.resolved['method']['name']} pools all notes: there is nothing to mask; take [privacy] out"
-        return
-    per_round, quorum = study.sites.per_round, study.sites.quorum
-    if per_round is not None and per_round > count:
-        yield f"sites.per_round = {per_round}, but there are {count} sites; lower it"
-    part = min(per_round or taking_part(study.sites.fraction, count), count)
-    if quorum > part:
-        yield f"sites.quorum = {quorum}, but {part} of {count} sites take part in a round; lower it"
-    yield from outnumbered(study, part)
-    fewest = max((layer.quorum for layer in study.layers), default=0)
-    if fewest > part:
-        few = f"privacy.fewest = {fewest}, but {part} of {count} sites take part in a round"
-        yield f"{few}; lower it, or have more sites in a round"
-
-
-def _measurable(study: Study, task: BoundTask) -> Iterator[str]:
-    """Why the study's evaluation cannot be done: found out before the work, not after the first round of it."""
-    if study.stop is not None:
-        known = [prefix(split) + name for split in study.evaluation.splits for name in _figures(task)]
-        if study.stop.metric not in known:
-            yield f"stop.metric = {study.stop.metric!r} is not measured; known: {', '.join(known)}"
-    named = study.validation.metric if study.validation else None
-    figures = [name for name in _figures(task) if not name.endswith("examples")]
-    if named is not None and named not in figures:
-        yield f"validation.metric = {named!r} is not measured; known: {', '.join(figures)}"
-
-
-def choosing(study: Study, task: BoundTask) -> str | None:
-    """The figure by which the round that is kept is chosen, if the study has one chosen."""
-    if study.validation is None:
-        return None
-    first = next(name for name in _figures(task) if not name.endswith(("loss", "examples")))
-    return prefix("valid") + (study.validation.metric or first)
-
-
-def _figures(task: BoundTask) -> list[str]:
-    ones = {name: torch.ones(shape, dtype=torch.float64) for name, shape in task.counts().shapes.items()}
-    return list(task.metrics(ones))
-
-
-def prefix(split: str) -> str:
-    """What the figures of a split other than the test split begin with."""
-    return "" if split == "test" else f"{split}_"
-
-
-def taking_part(fraction: float, sites: int) -> int:
-    """The number of sites m = max(C·K, 1), guarded against float error: 0.29 · 100 is 29."""
-    return max(int(fraction * sites + 1e-9), 1)
 
 
 def drawn(study: Study, names: tuple[str, ...], round_: int) -> tuple[str, ...]:

@@ -43,7 +43,7 @@ from wardround.federation.sites import Sites
 from wardround.layers.ledger import Ledger
 from wardround.metrics.signs import signs
 from wardround.privacy.words import noted
-from wardround.runs.build import Built, build, choosing
+from wardround.runs.build import Built, build
 from wardround.runs.checkpoint import Checkpoint, kept_rounds, save
 from wardround.runs.choice import Choice
 from wardround.runs.errors import RunError
@@ -62,6 +62,7 @@ from wardround.runs.files import (
     Round,
     Tally,
 )
+from wardround.runs.fitting import choosing
 from wardround.runs.folder import Result, attempts, claim, finished, kind_of, locked
 from wardround.runs.guards import guards
 from wardround.runs.intervals import intervals_of, tally
@@ -193,7 +194,7 @@ class _Loop:
         if checkpoint is None:
             self._describe()
             state: Any = self.rounds.start()
-            if not self.study.start:  # the first round's line has what a solved start sent: they are run together
+            if not self.rounds.begins:  # the first round's line has what was sent before it: they are run together
                 self._settle(0, state)
         else:
             state, self.tally, self.curve = checkpoint.state, checkpoint.tally, checkpoint.curve
@@ -242,7 +243,7 @@ class _Loop:
     def _round(self, round_: int, state: Any, *, last: bool = False) -> Any:
         began = time.perf_counter()
         state, cohort = (self.rounds.finish if last else self.rounds.train)(round_, state)
-        if round_ == 1 and self.study.start and (opening := self.rounds.opening):  # what others ask for is very little
+        if round_ == 1 and self.rounds.begins and (opening := self.rounds.opening):
             cohort.traffic.up += opening.traffic.up
             cohort.traffic.down += opening.traffic.down
             cohort.noted = {**opening.noted, **cohort.noted}

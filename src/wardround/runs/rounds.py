@@ -20,7 +20,9 @@ from wardround.core.layer import Layer
 from wardround.core.method import Counts, Exam
 from wardround.core.weights import Weights
 from wardround.methods.heads import HEADS
-from wardround.runs.build import Built, drawn, prefix
+from wardround.methods.weighing import DocumentWeighing
+from wardround.runs.build import Built, drawn
+from wardround.runs.fitting import prefix
 
 
 @dataclass(frozen=True)
@@ -48,10 +50,17 @@ class Rounds:
     opening: Cohort | None = None
     """The sites before the first round, if that was now."""
 
+    @property
+    def begins(self) -> bool:
+        """Whether much is exchanged before the first round: what methods ask for themselves is very little."""
+        return bool(self.built.study.start) or isinstance(self.built.study.method, DocumentWeighing)
+
     def start(self) -> Any:
         """The state before the first round."""
         study, weights = self.built.study, self.built.weights
         cohort = self.opening = self.cohort(0, self.built.sites.names)
+        if isinstance(study.method, DocumentWeighing):
+            weights = study.method.weighed(weights, cohort)
         if study.start:
             weights = HEADS[study.start].refit(study.method, weights, cohort)
         return study.method.start(weights, cohort)

@@ -8,6 +8,7 @@ study that came from another party no file is opened, and a task may then refuse
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -16,6 +17,8 @@ from wardround.text.document import Document
 from wardround.text.language import mostly
 
 LOOKED_AT = 100
+UNTOLD: dict[str, Any] = {"weighting": "none", "class_weights": "none", "rarest": None, "shrinkage": None}
+"""What follows from counts of a site's notes that have no noise, and is left out under differential privacy."""
 SPACED = "en"  # what texts too short to tell are taken for: cut at blanks
 
 
@@ -26,7 +29,10 @@ def left_open(built: Mapping[str, Any], tables: Mapping[str, Any], *, look: bool
     given = tables.get("method", {})
     if task is not None:
         language = language_of(built.get("corpus"), look=look and task.undecided)
-        more["task"] = {key: value for key, value in task.suited(language).items() if getattr(task, key) is None}
+        suits_it = {**task.suited(language), **(UNTOLD if tables.get("privacy", {}).get("dp") else {})}
+        open_keys = (key for key, value in suits_it.items() if value is not None and getattr(task, key, "") is None)
+        more["task"] = {key: suits_it[key] for key in open_keys}
+        task = replace(task, **more["task"]) if more["task"] else task
     known: Mapping[str, Mapping[str, Any]] = task.training if task is not None else {}
     method = built.get("method")
     suits: tuple[str, ...] = getattr(method, "suits", ())
@@ -34,9 +40,11 @@ def left_open(built: Mapping[str, Any], tables: Mapping[str, Any], *, look: bool
     if preset and "lr" not in given:
         preset = built["method"].optimizer if "optimizer" in given or _preset(given.get("name")) else preset
         suited = {"optimizer": preset, **known.get(preset.removesuffix("w"), {})}  # of adamw, adam's
-        more["method"] = {key: value for key, value in suited.items() if key not in given}
-    if getattr(method, "schedule", None) and "horizon" not in given:
-        more["method"] = more.get("method", {}) | {"horizon": tables["rounds"]}
+        given_too = {*given, *(("schedule",) if {"decay", "horizon"} & {*given} else ())}  # two ways to lower a rate
+        more["method"] = {key: value for key, value in suited.items() if key not in given_too}
+    falls = getattr(method, "schedule", None) or more.get("method", {}).get("schedule")
+    if falls and "horizon" not in given:
+        more["method"] = more.get("method", {}) | {"horizon": max(tables["rounds"], 2)}
     return {section: values for section, values in more.items() if values}
 
 

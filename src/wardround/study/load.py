@@ -31,18 +31,17 @@ import hashlib
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import tomli_w
 
+from wardround.formats.options import VIEWS
 from wardround.study.defaults import left_open
 from wardround.study.files import files, is_files, misspelt_files
 from wardround.study.grid import combinations, label_of, parsed, put
-from wardround.study.grid import shown as written
-from wardround.study.misfits import misfits
 from wardround.study.outline import (
     DPTable,
     EvaluationTable,
@@ -54,6 +53,7 @@ from wardround.study.outline import (
     Stop,
     Validation,
 )
+from wardround.study.protection import in_sums, protecting
 from wardround.study.settings import OWN, SECTIONS, StudyError, checked, imported, layered, misspelt, named
 from wardround.study.trusted import Trusted
 
@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from wardround.federation.sites import Public
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+WORDS: dict[str, str] = {"rows": "rows of numbers", **VIEWS}
 BESIDES = frozenset(
     {"name", "description", "rounds", "expected", "references"}
 )  # what decides nothing of how a round goes
@@ -261,9 +262,9 @@ def _study(
             settings = {**more, **(_table(tables, section) or {})}
             built[section], plain[section] = named(section, registers[section], settings, problems, **given)
     layers, described = layered(outline.layers or (), folder, problems, trusted)
-    layers = (*layers, *_protecting(outline))
-    problems += misfits(built, plain)
-    _in_sums(built, plain, tables, layers, problems)
+    layers = (*layers, *protecting(outline))
+    problems += _misfits(built, plain)
+    in_sums(built, plain, _table(tables, "method") or {}, layers, problems)
     if problems:
         return None
     o = outline = _trying(outline)
@@ -274,7 +275,7 @@ def _study(
     public = Public(o.public.fraction, built.get("public.corpus")) if o.public else None
     heads = [name for name in (o.start, o.finish.head if o.finish else None) if name]
     try:
-        method = headed(built["method"], *heads, **(o.finish.settings if o.finish else {}))
+        method = _counting(headed(built["method"], *heads, **(o.finish.settings if o.finish else {})), built["task"], o)
     except ValueError as error:
         problems.append(str(error))
         return None
@@ -286,34 +287,13 @@ def _study(
     )  # fmt: skip
 
 
-def _in_sums(
-    built: dict[str, Any],
-    plain: dict[str, dict[str, Any]],
-    tables: Mapping[str, Any],
-    layers: "tuple[Layer, ...]",
-    problems: list[str],
-) -> None:
-    """Where a layer shows only sums, take the method's form that needs no more; what a study itself says stands."""
-    if problems or not (blind := [type(layer).__name__ for layer in layers if layer.only_sums]):
-        return
-    method = built["method"]
-    summed = method.in_sums()
-    names = [field.name for field in fields(method)]
-    changed = {key: getattr(summed, key) for key in names if getattr(summed, key) != getattr(method, key)}
-    problems += [
-        f"method.{key} = {written(getattr(method, key))} has the coordinator see each site's reply, and {blind[0]} "
-        f"shows only sums; take it out, or set it to {written(changed[key])}"
-        for key in sorted(changed.keys() & (_table(tables, "method") or {}).keys())
-    ]
-    built["method"], plain["method"] = summed, {**plain["method"], **changed}
+def _counting(method: "Method[Any]", task: Any, outline: Outline) -> "Method[Any]":
+    """The method, with an exchange of document counts before it where the task weighs words that are shared."""
+    from wardround.methods.weighing import weighing  # noqa: PLC0415 -- what is built needs more than what is checked
 
-
-def _protecting(outline: Outline) -> "tuple[Layer, ...]":
-    """The layers of `[privacy]`, around all others: nothing reads behind a mask."""
-    from wardround.layers.masks import Masks  # noqa: PLC0415 -- what is built needs more than what is checked
-
-    privacy = outline.privacy
-    return (Masks(fewest=privacy.fewest),) if privacy and privacy.secure_aggregation else ()
+    return (
+        weighing(method) if getattr(task, "counts_documents", False) and "all" not in outline.sites.private else method
+    )
 
 
 def _trying(outline: Outline) -> Outline:
@@ -324,6 +304,21 @@ def _trying(outline: Outline) -> Outline:
     return outline.model_copy(
         update={"evaluation": outline.evaluation.model_copy(update={"splits": (*splits, "valid")})}
     )
+
+
+def _misfits(built: Mapping[str, Any], plain: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Corpora whose examples the task does not take; a class of somebody's own need not say what it gives."""
+    for section in ("corpus", "public.corpus"):
+        takes, views = getattr(built.get("task"), "takes", None), getattr(built.get(section), "views", None)
+        if takes is not None and views is not None and takes not in views:
+            given, name = " or ".join(WORDS[view] for view in views), str(plain[section]["name"])
+            fitting = [known for known, kind in SECTIONS["corpus"].items() if takes in getattr(kind, "views", ())]
+            near = [known for known in fitting if known.partition("-")[0] == name.partition("-")[0]] or fitting
+            tasks = [known for known, kind in SECTIONS["task"].items() if kind.takes in views]
+            yield (
+                f"{section}.name = {name!r} has {given}, and the task {plain['task']['name']!r} takes {WORDS[takes]}; "
+                f"set {section}.name = {' or '.join(map(repr, near))}, or task.name = {' or '.join(map(repr, tasks))}"
+            )
 
 
 def _table(tables: Mapping[str, Any], section: str) -> dict[str, Any] | None:

@@ -30,15 +30,24 @@ from torch.nn import functional
 
 from wardround.metrics.measures import ONE_CLASS, SEVERAL, Measures
 from wardround.models.encoded import Pool
-from wardround.models.linear import Bag, Logistic
+from wardround.models.linear import Bag, Logistic, WeighedBag
 from wardround.models.recurrent import LSTMClassifier
 from wardround.tasks.batching import Ragged, grouped
 from wardround.tasks.classes import ClassesTask, ClassifierTask
 from wardround.tasks.encoders import TRAINING, EncoderSettings
+from wardround.tasks.suited_text import suited, training
 from wardround.tasks.task import Finds, TaskSettings, existing
-from wardround.tasks.text_examples import TextBatch, TextExamples, TextNumbers, class_weights, label_numbers
+from wardround.tasks.text_examples import (
+    TextBatch,
+    TextExamples,
+    TextNumbers,
+    class_weights,
+    label_numbers,
+    weighted_loss,
+)
 from wardround.tasks.unprotected import ByClassWeights
-from wardround.tasks.words import Tokens, WordTable, refuse_useless, tokens_for
+from wardround.tasks.weighing import DocumentsCounted
+from wardround.tasks.words import Tokens, WordTable, refuse_useless
 from wardround.text.document import Placed
 from wardround.text.prediction import Label, Prediction
 from wardround.text.reading import DataError, Problems, found_path
@@ -69,6 +78,13 @@ class Classification(EncoderSettings, TaskSettings):
     """Numbers that tokens are hashed to, if there are no `vectors`; if not given, 2¹⁶ with runs and 2¹⁴ without."""
     class_weights: Literal["none", "root", "balanced"] | None = None
     """How much more rare classes count in training, by a site's own counts; if not given, a bag of words has it."""
+    weighting: Literal["none", "documents"] | None = None
+    """Whether words count by how few texts have them, for which sites tell counts once; if not given, in a bag
+    of `words`."""
+    rarest: Annotated[int, Ge(1)] | None = None
+    """A site tells of no word that fewer of its texts have; if not given, 5."""
+    shrinkage: Annotated[float, Ge(0)] | None = None
+    """How hard a weighed bag is pulled to zero: λ times the texts of all sites, or 1/C; if not given, 0.5."""
     vectors: str | None = None
     """A file of word vectors: .npz, GloVe or word2vec text, plain or gzip; without one, tokens are hashed."""
     train_vectors: bool = False
@@ -96,10 +112,19 @@ class Classification(EncoderSettings, TaskSettings):
             raise ValueError(f'terms goes with tokens = "jieba", not {self.tokens!r}')
         if (self.ngrams or 1) > 1 and not self.bag:
             raise ValueError(f'ngrams = {self.ngrams} goes with model = "logistic" without vectors; leave it out')
+        if self.weighting == "documents" and not self.bag:
+            raise ValueError('weighting = "documents" goes with model = "logistic" without vectors; leave it out')
+        if (self.rarest or self.shrinkage) and (self.weighting == "none" or not self.bag):
+            raise ValueError('rarest and shrinkage go with weighting = "documents"; leave them out')
         if self.train_vectors and not self.vectors:
             raise ValueError("train_vectors needs a file of vectors to start from; without one the LSTM trains its own")
         if self.summary and self.model != "lstm":
             raise ValueError(f'summary = {self.summary!r} goes with model = "lstm", not {self.model!r}; leave it out')
+
+    @property
+    def counts_documents(self) -> bool:
+        """Whether sites tell in how many of their texts words stand."""
+        return self.weighting == "documents"
 
     @property
     def undecided(self) -> bool:
@@ -113,25 +138,12 @@ class Classification(EncoderSettings, TaskSettings):
 
     def suited(self, language: str) -> dict[str, Any]:
         """What suits texts of this language, where a study leaves it open; nothing about tokens if it is not known."""
-        if self.model == "encoder":
-            return {}
-        tokens = self.tokens or ("jieba" if self.terms else None)
-        if tokens is None and language:
-            tokens = tokens_for(language, listed=bool(self.vectors))
-        ngrams = self.ngrams or (3 if tokens == "characters" else 2) if self.bag else 1
-        chosen: dict[str, Any] = {"tokens": tokens, "buckets": 2**16 if ngrams > 1 else 2**14}
-        if self.bag:
-            chosen |= {"ngrams": ngrams, "class_weights": "balanced" if self.several else "root"}
-        return {key: value for key, value in chosen.items() if value is not None}
+        return {} if self.model == "encoder" else suited(self, language)
 
     @property
     def training(self) -> Mapping[str, Mapping[str, Any]]:
         """By optimiser, the preferred first, the settings of local training that suit the model."""
-        if self.bag:  # inputs of length 1 in thousands of directions: small steps would take hundreds of rounds
-            return {"sgd": {"lr": 8.0, "batch": 16}, "adam": {"lr": 0.02, "batch": 16}}
-        if self.model == "lstm" and not self.vectors:
-            return {"adam": {"lr": 0.003, "batch": 16}, "sgd": {"lr": 0.5, "batch": 16}}
-        return TRAINING if self.model == "encoder" else {}  # somebody else's vectors: their scale decides
+        return TRAINING if self.model == "encoder" else training(self)
 
     def bind(self, corpus: Any) -> "ClassificationTask":
         """The task on a corpus with these labels."""
@@ -174,7 +186,7 @@ class Classification(EncoderSettings, TaskSettings):
 
 
 @dataclass(frozen=True, eq=False)
-class ClassificationTask(ByClassWeights, ClassesTask):
+class ClassificationTask(DocumentsCounted, ByClassWeights, ClassesTask):
     """Texts to one of `labels`, or to any number of them."""
 
     settings: Classification
@@ -249,7 +261,8 @@ class ClassificationTask(ByClassWeights, ClassesTask):
         """A new model."""
         chosen, classes, words = self.settings, len(self.labels), self.numbers.words
         if chosen.model == "logistic":
-            return Bag(words.size, classes) if words.vectors is None else Logistic(words.vectors.shape[1], classes)
+            bag = WeighedBag if chosen.counts_documents else Bag
+            return bag(words.size, classes) if words.vectors is None else Logistic(words.vectors.shape[1], classes)
         return LSTMClassifier(
             words.size,
             words.width(chosen.embedding),
@@ -266,16 +279,14 @@ class ClassificationTask(ByClassWeights, ClassesTask):
             yield examples.batch(rows)
 
     def loss(self, model: nn.Module, batch: TextBatch) -> Tensor:
-        """Mean cross-entropy, by `class_weights`; binary, label by label, where a text may have several."""
+        """Mean cross-entropy, by `class_weights`, and the pull to zero of a bag that is weighed."""
         scores, weights = self.scored(model, batch), batch.weights
-        if weights is None:
-            return self.loss_of(scores, batch.labels)
-        if self.settings.several:  # summed over labels: a rate then means the same however many there are
-            each = functional.binary_cross_entropy_with_logits(
-                scores, batch.labels, pos_weight=weights, reduction="none"
-            )  # (B, labels)
-            return each.sum(1).mean()
-        return (functional.cross_entropy(scores, batch.labels, reduction="none") * weights[batch.labels]).mean()
+        loss = (
+            self.loss_of(scores, batch.labels)
+            if weights is None
+            else weighted_loss(scores, batch, weights, several=self.settings.several)
+        )
+        return loss + model.pull() if isinstance(model, WeighedBag) else loss
 
     def loss_of(self, scores: Tensor, labels: Tensor) -> Tensor:
         """The mean loss of these scores, every class counting the same."""

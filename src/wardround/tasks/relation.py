@@ -32,7 +32,7 @@ from wardround.tasks.batching import budgeted, grouped
 from wardround.tasks.candidates import Candidates, Pair, related, within_limit
 from wardround.tasks.classes import ClassifierTask
 from wardround.tasks.encoders import EncoderParts, EncoderSettings
-from wardround.tasks.marking import EntitiesTooLong, Marker, blinded
+from wardround.tasks.marking import EntitiesTooLong, Marked, Marker, blinded
 from wardround.tasks.pair_examples import PairBatch, PairExamples
 from wardround.tasks.task import Finds, TaskSettings
 from wardround.tasks.trunk import Trunk
@@ -183,7 +183,10 @@ class RelationTask(ClassifierTask):
             with contextlib.suppress(EntitiesTooLong):
                 marked.append(self._marker.marked(document))
                 rows.append(row)
-        return PairExamples(marked, torch.zeros(len(marked), dtype=torch.int64), self.parts, 0), rows
+        return self._unlabelled(marked), rows
+
+    def _unlabelled(self, marked: list[Marked]) -> PairExamples:
+        return PairExamples(marked, torch.zeros(len(marked), dtype=torch.int64), self.parts, 0)
 
     # numbers → model → score
 
@@ -247,10 +250,20 @@ class RelationTask(ClassifierTask):
         """The relations between the entities of each text."""
 
         def scores(pairs: Sequence[Pair]) -> tuple[Sequence[Pair], Tensor]:
-            examples, fitting = self.unlabelled([one.document for one in pairs])
-            scores = torch.zeros(len(fitting), len(self.labels))
+            read, homes = [], []
+            distinct: dict[tuple[object, ...], Marked] = {}  # what reads the same is the same to the model
+            for one in pairs:
+                with contextlib.suppress(EntitiesTooLong):
+                    row = self._marker.marked(one.document)
+                    key = (*row.ids, row.first, row.second)
+                    distinct.setdefault(key, row)
+                    homes.append(key)
+                    read.append(one)
+            places = {key: place for place, key in enumerate(distinct)}
+            examples = self._unlabelled([*distinct.values()])
+            scores = torch.zeros(len(distinct), len(self.labels))
             for batch in self.through(examples):
                 scores[batch.rows] = self.scored(model, batch)
-            return [pairs[row] for row in fitting], scores
+            return read, scores[torch.tensor([places[key] for key in homes], dtype=torch.int64)]
 
         return related(self.candidates, texts, self.labels, self.negative, scores)

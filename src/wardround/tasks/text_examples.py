@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from wardround.core.refusal import Misfit
 from wardround.tasks.batching import Ragged, grouped
@@ -112,6 +113,14 @@ def class_weights(labels: Tensor, classes: int, chosen: str | None, *, several: 
         there = torch.bincount(labels, minlength=classes)  # (labels,)
         shares = count / ((there > 0).sum() * there.clamp(min=1))
     return shares.sqrt() if chosen == "root" else shares
+
+
+def weighted_loss(scores: Tensor, batch: TextBatch, weights: Tensor, *, several: bool) -> Tensor:
+    """Mean cross-entropy with classes by these weights; binary, label by label, where a text may have several."""
+    if several:  # summed over labels: a rate then means the same however many there are
+        each = functional.binary_cross_entropy_with_logits(scores, batch.labels, pos_weight=weights, reduction="none")
+        return each.sum(1).mean()  # of (B, labels)
+    return (functional.cross_entropy(scores, batch.labels, reduction="none") * weights[batch.labels]).mean()
 
 
 def label_numbers(texts: Texts, known: Sequence[str], *, several: bool) -> Tensor:

@@ -61,8 +61,7 @@ class Trunk:
     def states(self, rows: Sequence[Sequence[int]]) -> list[Tensor]:
         """The states (length, width) of each row of token numbers."""
         if not self.remember:
-            states_of = {number: states for some in _alike(rows) for number, states in self._computed(rows, some)}
-            return [states_of[number] for number in range(len(rows))]
+            return self._forgotten([tuple(row) for row in rows])
         keys = [hashlib.blake2b(np.array(row, "<u4").tobytes(), digest_size=KEY).digest() for row in rows]
         if any(key not in self._known for key in keys):
             self._look()
@@ -79,6 +78,12 @@ class Trunk:
                 fresh, size = {}, 0
         self._keep(fresh)
         return [self._known[key] for key in keys]
+
+    def _forgotten(self, rows: Sequence[tuple[int, ...]]) -> list[Tensor]:
+        """The same states without a trace, equal rows once: without markers, the pairs of a sentence are one row."""
+        once = [*dict.fromkeys(rows)]
+        states_of = {once[number]: states for some in _alike(once) for number, states in self._computed(once, some)}
+        return [states_of[row] for row in rows]
 
     @torch.no_grad()
     def _computed(self, rows: Sequence[Sequence[int]], some: list[int]) -> Iterable[tuple[int, Tensor]]:

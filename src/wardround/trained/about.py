@@ -1,7 +1,8 @@
 """`model.json`: what is known of a model, and its folder's checksums.
 
 A model's folder holds `model.json`, `weights.safetensors`, `README.md` (the card), `study.toml` (how it was trained),
-`encoder/`, `vectors.*` and `terms.txt` where the task has such, and `SHA256SUMS`, which `sha256sum --check` reads too.
+`encoder/`, `vectors.*` and `terms.txt` where the task has such, and `SHA256SUMS`, which `sha256sum --check` reads too;
+signed, also `SIGNATURE.json` (see `signature`).
 It is whole: nothing outside of it is needed but wardround. Nothing in it is private: words are numbered by a hash or by
 public lists, and no text of a site is in it.
 """
@@ -17,6 +18,7 @@ from wardround.core.refusal import Refusal
 from wardround.text.sentences import Scope
 
 ABOUT, CARD, SUMS, WEIGHTS = "model.json", "README.md", "SHA256SUMS", "weights.safetensors"
+SIGNATURE = "SIGNATURE.json"
 FORM = 1
 MOST = 10  # runs that a message lists
 
@@ -26,6 +28,19 @@ class ModelError(Refusal, ValueError):
 
     def __init__(self, path: Path, what: str, remedy: str) -> None:
         super().__init__(f"{path}: {what}; {remedy}")
+
+
+class Lineage(BaseModel):
+    """Where a model comes from: the same study on the same data, begun with the same files, gives the same model."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    study: str = ""
+    """A digest of `study.toml`, which has every setting of the run, its seed included."""
+    data: str = ""
+    """The fingerprint of the examples of all sites, as the run's `data.json` has it; of real sites nobody knows it."""
+    files: dict[str, str] = {}
+    """Digests of what training began with: an encoder, word vectors, a list of terms."""
 
 
 class About(BaseModel):
@@ -61,6 +76,7 @@ class About(BaseModel):
     """After how many rounds the model was as it is here."""
     chosen_by: str = ""
     """The figure on validation examples by which this round was chosen among those of the run."""
+    lineage: Lineage = Lineage()
 
     def text(self) -> str:
         """The file."""
@@ -114,18 +130,23 @@ def read_about(folder: Path) -> About:
 
 def seal_folder(folder: Path) -> str:
     """The checksums of all files of the folder, as `SHA256SUMS` has them."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != SUMS)
-    return "".join(f"{_sum(path)}  {path.relative_to(folder).as_posix()}\n" for path in files)
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name not in (SUMS, SIGNATURE))
+    return "".join(f"{file_sum(path)}  {path.relative_to(folder).as_posix()}\n" for path in files)
 
 
-def verify(folder: Path) -> None:
-    """Raise an error if a file of a model's folder is missing or not as it was written."""
+def listed(folder: Path) -> dict[str, str]:
+    """The checksum of each file that `SHA256SUMS` has."""
     path = folder / SUMS
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
         raise ModelError(path, "cannot be read", "copy the model's folder again") from None
-    sums = {name: expected for line in lines for expected, mark, name in [line.partition("  ")] if mark}
+    return {name: expected for line in lines for expected, mark, name in [line.partition("  ")] if mark}
+
+
+def verify(folder: Path) -> None:
+    """Raise an error if a file of a model's folder is missing or not as it was written."""
+    path, sums = folder / SUMS, listed(folder)
     for name in (ABOUT, WEIGHTS):
         if name not in sums:
             raise ModelError(path, f"it does not list {name}", "copy the model's folder again")
@@ -135,10 +156,11 @@ def verify(folder: Path) -> None:
             raise ModelError(path, f"it lists {name!r}, outside of the folder", "do not use this model")
         if not file.is_file():
             raise ModelError(file, "is missing", "copy the model's folder again")
-        if _sum(file) != expected:
+        if file_sum(file) != expected:
             raise ModelError(file, "damaged: its checksum is not the one written", "copy the model's folder again")
 
 
-def _sum(path: Path) -> str:
+def file_sum(path: Path) -> str:
+    """The checksum of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

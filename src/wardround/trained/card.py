@@ -56,6 +56,7 @@ def _head(about: About, built: Built, members: Sequence[Change]) -> Iterator[str
     languages = ", ".join(CODES.get(code, code) for code in about.languages)
     yield f"- Language of the training texts: {languages or 'not known to the coordinator'}"
     yield f"- Method: `{about.method}`, {about.rounds} rounds (`study.toml` has every setting)"
+    yield from _lineage(about)
     if about.chosen_by:
         yield f"- Of the rounds of the run, this one was chosen by `{about.chosen_by}`: examples that are neither"
         yield "  trained on nor part of the test figures below"
@@ -67,6 +68,14 @@ def _head(about: About, built: Built, members: Sequence[Change]) -> Iterator[str
     if "encoder" in about.task and about.task["encoder"] == "encoder":
         yield "- Encoder: a copy of the pretrained one, in `encoder/`, with its own licence"
     yield '- Use it: `wardround predict FOLDER --text "…"`, or in Python `wardround.load("FOLDER")("…")`\n'
+
+
+def _lineage(about: About) -> Iterator[str]:
+    """What the model comes from, by the first digits of digests that `model.json` has in full."""
+    came = {f"Training began with this {name}": digest for name, digest in about.lineage.files.items()}
+    for what, digest in {"The examples of all sites": about.lineage.data, **came}.items():
+        if digest:
+            yield f"- {what}: `{digest[:16]}`"
 
 
 def _data(about: About, built: Built, wire: Sequence[WireRow]) -> Iterator[str]:

@@ -15,7 +15,7 @@ What the model has no label for is left out, and counted. No text is kept or sho
 import math
 import tomllib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -74,11 +74,12 @@ def evaluate(
     options: Options | None = None,
     rename: Mapping[str, str] | None = None,
     kb: str | Path | None = None,
+    trust: Sequence[str | Path] = (),
 ) -> Evaluation:
     """Try a model on labelled files; `form` names their format if it is not recognised, `kb` the facts for bags."""
     if not paths:
         raise ValueError("name at least one file or folder with labelled texts")
-    part, problems = load_part(Path(model)), Problems()
+    part, problems = load_part(Path(model), trust), Problems()
     given = {"rename": dict(rename or {}), "kb": str(kb) if kb else None}
     counts: dict[str, torch.Tensor] = {}
     unknown, places, left_out = Counter[str](), set[tuple[str, str]](), 0

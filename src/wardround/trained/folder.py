@@ -6,6 +6,7 @@ What the task needs besides weights is put beside them: the frozen encoder, word
 file system allows, these are second names of the same files and take no room; whoever copies the folder copies them.
 """
 
+import hashlib
 import os
 import shutil
 from collections import Counter
@@ -20,7 +21,7 @@ from wardround.core.files import fresh_folder, write
 from wardround.federation.describe import MOST_SITES
 from wardround.federation.sites import Sites
 from wardround.runs.build import Built
-from wardround.runs.files import MEMBERS, Metrics
+from wardround.runs.files import DATA, MEMBERS, Data, Metrics
 from wardround.runs.wire import WireRow
 from wardround.study.load import Study
 from wardround.text.document import Document
@@ -28,7 +29,7 @@ from wardround.text.language import language
 from wardround.text.reading import digest
 from wardround.text.shown import NOT_SHOWN, code, names_of
 from wardround.text.texts import Texts
-from wardround.trained.about import ABOUT, CARD, SUMS, WEIGHTS, About, seal_folder
+from wardround.trained.about import ABOUT, CARD, SUMS, WEIGHTS, About, Lineage, file_sum, seal_folder
 from wardround.trained.card import card
 
 ENCODER = (
@@ -43,8 +44,9 @@ def write_model(
     folder: Path, built: Built, weights: Mapping[str, Tensor], metrics: Metrics, wire: Sequence[WireRow]
 ) -> None:
     """The model of a finished run, with its figures and what crossed the wire on the card."""
-    about = about_of(built, metrics.chosen or metrics.rounds, metrics.chosen_by)
     members = MEMBERS.read(folder.parent) or ()
+    data = None if members else DATA.read(folder.parent)  # its fingerprint stays that of those who were there first
+    about = about_of(built, metrics.chosen or metrics.rounds, metrics.chosen_by, data)
     words = card(about, built, metrics.final, wire, metrics.bytes.up, metrics.rounds, members)
     save_model(folder, about, built.study, weights, words)
 
@@ -60,7 +62,7 @@ def save_model(folder: Path, about: About, study: Study, weights: Mapping[str, T
         write(new / SUMS, seal_folder(new).encode())
 
 
-def about_of(built: Built, rounds: int, chosen_by: str = "") -> About:
+def about_of(built: Built, rounds: int, chosen_by: str = "", data: Data | None = None) -> About:
     """What is known of a run's model after so many rounds."""
     study, settings = built.study, built.study.resolved["task"]
     seen = TrainingTexts(built.raw, {kind for both in getattr(study.corpus, "pairs", ()) for kind in both})
@@ -76,6 +78,11 @@ def about_of(built: Built, rounds: int, chosen_by: str = "") -> About:
         method=study.resolved["method"]["name"],
         rounds=rounds,
         chosen_by=chosen_by,
+        lineage=Lineage(
+            study=hashlib.sha256(study.toml().encode()).hexdigest(),
+            data=(data.fingerprint if data else None) or "",
+            files={name: _digest(path) for name, path in study.task.files().items()},
+        ),
         **built.task.answers(),
     )
 
@@ -108,6 +115,14 @@ def _by_site(raw: Sites | None) -> Iterator[Sequence[Document]]:
         train, _ = raw.raw(name) if raw else ((), ())
         if isinstance(train, Texts):
             yield train.documents
+
+
+def _digest(source: Path) -> str:
+    """Of a file, or of all files of an encoder that are taken."""
+    if not source.is_dir():
+        return file_sum(source)
+    lines = (f"{file_sum(part)}  {part.name}\n" for part in _of_encoder(source))
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def _stored(setting: str, source: Path) -> str:

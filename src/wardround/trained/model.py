@@ -31,6 +31,7 @@ from wardround.text.prediction import Prediction, numbered
 from wardround.trained.about import SUMS, WEIGHTS, About, ModelError, model_folder, read_about, verify
 from wardround.trained.blocks import AT_ONCE, blocks
 from wardround.trained.chain import refuse_misfit
+from wardround.trained.signature import check_signature
 
 Entities = Literal["given", "found", "both"]
 """Those that come with a text, those that a tagger finds, or both."""
@@ -181,18 +182,20 @@ def _together(given: Sequence[Entity], more: Sequence[Entity]) -> tuple[Entity, 
     return numbered(sorted((*given, *fresh), key=lambda entity: (entity.start, entity.end)))
 
 
-def load(*folders: str | Path, rename: Mapping[str, str] | None = None) -> Model:
-    """The model in a folder, or several that answer together."""
+def load(*folders: str | Path, rename: Mapping[str, str] | None = None, trust: Sequence[str | Path] = ()) -> Model:
+    """The model in a folder, or several that answer together; each signed by one of the keys to `trust`, if any."""
     if not folders:
         raise ValueError("name at least one model's folder")
-    model = Model([load_part(Path(folder)) for folder in folders], rename)
+    model = Model([load_part(Path(folder), trust) for folder in folders], rename)
     refuse_misfit(model.parts, model.rename)
     return model
 
 
-def load_part(path: Path) -> Part:
-    """One model, checked against its checksums and put together."""
+def load_part(path: Path, trust: Sequence[str | Path] = ()) -> Part:
+    """One model, checked against its checksums and, if there are public keys to trust, its signature."""
     folder = model_folder(path)
+    if trust:
+        check_signature(folder, [Path(key) for key in trust])
     verify(folder)
     about = read_about(folder)
     if about.missing:

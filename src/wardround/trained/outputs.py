@@ -1,4 +1,4 @@
-"""What was found, written: JSONL, CSV, BRAT, Label Studio, doccano, or OMOP's NOTE_NLP (docs/predict.md has all keys).
+"""What was found, written: JSONL, CSV, BRAT, Label Studio, doccano, OMOP's NOTE_NLP or FHIR (docs/predict.md has all).
 
     with written("jsonl", Path("predictions.jsonl"), system="wardround 0.2.0", losses=Problems()) as sink:
         sink(placed, prediction)
@@ -29,9 +29,10 @@ from wardround.formats.writing import lost, text_file
 from wardround.text.document import Document, Entity, Placed
 from wardround.text.prediction import Prediction, rounded
 from wardround.text.reading import DataError, Problems
+from wardround.trained.fhir_findings import Resources, bundle
 from wardround.trained.note_nlp import NO_CONCEPT, NOTE_NLP, Concepts, note_rows
 
-OUTPUTS = ("jsonl", "csv", "brat", "label-studio", "doccano", "omop")
+OUTPUTS = ("jsonl", "csv", "brat", "label-studio", "doccano", "omop", "fhir")
 Sink = Callable[[Placed, Prediction], None]
 Lines = Callable[[Placed, Prediction], Iterator[str]]
 
@@ -44,7 +45,13 @@ CELL = 250  # characters that OMOP's columns hold
 
 @contextmanager
 def written(
-    to: str, path: Path | None, *, system: str, losses: Problems, concepts: Concepts | None = None
+    to: str,
+    path: Path | None,
+    *,
+    system: str,
+    losses: Problems,
+    concepts: Concepts | None = None,
+    resources: Resources | None = None,
 ) -> Iterator[Sink]:
     """A sink for predictions; without a path they go to standard output."""
     if path is not None and path.exists() and (to != "brat" or not path.is_dir() or any(path.iterdir())):
@@ -64,6 +71,7 @@ def written(
             "jsonl": ("", _json(system)),
             "csv": (_row(CSV), _findings),
             "doccano": ("", _doccano(system, losses)),
+            "fhir": ("", _bundles(system, resources or Resources())),
             "omop": (_row(NOTE_NLP), _notes(system, concepts, losses)),
         }[to]
         heads = [head]  # written with the first text: what fails before leaves nothing, on standard output too
@@ -106,6 +114,15 @@ def _doccano(system: str, losses: Problems) -> Lines:
     def lines(placed: Placed, prediction: Prediction) -> Iterator[str]:
         lost(placed, losses, "confidence of relations", len(prediction.relations))
         yield json.dumps(doccano_row(_document(placed, prediction, system)), ensure_ascii=False) + "\n"
+
+    return lines
+
+
+def _bundles(system: str, resources: Resources) -> Lines:
+    """A Bundle per line."""
+
+    def lines(placed: Placed, prediction: Prediction) -> Iterator[str]:
+        yield json.dumps(bundle(placed, prediction, system, resources), ensure_ascii=False) + "\n"
 
     return lines
 

@@ -1,0 +1,104 @@
+"""Counts of documents before the first round, for a task that weighs words by them (`task.weighting = "documents"`).
+
+    method = weighing(method)                    # one step more, which each site is asked for once
+    weights = method.weighed(weights, cohort)    # the first model, with what the counts give
+
+The coordinator needs only their sum. The weighting travels with the model and no training moves it, so that whoever has
+the model can use it. A site that trains alone counts alone (`alone`), and tells nobody.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, cast
+
+import torch
+from torch import Tensor
+
+from wardround.core.cohort import Cohort
+from wardround.core.method import Method, on_site
+from wardround.core.record import Message, reveals
+from wardround.core.site import Site
+from wardround.core.task import Task, WeighedTask
+from wardround.core.weights import Weights
+
+
+class Hashes(Message):
+    """How many numbers words are hashed to."""
+
+    count: int = reveals("nothing; a setting of the study")
+
+
+class DocumentCounts(Message):
+    """In how many of a site's texts words stand: before the first round, and never again."""
+
+    counts: Tensor = reveals(
+        "for each number that words and runs of words are hashed to, how many of the site's training texts have it, if "
+        "these are `rarest` or more: whoever guesses a word can tell whether it is common there",
+        like="counts", shape=("buckets",), dtype=torch.int64,
+    )  # fmt: skip
+    documents: int = reveals("how many training examples the site has", weighs="train")
+
+
+class DocumentWeighing:
+    """What a method has besides where words are weighed."""
+
+    beyond_training: ClassVar[str] = (
+        'before the first round it sums up in how many texts words stand, without noise; set task.weighting = "none"'
+    )
+
+    def weighed(self, weights: Weights, cohort: Cohort) -> Weights:
+        """The first model, weighed by the documents of all sites."""
+        task = cast("WeighedTask", cohort.hub.task)
+        total = cohort.total(self.count_documents, Hashes(len(weights[task.measured[0]])))
+        return with_counts(task, weights, total.counts, total.documents)
+
+    @on_site
+    def count_documents(self, hashes: Hashes, site: Site) -> DocumentCounts:  # noqa: ARG002 -- the site has its own
+        """Count the training texts that have each word."""
+        train = site.data.train
+        site.stands_on(len(train))
+        return DocumentCounts(cast("WeighedTask", site.task).document_counts(train), len(train))
+
+    def contradiction(self, sent: Message, reply: Message) -> str | None:
+        """No word stands in more texts than there are."""
+        if isinstance(reply, DocumentCounts):
+            most = int(reply.counts.max()) if len(reply.counts) else 0
+            return "DocumentCounts.counts exceed its documents" if most > reply.documents else None
+        why: str | None = cast("Any", super()).contradiction(sent, reply)
+        return why
+
+    def opening(self) -> tuple[str, ...]:
+        """The counts come first."""
+        return ("count_documents", *cast("Any", super()).opening())
+
+    def sizes(self, task: Task, weights: Weights) -> Mapping[str, int]:
+        """How many numbers words are hashed to."""
+        buckets = len(weights[cast("WeighedTask", task).measured[0]])
+        return {**cast("Any", super()).sizes(task, weights), "buckets": buckets}
+
+
+def with_counts(task: WeighedTask, weights: Weights, counts: Tensor, documents: int) -> Weights:
+    """The same weights, with what is measured in its place."""
+    return Weights({**weights, **task.weighed(counts, documents)})
+
+
+def alone(site: Site, weights: Weights) -> Weights:
+    """The first model of a site that trains by itself, weighed by its own documents."""
+    task = cast("WeighedTask", site.task)
+    names = getattr(task, "measured", ())
+    if not names or names[0] not in weights:
+        return weights
+    train = site.data.train
+    return with_counts(task, weights, task.document_counts(train), len(train))
+
+
+def weighing(method: Method[Any]) -> Method[Any]:
+    """The same method with the counts before its first round, unless it asks no site or shares no model."""
+    if not method.shares or not method.exchanges(1):
+        return method
+    own = {"__doc__": type(method).__doc__, "beyond_training": DocumentWeighing.beyond_training}
+    kind: type[Any] = type(type(method).__name__, (DocumentWeighing, type(method)), own)
+    kind.__module__ = type(method).__module__
+    kind = dataclass(frozen=True, kw_only=True)(kind)
+    made: Method[Any] = kind(**{field.name: getattr(method, field.name) for field in fields(cast("Any", method))})
+    return made

@@ -1,0 +1,169 @@
+"""Words weighed by document counts: what is counted, what leaves a site, and that no training moves it."""
+
+import math
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import torch
+
+import wardround
+from wardround.consortium.exchanges import expected_exchanges
+from wardround.core.weights import Weights
+from wardround.layers.small_counts import SmallCounts
+from wardround.methods.weighing import DocumentCounts
+from wardround.models.linear import WeighedBag
+from wardround.runs.loop import run
+from wardround.runs.protocol import rehearsed
+from wardround.study.load import Study, cells
+from wardround.tasks.batching import Ragged
+from wardround.tasks.classification import Classification
+from wardround.tasks.weighing import document_counts, measured
+from wardround.text.prediction import Prediction
+
+SITES = 3
+CLINIC = {"name": "clinic", "hospitals": SITES, "documents": 12, "test_documents": 4}
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the segmentation cache out of the home folder."""
+    monkeypatch.setenv("WARDROUND_CACHE", str(tmp_path / "cache"))
+
+
+def study(method: dict[str, Any], *, task: dict[str, Any] | None = None, **more: Any) -> Study:
+    settings = {"name": "classification", "buckets": 512, **(task or {})}
+    tables = {"name": "weighed", "rounds": 2, "method": method, "task": settings, "corpus": CLINIC, **more}
+    return cells(tables)[0].study
+
+
+def test_a_word_counts_once_in_each_text_that_has_it() -> None:
+    tokens = Ragged([[3, 3, 5], [3], [], [5, 3]])
+    assert [0, 0, 0, 3, 0, 2, 0] == document_counts(tokens, 7, rarest=1).tolist()
+
+
+def test_counts_of_sites_add_up_to_those_of_all_texts() -> None:
+    rows = [[1, 2], [2, 3], [3], [1, 1, 2]]
+    parts = [document_counts(Ragged(rows[:2]), 4, 1), document_counts(Ragged(rows[2:]), 4, 1)]
+    assert document_counts(Ragged(rows), 4, 1).tolist() == (parts[0] + parts[1]).tolist()
+
+
+def test_of_rare_words_a_site_tells_nothing_and_they_are_weighed_alike() -> None:
+    counts = document_counts(Ragged([[1, 2]] * 5 + [[2, 3]] * 4), 5, rarest=5)
+    assert [0, 5, 9, 0, 0] == counts.tolist()
+    importance = measured(counts, 9, rarest=5, shrinkage=0.5)["importance"]
+    assert importance[1] == importance[3] == importance[4]
+    assert math.log(10 / 6) + 1 == pytest.approx(float(importance[1]))
+    assert 1.0 == float(importance[2])
+
+
+def test_a_row_is_that_of_tf_idf() -> None:
+    """Logarithmic counts, times how much a word tells, at length 1; padding and order change nothing."""
+    bag = WeighedBag(6, 2)
+    bag.load_state_dict({**bag.state_dict(), "importance": torch.arange(6.0) + 1})
+    with torch.no_grad():
+        bag.words.weight[3, 0] = bag.words.weight[5, 1] = 1.0
+    twice, once = 4 * (1 + math.log(2)), 6.0
+    expected = pytest.approx([twice / math.hypot(twice, once), once / math.hypot(twice, once)])
+    assert expected == bag(torch.tensor([[3, 5, 3]]))[0].tolist()
+    assert expected == bag(torch.tensor([[5, 3, 3, 0, 0]]))[0].tolist()
+    assert [0.0, 0.0] == bag(torch.tensor([[0, 0]]))[0].tolist()
+
+
+def test_the_pull_has_the_gradient_of_its_value() -> None:
+    bag = WeighedBag(4, 2)
+    torch.nn.init.normal_(bag.words.weight)
+    bag.load_state_dict({**bag.state_dict(), "shrinkage": torch.tensor([0.25])})
+    value = bag.pull()
+    value.backward()  # type: ignore[no-untyped-call]  # torch's own gap
+    weight = bag.words.weight.detach()
+    assert 0.125 * float(weight.square().sum()) == pytest.approx(float(value.detach()))
+    assert torch.equal(0.25 * weight, cast("torch.Tensor", bag.words.weight.grad))
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        {"name": "fedavg", "weight_decay": 0.1},
+        {"name": "fedprox"},
+        {"name": "scaffold"},
+        {"name": "feddyn"},
+        {"name": "fedadam"},
+        {"name": "fedpap"},
+        {"name": "fedavg", "optimizer": "adamw"},
+    ],
+    ids=lambda method: "-".join(map(str, method.values())),
+)
+def test_no_training_moves_what_was_measured(method: dict[str, Any]) -> None:
+    seen = rehearsed(study(method))
+    first, last = (cast("Any", one.message).weights for one in (seen[SITES], seen[-1]))
+    assert all(torch.equal(first[name], last[name]) for name in WeighedBag.measured)
+    assert float(first["importance"].max()) > 1
+    assert not torch.equal(first["words.weight"], last["words.weight"])
+
+
+def test_sites_are_asked_once_before_the_first_round_and_approve_of_that() -> None:
+    asked = study({"name": "fedavg"})
+    assert ["count_documents", "fit", "fit", "evaluate"] == [one.step for one in rehearsed(asked)][::SITES]
+    expected = expected_exchanges(asked, 12, SITES)
+    assert (1, ("count_documents",), {"fit": 1}) == (expected.start, expected.opening, expected.steps)
+
+
+@pytest.mark.parametrize(
+    ("method", "more"),
+    [
+        ({"name": "local"}, {}),
+        ({"name": "fedavg"}, {"task": {"weighting": "none"}}),
+        ({"name": "fedavg"}, {"task": {"model": "lstm", "hidden": 4, "embedding": 4}}),
+    ],
+    ids=str,
+)
+def test_nothing_is_counted_for_others_where_nothing_is_weighed_together(
+    method: dict[str, Any], more: dict[str, Any]
+) -> None:
+    assert not any(isinstance(one.reply, DocumentCounts) for one in rehearsed(study(method, **more)))
+
+
+def test_a_site_alone_weighs_by_its_own_texts(tmp_path: Path) -> None:
+    result = run(study({"name": "local"}), tmp_path / "run")
+    assert result.metrics["accuracy"] >= 0
+
+
+def test_the_model_s_folder_has_the_weighting_and_predicts_with_it(tmp_path: Path) -> None:
+    run(study({"name": "fedavg"}), tmp_path / "run")
+    model = wardround.load(tmp_path / "run" / "model")
+    network = cast("WeighedBag", model.parts[0].network)
+    assert network.importance.detach().max() > 1
+    with torch.no_grad():
+        assert model.parts[0].task.predict(network, [Prediction("fever and cough")])[0].labels
+
+
+def test_small_counts_of_documents_stay_at_a_site_that_wants_them_to() -> None:
+    counts = torch.tensor([0, 5, 9, 10, 30])
+    reply = SmallCounts(10).leave(DocumentCounts(counts, 40), cast("Any", None))
+    assert [0, 0, 0, 10, 30] == cast("DocumentCounts", reply).counts.tolist()
+
+
+@pytest.mark.parametrize(("name", "value"), [("importance", 0.0), ("importance", 50.0), ("shrinkage", 1.0)])
+def test_a_weighting_that_no_counts_can_give_is_seen(name: str, value: float) -> None:
+    """Else a coordinator could make one word count, and no other, and read it off an update."""
+    task = Classification(tokens="words", buckets=8, weighting="documents").bind(type("Corpus", (), {"labels": "ab"}))
+    honest = Weights({**Weights.of_model(task.model()), **task.weighed(torch.zeros(8, dtype=torch.int64), 100)})
+    assert task.plausible(honest)
+    changed = honest[name].clone()
+    changed[0] = value
+    assert not task.plausible(Weights({**honest, name: changed}))
+
+
+def test_under_differential_privacy_nothing_is_counted_unless_a_study_says_so() -> None:
+    from wardround.study.defaults import left_open  # noqa: PLC0415 -- only here
+
+    built = {"task": Classification(tokens="words"), "method": None}
+    more = left_open(built, {"rounds": 2, "privacy": {"dp": {"epsilon": 1.0}}})
+    assert ("none", "none") == (more["task"]["weighting"], more["task"]["class_weights"])
+
+
+def test_counts_that_exceed_the_documents_are_a_contradiction() -> None:
+    method = study({"name": "fedavg"}).method
+    assert method.contradiction(cast("Any", None), DocumentCounts(torch.tensor([0, 5]), 5)) is None
+    assert "DocumentCounts" in str(method.contradiction(cast("Any", None), DocumentCounts(torch.tensor([0, 6]), 5)))
