@@ -136,7 +136,7 @@ def _before(
         examples, fitting = task.unlabelled([one.document for one in pairs])
         tokens[0] += int(examples.tokens.lengths.sum())
         values = torch.zeros(len(fitting), len(task.labels))
-        states = None if task.trunk is None else _states(task.trunk, examples.rows)
+        states = None if task.trunk is None else _states(task.trunk, examples.sequences.rows)
         for rows in torch.split(torch.argsort(examples.tokens.lengths, stable=True), 64):
             lengths = examples.tokens.lengths[rows]
             real = torch.arange(int(lengths.max())) < lengths[:, None]  # (B, L)
@@ -166,7 +166,8 @@ def _states(trunk: Trunk, rows: Sequence[list[int]]) -> dict[int, Tensor]:
 
 def _bare(task: RelationTask, model: RelationModel, tokens: int) -> None:
     """All matrix products of the encoder over so many tokens; of the last layer, keys and values alone."""
-    whole = [*(task.trunk.encoder.layers.values() if task.trunk else ()), *model.encoder.layers.values()]
+    encoders = [*([task.trunk.encoder] if task.trunk else []), model.encoder]
+    whole = [layer for encoder in cast("Any", encoders) for layer in encoder.layers.values()]
     for states in torch.split(torch.zeros(tokens, task.encoder.shape.width), 768):
         for layer in cast("Any", whole):
             for part in (

@@ -208,9 +208,9 @@ class Plain(nn.Module):
         inputs, real = batch.inputs[:2] if isinstance(batch.inputs, tuple) else (batch.inputs, batch.real)
         states = self.bert(input_ids=inputs, attention_mask=real.long()).last_hidden_state  # (B, L, width)
         if self.kind == "TaggingTask":
-            places, lengths = batch.inputs.places, batch.inputs.lengths
-            scores = self.head(states.take_along_dim(places[:, :, None], 1))  # (B, words, tags)
-            tags = batch.tags.masked_fill(torch.arange(places.shape[1]) >= lengths[:, None], -100)
+            homes, lengths = batch.inputs.homes, batch.inputs.lengths
+            scores = self.head(states.flatten(0, 1)[homes])  # (B, words, tags)
+            tags = batch.tags.masked_fill(torch.arange(homes.shape[1]) >= lengths[:, None], -100)
             return functional.cross_entropy(scores.flatten(0, 1), tags.flatten(), reduction="sum") / len(rows)
         if self.kind == "RelationTask":
             chosen = states.take_along_dim(batch.places[:, :, None], 1)  # (B, Q, width)

@@ -50,7 +50,7 @@ PRIVACY = {"privacy": {"secure_aggregation": True}}
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--megabytes", type=float, nargs="+", default=SIZES)
+    parser.add_argument("--megabytes", type=float, nargs="*", default=SIZES)
     parser.add_argument("--sites", type=int, nargs="+", default=SITES)
     parser.add_argument("--flare", action="store_true", help="real sites over NVFlare instead")
     parser.add_argument("--accuracy", action="store_true", help="figures with and without instead")
@@ -179,7 +179,7 @@ def batches() -> dict[str, Any]:
         "name": "batches", "rounds": 6, "evaluation": {"every": 6},
         "corpus": {"name": "clinic", "hospitals": 3, "documents": 6, "test_documents": 3},
         "task": {"name": "tagging"},
-        "method": {"name": "fedner", "ask_sizes": False, "steps": 10},
+        "method": {"name": "fedner", "ask_sizes": False, "batch": 16},
     }  # fmt: skip
 
 

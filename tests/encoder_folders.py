@@ -104,7 +104,7 @@ def foreign_encoder(folder: Path, kind: str, **changes: object) -> Path:
     import transformers  # noqa: PLC0415 -- seconds, that only these tests should cost
 
     tiny_encoder(folder)
-    config: Any = transformers.AutoConfig.for_model(kind, **{**SIZES, **FOREIGN.get(kind, {}), **changes})  # type: ignore[no-untyped-call]
+    config: Any = transformers.AutoConfig.for_model(kind, **{**SIZES, **FOREIGN.get(kind, {}), **changes})
     with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # between transformers and torch
         torch.manual_seed(5)

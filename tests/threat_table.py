@@ -222,12 +222,13 @@ OPEN = (
     Gap(
         "A hospital that lies within the bounds.",
         "Labels changed, or a small push in each round, move the shared model, and can hide a trigger in it.",
-        "Compare `evaluate` by site. Robust rules come later.",
+        "Compare `evaluate` by site. A rule in place of the mean (`[robust]`) makes it matter less, at a cost: "
+        "[lying](lying.md).",
     ),
     Gap(
         "The coordinator and a hospital together.",
-        "With two hospitals, the sum and one's own update give the other's; that holds under any sum, masked or not. So "
-        "does it for the last honest one of many.",
+        "With two hospitals, the sum and one's own update give the other's; that holds under any sum, masked or not, "
+        "and for the last honest one of many.",
         "Three hospitals or more (`fewest`), and keys that are pinned, so that these are hospitals.",
     ),
     Gap(

@@ -16,11 +16,7 @@ from wardround.runs.build import build
 from wardround.study.load import Study, load_study
 
 HERE = Path(__file__).parent
-EIGHT, SIXTEEN = ("layers=[{name='narrow',bits=8}]", "layers=[{name='narrow',bits=16}]")
-EACH = {
-    "chemprot": ((), (EIGHT,), (SIXTEEN,)),
-    "bc5cdr": ((), (EIGHT,), (SIXTEEN,)),
-}
+LAYERS = {32: (), 16: ("layers=[{name='narrow',bits=16}]",), 8: ("layers=[{name='narrow',bits=8}]",)}
 FEW = {"chemprot": "corpus.sample=60", "bc5cdr": "sites.share=0.01"}
 
 
@@ -37,11 +33,10 @@ def uploaded(study: Study) -> int:
 
 def rows() -> Iterator[tuple[str, str, int]]:
     """Study, cell and bytes."""
-    for name, variants in EACH.items():
-        for changes in variants:
-            for cell in load_study(HERE / f"{name}.toml", [FEW[name], "seeds=[0]", *changes]):
-                wide = "".join(f", {change[-6:-2]}" for change in changes)
-                yield name, cell.label.removesuffix(",seed=0") + wide, uploaded(cell.study)
+    for name, few in FEW.items():
+        for bits, layers in LAYERS.items():
+            for cell in load_study(HERE / f"{name}.toml", [few, "seeds=[0]", *layers]):
+                yield name, f"{cell.label.removesuffix(',seed=0')}, {bits} bits", uploaded(cell.study)
 
 
 def main() -> None:

@@ -205,8 +205,9 @@ def test_a_sites_own_notes_are_cut_into_parts_that_share_nothing(tmp_path: Path)
     train, test = study.corpus.open("hospital-0")
     make, whose = own_notes(train, test, 32, seed=0)
     built = make(study, tmp_path)
-    opened = [built.raw.raw(name) for name in built.sites.names]  # type: ignore[union-attr]
-    ids = [document.id for part, _ in opened for document in part.documents]  # type: ignore[attr-defined]
+    assert built.raw is not None
+    opened: list[Any] = [built.raw.raw(name)[0] for name in built.sites.names]
+    ids = [document.id for part in opened for document in part.documents]
     assert 32 == len(ids) == len(set(ids))
     assert "32 training and 20 test examples" in whose
     with pytest.raises(StudyError, match="12 of each"):

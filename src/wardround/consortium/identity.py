@@ -121,8 +121,10 @@ class HouseVault(Vault):
             write(self.journal, text[: text.rfind("\n") + 1].encode())
 
     def put(self, slot: str, data: bytes) -> None:
-        """Remember it across a crash, too."""
-        write(self.place / f"{slot}.sum", data)
+        """Remember it across a crash of this process, too; after one of the machine the sum is not opened."""
+        new = self.place / f"{slot}.new"
+        new.write_bytes(data)
+        new.replace(self.place / f"{slot}.sum")
         super().put(slot, data)
 
     def get(self, slot: str) -> bytes:

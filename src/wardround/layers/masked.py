@@ -156,9 +156,12 @@ def shared(vault: Vault, theirs: bytes) -> bytes:
 
 def last_meeting(site: Site) -> Meeting:
     """The keys that it was last handed."""
-    if not site.knows(Met):
+    held = site.holds(Met)
+    if not held and not site.knows(Met):
         raise Refused
     met = site.recall(Met)
+    if not held:
+        site.hold(met)  # for the rest of the round
     return Meeting(met.names, met.keys, met.ranges)
 
 

@@ -63,13 +63,12 @@ class TextEncoder(nn.Module):
 class Windows(NamedTuple):
     """Sentences of B, as pieces in R windows of which the longest sentences have several.
 
-    Numbers (R, P) or states (R, P, width), which are real (R, P), where words begin (R, Q), and for each word its place
-    among those R · Q (B, L); or the words' states (B, L, width) by themselves.
+    Numbers (R, P) or states (R, P, width), which are real (R, P), and for each word where it begins among those R · P
+    (B, L); or the words' states (B, L, width) by themselves.
     """
 
     inputs: Tensor
     real: Tensor | None
-    places: Tensor | None
     homes: Tensor | None
     lengths: Tensor
     """Words of each sentence (B,)."""
@@ -88,6 +87,7 @@ class EncodedTagger(nn.Module):
         """Emission scores (B, L, tags)."""
         states = batch.inputs  # (B, L, width)
         if batch.homes is not None:
-            states = self.encoder(batch.inputs, batch.real, batch.places).flatten(0, 1)[batch.homes]  # (B, L, width)
+            pieces = self.encoder(batch.inputs, batch.real).flatten(0, 1)  # (R · P, width)
+            states = pieces.index_select(0, batch.homes.flatten()).unflatten(0, batch.homes.shape)  # (B, L, width)
         emissions: Tensor = self.crf.emit(self.dropout(states))  # (B, L, tags)
         return emissions

@@ -62,15 +62,15 @@ class PieceExamples:
         lengths = self.lengths[rows]  # (B,)
         if self._parts.all_frozen:
             vectors = pad_sequence([self._vectors[row] for row in rows.tolist()], batch_first=True)  # (B, L, width)
-            return TagBatch(Windows(vectors, None, None, None, lengths), self.tags.padded(rows), rows)
+            return TagBatch(Windows(vectors, None, None, lengths), self.tags.padded(rows), rows)
         firsts, counts = self._firsts[rows].tolist(), self._counts[rows].tolist()
         chosen = torch.tensor([first + at for first, count in zip(firsts, counts, strict=True) for at in range(count)])
         inputs, real = self._sequences.filled(chosen)  # (R, P)
-        places = self._places.padded(chosen)  # (R, Q)
+        places = self._places.padded(chosen) + inputs.shape[1] * torch.arange(len(chosen))[:, None]  # (R, Q), of R · P
         filled = torch.arange(places.shape[1]) < self._places.lengths[chosen][:, None]  # (R, Q): a word each
         homes = torch.zeros(len(rows), int(lengths.max()), dtype=torch.int64)  # (B, L)
-        homes[torch.arange(homes.shape[1]) < lengths[:, None]] = filled.flatten().nonzero().flatten()
-        return TagBatch(Windows(inputs, real, places, homes, lengths), self.tags.padded(rows), rows)
+        homes[torch.arange(homes.shape[1]) < lengths[:, None]] = places[filled]
+        return TagBatch(Windows(inputs, real, homes, lengths), self.tags.padded(rows), rows)
 
 
 def windows(words: Sequence[str], encoder: Pretrained) -> list[Window]:
