@@ -136,7 +136,7 @@ def _before(
         examples, fitting = task.unlabelled([one.document for one in pairs])
         tokens[0] += int(examples.tokens.lengths.sum())
         values = torch.zeros(len(fitting), len(task.labels))
-        states = None if task.trunk is None else _states(task.trunk, examples.rows)
+        states = None if task.trunk is None else _states(task.trunk, examples.sequences.rows)
         for rows in torch.split(torch.argsort(examples.tokens.lengths, stable=True), 64):
             lengths = examples.tokens.lengths[rows]
             real = torch.arange(int(lengths.max())) < lengths[:, None]  # (B, L)

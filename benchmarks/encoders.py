@@ -94,7 +94,8 @@ def _random_bert(folder: Path, layers: int, width: int) -> Path:
         hidden_size=width, num_hidden_layers=layers, num_attention_heads=width // 64, intermediate_size=4 * width,
         hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
     )  # fmt: skip
-    transformers.BertModel(config, add_pooling_layer=False).save_pretrained(folder)
+    bert: Any = transformers.BertModel
+    bert(config, add_pooling_layer=False).save_pretrained(folder)
     for name in ("tokenizer.json", "tokenizer_config.json", "vocab.txt"):
         if (packaged() / name).exists():
             shutil.copyfile(packaged() / name, folder / name)
@@ -197,7 +198,7 @@ class Plain(nn.Module):
             with torch.no_grad():
                 table.weight[-4:] = task.parts._more  # noqa: SLF001 -- the markers' rows, to begin alike
         self.place = {"RelationTask": "classifier", "TaggingTask": "crf.emit"}.get(self.kind, "linear")
-        head = Bench.of(task).model.get_submodule(self.place)
+        head: Any = Bench.of(task).model.get_submodule(self.place)
         self.head = nn.Linear(head.in_features, head.out_features)
         for part in [self.bert.embeddings, *self.bert.encoder.layer[:frozen]] if frozen else []:
             part.requires_grad_(requires_grad=False)
@@ -250,7 +251,11 @@ def _asking(encoder: Path, count: int) -> Iterator[tuple[str, Run, Run, int, flo
         model = kind.from_pretrained(encoder, num_labels=labels).eval()
         asked: Any = transformers.pipeline(work, model=model, tokenizer=tokenizer)  # type: ignore[call-overload]
         mine = _predicting(task, task.model().eval(), [Prediction(text) for text in texts])
-        yield f"predict {name}", mine, lambda _, asked=asked: asked(texts), len(texts), 0.33
+        yield f"predict {name}", mine, _piped(asked, texts), len(texts), 0.33
+
+
+def _piped(asked: Any, texts: Sequence[str]) -> Run:
+    return lambda _: asked(texts)
 
 
 def _predicting(task: Any, model: nn.Module, texts: Sequence[Prediction]) -> Run:

@@ -3,6 +3,7 @@
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -63,7 +64,7 @@ def test_minilm_gives_the_states_of_transformers_padding_included() -> None:
     ],
 )
 @torch.no_grad()
-def test_other_kinds_agree_with_transformers_too(kind: str, changes: dict[str, object], tmp_path: Path) -> None:
+def test_other_kinds_agree_with_transformers_too(kind: str, changes: dict[str, Any], tmp_path: Path) -> None:
     folder = tiny_encoder(tmp_path, model_type=kind, **changes)
     encoder = read_encoder(folder)
     ids, real = padded([2, 10, 11, 14, 10, 12, 3], [2, 11, 3])

@@ -79,7 +79,7 @@ def test_only_what_states_depend_on_is_a_weight_and_dropout_is_the_study_s(kind:
     assert not torch.equal(part(ids, real), part(ids, real))
     marked = ids.clone()
     marked[0, 2] = encoder.shape.vocabulary + 3
-    part(marked, real).square().sum().backward()  # type: ignore[no-untyped-call]
+    part(marked, real).square().sum().backward()
     for name, parameter in part.named_parameters():
         assert (parameter.grad is not None) == parameter.requires_grad, name
         assert parameter.requires_grad or not parameter.any(), name
