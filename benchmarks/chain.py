@@ -31,6 +31,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from overhead import clocked
 from wardround.clinic import Clinic
+from wardround.models.encoder import Encoder
 from wardround.models.relation import RelationModel
 from wardround.runs.loop import one_thread
 from wardround.tasks.candidates import Candidates, Pair, related
@@ -166,7 +167,8 @@ def _states(trunk: Trunk, rows: Sequence[list[int]]) -> dict[int, Tensor]:
 
 def _bare(task: RelationTask, model: RelationModel, tokens: int) -> None:
     """All matrix products of the encoder over so many tokens; of the last layer, keys and values alone."""
-    whole = [*(task.trunk.encoder.layers.values() if task.trunk else ()), *model.encoder.layers.values()]
+    parts = [part for part in (task.trunk and task.trunk.encoder, model.encoder) if isinstance(part, Encoder)]
+    whole = [layer for part in parts for layer in part.layers.values()]
     for states in torch.split(torch.zeros(tokens, task.encoder.shape.width), 768):
         for layer in cast("Any", whole):
             for part in (
