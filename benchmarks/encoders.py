@@ -23,7 +23,6 @@ import platform
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -95,8 +94,8 @@ def _random_bert(folder: Path, layers: int, width: int) -> Path:
         hidden_size=width, num_hidden_layers=layers, num_attention_heads=width // 64, intermediate_size=4 * width,
         hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
     )  # fmt: skip
-    model: Any = transformers.BertModel
-    model(config, add_pooling_layer=False).save_pretrained(folder)
+    bert: Any = transformers.BertModel
+    bert(config, add_pooling_layer=False).save_pretrained(folder)
     for name in ("tokenizer.json", "tokenizer_config.json", "vocab.txt"):
         if (packaged() / name).exists():
             shutil.copyfile(packaged() / name, folder / name)
@@ -252,11 +251,11 @@ def _asking(encoder: Path, count: int) -> Iterator[tuple[str, Run, Run, int, flo
         model = kind.from_pretrained(encoder, num_labels=labels).eval()
         asked: Any = transformers.pipeline(work, model=model, tokenizer=tokenizer)  # type: ignore[call-overload]
         mine = _predicting(task, task.model().eval(), [Prediction(text) for text in texts])
-        yield f"predict {name}", mine, partial(_asked, asked, texts), len(texts), 0.33
+        yield f"predict {name}", mine, _piped(asked, texts), len(texts), 0.33
 
 
-def _asked(pipeline: Any, texts: Sequence[str], _: Path) -> None:
-    pipeline(texts)
+def _piped(asked: Any, texts: Sequence[str]) -> Run:
+    return lambda _: asked(texts)
 
 
 def _predicting(task: Any, model: nn.Module, texts: Sequence[Prediction]) -> Run:
