@@ -9,7 +9,7 @@ the model can use it. A site that trains alone counts alone (`alone`), and tells
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -40,11 +40,7 @@ class DocumentCounts(Message):
 
 
 class DocumentWeighing:
-    """What a method has besides where words are weighed."""
-
-    beyond_training: ClassVar[str] = (
-        'before the first round it sums up in how many texts words stand, without noise; set task.weighting = "none"'
-    )
+    """What a method has besides where words are weighed; under differential privacy the task refuses to."""
 
     def weighed(self, weights: Weights, cohort: Cohort) -> Weights:
         """The first model, weighed by the documents of all sites."""
@@ -96,7 +92,7 @@ def weighing(method: Method[Any]) -> Method[Any]:
     """The same method with the counts before its first round, unless it asks no site or shares no model."""
     if not method.shares or not method.exchanges(1):
         return method
-    own = {"__doc__": type(method).__doc__, "beyond_training": DocumentWeighing.beyond_training}
+    own = {key: value for key, value in vars(type(method)).items() if key in ("__doc__", "beyond_training")}
     kind: type[Any] = type(type(method).__name__, (DocumentWeighing, type(method)), own)
     kind.__module__ = type(method).__module__
     kind = dataclass(frozen=True, kw_only=True)(kind)
