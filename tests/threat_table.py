@@ -172,7 +172,7 @@ OPEN = (
     Gap(
         "Honest rounds add up.",
         "Each answer within the budget tells something new. Without `[privacy.dp]` nothing counts how much.",
-        "Approve as many rounds as the study needs, and read `ledger show`; a `[budget]` in `site.toml` takes part only "
+        "Approve as many rounds as the study needs, and read `ledger show`; a site with a `[budget]` takes part only "
         "in studies whose ε is counted, over all of them.",
     ),
     Gap(

@@ -4,7 +4,7 @@
     weights = method.weighed(weights, cohort)    # the first model, with what the counts give
 
 The coordinator needs only their sum. The weighting travels with the model and no training moves it, so that whoever has
-the model can use it. A site that trains alone counts alone (`alone`), and tells nobody.
+the model can use it. A site that trains alone counts alone (`bench.weighed_alone`), and tells nobody.
 """
 
 from collections.abc import Mapping
@@ -46,7 +46,7 @@ class DocumentWeighing:
         """The first model, weighed by the documents of all sites."""
         task = cast("WeighedTask", cohort.hub.task)
         total = cohort.total(self.count_documents, Hashes(len(weights[task.measured[0]])))
-        return with_counts(task, weights, total.counts, total.documents)
+        return Weights({**weights, **task.weighed(total.counts, total.documents)})
 
     @on_site
     def count_documents(self, hashes: Hashes, site: Site) -> DocumentCounts:  # noqa: ARG002 -- the site has its own
@@ -71,21 +71,6 @@ class DocumentWeighing:
         """How many numbers words are hashed to."""
         buckets = len(weights[cast("WeighedTask", task).measured[0]])
         return {**cast("Any", super()).sizes(task, weights), "buckets": buckets}
-
-
-def with_counts(task: WeighedTask, weights: Weights, counts: Tensor, documents: int) -> Weights:
-    """The same weights, with what is measured in its place."""
-    return Weights({**weights, **task.weighed(counts, documents)})
-
-
-def alone(site: Site, weights: Weights) -> Weights:
-    """The first model of a site that trains by itself, weighed by its own documents."""
-    task = cast("WeighedTask", site.task)
-    names = getattr(task, "measured", ())
-    if not names or names[0] not in weights:
-        return weights
-    train = site.data.train
-    return with_counts(task, weights, task.document_counts(train), len(train))
 
 
 def weighing(method: Method[Any]) -> Method[Any]:
