@@ -75,6 +75,6 @@ def test_the_commands_exist() -> None:
     listed = CliRunner().invoke(app, ["--help"]).output
     known = {"consortium", "coordinator", "submit", "status", "stop", "site", "ledger"}
     local = {"run", "methods", "protocol", "report", "clinic", "align", "data", "model", "predict", "serve", "export"}
-    local |= {"audit", "evaluate", "new", "settings"}
+    local |= {"audit", "evaluate", "new", "settings", "watch"}
     assert local | known == shown
     assert [] == [command for command in shown if command not in listed]
