@@ -93,6 +93,21 @@ def test_no_unit_moves_the_sum_by_more_than_the_limit(tmp_path: Path) -> None:
         assert float(bench.gradient.norm()) <= 0.01 * 1.00001
 
 
+def test_a_unit_whose_gradient_is_no_number_leaves_the_others_as_they_are(tmp_path: Path) -> None:
+    """Else whoever chooses a model on which one note overflows would see by the answer whether that note is there."""
+    bench, task, train = opened(*MODELS["rows"], tmp_path)
+    train.inputs[0] = float("inf")
+    part, others = (part_of(task, train, [torch.tensor([row]) for row in range(first, 4)]) for first in (0, 1))
+    bench.gradient.zero_()
+    assert not part.clip(bench, task.loss, 0.1)
+    assert not bench.gradient.any()
+    part.loop(bench, task.loss, 0.1)
+    whole = bench.gradient.clone()
+    bench.gradient.zero_()
+    others.loop(bench, task.loss, 0.1)
+    torch.testing.assert_close(whole, bench.gradient)
+
+
 def test_a_weight_that_is_used_behind_its_modules_back_is_noticed(tmp_path: Path) -> None:
     task = {"name": "bags", "denoiser": "attention", "buckets": 64, "embedding": 6, "filters": 5, "position": 2}
     bench, bound, train = opened(task, MODELS["bags"][1], tmp_path)

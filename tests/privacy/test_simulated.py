@@ -10,10 +10,12 @@ import torch
 
 from wardround.core.bench import Bench
 from wardround.core.exchange import Exchange
+from wardround.core.method import Global
 from wardround.core.private_steps import Look
 from wardround.layers.ledger import lines
 from wardround.methods import METHODS
 from wardround.methods.fedatt import Attended, Bounded
+from wardround.methods.fedavg import Update
 from wardround.privacy.accounting import noise_for
 from wardround.privacy.journal import Allowance, BudgetJournal, Entry, Overspent
 from wardround.runs.build import build
@@ -127,6 +129,33 @@ def test_a_site_that_is_asked_again_within_a_round_trains_once(tmp_path: Path) -
     assert torch.equal(replies[0].distance, replies[1].distance)
     assert not torch.equal(replies[0].attention, replies[1].attention)
     assert 1 == len([*lines(next((tmp_path / "budget").iterdir()))])
+
+
+def test_the_same_question_on_another_memory_has_other_noise_and_is_paid_for(tmp_path: Path) -> None:
+    """Under the same noise, two answers would differ by what the notes alone say."""
+    study = study_of(method={"optimizer": "adam", "moments": "kept", "lr": 0.05}, rounds=4)
+    built = build(study, tmp_path)
+    name = built.sites.names[0]
+    model = Global(built.weights)
+
+    def drawn(round_: int, *resumed: int) -> list[str]:
+        assert isinstance(built.host.answer(name, Exchange("fit", round_, 1, 0, 0, resumed), model), Update)
+        return [line["key"] for line in lines(next((tmp_path / "budget").iterdir()))]
+
+    drawn(1)
+    before = drawn(2)
+    assert before == drawn(2)
+    assert before == drawn(2, 1)  # after a crash
+    built.host.undo(name, Exchange("fit", 1, 1, 0, 0))
+    assert len(before) + 1 == len(drawn(2, 1, 1))
+
+
+def test_a_second_training_in_an_exchange_is_paid_for(tmp_path: Path) -> None:
+    built = build(study_of(), tmp_path)
+    method, site = built.study.method, built.host.site(built.sites.names[0], Exchange("fit", 1, 1, 0, 0))
+    for _ in range(2):
+        method.train(site, built.weights)  # type: ignore[attr-defined]  # FedAvg's
+    assert 2 == len({line["key"] for line in lines(next((tmp_path / "budget").iterdir()))})
 
 
 BAD: dict[str, tuple[dict[str, Any], str]] = {

@@ -78,7 +78,10 @@ def clipped(
     if parts is None:
         return False
     with torch.no_grad():
-        factors = factor(norms(parts), limit)
+        lengths = norms(parts)
+        if not lengths.isfinite().all():  # 0 times what is no number is none: one unit would be seen in all weights
+            return False
+        factors = factor(lengths, limit)
         for part in parts:
             part.add(factors)
     return True

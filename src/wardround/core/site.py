@@ -61,6 +61,8 @@ class Site:
         self._guarded = guarded
         self._memory = memory
         self._kept: dict[type[Private], Private] = {}
+        self.recalled: dict[str, Private] = {}
+        """What this exchange has looked up of earlier ones, by kind: with the message, what its reply depends on."""
         self.behind: int | None = None
         """How many examples stand behind the reply, as far as the step has said; the fewest, if it said it twice."""
 
@@ -116,7 +118,10 @@ class Site:
 
     def recall(self, kind: type[P], default: P | None = None) -> P:
         """The record of this kind that was kept or held last, or the default."""
-        kept = cast("P | None", self._kept.get(kind)) or self._memory.recall(kind, self.exchange) or default
+        kept = cast("P | None", self._kept.get(kind))
+        if kept is None and (before := self._memory.recall(kind, self.exchange)) is not None:
+            self.recalled[kind.__name__] = kept = before
+        kept = kept or default
         if kept is None:
             raise LookupError(f"{self.name} has kept no {kind.__name__} yet, and no default was given")
         return kept

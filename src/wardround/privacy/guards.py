@@ -8,6 +8,7 @@ two digits), steps, and the noise with which all rounds together cost ε. The nu
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
@@ -112,13 +113,26 @@ class Guards:
         message = site.received.encode() if site.received is not None else b""
         place = (self.run, site.name, exchange.round, exchange.number, exchange.step, message)
 
+        spent = Counter[str]()
+
+        def question() -> tuple[object, ...]:
+            """What the reply depends on, with all that the site has recalled for it."""
+            # A coordinator that goes back in a run has a site recall another state: under the same noise, the
+            # difference of two replies would be without any.
+            states = (record.encode() for _, record in sorted(site.recalled.items()))
+            return (*place, *states)
+
         def draw(what: str) -> Chance:
-            return self.source.draw(*place, what)
+            return self.source.draw(*question(), what)
 
         def spend(look: Look) -> None:
             planned = self.terms.rounds if look.kind == "train" else self.terms.evaluations
             dp = self.terms.dp
-            key = key_of(self.source.key, *place, look.kind).hex()
+            spent[look.kind] += 1
+            times = (
+                (spent[look.kind],) if spent[look.kind] > 1 else ()
+            )  # a second look has noise of its own, and a price
+            key = key_of(self.source.key, *question(), look.kind, *times).hex()
             entry = Entry(
                 self.study[:16], self.name, self.run, key, look, planned, dp.epsilon, dp.delta, self.terms.size_cost,
                 dp.unit,

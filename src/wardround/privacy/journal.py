@@ -6,7 +6,7 @@
 Rules of this file:
 1. A line is written, and on the disk, before the notes are looked at: whatever a crash interrupts has been paid for.
 2. A question that is asked again gets the same answer, bit for bit (`core.chance`), and so costs nothing again: it is
-   told by its key, which stands for study, run, data, round, step and message.
+   told by its key, which stands for study, run, data, round, step, message, and what the site recalled for it.
 3. Training, test and validation notes are different patients': a run costs what the dearest of the three costs. Runs
    and studies add up, ε and δ each (basic composition), since the same patients are in all of them.
 4. The file is a chain (`layers.ledger`): a line that was changed or taken out of its middle stops all spending.
