@@ -10,6 +10,7 @@ record, never the work. No torch here.
 """
 
 import json
+import threading
 import time
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -25,12 +26,16 @@ class Voice:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.lock = threading.Lock()
+        """Threads that print at the same moment lose each other's lines: Python's text streams are not made for it."""
 
     def __call__(self, text: str, event: str = "said", **facts: str | float) -> None:
         """Say a line, of some kind, about something."""
-        print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)  # noqa: T201 -- its one way to speak
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        append(self.path, json.dumps({"time": now, "event": event, **facts, "text": text}, ensure_ascii=False))
+        record = json.dumps({"time": now, "event": event, **facts, "text": text}, ensure_ascii=False)
+        with self.lock:
+            print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)  # noqa: T201 -- its one way to speak
+            append(self.path, record)
 
 
 def append(path: Path, line: str) -> None:
