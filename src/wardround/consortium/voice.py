@@ -10,6 +10,8 @@ record, never the work. No torch here.
 """
 
 import json
+import sys
+import threading
 import time
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -25,12 +27,17 @@ class Voice:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.terminal = sys.stdout  # now: it is turned away, for all threads, whenever one asks NVFlare, which prints
+        self.lock = threading.Lock()  # or two lines said at once would be mixed up
 
     def __call__(self, text: str, event: str = "said", **facts: str | float) -> None:
         """Say a line, of some kind, about something."""
-        print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)  # noqa: T201 -- its one way to speak
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        append(self.path, json.dumps({"time": now, "event": event, **facts, "text": text}, ensure_ascii=False))
+        record = json.dumps({"time": now, "event": event, **facts, "text": text}, ensure_ascii=False)
+        with self.lock:
+            self.terminal.write(f"{time.strftime('%H:%M:%S')} {text}\n")
+            self.terminal.flush()
+            append(self.path, record)
 
 
 def append(path: Path, line: str) -> None:
