@@ -101,6 +101,13 @@ TABLE = {
         "what has been in one sum goes into no other; the site's disk knows which, whatever the coordinator says did "
         "not arrive: `sum`",
     ),
+    "the same masks": Row(
+        "the coordinator, of a study with secure aggregation",
+        "has a round masked and opened, says that the run was resumed, and has it masked again with another model: "
+        "under the same masks, the difference of a site's two replies would be bare",
+        "a mask is for one reply: other numbers at the same place are refused, and the site's disk knows which were "
+        "there: `sum`",
+    ),
     "a false key": Row(
         "the coordinator, of a study with secure aggregation",
         "hands out keys of its own in place of a site's, or that site's of another run",
@@ -232,6 +239,14 @@ OPEN = (
         "With two hospitals, the sum and one's own update give the other's; that holds under any sum, masked or not, "
         "and for the last honest one of many.",
         "Three hospitals or more (`fewest`), and keys that are pinned, so that these are hospitals.",
+    ),
+    Gap(
+        "Two sums that differ in one member.",
+        "A sum of all sites, and one without a site in the next round or in another study, asked with nearly the same "
+        "model, differ by about that site's reply. No mask hides this: sites cannot tell who was lost from who was "
+        "left out. `fewest` counts the members of each sum, not those in which two differ.",
+        "No second study that is hardly another; no more restarts than needed (`site approve --restarts 0`); "
+        "`[privacy.dp]`, whose noise each site adds by itself.",
     ),
     Gap(
         "Whoever is root, or the site's own user, at a hospital.",

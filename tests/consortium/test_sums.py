@@ -19,6 +19,7 @@ from wardround.core.codec import decode
 from wardround.core.exchange import Exchange
 from wardround.core.method import Global
 from wardround.core.record import Message
+from wardround.core.weights import Weights
 from wardround.engines.remote import Remote
 from wardround.layers.masked import LOCKED, TICKET, Again, Key, Masked, Meeting, Opened, Opening, box, table
 from wardround.runs.build import build_apart
@@ -94,12 +95,14 @@ class Coordinator:
         self.exchange = Sites(folder, study, names, consent=consent or OPEN, restarts=2)
         self.sites, self.study, self.names = self.exchange.sites, study, names
         self.number, self.run = 0, "0" * 16
+        self.round, self.resumed = 1, tuple[int, ...]()
         self.weights = build_apart(study, folder, names).weights
 
     def ask(self, name: str, step: str, message: Message, kind: type[Message], **changes: Any) -> Any:
         """A site's answer: a message, or a code in its place."""
         plain = {"names": self.names, "number": self.number, **changes}
-        exchange = Exchange(step, changes.get("round", 1), plain["number"], 0, self.study.seed, (), plain["names"])
+        names, number = plain["names"], plain["number"]
+        exchange = Exchange(step, self.round, number, 0, self.study.seed, self.resumed, names)
         head = {"version": __version__, "study": study_hash(self.study), "run": self.run}
         head["exchange"] = json.loads(json.dumps(asdict(exchange)))
         answer, data = put(self.sites[name], head, message.encode())
@@ -195,6 +198,37 @@ def test_what_has_been_in_one_sum_goes_into_no_other(coordinator: Coordinator) -
     replies = coordinator.masked()
     assert {Masked} == {type(reply) for reply in replies.values()}  # a restart that was agreed to
     assert {"sum", "restart"} >= {*coordinator.open(replies).values()}
+
+
+@threat("a second sum")
+def test_two_runs_side_by_side_are_one_memory(coordinator: Coordinator) -> None:
+    """The second run is greeted before the first has opened anything."""
+    hello = {"version": __version__, "study": study_hash(coordinator.study), "run": "1" * 16, "hello": True}
+    assert all(put(site, hello, b"")[0]["ready"] for site in coordinator.sites.values())
+    coordinator.meet(coordinator.keys())
+    assert {Opened} == {type(answer) for answer in coordinator.open(coordinator.masked()).values()}
+    coordinator.run = "1" * 16
+    coordinator.meet(coordinator.keys())
+    coordinator.names = NAMES[:3]
+    replies = coordinator.masked()
+    assert {Masked} == {type(reply) for reply in replies.values()}
+    assert {"sum"} == {*coordinator.open(replies).values()}
+
+
+@threat("the same masks")
+def test_a_restart_gets_no_other_numbers_under_the_same_masks(coordinator: Coordinator) -> None:
+    """What one site put under them the first time, less what it put there the second, would be without any mask."""
+    first = coordinator.weights
+    keys = coordinator.keys()
+    answers = []
+    for coordinator.round, coordinator.resumed, shift in ((1, (), 0.0), (2, (), 0.001), (2, (1,), 0.002)):
+        coordinator.meet(keys)
+        coordinator.weights = Weights({name: tensor + shift for name, tensor in first.items()})
+        answers.append(coordinator.masked())
+        if "sum" not in answers[-1].values():
+            assert {Opened} == {type(answer) for answer in coordinator.open(answers[-1]).values()}
+    assert [{Masked}, {Masked}] == [{type(reply) for reply in replies.values()} for replies in answers[:2]]
+    assert {"sum"} == {*answers[2].values()}
 
 
 def test_an_exchange_twice_gets_the_same_answer_or_none(coordinator: Coordinator) -> None:

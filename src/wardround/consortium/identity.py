@@ -7,7 +7,7 @@ vault = HouseVault(folder, study, run, pinned=True)  # what masked sums find at 
 keys/sign.key           made here, and nowhere else; the coordinator issues certificates, and could issue two
 keys/pinned.json        {"mainz": "3f2a 91c0 …"}
 keys/seen.json          the same, of the keys that the coordinator has shown
-memory/STUDY/sums.jsonl which sum each reply went into; a line is there before the sum is opened
+memory/STUDY/sums.jsonl what each mask was for, and which sum each reply went into; a line is there before either leaves
 memory/STUDY/RUN/       a secret of the run: with that folder goes what could take old masks off
 """
 
@@ -113,12 +113,16 @@ class HouseVault(Vault):
         super().__init__(
             signing, hmac.new(signing, salt.read_bytes() + context.encode(), hashlib.sha256).digest(), context
         )
-        text = self.journal.read_text(encoding="ascii") if self.journal.exists() else ""
-        for line in text.splitlines(keepends=True):
+        self._read()
+        if (text := self._text) and not text.endswith("\n"):
+            write(self.journal, text[: text.rfind("\n") + 1].encode())
+
+    def _read(self) -> None:
+        """Take in what the journal has, of whichever run of the study."""
+        self._text = self.journal.read_text(encoding="ascii") if self.journal.exists() else ""
+        for line in self._text.splitlines(keepends=True):
             if line.endswith("\n"):  # one that a crash cut off opened nothing
                 self.choices.setdefault(*json.loads(line))
-        if text and not text.endswith("\n"):
-            write(self.journal, text[: text.rfind("\n") + 1].encode())
 
     def put(self, slot: str, data: bytes) -> None:
         """Remember it across a crash of this process, too; after one of the machine the sum is not opened."""
@@ -144,6 +148,8 @@ class HouseVault(Vault):
 
     def choose(self, what: str, choice: str) -> bool:
         """Written down before it holds: what was not written down is not given."""
+        if what not in self.choices:
+            self._read()  # another run may have chosen since
         if what not in self.choices:
             with self.journal.open("ab") as file:
                 file.write((json.dumps([what, choice]) + "\n").encode())

@@ -11,7 +11,7 @@ come back. Site u puts x_u, in whole numbers (`fixed_point`), into exchange i am
 1. *meet*: the coordinator hands out the sites' public keys, each signed by its site's own key for this run, and how
    large numbers may be. A site checks the signatures and whom it has pinned.
 2. The reply itself: y_u, shares of b_u locked for each other member (any two thirds and one give it), and a signature
-   on N, all keys, the place and a commitment to b_u.
+   on N, all keys, the place and a commitment to b_u. A place takes no second x_u, for its k_uv are the same.
 3. *again*: if a member is lost by now, or a number was larger than expected, those who remain send the same x_u once
    more, under new masks, in 64 bits. What was masked before can then no longer be opened.
 4. *open*: a site gets the signatures of all of N, and only if each is right it gives b_u and its shares of the others',
@@ -141,6 +141,10 @@ class Masks(Layer):
             raise Refused
         place = Place(site.exchange.round, number, step, attempt, members, digest(meeting))
         about, what = place.about(vault), named(reply, vault)
+        # The masks between sites are the same whenever this place is: other numbers under them, after a restart, say,
+        # would give the difference of both.
+        if not vault.choose(vault.digest(b"place", about), what.hex()):
+            raise Refused
         encoded = encode(reply, len(members), {} if attempt else of_step(meeting.ranges, step))
         secret = derived(vault.secret, b"self", about, what)
         shares = split(secret, len(members), lambda power: derived(vault.secret, b"%d" % power, about, what))
