@@ -70,12 +70,12 @@ def test_how_sites_were_at_the_start_is_in_the_run_folder(folder: Path, house: H
 def test_what_left_is_what_the_ledger_has(house: House, folder: Path) -> None:
     lines = [json.loads(raw) for raw in (folder / "ledger" / "site.jsonl").read_text(encoding="utf-8").splitlines()]
     sent = [line["sent"] for line in lines if "sent" in line]
-    (run,) = house.told.runs.values()
+    (run,) = house.account.runs.values()
     assert (len(sent), sum(one["bytes"] for one in sent), 3, True) == (run.times, run.bytes, run.rounds, run.ended)
-    assert len(sent) == sum(day.times for day in house.told.days.values())
-    assert "" == house.told.broken
-    assert len(lines) == house.told.lines
-    assert {"study", "message"} <= {why for _, _, why in house.told.refused}
+    assert len(sent) == sum(day.times for day in house.account.days.values())
+    assert "" == house.account.broken
+    assert len(lines) == house.account.lines
+    assert {"study", "message"} <= {why for _, _, why in house.account.refused}
     (agreed,) = house.agreed
     assert agreed.approval
     assert agreed.approval.exchanges - len(sent) == agreed.left
@@ -92,11 +92,11 @@ def test_a_line_more_is_seen_and_a_changed_one_is_told(folder: Path, tmp_path: P
     path.write_bytes(b"".join(raw[:-1]))
     seen = House(copy)
     seen.look()
-    assert (len(raw) - 1, "") == (seen.told.lines, seen.told.broken)
+    assert (len(raw) - 1, "") == (seen.account.lines, seen.account.broken)
     with path.open("ab") as file:
         file.write(raw[-1].replace(b'"refused"', b'"refusee"', 1))
     seen.look()
-    assert f"{path}:{len(raw)}: the chain is broken here" in seen.told.broken
+    assert f"{path}:{len(raw)}: the chain is broken here" in seen.account.broken
     assert f"{path}:{len(raw)}" in officers_page(seen)
 
 

@@ -236,8 +236,8 @@ def _predicted(case: Case, weights: Weights, texts: Sequence[str], wanted: str) 
     """Of how many texts the model says this."""
     task: Any = case.built.task
     model = Bench.at(site_of(case, case.sites[-1]), weights).model.eval()
-    found = task.predict(model, [Prediction(text) for text in texts])
-    return sum(any(known.name == wanted for known in given.labels) for given in found)
+    predictions = task.predict(model, [Prediction(text) for text in texts])
+    return sum(any(known.name == wanted for known in given.labels) for given in predictions)
 
 
 def _obeyed(case: Case, sites: LyingSites, rule: str, label: str) -> Finding:

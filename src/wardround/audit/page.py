@@ -121,8 +121,8 @@ def _cell(finding: Finding | None) -> str:
 
 def _lies(audit: Audit) -> Html | None:
     """Rules by lies, with nothing switched on."""
-    told = [one for one in audit.findings if one.attack.startswith("a site that lies: ")]
-    by_place = {tuple(one.attack.removeprefix("a site that lies: ").split(", ")): one for one in told}
+    lies_tried = [one for one in audit.findings if one.attack.startswith("a site that lies: ")]
+    by_place = {tuple(one.attack.removeprefix("a site that lies: ").split(", ")): one for one in lies_tried}
     if not by_place:
         return None
     lies, rules = (list(dict.fromkeys(place[at] for place in by_place)) for at in (0, 1))

@@ -96,8 +96,10 @@ class Foreign(Pretrained):
             drops = {name for name, value in vars(module).items() if "drop" in name and isinstance(value, float)}
             for name in drops | ({"p"} if isinstance(module, nn.Dropout) else set()):
                 setattr(module, name, dropout)
-        told = {key: value for key, value in self.config.to_dict().items() if not key.startswith(("_", "transformers"))}
-        where = [transformers.__version__, [*layers], embeddings, top, told]
+        settings = {
+            key: value for key, value in self.config.to_dict().items() if not key.startswith(("_", "transformers"))
+        }
+        where = [transformers.__version__, [*layers], embeddings, top, settings]
         part = ForeignEncoder(model, json.dumps(where, sort_keys=True), last, padding_of(model), signpost)
         _used(part, self._few() if embeddings else torch.zeros(1, 6, self.shape.width))
         if not embeddings:

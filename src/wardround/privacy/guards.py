@@ -77,7 +77,7 @@ class Terms:
         """The ε of the number of units."""
         return SIZE_SHARE * self.dp.epsilon
 
-    def told_size(self, units: int, chance: Chance) -> int:
+    def noisy_size(self, units: int, chance: Chance) -> int:
         """The number of units with Laplace noise of scale 1 / ε (Dwork et al. 2006); at least 1."""
         centred = float(chance.uniform(1)[0]) - 0.5
         noise = -math.copysign(math.log1p(-2 * abs(centred)), centred) / self.size_cost
@@ -143,4 +143,4 @@ class Guards:
 
     def plan(self, name: str, units: Units) -> Plan:
         """The site's plan: the same in every round of a study, and in every run of it on the same notes."""
-        return self.terms.plan(self.terms.told_size(units.count, self.source.draw("size", self.study, name)))
+        return self.terms.plan(self.terms.noisy_size(units.count, self.source.draw("size", self.study, name)))

@@ -51,9 +51,9 @@ def _flat(name: str, value: Any) -> Iterator[tuple[str, str]]:
 
 def _files(one: Path, other: Path) -> Iterator[Difference]:
     """Files beside weights, card and what is told already: an encoder, vectors, terms."""
-    told = {WEIGHTS, CARD, SUMS, "model.json", "study.toml"}
+    listed_apart = {WEIGHTS, CARD, SUMS, "model.json", "study.toml"}
     first, second = (listed(folder) for folder in (one, other))
-    for name in sorted({*first, *second} - told):
+    for name in sorted({*first, *second} - listed_apart):
         if first.get(name) != second.get(name):
             yield Difference(f"file {name}", *(sums.get(name, NOTHING)[:16] for sums in (first, second)))
 

@@ -99,8 +99,8 @@ class Desk:
                 now = {part.id: str(part.markup) for part in view.parts}
                 changed = {name: markup for name, markup in now.items() if sent.get(name) != markup}
                 if changed or time.monotonic() - spoke >= ALIVE_SECONDS:
-                    said = view.news if sent and view.news != news else ""
-                    yield f"data: {json.dumps({'parts': changed, 'news': said})}\n\n"
+                    fresh = view.news if sent and view.news != news else ""
+                    yield f"data: {json.dumps({'parts': changed, 'news': fresh})}\n\n"
                     sent, news, spoke = now, view.news, time.monotonic()
                 await asyncio.sleep(self.seconds)
         finally:

@@ -91,7 +91,7 @@ class Cost:
 
 
 @dataclass
-class Told:
+class Account:
     """What the ledger says, summed up."""
 
     owner: str = ""
@@ -117,7 +117,7 @@ class House:
             )
         self.folder = folder
         self.ledger = folder / "ledger" / "site.jsonl"
-        self.told, self.log = Told(), Log()
+        self.account, self.log = Account(), Log()
         self.budget = Budget()
         self.agreed: list[Agreed] = []
         self.doing, self.problem = "", ""
@@ -134,7 +134,7 @@ class House:
         try:
             return str(tomllib.loads((self.folder / "site.toml").read_text(encoding="utf-8-sig"))["name"])
         except (OSError, ValueError, KeyError):
-            return self.told.owner or self.folder.resolve().name
+            return self.account.owner or self.folder.resolve().name
 
     @property
     def consortium(self) -> str:
@@ -156,7 +156,7 @@ class House:
 
     def named(self, study: str) -> str:
         """A study's name with the beginning of its hash."""
-        return f"{name} ({study[:8]})" if (name := self.told.names.get(study)) else study[:8] or "—"
+        return f"{name} ({study[:8]})" if (name := self.account.names.get(study)) else study[:8] or "—"
 
     def look(self) -> None:
         """Take in what has changed."""
@@ -173,44 +173,44 @@ class House:
         self.quiet = silence(door_of(self.folder))
 
     def _forget(self) -> None:
-        self.told, self.budget = Told(), Budget()
+        self.account, self.budget = Account(), Budget()
 
     def _take(self, raw: str) -> None:
-        told = self.told
-        told.lines += 1
-        head = "" if told.broken else linked(told.head, raw.encode())
-        if not head and not told.broken:
-            told.broken = f"{self.ledger}:{told.lines}: {BROKEN}"
-            self.log.add(Event(told.broken, weight="bad"))
-        told.head = head
+        account = self.account
+        account.lines += 1
+        head = "" if account.broken else linked(account.head, raw.encode())
+        if not head and not account.broken:
+            account.broken = f"{self.ledger}:{account.lines}: {BROKEN}"
+            self.log.add(Event(account.broken, weight="bad"))
+        account.head = head
         try:
             line = json.loads(raw)
             self.budget.take(line)
             self._count(line)
         except (ValueError, KeyError, TypeError, AttributeError):
-            told.broken = told.broken or f"{self.ledger}:{told.lines}: is not a line of a ledger"
+            account.broken = account.broken or f"{self.ledger}:{account.lines}: is not a line of a ledger"
 
     def _count(self, line: dict[str, Any]) -> None:
-        told, study, time = self.told, str(line.get("study", "")), str(line["time"])
+        account, study, time = self.account, str(line.get("study", "")), str(line["time"])
         if "ledger_of" in line:
-            told.owner = str(line["ledger_of"])
+            account.owner = str(line["ledger_of"])
         elif "about" in line:
-            told.kinds[study, str(line["kind"])] = Kind(str(line["about"]), dict(line["reveals"]))
-            told.names[study] = str(line["name"])
+            account.kinds[study, str(line["kind"])] = Kind(str(line["about"]), dict(line["reveals"]))
+            account.names[study] = str(line["name"])
         elif "refused" in line:
             key = (study, str(line["step"]), str(line["refused"]))
-            if key in told.refused or len(told.refused) < REFUSALS:
-                told.refused.setdefault(key, Sum()).add(time, int(line.get("times", 1)))
+            if key in account.refused or len(account.refused) < REFUSALS:
+                account.refused.setdefault(key, Sum()).add(time, int(line.get("times", 1)))
             self._event(f"refused {key[1] or 'an ask'}: {key[2]}", time, "bad")
         elif "sent" in line:
             kind, size = str(line["sent"]["kind"]), int(line["sent"]["bytes"])
-            told.days.setdefault((time[:10], study, kind), Sum()).add(time, size=size)
-            run = told.runs.setdefault((study, str(line["run"])), RunSum())
+            account.days.setdefault((time[:10], study, kind), Sum()).add(time, size=size)
+            run = account.runs.setdefault((study, str(line["run"])), RunSum())
             run.add(time, size=size)
             run.rounds = max(run.rounds, int(line["round"]))
             self._event(f"{self.named(study)}, round {line['round']}: {kind} left, {size:,} bytes", time, "")
         elif "run" in line:
-            run = told.runs.setdefault((study, str(line["run"])), RunSum())
+            run = account.runs.setdefault((study, str(line["run"])), RunSum())
             run.ended |= bool(line.get("ended"))
             run.data = str(line.get("data", run.data))
 
@@ -240,11 +240,11 @@ class House:
         rows = []
         for mark in {*approved, *self.budget.studies}:
             path = approved.get(mark)
-            if path is not None and mark not in self.told.names:
+            if path is not None and mark not in self.account.names:
                 try:
-                    self.told.names[mark] = str(tomllib.loads(path.read_text(encoding="utf-8"))["name"])
+                    self.account.names[mark] = str(tomllib.loads(path.read_text(encoding="utf-8"))["name"])
                 except (OSError, ValueError, KeyError):
-                    self.told.names[mark] = ""
+                    self.account.names[mark] = ""
             try:
                 approval = read_approval(self.folder, path.stem) if path else None
             except ValueError as error:

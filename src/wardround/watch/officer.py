@@ -53,13 +53,13 @@ class SiteBoard:
 
     def samples(self) -> Iterator[Sample]:
         """What left and what is left, as numbers."""
-        told = self.house.told
-        for (study, _), run in told.runs.items():
+        account = self.house.account
+        for (study, _), run in account.runs.items():
             labels = {"study": self.house.named(study), "run": _}
             yield Sample("wardround_site_answers_total", run.times, labels)
             yield Sample("wardround_site_bytes_total", run.bytes, labels)
         reasons: dict[str, int] = {}
-        for (_study, _step, why), refusal in told.refused.items():
+        for (_study, _step, why), refusal in account.refused.items():
             reasons[why] = reasons.get(why, 0) + refusal.times
         for why, times in reasons.items():
             yield Sample("wardround_site_refusals_total", times, {"reason": why})
@@ -102,17 +102,17 @@ def _now(house: House) -> Html:
 
 
 def _chain(house: House) -> Html:
-    told = house.told
-    if told.broken:
-        return tag("p", tag("strong", "The ledger was changed: "), told.broken, class_="notice")
-    return tag("p", f"The ledger has {plural(told.lines, 'line')}; its chain is intact.", class_="soft")
+    account = house.account
+    if account.broken:
+        return tag("p", tag("strong", "The ledger was changed: "), account.broken, class_="notice")
+    return tag("p", f"The ledger has {plural(account.lines, 'line')}; its chain is intact.", class_="soft")
 
 
 def _today(house: House) -> Html:
     day = today()
     rows = [
         (house.named(study), kind, count(one.times), bytes_of(one.bytes), readable(one.last)[11:])
-        for (on, study, kind), one in house.told.days.items()
+        for (on, study, kind), one in house.account.days.items()
         if on == day
     ]
     if not rows:
@@ -138,7 +138,7 @@ def _approved(house: House) -> Html:
 
 
 def _runs(house: House) -> Html:
-    runs = house.told.runs
+    runs = house.account.runs
     if not runs:
         return tag("p", "Nothing has left yet.", class_="soft")
     rows: list[tuple[object, ...]] = [
@@ -154,14 +154,14 @@ def _runs(house: House) -> Html:
 
 
 def _kinds(house: House) -> Html:
-    told = house.told
+    account = house.account
     sums: dict[tuple[str, str], list[int]] = {}
-    for (_, study, kind), one in told.days.items():
+    for (_, study, kind), one in account.days.items():
         whole = sums.setdefault((study, kind), [0, 0])
         whole[0], whole[1] = whole[0] + one.times, whole[1] + one.bytes
     blocks: list[object] = [tag("p", NEVER)]
     for (study, kind), (times, size) in sorted(sums.items()):
-        about = told.kinds.get((study, kind))
+        about = account.kinds.get((study, kind))
         items = [tag("li", tag("code", name), f": {what}") for name, what in about.reveals.items()] if about else []
         blocks.append(
             tag("div",
@@ -193,7 +193,7 @@ def _privacy(house: House) -> Html:
 
 
 def _refused(house: House) -> Html:
-    refused = house.told.refused
+    refused = house.account.refused
     if not refused:
         return tag("p", "Nothing was refused.", class_="soft")
     rows = [
@@ -211,7 +211,7 @@ def _meaning(code: str) -> str:
 
 
 def _days(house: House) -> Html:
-    days = sorted(house.told.days.items(), reverse=True)
+    days = sorted(house.account.days.items(), reverse=True)
     if not days:
         return tag("p", "The ledger is empty.", class_="soft")
     rows = [

@@ -41,11 +41,11 @@ def sites_of(run: WatchedRun, presence: Mapping[str, Mapping[str, Any]] | None =
 
 def _state(name: str, run: WatchedRun, presence: Mapping[str, Mapping[str, Any]]) -> SiteState:
     mood, words = _mood(name, run)
-    told = presence.get(name)
-    if told is not None:
-        known = str(told["words"])
+    standing = presence.get(name)
+    if standing is not None:
+        known = str(standing["words"])
         words = words if words and known.startswith(COMMON) else "; ".join(part for part in (words, known) if part)
-        mood = "bad" if not told.get("connected") and mood != "good" else mood
+        mood = "bad" if not standing.get("connected") and mood != "good" else mood
     absence, member = run.seen.absences.get(name), run.members.get(name)
     rest = ""
     if member is not None and member.left is not None:

@@ -63,8 +63,8 @@ def show_phi(console: Console, survey: Survey) -> None:
     """How much looks as if it named somebody, in all."""
     sizes = survey.findings.sizes
     counts = {kind: sizes[kind, REMEDY] for kind in dict.fromkeys(kind for kind, *_ in RULES) if sizes[kind, REMEDY]}
-    told = "; ".join(f"{count:,} that {kind.replace('looks', 'look', 1)}" for kind, count in counts.items())
-    console.print(f"what might name somebody: {told or 'nothing of a usual form, which is no proof'}")
+    kinds = "; ".join(f"{count:,} that {kind.replace('looks', 'look', 1)}" for kind, count in counts.items())
+    console.print(f"what might name somebody: {kinds or 'nothing of a usual form, which is no proof'}")
 
 
 def _show(survey: Survey, *, phi: bool = False) -> None:

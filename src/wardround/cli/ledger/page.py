@@ -19,5 +19,5 @@ def command(
     with refusals(out):
         house = write_page(folder, out)
     console.print(f"the page is in {out}; open it in a browser, or print it")
-    if house.told.broken:
-        raise RunError(house.told.broken)
+    if house.account.broken:
+        raise RunError(house.account.broken)
