@@ -81,7 +81,7 @@ TABLE = {
         "the coordinator",
         "asks FedNER for the gradient of a single sentence, which is its words",
         "a reply that stands for fewer examples than the site's least is refused: `few`; and so is a batch of another "
-        "size than before, whose difference would be a sentence: `share`",
+        "size than before, whose difference would be a sentence: `batches`",
     ),
     "two sets of survivors": Row(
         "the coordinator, of a study with secure aggregation",
@@ -178,8 +178,9 @@ OPEN = (
     ),
     Gap(
         "Honest rounds add up.",
-        "Each answer within the budget tells something new. Nothing counts how much.",
-        "Approve as many rounds as the study needs, and read `ledger show`.",
+        "Each answer within the budget tells something new. Without `[privacy.dp]` nothing counts how much.",
+        "Approve as many rounds as the study needs, and read `ledger show`; a site with a `[budget]` takes part only "
+        "in studies whose ε is counted, over all of them.",
     ),
     Gap(
         "A model within the bounds can still be chosen.",
@@ -224,7 +225,8 @@ OPEN = (
     Gap(
         "Least numbers count examples, not patients.",
         "Ten sentences may be one patient's.",
-        "Set the least number with that in mind; let an example be a note, or a patient.",
+        "Set the least number with that in mind; let an example be a note, or a patient. The units of `[privacy.dp]` "
+        "are patients unless a study says otherwise.",
     ),
     Gap(
         "A hospital that lies within the bounds.",
@@ -278,7 +280,8 @@ OPEN = (
     Gap(
         "What the trained model itself remembers.",
         "A model may give away notes that it was trained on, to whoever uses it.",
-        "See the model card; share the model as you would share what it may tell.",
+        "See the model card; share the model as you would share what it may tell. `wardround audit` measures it, "
+        "`[privacy.dp]` bounds it.",
     ),
 )
 

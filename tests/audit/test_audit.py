@@ -12,7 +12,7 @@ from scipy.stats import beta
 from wardround.audit import candidates, labels, membership, sums, words
 from wardround.audit import lying as lies
 from wardround.audit.audit import ATTACKS, audited
-from wardround.audit.case import DP, OFF, PROTECTIONS, SUMS, Case, observed, rehearsable, variants
+from wardround.audit.case import BOTH, DP, OFF, PROTECTIONS, SUMS, Case, observed, rehearsable, variants
 from wardround.audit.finding import Finding, auc, found_at
 from wardround.audit.lying import TRIGGER, flipped, lying, triggered, twisted
 from wardround.audit.own import own_notes
@@ -98,7 +98,8 @@ def test_candidates_lie_in_what_a_change_spans_until_there_are_too_many() -> Non
 
 def test_a_model_that_knows_its_notes_by_heart_gives_them_away_and_an_untrained_one_none(tmp_path: Path) -> None:
     settings = {"name": "fedavg", "lr": 20.0, "epochs": 30}
-    case = next(cases(study_of(settings, BAG), tmp_path, rounds=3))
+    free = {**BAG, "shrinkage": 0.0}  # a pull to zero is there to keep a model from it
+    case = next(cases(study_of(settings, free), tmp_path, rounds=3))
     told, named = membership.attack(case)
     assert 0.8 < (told.value or 0)
     assert 0.05 < (named.value or 0)
@@ -138,18 +139,21 @@ def test_lies_change_what_was_learnt_and_nothing_else() -> None:
 
 def test_an_audit_tries_every_attack_with_every_protection_and_the_officer_has_a_page(tmp_path: Path) -> None:
     """All figures are on it, it loads nothing, and it quotes no note."""
-    task = {**BAG, "class_weights": "none", "buckets": 1024}
-    audit = audited(study_of({"name": "fedavg", "lr": 20.0}, task), sites=4, notes=16, rounds=2)
+    study = study_of({"name": "fedavg", "lr": 20.0}, {**BAG, "buckets": 1024})
+    audit = audited(study, sites=4, notes=16, rounds=2)
     tried = {(one.protection, one.attack.partition(",")[0].partition(":")[0]) for one in audit.findings}
     attacks = {words.ATTACK, labels.ATTACK, candidates.ATTACK, membership.ATTACK, membership.CANARIES, sums.ATTACK}
     assert {(label, attack) for label in PROTECTIONS for attack in (*attacks, "a site that lies")} <= tried
     assert {} == audit.missing
     assert () == audit.switched_on
-    assert {"fit", "evaluate"} == {row.step for row in audit.leaves}
+    instead = 'task.weighting = "none" in place of "documents" and task.class_weights = "none" in place of "root"'
+    assert dict.fromkeys((DP, BOTH), instead) == audit.given_up
+    assert {"count_documents", "fit", "evaluate"} == {row.step for row in audit.leaves}
     noised = next(one for one in audit.findings if (one.protection, one.attack) == (DP, words.ATTACK))
     assert noised.value == pytest.approx(noised.chance, abs=0.1)
     written = write_audit(audit, tmp_path / "deep" / "audit.html").read_text(encoding="utf-8")
     assert page(audit) == written
+    assert f"With {DP}: measured with {instead}".replace('"', "&quot;") in written
     for one in audit.findings:
         assert one.attack.partition(":")[0].replace("'", "&#x27;") in written
     assert "<script" not in written
@@ -163,7 +167,7 @@ def test_lies_are_tried_under_each_rule_and_the_bound_holds_the_loudest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lies, "RULES", ("mean", "bound"))
-    study = study_of({"name": "fedavg", "lr": 20.0, "epochs": 3}, {**BAG, "buckets": 1024})
+    study = study_of({"name": "fedavg", "lr": 8.0, "epochs": 3}, {**BAG, "buckets": 1024})
     case = observed(OFF, cells(rehearsable(study, 4, 40))[0].study, tmp_path, 6)
     found = lies.attack(case, tmp_path / "lies")
     assert {f"a site that lies: {lie}, {rule}" for lie in lies.LIES for rule in ("mean", "bound")} == {

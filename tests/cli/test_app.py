@@ -96,7 +96,11 @@ def test_the_version_is_told() -> None:
 
 @pytest.mark.parametrize(
     ("line", "names"),
-    [("wardround r", {"report", "run"}), ("wardround site a", {"approve"}), ("wardround run --res", {"--resume"})],
+    [
+        ("wardround r", {"report", "run"}),
+        ("wardround site a", {"approve", "audit"}),
+        ("wardround run --res", {"--resume"}),
+    ],
 )
 def test_a_shell_completes_commands_and_options(line: str, names: set[str]) -> None:
     words = line.split()

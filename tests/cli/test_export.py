@@ -67,6 +67,6 @@ def test_a_model_of_bags_can_be_loaded_and_is_refused_with_the_reason(tmp_path: 
     bags = {"corpus": {"name": "clinic-bags", "hospitals": 2}, "task": {"name": "bags", "filters": 8, "embedding": 8}}
     run = sorter(tmp_path / "run", **bags)
     assert "bags" == load_part(run).about.task["name"]
-    for to, said in {"transformers": "a PCNN", "onnx": "not in the network"}.items():
+    for to, said in {"transformers": "scores bags of sentences", "onnx": "not in the network"}.items():
         with pytest.raises(ModelError, match=said):
             export([run], to, tmp_path / "out")

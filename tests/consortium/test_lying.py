@@ -123,8 +123,8 @@ def test_the_bound_changes_no_bit_of_an_honest_run(tmp_path: Path, monkeypatch: 
 
 
 def test_a_simulation_has_a_bound_only_if_its_study_asks_for_one() -> None:
-    plain, asking = study_of(), study_of(sites={"bound": 5.0})
-    assert "bound" not in plain.resolved["sites"]
+    plain, asking = study_of(), study_of(robust={"bound": 5.0})
+    assert "robust" not in plain.resolved
     assert plain.fingerprint != asking.fingerprint
 
 

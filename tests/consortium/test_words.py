@@ -165,9 +165,9 @@ def test_fedners_many_exchanges_are_told_and_approved(site: Path, capsys: pytest
     path.write_text(STUDY.replace('"fedavg"', '"fedner"\nbatch = 4\n[evaluation]\nevery = 2'), encoding="utf-8")
     ended(0, "site", "approve", site, path)
     said = capsys.readouterr().out
-    assert "before the first round: 1 exchange, " in said
+    assert "before the first round: 2 exchanges, " in said  # in how many texts words stand, and sizes
     assert "per round: 23 exchanges, " in said  # 30 examples at each of 3 sites in batches of 4
-    assert "in 2 rounds in all: 48 exchanges, " in said
+    assert "in 2 rounds in all: 49 exchanges, " in said
     assert "This is an estimate: fedner asks the more often the more examples all sites have together; " in said
     assert "for 30 training examples here, and as many at each of the 3 sites of the consortium" in said
     assert "the sum; its machine each" in said
@@ -175,7 +175,7 @@ def test_fedners_many_exchanges_are_told_and_approved(site: Path, capsys: pytest
     study = site_study(site, path.read_text(), "study")
     found = read_approval(site, study_hash(study))
     assert found is not None
-    assert (2, 2 * 48 + 23 + 1, 1) == (found.rounds, found.exchanges, found.restarts)  # twice the estimate, and a round
+    assert (2, 2 * 49 + 23 + 1, 1) == (found.rounds, found.exchanges, found.restarts)  # twice the estimate, and a round
 
 
 def test_a_second_approval_adds_only_if_asked_to(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -184,11 +184,11 @@ def test_a_second_approval_adds_only_if_asked_to(site: Path, capsys: pytest.Capt
     ended(0, "site", "approve", site, path)
     first = read_approval(site, mark)
     assert first is not None
-    assert (2, 4 + 2, 1) == (first.rounds, first.exchanges, first.restarts)  # a round more than one run takes
+    assert (2, 1 + 4 + 2, 1) == (first.rounds, first.exchanges, first.restarts)  # document counts, and a round more
     ended(0, "site", "approve", site, path)
     assert first == read_approval(site, mark)
     assert "approved before" in (said := capsys.readouterr().out)
-    assert "for 2 rounds, 6 exchanges and 1 restart in all; spent so far, in 0 runs: 0 rounds, 0 exchanges" in said
+    assert "for 2 rounds, 7 exchanges and 1 restart in all; spent so far, in 0 runs: 0 rounds, 0 exchanges" in said
     assert "it was named" not in said
     path.write_text(STUDY.replace('"departments"', '"others"'), encoding="utf-8")
     ended(0, "site", "approve", site, path)
@@ -198,7 +198,7 @@ def test_a_second_approval_adds_only_if_asked_to(site: Path, capsys: pytest.Capt
     ended(0, "site", "approve", site, path, "--again", "--restarts", 1, "--exchanges", 10)
     more = read_approval(site, mark)
     assert more is not None
-    assert (2, 16, 2) == (more.rounds, more.exchanges, more.restarts)
+    assert (2, 17, 2) == (more.rounds, more.exchanges, more.restarts)
 
 
 def test_data_that_changed_need_another_yes_and_get_no_budget(site: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,5 +1,6 @@
 """Every format trains with every task that it has a place for, as it is written, and `data check` says the same."""
 
+import base64
 import json
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -78,6 +79,15 @@ def _mirgene(path: Path, made: Iterable[Document]) -> None:
     lines(path, (row(*numbered) for numbered in enumerate(made)))
 
 
+def _fhir(path: Path, made: Iterable[Document]) -> None:
+    def row(document: Document) -> str:
+        data = base64.b64encode(document.text.encode()).decode()
+        content = [{"attachment": {"contentType": "text/plain; charset=utf-8", "data": data}}]
+        return json.dumps({"resourceType": "DocumentReference", "id": document.id, "content": content})
+
+    lines(path, map(row, made))
+
+
 def _omop(path: Path, made: Iterable[Document]) -> None:
     rows = (f'{at},"{one.text.replace(chr(34), "")}",{one.labels[0]}' for at, one in enumerate(made))
     lines(path, ["NOTE_ID,NOTE_TEXT,label", *rows])
@@ -90,7 +100,7 @@ def _text(path: Path, made: Iterable[Document]) -> None:
 
 
 BY_HAND: dict[str, Callable[[Path, Iterable[Document]], None]] = {
-    "bags": _bags, "mirgene": _mirgene, "omop": _omop, "opennre": _opennre, "text": _text,
+    "bags": _bags, "fhir": _fhir, "mirgene": _mirgene, "omop": _omop, "opennre": _opennre, "text": _text,
 }  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from wardround.corpora.views import LabelledTexts
 from wardround.formats.check import check
 from wardround.formats.options import Options
 from wardround.formats.tables import Table
+from wardround.formats.unread import unread
 from wardround.text.document import Document
 from wardround.text.reading import DataError, Problems
 
@@ -283,3 +284,10 @@ def test_of_an_unread_column_nothing_of_a_note_is_told(tmp_path: Path) -> None:
     told = " ".join(f"{found.what} {found.remedy}" for found in check(path, Options()).findings.listed)
     assert "columns that are not read: (not shown)" in told
     assert long not in told
+
+
+def test_a_patient_column_that_was_named_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "notes.csv"
+    path.write_text("text,label,whose,bed\nAspirin,a,p1,7\nIbuprofen,b,p2,8\n")
+    [(what, _)] = unread(path, Options(patient="whose"), "csv")
+    assert what == 'columns that are not read: "bed"'

@@ -123,7 +123,7 @@ def test_every_method_has_a_form_that_needs_only_sums(name: str) -> None:
         summed = study.method.in_sums()
         assert summed.in_sums() == summed
         assert {"total"} >= {exchange.verb for exchange in rehearsed(replace(study, method=summed))}
-        if name not in ASKING:
+        if name not in ASKING and not isinstance(study.method, FedAtt):  # whose exponents need a bound to be summed
             assert summed is study.method
 
 

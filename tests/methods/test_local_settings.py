@@ -8,6 +8,7 @@ import pytest
 
 from wardround.core.training import LocalTraining
 from wardround.methods import METHODS
+from wardround.runs.errors import RunError
 from wardround.runs.loop import run
 from wardround.study.load import Study, cells
 from wardround.study.settings import StudyError
@@ -65,6 +66,13 @@ def test_a_schedule_ends_with_the_study_unless_it_says_otherwise() -> None:
     assert ended.fingerprint != study("fedavg", rounds=8, schedule="cosine").fingerprint  # other rates in each round
     with pytest.raises(StudyError, match="warmup = 9 leaves no round to the schedule, which ends with round 7"):
         study("fedavg", rounds=7, schedule="linear", warmup=9)
+
+
+def test_a_run_with_a_schedule_goes_on_for_more_rounds_if_its_end_is_named(tmp_path: Path) -> None:
+    run(study("fedavg", rounds=2, schedule="cosine"), tmp_path)
+    with pytest.raises(RunError, match=r"to go on with its schedule, set method\.horizon = 2, or choose another --out"):
+        run(study("fedavg", rounds=3, schedule="cosine"), tmp_path, resume=True)
+    assert 3 == run(study("fedavg", rounds=3, schedule="cosine", horizon=2), tmp_path, resume=True).rounds
 
 
 def test_what_a_study_does_not_say_is_not_in_its_fingerprint() -> None:

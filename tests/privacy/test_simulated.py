@@ -1,6 +1,7 @@
 """Differential privacy in a simulation: the same bits again, a journal per site, and what would leak is refused."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,15 @@ import torch
 from wardround.core.bench import Bench
 from wardround.core.exchange import Exchange
 from wardround.core.method import Global
+from wardround.core.private_steps import Look
 from wardround.layers.ledger import lines
 from wardround.methods import METHODS
 from wardround.methods.fedatt import Attended, Bounded
 from wardround.methods.fedavg import Update
+from wardround.privacy.accounting import noise_for
+from wardround.privacy.journal import Allowance, BudgetJournal, Entry, Overspent
 from wardround.runs.build import build
+from wardround.runs.errors import RunError
 from wardround.runs.loop import run
 from wardround.runs.protocol import rehearsal
 from wardround.study.load import Study, cells
@@ -59,6 +64,23 @@ def test_each_site_has_a_journal_and_a_repetition_adds_nothing_to_it(tmp_path: P
     (tmp_path / "metrics.json").unlink()
     run(study, tmp_path, resume=True)
     assert before == {path.name: list(lines(path)) for path in (tmp_path / "budget").iterdir()}
+
+
+def test_the_noise_is_for_so_many_rounds_and_a_run_does_not_go_on_for_more(tmp_path: Path) -> None:
+    run(study_of(rounds=1), tmp_path)
+    with pytest.raises(RunError, match=r"the noise of privacy\.dp was found for rounds = 1, and it cannot go on"):
+        run(study_of(rounds=3), tmp_path, resume=True)
+
+
+def test_a_look_by_another_plan_is_refused_where_both_together_cost_more(tmp_path: Path) -> None:
+    """Whoever edits the terms of a run under way cannot have its patients pay for both."""
+    noise = noise_for(2.0, 1e-3, 0.5, 10)
+    entry = Entry("s", "study", "run", "a", Look("train", noise, 0.5, 10), 3, 2.0, 1e-3, 0.0, "example")
+    journal = BudgetJournal(tmp_path / "budget.jsonl", Allowance(2.0, 1e-3))
+    journal.spend(entry)
+    with pytest.raises(Overspent, match="another plan"):
+        journal.spend(replace(entry, key="b", look=Look("train", 1.5 * noise, 0.5, 10)))
+    assert 1 == len([*lines(tmp_path / "budget.jsonl")])
 
 
 def test_less_epsilon_is_more_noise(tmp_path: Path) -> None:
@@ -195,6 +217,15 @@ def test_what_follows_from_label_counts_is_refused(tmp_path: Path) -> None:
     task = {"name": "classification", "tokens": "words", "buckets": 50, "class_weights": "root"}
     corpus = {"name": "clinic", "hospitals": 1, "documents": 30, "test_documents": 5}
     assert 'set task.class_weights = "none"' in problems(study_of(task=task, corpus=corpus), tmp_path)
+
+
+@pytest.mark.parametrize("method", ["fedavg", "local"])
+def test_what_follows_from_document_counts_is_refused_by_the_setting_to_change(method: str, tmp_path: Path) -> None:
+    task = {"name": "classification", "tokens": "words", "buckets": 50, "weighting": "documents"}
+    corpus = {"name": "clinic", "hospitals": 1, "documents": 30, "test_documents": 5}
+    refused = problems(study_of(method={"name": method}, task=task, corpus=corpus), tmp_path)
+    assert 'set task.weighting = "none"' in refused
+    assert "choose another" not in refused
 
 
 def test_training_notes_are_not_counted(tmp_path: Path) -> None:

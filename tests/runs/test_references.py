@@ -97,7 +97,7 @@ def test_references_can_be_turned_off_and_decide_nothing_of_a_run(tmp_path: Path
 def test_a_reference_that_cannot_be_had_is_refused_with_the_remedy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("wardround.runs.build.find_spec", lambda _: None)
+    monkeypatch.setattr("wardround.runs.fitting.find_spec", lambda _: None)
     with pytest.raises(StudyError, match=r'needs scikit-learn; pip install "wardround\[baselines\]"'):
         run(cells(tables(tmp_path, references=["tfidf"]))[0].study, tmp_path / "run")
 

@@ -124,9 +124,13 @@ def test_nothing_is_counted_for_others_where_nothing_is_weighed_together(
     assert not any(isinstance(one.reply, DocumentCounts) for one in rehearsed(study(method, **more)))
 
 
-def test_a_site_alone_weighs_by_its_own_texts(tmp_path: Path) -> None:
-    result = run(study({"name": "local"}), tmp_path / "run")
-    assert result.metrics["accuracy"] >= 0
+@pytest.mark.parametrize("more", [{}, {"weight_decay": 0.1}], ids=str)
+def test_a_site_alone_weighs_by_its_own_texts_whichever_way_it_is_alone(more: dict[str, Any], tmp_path: Path) -> None:
+    alone = run(study({"name": "local", **more}), tmp_path / "local").metrics
+    private = {"sites": {"private": ["all"]}}
+    assert alone == run(study({"name": "fedavg", **more}, **private), tmp_path / "private").metrics
+    unweighed = study({"name": "local", **more, "schedule": "cosine"}, task={"weighting": "none"})
+    assert alone["loss"] != run(unweighed, tmp_path / "unweighed").metrics["loss"]
 
 
 def test_the_model_s_folder_has_the_weighting_and_predicts_with_it(tmp_path: Path) -> None:

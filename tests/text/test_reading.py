@@ -2,6 +2,7 @@
 
 import gzip
 import pickle
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from wardround.text.reading import (
     one_of,
     open_text,
     parse_json,
+    text_blocks,
 )
 from wardround.text.tags import bio_spans
 
@@ -200,3 +202,10 @@ def test_bio_spans() -> None:
     tags = ["O", "B-A", "I-A", "B-A", "I-B", "O", "I-B", "I-B"]
     assert bio_spans(tags) == ([("A", 1, 3), ("A", 3, 4), ("B", 4, 5), ("B", 6, 8)], 2)
     assert bio_spans("OBIOI") == ([("", 1, 3), ("", 4, 5)], 1)
+
+
+@pytest.mark.parametrize("read", [open_text, text_blocks])
+def test_a_missing_mark_is_an_error_of_the_data(tmp_path: Path, read: Callable[..., Iterator[str]]) -> None:
+    with pytest.raises(DataError, match="does not start with its mark") as caught:
+        list(read(written(tmp_path, b"Aspirin gave her a rash.\n"), "utf-16"))
+    assert '"utf-16-le"' in str(caught.value)

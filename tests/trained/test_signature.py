@@ -99,10 +99,13 @@ def test_keys_that_cannot_be_used_are_told_with_the_remedy(model: Path, tmp_path
         make_key(key)
     with pytest.raises(ModelError, match=r"this key is private; give its public half, .*ward\.key\.pub"):
         load(model, trust=[key])
-    public = tmp_path / "ward.key.pub"
-    public.chmod(0o600)
+    with pytest.raises(ModelError, match="it is a public key; sign with the private one"):
+        sign(model, tmp_path / "ward.key.pub")
+    other = tmp_path / "other.key"
+    other.write_bytes(b"no key")
+    other.chmod(0o600)
     with pytest.raises(ModelError, match="it is no private key"):
-        sign(model, public)
+        sign(model, other)
     key.chmod(0o640)
     with pytest.raises(ModelError, match="others can read this key; chmod 600"):
         sign(model, key)

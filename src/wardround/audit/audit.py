@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from wardround.audit import candidates, labels, lying, membership, sums, words
-from wardround.audit.case import OFF, PROTECTIONS, Case, Make, observed, rehearsable, variants
+from wardround.audit.case import OFF, PROTECTIONS, Case, Make, given_up, observed, rehearsable, variants
 from wardround.audit.finding import Finding
 from wardround.runs.build import build
 from wardround.runs.exchanges import rows
@@ -52,6 +52,8 @@ class Audit:
     """What leaves a site of the study as it is."""
     switched_on: tuple[str, ...] = field(default=())
     """The protections of the study as it is."""
+    given_up: Mapping[str, str] = field(default_factory=dict)
+    """By protection, which settings of the task do not go with it, and what was attacked instead."""
 
 
 def audited(
@@ -70,6 +72,7 @@ def audited(
     tables["rounds"] = rounds = rounds or min(ROUNDS, study.rounds)  # so that what ε is promised for is what is run
     findings: list[Finding] = []
     missing: dict[str, str] = {}
+    without: dict[str, str] = {}
     privacy = study.resolved.get("privacy", {})
     with one_thread(), tempfile.TemporaryDirectory() as place:
         folder = Path(place)
@@ -82,13 +85,16 @@ def audited(
                 findings += _attacked(label, variant, folder / str(number), rounds, make or build)
             except StudyError as error:  # what does not go together with this method or task
                 missing[label] = "; ".join(error.problems)
+                continue
+            if changes := given_up(study, variant):
+                without[label] = changes
         as_it_is = cells({**tables, "privacy": privacy} if privacy else tables, where=study.name)[0].study
         leaves = rows(exchanged((make or build)(as_it_is, folder / "leaves"), 1))
     on = tuple(
         label for label, asked in PROTECTIONS.items() if label != OFF and asked and asked.keys() <= privacy.keys()
     )
     source = whose or f"{sites} generated hospitals with {notes} notes each"
-    return Audit(study, source, rounds, tuple(findings), missing, leaves, on)
+    return Audit(study, source, rounds, tuple(findings), missing, leaves, on, without)
 
 
 def _attacked(label: str, study: Study, folder: Path, rounds: int, make: Make) -> list[Finding]:

@@ -27,6 +27,7 @@ from wardround.federation.sites import Both
 from wardround.runs.build import Built, build
 from wardround.runs.guards import guards
 from wardround.runs.rounds import Rounds
+from wardround.study.defaults import UNTOLD
 from wardround.study.load import Study, cells
 from wardround.study.settings import StudyError
 from wardround.tasks import TASKS
@@ -162,10 +163,21 @@ def variants(study: Study, tables: Mapping[str, Any], folder: Path | None = None
         privacy = {key: own.get(key) or value for key, value in asked.items()}
         privacy |= {key: own[key] for key in ("fewest",) if key in own and "secure_aggregation" in asked}
         changed = {**tables, "privacy": privacy} if privacy else {**tables}
+        if "dp" in privacy:  # no study may have these and noise: what it would have instead is attacked
+            changed["task"] = {key: value for key, value in tables["task"].items() if key not in UNTOLD}
         try:
             yield label, cells(changed, where=f"audit, {label}", folder=folder)[0].study
         except StudyError as error:
             yield label, "; ".join(error.problems)
+
+
+def given_up(study: Study, variant: Study) -> str:
+    """What a study's task would have to do without under a set of protections; nothing if there is no such thing."""
+    before, after = (one.resolved["task"] for one in (study, variant))
+    changed = [key for key in ("weighting", "class_weights") if before.get(key, "none") != after.get(key, "none")]
+    return " and ".join(
+        f'task.{key} = "{after.get(key, "none")}" in place of "{before.get(key, "none")}"' for key in changed
+    )
 
 
 def observed(label: str, study: Study, folder: Path, rounds: int, make: Make = build) -> Case:

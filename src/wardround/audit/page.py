@@ -104,6 +104,10 @@ def _figures(audit: Audit) -> Html:
     more = [
         tag("p", f"With {label}: not available here ({why}).", class_="soft") for label, why in audit.missing.items()
     ]
+    more += [
+        tag("p", f"With {label}: measured with {changes}, whose counts would have no noise.", class_="soft")
+        for label, changes in audit.given_up.items()
+    ]
     return join([table("What was told; in brackets what guessing would have", head, rows, words=len(head)), *more])
 
 

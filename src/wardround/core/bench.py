@@ -6,12 +6,12 @@
 A study may make parts of the model private (`[sites] private = ["lstm", "crf"]`, by module name). A site trains them
 with the rest, keeps them, and tries them with the shared weights; only the shared ones are weights to a method.
 
-What a task has `measured` (a weighting by document counts) travels with the shared weights and no step moves it: it
-stands first in the buffer, and neither weight decay nor noise reaches it.
+What a task has `measured` (a weighting by document counts) travels with the shared weights, or is a site's own where
+all is, and no step moves it: it stands first in the buffer, and neither weight decay nor noise reaches it.
 """
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, cast
 from weakref import WeakKeyDictionary
 
 import torch
@@ -21,7 +21,7 @@ from wardround.core.device import CPU, Device
 from wardround.core.exchange import seeded
 from wardround.core.record import Private
 from wardround.core.site import Site
-from wardround.core.task import Task
+from wardround.core.task import Task, WeighedTask
 from wardround.core.weights import Layout, Weights
 
 
@@ -63,7 +63,7 @@ class Bench:
             parameter.data = self.flat[part].view(shape)
             parameter.grad = self.gradient[part].view(shape)
         size = self.layout.size
-        self.first = sum(shape.numel() for shape in map(torch.Size, self._leading(measured)))
+        self.first = sum(shape.numel() for shape in map(torch.Size, _leading(whole, measured)))
         self.shared, self.private = self.flat[:size], self.flat[size:]
         self.shared_gradient, self.private_gradient = self.gradient[:size], self.gradient[size:]
 
@@ -74,13 +74,6 @@ class Bench:
         if (device, private) not in known:  # what is frozen is the same in all processes, hence the 0
             known[device, private] = cls(_drawn(task, 0), private, device, getattr(task, "measured", ()))
         return known[device, private]
-
-    def _leading(self, measured: Sequence[str]) -> list[tuple[int, ...]]:
-        """The shapes of what is measured and shared; a model has these parameters first."""
-        names = [name for name in self.layout.shapes if name in measured]
-        if names != list(self.layout.shapes)[: len(names)]:
-            raise ValueError(f"the model has parameters before {', '.join(names)}, which no step may move")
-        return [self.layout.shapes[name] for name in names]
 
     @classmethod
     def at(cls, site: Site, weights: Weights) -> "Bench":
@@ -95,7 +88,8 @@ class Bench:
     def begun(self, site: Site) -> OwnPart:
         """The part that the site begins with, drawn by its name."""
         model = _drawn(site.task, seeded(site.exchange.seed, site.name, "own part"))
-        return OwnPart(Weights({name: p for name, p in model.named_parameters() if name in self.own.shapes}))
+        own = Weights({name: p for name, p in model.named_parameters() if name in self.own.shapes})
+        return OwnPart(weighed_alone(site, own))
 
     def load(self, weights: Weights) -> nn.Module:
         """The model with these weights."""
@@ -118,11 +112,30 @@ class Bench:
             return self.flat[self.first :], self.gradient[self.first :]
         if which == "shared":
             return self.shared[self.first :], self.shared_gradient[self.first :]
-        return self.private, self.private_gradient
+        first = max(self.first - len(self.shared), 0)
+        return self.private[first:], self.private_gradient[first:]
 
     def own_part(self) -> OwnPart:
         """A copy of the private ones, for the site to keep."""
         return OwnPart(Weights.of_flat(self.private.to("cpu", copy=True), self.own))
+
+
+def weighed_alone(site: Site, weights: Weights) -> Weights:
+    """What a site that trains by itself begins with: words are weighed by its own documents, which it tells nobody."""
+    task = cast("WeighedTask", site.task)
+    names = getattr(task, "measured", ())
+    if not names or names[0] not in weights:
+        return weights
+    train = site.data.train
+    return Weights({**weights, **task.weighed(task.document_counts(train), len(train))})
+
+
+def _leading(whole: Layout, measured: Sequence[str]) -> list[tuple[int, ...]]:
+    """The shapes of what is measured; a model has these parameters first."""
+    names = [name for name in whole.shapes if name in measured]
+    if names != list(whole.shapes)[: len(names)]:
+        raise ValueError(f"the model has parameters before {', '.join(names)}, which no step may move")
+    return [whole.shapes[name] for name in names]
 
 
 def _drawn(task: Task, seed: int) -> nn.Module:

@@ -155,7 +155,7 @@ class Table:
 
     def _columns(self) -> tuple[Column | None, ...]:
         texts = self.text if isinstance(self.text, tuple) else (self.text,)
-        return (*texts, *(self.flags or (self.label,)), self.id, self.source)
+        return (*texts, *(self.flags or (self.label,)), self.id, self.source, self.patient)
 
     def _cells(self, path: Path, problems: Problems) -> Iterator[tuple[int, list[str]]]:
         quoting = self.format == "csv" if self.quoting is None else self.quoting

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from wardround.core.bench import weighed_alone
 from wardround.core.cohort import Cohort
 from wardround.core.method import Global, Method, on_site
 from wardround.core.record import Message, Private, reveals
@@ -10,7 +11,6 @@ from wardround.core.site import Site
 from wardround.core.training import LocalTraining
 from wardround.core.weights import Weights
 from wardround.methods.fedavg import FedAvg
-from wardround.methods.weighing import alone
 
 
 class Done(Message):
@@ -55,7 +55,7 @@ class Local(LocalTraining, Method[Global]):
 
     def weights_at(self, site: Site, shared: Weights) -> Weights:
         """The site's own, or the initial ones before it has trained."""
-        return site.recall(OwnModel).weights if site.knows(OwnModel) else alone(site, shared)
+        return site.recall(OwnModel).weights if site.knows(OwnModel) else weighed_alone(site, shared)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +68,7 @@ class PublicOnly(LocalTraining, Method[Global]):
 
     def start(self, weights: Weights, cohort: Cohort) -> Global:
         """The initial model."""
-        return Global(alone(cohort.hub, weights))
+        return Global(weighed_alone(cohort.hub, weights))
 
     def round(self, state: Global, cohort: Cohort) -> Global:
         """Train on; no site is asked for anything."""

@@ -4,12 +4,12 @@
     weights = method.weighed(weights, cohort)    # the first model, with what the counts give
 
 The coordinator needs only their sum. The weighting travels with the model and no training moves it, so that whoever has
-the model can use it. A site that trains alone counts alone (`alone`), and tells nobody.
+the model can use it. A site that trains alone counts alone (`bench.weighed_alone`), and tells nobody.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -40,17 +40,13 @@ class DocumentCounts(Message):
 
 
 class DocumentWeighing:
-    """What a method has besides where words are weighed."""
-
-    beyond_training: ClassVar[str] = (
-        'before the first round it sums up in how many texts words stand, without noise; set task.weighting = "none"'
-    )
+    """What a method has besides where words are weighed; under differential privacy the task refuses to."""
 
     def weighed(self, weights: Weights, cohort: Cohort) -> Weights:
         """The first model, weighed by the documents of all sites."""
         task = cast("WeighedTask", cohort.hub.task)
         total = cohort.total(self.count_documents, Hashes(len(weights[task.measured[0]])))
-        return with_counts(task, weights, total.counts, total.documents)
+        return Weights({**weights, **task.weighed(total.counts, total.documents)})
 
     @on_site
     def count_documents(self, hashes: Hashes, site: Site) -> DocumentCounts:  # noqa: ARG002 -- the site has its own
@@ -77,26 +73,11 @@ class DocumentWeighing:
         return {**cast("Any", super()).sizes(task, weights), "buckets": buckets}
 
 
-def with_counts(task: WeighedTask, weights: Weights, counts: Tensor, documents: int) -> Weights:
-    """The same weights, with what is measured in its place."""
-    return Weights({**weights, **task.weighed(counts, documents)})
-
-
-def alone(site: Site, weights: Weights) -> Weights:
-    """The first model of a site that trains by itself, weighed by its own documents."""
-    task = cast("WeighedTask", site.task)
-    names = getattr(task, "measured", ())
-    if not names or names[0] not in weights:
-        return weights
-    train = site.data.train
-    return with_counts(task, weights, task.document_counts(train), len(train))
-
-
 def weighing(method: Method[Any]) -> Method[Any]:
     """The same method with the counts before its first round, unless it asks no site or shares no model."""
     if not method.shares or not method.exchanges(1):
         return method
-    own = {"__doc__": type(method).__doc__, "beyond_training": DocumentWeighing.beyond_training}
+    own = {key: value for key, value in vars(type(method)).items() if key in ("__doc__", "beyond_training")}
     kind: type[Any] = type(type(method).__name__, (DocumentWeighing, type(method)), own)
     kind.__module__ = type(method).__module__
     kind = dataclass(frozen=True, kw_only=True)(kind)

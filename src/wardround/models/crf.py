@@ -48,6 +48,7 @@ class CRF(nn.Module):
         inside = torch.where(real, emitted, 0).sum(1) + torch.where(real[:, 1:], moved, 0).sum(1)  # (B,)
         return self.start[tags[:, 0]] + inside + ends
 
+    @entry
     def partition(self, emissions: Tensor, lengths: Tensor) -> Tensor:
         """The logarithm of the sum over all paths of e^score."""
         partition: Tensor = _Partition.apply(emissions, lengths, self.start, self.end, self.transitions)  # type: ignore[no-untyped-call]
@@ -75,6 +76,7 @@ class CRF(nn.Module):
             "transitions": gradient[:, None, None] * (moved - expected),
         }
 
+    @entry
     @torch.no_grad()
     def decode(self, emissions: Tensor, lengths: Tensor) -> Tensor:
         """The best path of each sentence (B, L), by Viterbi; of equal ones, that of the lower tag numbers."""
@@ -106,10 +108,12 @@ class Separate(nn.Module):
         emitted = emissions.gather(2, tags.unsqueeze(2)).squeeze(2)  # (B, L)
         return torch.where(_real(emissions, lengths), emitted, 0).sum(1) - self.partition(emissions, lengths)
 
+    @entry
     def partition(self, emissions: Tensor, lengths: Tensor) -> Tensor:
         """The logarithm of the sum over all paths of e^score, which is a sum over places."""
         return torch.where(_real(emissions, lengths), emissions.logsumexp(2), 0).sum(1)  # (B,)
 
+    @entry
     @torch.no_grad()
     def decode(self, emissions: Tensor, lengths: Tensor) -> Tensor:
         """The best tag of each token (B, L), 0 behind the end."""

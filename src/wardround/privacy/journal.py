@@ -86,6 +86,11 @@ class Spent:
         """How many looks of this kind there were."""
         return sum(self.looks.get(kind, Counter()).values())
 
+    def strays(self, look: Look) -> bool:
+        """Whether a look is not like those before it: the noise was found for a run of equal ones."""
+        before = self.looks.get(look.kind, Counter())
+        return bool(before) and (look.noise, look.rate, look.steps) not in before
+
     @property
     def cost(self) -> float:
         """The ε of what it has had so far."""
@@ -118,6 +123,8 @@ class BudgetJournal:
             "steps": look.steps, "unit": entry.unit, "epsilon": entry.epsilon, "delta": entry.delta,
             "size": entry.size,
         }  # fmt: skip
+        if known is not None and known.strays(look) and _with(known, line).cost > entry.epsilon * (1 + NOTHING):
+            raise Overspent(f"{entry.name}: it has looked with another plan before, and both together cost more than ε")
         if self.allowance:
             self._afford(self.allowance, line)
         self._chain.append(line)

@@ -2,6 +2,7 @@
 
 import contextlib
 import shutil
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -107,7 +108,22 @@ def refuse_other(study: Study, out: Path) -> None:
     """Raise an error if the run in this folder is of another study."""
     mark = out / "fingerprint"
     if mark.exists() and mark.read_text(encoding="utf-8").strip() != study.fingerprint:
-        raise RunError(f"{out / 'study.toml'}: the run there has other settings than this study; choose another --out")
+        settings = out / "study.toml"
+        remedy = f"{_by_rounds(study, settings)}choose another --out"
+        raise RunError(f"{settings}: the run there has other settings than this study; {remedy}")
+
+
+def _by_rounds(study: Study, settings: Path) -> str:
+    """What to do where only the number of rounds was meant to change, and more follows from it."""
+    before = tomllib.loads(settings.read_text(encoding="utf-8"))
+    if before.get("rounds") == study.rounds:
+        return ""
+    if study.dp:
+        return (
+            f"the noise of privacy.dp was found for rounds = {before.get('rounds')}, and it cannot go on for others; "
+        )
+    horizon, now = (tables.get("method", {}).get("horizon") for tables in (before, study.resolved))
+    return f"to go on with its schedule, set method.horizon = {horizon}, or " if horizon and horizon != now else ""
 
 
 def finished(study: Study, out: Path, done: int) -> Result | None:

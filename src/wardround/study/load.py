@@ -107,8 +107,9 @@ class Study:
 
     @property
     def fingerprint(self) -> str:
-        """A hash of all that decides the result, but for the number of rounds."""
-        deciding = {key: value for key, value in self.resolved.items() if key not in BESIDES}
+        """A hash of all that decides the result, but for the number of rounds, unless noise is found from it."""
+        besides = BESIDES - {"rounds"} if self.dp else BESIDES
+        deciding = {key: value for key, value in self.resolved.items() if key not in besides}
         return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()
 
     def toml(self) -> str:

@@ -45,7 +45,7 @@ from wardround.tasks.text_examples import (
     label_numbers,
     weighted_loss,
 )
-from wardround.tasks.unprotected import ByClassWeights
+from wardround.tasks.unprotected import ByCounts
 from wardround.tasks.weighing import DocumentsCounted
 from wardround.tasks.words import Tokens, WordTable, refuse_useless
 from wardround.text.document import Placed
@@ -186,7 +186,7 @@ class Classification(EncoderSettings, TaskSettings):
 
 
 @dataclass(frozen=True, eq=False)
-class ClassificationTask(DocumentsCounted, ByClassWeights, ClassesTask):
+class ClassificationTask(DocumentsCounted, ByCounts, ClassesTask):
     """Texts to one of `labels`, or to any number of them."""
 
     settings: Classification

@@ -9,13 +9,18 @@ from typing import Any
 from wardround.core.bench import belongs
 
 
-class ByClassWeights:
-    """Class weights follow from a site's own counts of labels, which nothing hides."""
+class ByCounts:
+    """Weights of classes and of words follow from counts of labels and of texts, which nothing hides."""
 
     settings: Any
 
     def unprotected(self, unit: str, *, counted: bool, private: tuple[str, ...]) -> Iterator[str]:  # noqa: ARG002
         """Unless there are none."""
+        if getattr(self.settings, "counts_documents", False):
+            yield (
+                'privacy.dp: task.weighting = "documents" follows from in how many of a site\'s texts words stand, '
+                'which has no noise; set task.weighting = "none"'
+            )
         chosen = self.settings.class_weights or "none"
         if chosen != "none":
             yield (

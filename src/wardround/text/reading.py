@@ -219,6 +219,8 @@ def text_blocks(path: Path, encoding: str | None = None, errors: str = "strict")
             text = decoder.decode(block, final=not block)
         except UnicodeDecodeError as error:
             raise _undecodable(path, line, offset - held, error.object, error) from None
+        except UnicodeError:
+            raise _unmarked(path, codec) from None
         line += text.count("\n")
         offset += len(block)
         yield text
@@ -314,6 +316,12 @@ def _undecodable(path: Path, line: int, offset: int, raw: bytes, error: UnicodeD
     return DataError(path, line, what, f'set encoding = "{likely}", or repair this line if all others are well')
 
 
+def _unmarked(path: Path, codec: str) -> DataError:
+    """UTF-16 without a byte order needs a mark, whose absence Python reports without a position."""
+    remedy = f'leave encoding out, or say which: "{codec}-le" or "{codec}-be"'
+    return DataError(path, 1, f'encoding = "{codec}", but the file does not start with its mark', remedy)
+
+
 def _as_utf8(path: Path, blocks: Iterable[bytes], codec: str) -> Iterator[bytes]:
     decoder = codecs.getincrementaldecoder(codec)()
     line, size = 1, 0
@@ -324,6 +332,8 @@ def _as_utf8(path: Path, blocks: Iterable[bytes], codec: str) -> Iterator[bytes]
         except UnicodeDecodeError as error:
             what = f"byte {size - held + error.start} after the mark is not {codec}"
             raise DataError(path, line, what, "copy or export the file again") from None
+        except UnicodeError:
+            raise _unmarked(path, codec) from None
         line += text.count("\n")
         size += len(block)
         yield text.encode()

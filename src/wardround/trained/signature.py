@@ -23,6 +23,7 @@ from wardround.core.files import write
 from wardround.trained.about import SIGNATURE, SUMS, ModelError, listed, verify
 
 FORM = "wardround model 1"
+PUBLIC = b"-----BEGIN PUBLIC KEY-----"
 SHOWN = 16  # hex digits of a key that messages have
 
 
@@ -102,6 +103,8 @@ def _refuse_more(folder: Path) -> None:
 
 def _private(path: Path) -> Ed25519PrivateKey:
     try:
+        if path.read_bytes().startswith(PUBLIC):
+            raise ModelError(path, "it is a public key", "sign with the private one, which was made beside it")
         if stat.S_IMODE(path.stat().st_mode) & 0o077:
             raise ModelError(path, "others can read this key", f"chmod 600 {path}, or make another if they have")
         key = serialization.load_pem_private_key(path.read_bytes(), None)

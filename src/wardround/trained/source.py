@@ -2,9 +2,10 @@
 
     for placed in read_texts(Path("notes/"), problems, Options()): ...
 
-Plain `.txt` files are a text each, and so are those of a folder, whatever else is in it; a folder with `.ann` files is
-BRAT's, and every other file is what `data check` recognises. A pipe can be read only once: it is one plain text, or
-what `--from` says. Entities that come with a text are kept.
+Plain `.txt` files are a text each, and so are those of a folder, unless their content is plainly an export (PubTator,
+JSON lines, …), which is read as such; a folder with `.ann` files is BRAT's, and every other file is what `data check`
+recognises. A pipe can be read only once: it is one plain text, or what `--from` says. Entities that come with a text
+are kept.
 """
 
 from collections.abc import Iterator
@@ -13,13 +14,14 @@ from pathlib import Path
 
 from wardround.formats.options import Options
 from wardround.formats.recognise import read_each, recognised
-from wardround.formats.register import FORMATS
+from wardround.formats.register import FORMATS, Format
 from wardround.text.document import Placed
-from wardround.text.reading import DataError, Problems, files_under
+from wardround.text.reading import DataError, Problems, files_under, open_text
 
 STDIN = Path("/dev/stdin")
 PLAIN = (".txt", ".text", ".txt.gz")
 TWICE = ("csv", "label-studio", "omop", "tsv")  # formats whose readers look at the beginning first
+EXPORTS = ("bioc", "doccano", "fhir", "jsonl", "label-studio", "pubtator")  # which no note looks like
 BARE = "note without .ann, skipped"
 
 
@@ -28,7 +30,7 @@ def read_texts(path: Path, problems: Problems, options: Options, form: str = "")
     if path == STDIN or path.is_fifo():
         yield from _piped(path, problems, options, form)
     elif not form and path.name.casefold().endswith(PLAIN) and not path.is_dir():
-        yield from FORMATS["text"].read(path, problems, options)
+        yield from _form(path, options).read(path, problems, options)
     elif path.is_dir() and form in ("", "text", "brat"):
         yield from _folder(path, problems, options, form)
     else:
@@ -60,9 +62,24 @@ def _folder(path: Path, problems: Problems, options: Options, form: str) -> Iter
     elif not texts:
         raise DataError(path, None, "no .txt file in this folder", "name the folder that holds the notes")
     for text in texts:
-        for placed in read_each([(text, FORMATS["text"])], problems, options):
+        kind = FORMATS["text"] if form == "text" else _form(text, options)
+        for placed in read_each([(text, kind)], problems, options):
+            if kind.name != "text":
+                yield placed
+                continue
             name = text.relative_to(path).with_name(placed.document.id).as_posix()
             yield placed._replace(document=replace(placed.document, id=name))
+
+
+def _form(path: Path, options: Options) -> Format:
+    """What a `.txt` file is: a note, or what a tool has exported under such a name."""
+    try:
+        [(_, form)] = recognised(path, "", options.encoding)
+    except DataError:  # no format, which for a note is as it should be
+        return FORMATS["text"]
+    # Tokens and tags stand in columns; a note of one line may end with what could be a tag.
+    tagged = form.name == "conll" and "\t" in next(open_text(path, options.encoding), "")
+    return form if tagged or form.name in EXPORTS else FORMATS["text"]
 
 
 def _texts(folder: Path) -> list[Path]:
