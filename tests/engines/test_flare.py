@@ -191,9 +191,14 @@ def assert_ledgers_agree(federation: Federation, out: Path, before: dict[str, in
         mine = [line for line in federation.ledger(name)[before[name] :] if "sent" in line]
         theirs = [line for line in received if line["from"] == name]
         assert 0 < len(mine)
-        assert [(line["round"], line["exchange"], line["step"], line["message"]) for line in theirs] == [
+        assert [
+            (line["round"], line["exchange"], line["step"], line["message"]) for line in theirs if "message" in line
+        ] == [
             (line["round"], line["exchange"], line["step"], {key: line["sent"][key] for key in ("kind", "bytes")})
             for line in mine
         ]
         assert len(theirs) == compared(own, central)
+        assert [1] * ("delivered" in theirs[-1]) == [
+            1 for line in federation.ledger(name)[before[name] :] if "model" in line
+        ]
         assert 0 < compared(central, own)

@@ -9,7 +9,8 @@ Rules of this file:
 4. A site hears which of its replies did not arrive, and forgets what it kept then: it was not in that round. Which
    these are outlives this process, in a file beside the checkpoints, written before the round is over.
 5. Nothing waits without end: an exchange has a deadline, and a site that is away has less than that. One that missed
-   a deadline is greeted before it is asked again, and asked only if it answers.
+   a deadline is greeted before it is asked again, and asked only if it answers; then it has twice as long, up to eight
+   deadlines, and keeps what it was seen to need: a slow hospital is not left out for good.
 """
 
 import queue
@@ -31,6 +32,7 @@ from wardround.core.method import Step
 from wardround.core.record import Message
 from wardround.engines.frames import Line, dial
 from wardround.engines.seal import Asker, Letter, Parcel, SealError
+from wardround.engines.versions import series
 
 R = TypeVar("R", bound=Message)
 Void = dict[str, list[Exchange]]
@@ -40,6 +42,8 @@ PATIENCE = 60.0  # what a new job needs, and a client that is started again
 AWAY = 1.0  # what a site gets that was away the last time
 PROBE = 5.0  # what a site gets to show that it lives, once it has missed a deadline
 SLACK = 2.0
+LONGEST = 8.0  # deadlines that a slow site may have
+ROOM = 1.5  # times as long as it took, for its next answer
 SPLITS = ("train", "test", "valid")  # of which a site says how much it has
 UNCERTAIN = ("died", "forged", "late", "lost", "unsigned")  # what the site did before, nobody knows
 ON_THE_WAY = ("died", "late", "lost", "unsigned")  # what can be said by whoever carries a letter
@@ -65,6 +69,8 @@ CODES: dict[str, tuple[Code, str]] = {
     "lost": ("lost", "the connection to it broke"),
     "memory": ("failed", OUT_OF_MEMORY),
     "message": ("invalid", "the message that it received does not fit the study"),
+    "model": ("invalid", "the model that it received is not one of this run"),
+    "part": ("refused", "it has taken no part in this run"),
     "privacy": ("refused", "its notes do not fit the study's privacy.dp; there: wardround site check"),
     "restart": ("refused", "it has answered this round with another state; there: wardround site approve --again"),
     "result": ("invalid", "its result does not fit the study (NaN, shape or count), and it sent nothing"),
@@ -119,6 +125,10 @@ class Remote:
         """At most how many examples of each split each site has, as it said when it was last greeted."""
         self.left: dict[str, int] = {}
         """How many answers each site's approval has left, likewise."""
+        self.versions: dict[str, str] = {}
+        """Which version of wardround each site runs, likewise."""
+        self.slow: dict[str, float] = {}
+        """How many deadlines a site has for one answer, where it needs more than one."""
         self.void, self.keep = void or {}, keep
         """Exchanges of which each site's reply did not arrive: what it kept in them does not count."""
 
@@ -137,7 +147,7 @@ class Remote:
             given: tuple[dict[str, Any], bytes] = {"fault": "forged"}, b""
             try:
                 hangs = name in self.hung and self._hangs(name)
-                given = ({"fault": "hung"}, b"") if hangs else self._ask(name, whole, parcel, self.deadline)
+                given = ({"fault": "hung"}, b"") if hangs else self._timed(name, whole, parcel)
             finally:  # whatever a site sends, the others are not kept waiting
                 replies.put((name, *given))
 
@@ -155,6 +165,17 @@ class Remote:
                 self._note({site: lost for site, lost in self.void.items() if site != name})
             yield name, self._reply(step, name, outcome, data)
 
+    def _timed(self, name: str, head: Mapping[str, Any], parcel: Parcel) -> tuple[dict[str, Any], bytes]:
+        """The site's answer within its own deadline, which grows with what it turns out to need."""
+        began, times = time.monotonic(), self.slow.get(name, 1.0)
+        answer = self.put(name, head, parcel, times * self.deadline)
+        if answer[0].get("fault") == "late":
+            self.slow[name] = min(2 * times, LONGEST)
+        elif "fault" not in answer[0]:
+            needed = ROOM * (time.monotonic() - began) / self.deadline
+            self.slow[name] = min(max(needed, 1.0), LONGEST)
+        return answer
+
     def _tell(self, doing: str, names: Iterable[str]) -> None:
         """Let whoever asks for the consortium's status know what these sites are busy with, once a round."""
         if self.title and doing != self.doing:
@@ -164,7 +185,7 @@ class Remote:
 
     def _hangs(self, name: str) -> bool:
         """Whether a site that missed a deadline does not even answer a greeting: one more deadline would be lost."""
-        head, _ = self._ask(name, {"hello": True, "rounds": 0}, b"", PROBE, patience=0.0)
+        head, _ = self.put(name, {"hello": True, "rounds": 0}, b"", PROBE, patience=0.0)
         return head.get("fault") == "late"
 
     def _note(self, void: Void) -> None:
@@ -185,11 +206,13 @@ class Remote:
         states: dict[str, Fault | None] = {}
 
         def one(name: str) -> None:
-            head, _ = self._ask(name, {"hello": True, "rounds": rounds}, b"", seconds, patience=0.0)
+            head, _ = self.put(name, {"hello": True, "rounds": rounds}, b"", seconds, patience=0.0)
             states[name] = fault(head) if "fault" in head else None
             most, left = head.get("most"), head.get("left")
             if type(left) is int and left >= 0:
                 self.left[name] = left
+            if "fault" not in head and version_name(version := str(head.get("version", ""))):
+                self.versions[name] = version
             if isinstance(most, dict):
                 sizes = {split: most.get(split) for split in SPLITS}
                 self.declared[name] = {k: min(v, COUNT_LIMIT) for k, v in sizes.items() if type(v) is int and v >= 0}
@@ -201,7 +224,7 @@ class Remote:
             thread.join()
         return dict(sorted(states.items()))
 
-    def _ask(
+    def put(
         self,
         name: str,
         head: Mapping[str, Any],
@@ -226,12 +249,12 @@ class Remote:
                 line.send({**letter.head, "seconds": max(left, 0.1)}, letter.data)
                 frame = line.receive()
             except TimeoutError:
-                self._drop(name)
+                self.drop(name)
                 return {"fault": "late"}, b""
             except OSError:
                 frame = None
             if frame is None or frame[0].get("fault") == "lost":
-                self._drop(name)
+                self.drop(name)
                 with suppress(OSError), dial(self.door, timeout=5.0) as desk:
                     desk.send({"over": name})
                 if not broken:
@@ -243,7 +266,7 @@ class Remote:
             self.away.discard(name)
             answer = opened(letter, *frame)
             if answer[0].get("fault") in ("forged", "late"):
-                self._drop(name)
+                self.drop(name)
             return answer
 
     def _line(self, name: str, until: float) -> Line | None:
@@ -262,7 +285,8 @@ class Remote:
             time.sleep(0.2)
         return self.lines[name]
 
-    def _drop(self, name: str) -> None:
+    def drop(self, name: str) -> None:
+        """Hang up."""
         if line := self.lines.pop(name, None):
             line.close()
 
@@ -275,7 +299,7 @@ class Remote:
                     letter = self.desk.write(name, {**self.mark, "bye": True, "ledger": head})
                     line.send({**letter.head, "seconds": SLACK}, letter.data)
                     line.receive()
-            self._drop(name)
+            self.drop(name)
 
 
 def opened(letter: Letter, head: Mapping[str, Any], data: bytes) -> tuple[dict[str, Any], bytes]:
@@ -292,9 +316,14 @@ def fault(head: Mapping[str, Any]) -> Fault:
     """A code in our own words; what is no code of ours is not repeated."""
     code, words = CODES.get(str(head["fault"]), ("invalid", "it answered with something that is no code"))
     version = str(head.get("version", ""))
-    if head["fault"] == "version" and version.replace(".", "").isalnum() and len(version) < 40:
-        words = f"it runs wardround {version}, the coordinator {__version__}; install the same"
+    if head["fault"] == "version" and version_name(version):
+        words = f"it runs wardround {version}, the coordinator {__version__}; install {series(__version__)}"
     return Fault(code, words)
+
+
+def version_name(text: str) -> bool:
+    """Whether a site's word for its version can be repeated."""
+    return text.replace(".", "").isalnum() and text.isascii() and len(text) < 40
 
 
 def borrowed(door: Path, name: str, title: str = "") -> Line | str:

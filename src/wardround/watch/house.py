@@ -207,12 +207,15 @@ class House:
             account.days.setdefault((time[:10], study, kind), Sum()).add(time, size=size)
             run = account.runs.setdefault((study, str(line["run"])), RunSum())
             run.add(time, size=size)
-            run.rounds = max(run.rounds, int(line["round"]))
+            run.rounds, run.ended = max(run.rounds, int(line["round"])), False
             self._event(f"{self.named(study)}, round {line['round']}: {kind} left, {size:,} bytes", time, "")
         elif "run" in line:
             run = account.runs.setdefault((study, str(line["run"])), RunSum())
             run.ended |= bool(line.get("ended"))
             run.data = str(line.get("data", run.data))
+            if "model" in line:
+                size = int(line["model"]["bytes"])
+                self._event(f"{self.named(study)}: the model of a run came, {size:,} bytes", time, "good")
 
     def _pay(self) -> None:
         """Read what studies have cost, if the journal of it is another than before."""
