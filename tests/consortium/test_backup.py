@@ -36,7 +36,8 @@ TERMS = {"epsilon": 4.0, "delta": 1e-3, "unit": "example"}
 
 
 def study_of(folder: Path, **changes: Any) -> Study:
-    return load_study(small_study(folder, **{"rounds": 2, "sites": {"quorum": 2}, **changes}))[0].study
+    plain = {"rounds": 2, "sites": {"quorum": 2}, "partition": {"name": "iid", "sites": 3}}
+    return load_study(small_study(folder, **{**plain, **changes}))[0].study
 
 
 def site_of(folder: Path, study: Study, *more: str, **budget: int) -> Path:

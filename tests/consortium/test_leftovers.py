@@ -26,7 +26,8 @@ JOB = "01234567-89ab-cdef-0123-456789abcdef"
 def test_memory_goes_when_its_run_is_over_and_stays_while_it_can_be_resumed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    study = load_study(small_study(tmp_path, rounds=2, method={"name": "scaffold"}))[0].study
+    thirds = {"name": "iid", "sites": 3}
+    study = load_study(small_study(tmp_path, rounds=2, method={"name": "scaffold"}, partition=thirds))[0].study
     site = tmp_path / "site-0"
     with Exchange(tmp_path, study, NAMES, restarts=9, exchanges=99) as exchange:
         submit(study, tmp_path / "whole", exchange.over, wait=1.0)

@@ -24,7 +24,7 @@ from wardround.study.load import load_study
 
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
-    study = load_study(small_study(tmp_path))[0].study
+    study = load_study(small_study(tmp_path, partition={"name": "iid", "sites": 3}))[0].study
     return site_folder(tmp_path, "site-0", study)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from wardround.consortium.approval import Approval, read_approval
 from wardround.consortium.budget import Budget, Spent
+from wardround.consortium.forgotten import MARK
 from wardround.consortium.forms import FormError, read_membership
 from wardround.consortium.private_site import JOURNAL, noted_budget
 from wardround.core.doing import read_notice
@@ -161,6 +162,8 @@ class House:
     def look(self) -> None:
         """Take in what has changed."""
         self.problem = "" if self.folder.is_dir() else f"{self.folder} is not there any more; it was moved or deleted"
+        if (self.folder / MARK).exists():
+            self.problem = f"put back from a copy: it answers nothing until: wardround site recover {self.folder}"
         try:
             for raw in self._tail:
                 self._take(raw)
