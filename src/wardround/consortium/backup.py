@@ -19,6 +19,7 @@ import hashlib
 import io
 import os
 import tarfile
+import tomllib
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -31,7 +32,6 @@ from wardround.consortium.forgotten import mark_restored
 from wardround.consortium.forms import Form, FormError, Version, parsed
 from wardround.consortium.kit_check import FILES as KIT
 from wardround.consortium.kit_check import site_name
-from wardround.consortium.settings import read_site
 from wardround.core.files import fresh_folder
 from wardround.core.unfinished import NEW, new_name, unfinished
 from wardround.runs.errors import RunError
@@ -42,8 +42,9 @@ LARGEST = 1 << 26  # bytes of a manifest
 LAST = ("answers/*.jsonl", "ledger/site.jsonl", "ledger/budget.jsonl", "memory/*/sums.jsonl")
 """What is taken last, in this order: what others point to after them."""
 LEFT_OUT = (
-    ".*", "*/.*", "cache/*", "service/*", "printed.txt", "log.txt*", "log.jsonl*", "doing.json", "memory/*/*/secret",
-    "memory/*/*/*.sum", "ledger/told.json", "server/store/*", "server/printed.txt", "server/*log*.txt*", "server/*.fl",
+    ".*", "*/.*", "cache/*", "service/*", "printed.txt", "log.txt*", "log.jsonl*", "clock.json", "memory/*/*/secret",
+    "memory/*/*/*.sum", "ledger/told.json", "server/store/*", "server/????????-????-????-*", "server/printed.txt",
+    "server/*log*.txt*", "server/*.fl",
 )  # fmt: skip
 Kind = Literal["site", "consortium"]
 
@@ -121,8 +122,12 @@ def _chosen(folder: Path, kind: Kind) -> Iterator[Path]:
 
 def _notes(folder: Path) -> list[Path]:
     """Where the site's notes lie, if that is in its folder."""
-    data = read_site(folder).data
-    named = [(folder / value).resolve() for value in data.values() if isinstance(value, str) and value]
+    try:
+        data = tomllib.loads((folder / "site.toml").read_text(encoding="utf-8-sig")).get("data")
+    except ValueError:
+        raise RunError(f"{folder / 'site.toml'} is not valid TOML, so nobody knows which files are notes") from None
+    values = data.values() if isinstance(data, dict) else ()
+    named = [(folder / value).resolve() for value in values if isinstance(value, str) and value]
     return [path for path in named if path.exists() and path != folder.resolve()]
 
 
