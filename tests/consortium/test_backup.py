@@ -41,8 +41,8 @@ def study_of(folder: Path, **changes: Any) -> Study:
     return load_study(small_study(folder, **{**plain, **changes}))[0].study
 
 
-def site_of(folder: Path, study: Study, *more: str, **budget: int) -> Path:
-    return site_folder(folder, "site-0", study, *(more or OPEN), **{"exchanges": 50, **budget})
+def site_of(folder: Path, study: Study) -> Path:
+    return site_folder(folder, "site-0", study, exchanges=50)
 
 
 def spent(place: Path, study: Study) -> tuple[int, int]:
