@@ -20,7 +20,8 @@ def command(
 
     chosen = study_at(folder, study) if study else None
     bad = 0
-    early = offline and not (folder / "kit" / "site.json").exists()  # a hospital may look before it joins
+    kit = [folder / "kit" / "site.json", folder / "kit" / "startup" / "client.crt"]
+    early = offline and not any(file.exists() for file in kit)  # a hospital may look before it joins
     for finding in checked(folder, chosen, online=not offline):
         if early and finding.what in ("kit", "keys"):
             console.print(f"??  {finding.what}: {finding.detail}")
