@@ -62,7 +62,9 @@ def command(
             fail("nothing was written; mend what is listed above, or go on with --lossy and set it in the study", 1)
         settings = {split: os.path.relpath(file, out.parent) for split, file in files.items()}
         settings |= _columns(form, files["train"], options)
-        text = drafted(Draft(_name(path), task, known[task].takes, form, settings, whole, learnt))
+        text = drafted(
+            Draft(_name(path), task, known[task].takes, form, settings, whole, learnt, len(whole[0].sources))
+        )
         cells(tomllib.loads(text), where=str(out), folder=out.parent)
         write(out, text.encode())
     sizes = " and ".join(f"{survey.documents:,} {split}" for split, survey in zip(files, whole, strict=True))
