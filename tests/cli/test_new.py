@@ -75,6 +75,23 @@ def test_whoever_names_the_column_of_hospitals_gets_sites_by_it(
     assert expected == read(tmp_path / "study.toml")["partition"]
 
 
+def test_metadata_of_doccano_is_listed_may_name_the_hospital_and_is_no_hindrance(tmp_path: Path) -> None:
+    aspirin = {"id": 1, "label": "drug", "start_offset": 0, "end_offset": 7}
+    for name in ("a", "b"):
+        rows = [
+            {"id": at, "text": "aspirin today", "entities": [aspirin],
+             "relations": [], "Comments": [], "house": f"house-{at % 2}", "reviewer": "me"}
+            for at in range(4)
+        ]  # fmt: skip
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    ended = cli("new", "a.jsonl", "b.jsonl", "--source-column", "house", cwd=tmp_path)
+    assert (0, True) == (ended.code, 'keys that are not read: "reviewer"' in ended.err), ended
+    tables = read(tmp_path / "study.toml")
+    assert ("doccano", "house", {"name": "source"}) == (
+        tables["corpus"]["format"], tables["corpus"]["source"], tables["partition"],
+    )  # fmt: skip
+
+
 def test_noise_is_told_wherever_figures_are_and_predict_knows_the_column_of_training(tmp_path: Path) -> None:
     wards(tmp_path, 2)
     cli("new", "a.csv", "b.csv", *COLUMNS, cwd=tmp_path)

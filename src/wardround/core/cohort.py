@@ -116,7 +116,7 @@ class Cohort:
         for layer in outside(step, self.layers):
             if layer.only_sums:
                 raise PermissionError(
-                    f"{type(layer).__name__} lets the coordinator see only sums ({layer.only_sums}), and {step.name!r} "
+                    f"{layer.called} lets the coordinator see only sums ({layer.only_sums}), and {step.name!r} "
                     f"asks to see each reply; use cohort.total, or run without that layer"
                 )
         replies = dict(self._replies(step, message, "ask"))
