@@ -8,8 +8,8 @@
 
 Some versions export relations, or everything, as empty lists (doccano#1795, #2039): if that is so in the whole file, it
 is said. What else a line holds is metadata, which doccano gives back as it got it: of these `source`, `patient`,
-`language`, `labels` and `details` are kept (attributes, concept ids and gaps, see `details`). What `predict` says of
-itself there (`model`, `scores`) is passed over.
+`language`, `labels` and `details` are kept (attributes, concept ids and gaps, see `details`), and what the options name
+as label, id, source or patient. What `predict` says of itself there (`model`, `scores`) is passed over.
 """
 
 import json
@@ -29,6 +29,7 @@ SHAPE = '{"text": …, "entities": […], "relations": […]} or {"text": …, "
 ENTITY = '{"id": 1, "label": "drug", "start_offset": 0, "end_offset": 7}'
 NO_ENTITY = "no entity in the whole file, so all may be left out"
 NO_RELATION = "no relation in the whole file"
+METADATA = "metadata, ignored"
 KNOWN = frozenset(
     {"id", "text", "data", "entities", "relations", "label", "labels", "source", "patient", "language", "Comments"}
     | {"details", "model", "scores"}
@@ -74,22 +75,25 @@ def _document(row: Mapping[str, object], path: Path, line: int, problems: Proble
                     labels.append(string(item, name, path, line, problems))
                 else:
                     mentions.append(_mention(item, len(mentions) + 1, path, line, problems))
-    for _ in row.keys() - KNOWN - {key}:
-        problems.note("metadata, ignored", path, line)
+    named = {meaning: str(getattr(options, meaning) or meaning) for meaning in ("id", "source", "patient")}
+    if options.label and options.labelled and isinstance(row.get(str(options.label)), str | int):
+        labels.append(string(str(row[str(options.label)]), str(options.label), path, line, problems))
+    for _ in row.keys() - KNOWN - {key, str(options.label), *named.values()}:
+        problems.note(METADATA, path, line)
     if row.get("Comments"):
         problems.note("comment, ignored", path, line)
     offsets = Offsets(text, path, problems, options.fix_offsets, options.show_text)
     entities = tuple(offsets.entities(mentions))
-    given = row.get("id")
+    given = row.get(named["id"])
     document = Document(
         str(given) if given is not None else f"{path.name}:{line}",
         text,
         tuple(labels),
         entities,
         tuple(offsets.relations(_links(row, path, line, problems), mentions, entities, line)),
-        str(row.get("source") or ""),
+        str(row.get(named["source"]) or ""),
         str(row.get("language") or options.language),
-        str(row.get("patient") or ""),
+        str(row.get(named["patient"]) or ""),
     )
     return with_details(document, row.get("details"), path, line, problems)
 

@@ -85,6 +85,7 @@ class Masks(Layer):
     """Lets the coordinator see nothing but sums, of `fewest` sites at least."""
 
     only_sums = "each reply is masked, and masks cancel out in the sum"
+    setting = "privacy.secure_aggregation"
     names_cohort = True
     ahead = MEETINGS
     fewest: Annotated[int, Ge(2)] = 3
