@@ -111,8 +111,8 @@ TABLE = {
     "a false key": Row(
         "the coordinator, of a study with secure aggregation",
         "hands out keys of its own in place of a site's, or that site's of another run",
-        "keys are signed by their sites for one run; a signing key that is not the pinned one is refused, with "
-        "`pinned = true` an unpinned one, too: `sum`, `unpinned`",
+        "keys are signed by their sites for one run; a signing key that is not the pinned one is refused, and an "
+        "unpinned one, too, unless the site has `pinned = false`: `sum`, `unpinned`",
     ),
     # who is on the network
     "second machine": Row(

@@ -12,6 +12,7 @@ from loopback import Exchange as Sites
 from study_files import small_study
 from threat_table import threat
 from wardround import __version__
+from wardround.consortium.check import checked
 from wardround.consortium.deployed import study_hash
 from wardround.consortium.identity import own_fingerprint, pin, seen
 from wardround.consortium.submit import submit
@@ -288,15 +289,14 @@ def test_a_member_may_be_lost_only_once(coordinator: Coordinator) -> None:
 # whom a site trusts
 
 
-PINNED = (*OPEN, "pinned = true")
-
-
-def test_an_unpinned_key_is_refused_where_a_site_wants_them_pinned_and_a_changed_one_always(tmp_path: Path) -> None:
+def test_an_unpinned_key_is_refused_unless_a_site_says_otherwise_and_a_changed_one_always(tmp_path: Path) -> None:
     study = study_of(tmp_path, partition={"name": "iid", "sites": 3})
-    coordinator = Coordinator(tmp_path / "sites", study, *PINNED, names=THREE)
+    coordinator = Coordinator(tmp_path / "sites", study, names=THREE)
+    places = {name: site.folder for name, site in coordinator.sites.items()}
+    for place in places.values():
+        (place / "keys" / "pinned.json").unlink()
     keys = coordinator.keys()
     assert ["unpinned"] * 3 == list(coordinator.meet(keys).values())
-    places = {name: site.folder for name, site in coordinator.sites.items()}
     prints = {name: own_fingerprint(place, name) for name, place in places.items()}
     assert {name: one for name, one in prints.items() if name != "site-0"} == seen(places["site-0"])
     for name, place in places.items():
@@ -313,10 +313,33 @@ def test_an_unpinned_key_is_refused_where_a_site_wants_them_pinned_and_a_changed
 
 
 @pytest.mark.parametrize(
+    ("consent", "known", "marks"),
+    [
+        ((), 3, ["ok "]),
+        ((), 2, ["?? "]),  # the fourth may not take part
+        ((), 1, ["BAD", "?? "]),
+        (("pinned = false",), 0, ["?? "]),
+    ],
+)
+def test_a_site_is_told_whose_keys_are_not_pinned_before_it_approves(
+    tmp_path: Path, consent: tuple[str, ...], known: int, marks: list[str]
+) -> None:
+    study = study_of(tmp_path)
+    place = Sites(tmp_path / "sites", study, NAMES, consent=(*OPEN, *consent)).sites["site-0"].folder
+    prints = {name: own_fingerprint(tmp_path / "sites" / name, name) for name in NAMES[1:]}
+    kit = place / "kit" / "site.json"  # as old as the certificate: it need not know everybody
+    kit.write_text(kit.read_text().replace('"site-2"', '"site-2","site-3"'))
+    (place / "keys" / "pinned.json").unlink()
+    for name in NAMES[1 : 1 + known]:
+        pin(place, name, prints[name])
+    assert marks == [one.mark for one in checked(place, study, online=False) if one.what == "keys"]
+
+
+@pytest.mark.parametrize(
     ("name", "words", "problem"),
     [
         ("site-0", "0" * 24, "site-0 is this site itself"),
-        ("site-9", "0" * 24, "the kit knows no site 'site-9'; did you mean"),
+        ("site 9", "0" * 24, "'site 9' cannot be a name"),
         ("site-1", "3f2a", "'3f2a' is not a fingerprint: 24 digits"),
         ("site-1", "own", "that is this site's own fingerprint"),
     ],
