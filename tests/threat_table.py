@@ -249,6 +249,14 @@ OPEN = (
         "`[privacy.dp]`, whose noise each site adds by itself.",
     ),
     Gap(
+        "Beside a masked reply stands one bit.",
+        "Whether a number of it is larger than the range that the coordinator has handed out, so that all send theirs "
+        "once more in 64 bits. An honest coordinator's range is some dozens of times the last sum; one that lies "
+        "chooses it, for each tensor, and learns of each site by itself whether its largest number is beyond it: one "
+        "bit in an exchange, and a test does it.",
+        "Few rounds; `[privacy.dp]`, whose noise is in the number before it is compared.",
+    ),
+    Gap(
         "Whoever is root, or the site's own user, at a hospital.",
         "They read the notes themselves; they hold the keys. They can stop the site, and delete its ledger, though "
         "not without the coordinator's ledger showing it.",
