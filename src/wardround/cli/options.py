@@ -47,6 +47,18 @@ Trust = Annotated[
 ]
 
 
+@contextmanager
+def serving_packages() -> Iterator[None]:
+    """Around imports of what serves pages: says what to install where one of the packages is missing."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing not in {"h11", "starlette", "uvicorn"}:
+            raise
+        fail(f"this needs {missing}; install it with: pip install 'wardround[serve]'")
+
+
 def wide() -> Console:
     """For tables: a terminal's own width; elsewhere wide enough for whole lines."""
     return literal(soft_wrap=False, width=None if console.is_terminal else max(console.width, 200))
