@@ -274,9 +274,9 @@ class BagsTask(ByBags, BoundTask):
         """What being equally sure of everything would have counted."""
         return fact_constant(counts)
 
-    def redrawn(self, counts: Mapping[str, Tensor], rng: np.random.Generator) -> Mapping[str, Tensor]:
+    def redrawn(self, counts: Mapping[str, Tensor], rng: np.random.Generator, draws: int) -> Mapping[str, Tensor]:
         """Prediction by prediction."""
-        return fact_redrawn(counts, rng)
+        return fact_redrawn(counts, rng, draws)
 
     def counts(self) -> Layout:
         """Names and shapes of what `count` returns."""
