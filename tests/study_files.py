@@ -294,10 +294,13 @@ def _warm() -> _Warm:
 
 
 def _serve() -> None:
+    from wardround.runs import intervals  # noqa: PLC0415 -- here it costs nothing
+
     for name in ("app", "results", "protocol", "progress", "predict"):
         importlib.import_module(f"wardround.cli.{name}")
     for name in ("wardround.engines.inline", "wardround.runs.protocol", "wardround.study.load"):
         importlib.import_module(name)
+    intervals.DRAWS = intervals.FEWER = 20  # as `conftest` has it
     subprocess.Popen = _Forked  # type: ignore[assignment, misc]
     os.fsync = lambda fd: None  # noqa: ARG005 -- only a power cut could tell, and `_kill_at` stands in for that
     answers = os.fdopen(os.dup(1), "w")

@@ -178,11 +178,11 @@ def test_lies_are_tried_under_each_rule_and_the_bound_holds_the_loudest(
     monkeypatch.setattr(lies, "RULES", ("mean", "bound"))
     study = study_of({"name": "fedavg", "lr": 8.0, "epochs": 3}, {**BAG, "buckets": 1024})
     case = observed(OFF, cells(rehearsable(study, 4, 40))[0].study, tmp_path, 6)
-    found = lies.attack(case, tmp_path / "lies")
+    findings = lies.attack(case, tmp_path / "lies")
     assert {f"a site that lies: {lie}, {rule}" for lie in lies.LIES for rule in ("mean", "bound")} == {
-        one.attack for one in found
+        one.attack for one in findings
     }
-    lost = {one.attack.removeprefix("a site that lies: "): one.value or 0.0 for one in found}
+    lost = {one.attack.removeprefix("a site that lies: "): one.value or 0.0 for one in findings}
     assert lost["times 100, mean"] > lost["times 100, bound"] + 0.1
 
 

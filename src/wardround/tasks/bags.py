@@ -279,9 +279,9 @@ class BagsTask(ByBags, BoundTask):
         """The same: a ranking at random has, in the mean, the precision of one that tells nothing apart."""
         return fact_constant(counts)
 
-    def redrawn(self, counts: Mapping[str, Tensor], rng: np.random.Generator) -> Mapping[str, Tensor]:
+    def redrawn(self, counts: Mapping[str, Tensor], rng: np.random.Generator, draws: int) -> Mapping[str, Tensor]:
         """Prediction by prediction."""
-        return fact_redrawn(counts, rng)
+        return fact_redrawn(counts, rng, draws)
 
     def counts(self) -> Layout:
         """Names and shapes of what `count` returns."""
