@@ -1,6 +1,7 @@
 """A real site's privacy budget: spent in its journal before a reply leaves, once per question, and never overspent."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +163,21 @@ def test_a_journal_that_was_edited_is_refused(notes: Path) -> None:
     result = CliRunner().invoke(app, ["site", "budget", str(place)])
     assert result.exit_code != 0
     assert "the chain is broken here" in str(result.exception)
+
+
+@pytest.mark.parametrize("cut", [lambda text: text[: text[:-1].rfind("\n") + 1], lambda _: ""], ids=["a line", "all"])
+def test_a_journal_whose_end_was_cut_off_is_refused(notes: Path, cut: Callable[[str], str]) -> None:
+    study = study_of()
+    place = site_folder(notes, "site-0", study, *budget(50.0), data=DATA, exchanges=50, restarts=9)
+    site = SiteProcess(place)
+    for run in "01":
+        assert fault(site, study, run=run * 16) is None
+    path = place / JOURNAL
+    path.write_text(cut(path.read_text()), encoding="utf-8")
+    for again in (site, SiteProcess(place)):
+        assert "journal" == fault(again, study, run="2" * 16)
+    result = CliRunner().invoke(app, ["site", "budget", str(place)])
+    assert "its end was cut off" in str(result.exception)
 
 
 @pytest.mark.parametrize(

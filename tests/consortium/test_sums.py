@@ -1,6 +1,7 @@
 """Masked sums over real sites: the same bits as in a simulation, and nothing for a coordinator that lies."""
 
 import json
+import shutil
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,12 @@ from loopback import Exchange as Sites
 from study_files import small_study
 from threat_table import threat
 from wardround import __version__
+from wardround.consortium.backup import back_up, put_back
 from wardround.consortium.check import checked
 from wardround.consortium.deployed import study_hash
+from wardround.consortium.forgotten import mark_restored, recover, restored
 from wardround.consortium.identity import own_fingerprint, pin, seen
+from wardround.consortium.site_process import SiteProcess
 from wardround.consortium.submit import submit
 from wardround.core.codec import decode
 from wardround.core.exchange import Exchange
@@ -196,6 +200,41 @@ def test_a_set_below_the_fewest_gets_nothing(coordinator: Coordinator) -> None:
     two = NAMES[:2]
     model = Global(coordinator.weights)
     assert ["sum", "sum"] == [coordinator.ask(name, "fit", model, Masked, names=two) for name in two]
+
+
+@threat("masks after a restore")
+@pytest.mark.parametrize("rolled_back", [False, True])
+def test_a_site_that_was_put_back_puts_nothing_under_masks_that_it_has_used(
+    coordinator: Coordinator, rolled_back: bool
+) -> None:
+    """The masks between sites follow from the place: other numbers there would give the difference of both."""
+    keys = coordinator.keys()
+    coordinator.meet(keys)
+    place = coordinator.sites["site-0"].folder
+    old = place.with_name("old")
+    if rolled_back:
+        shutil.copytree(place, old)
+        mark_restored(old)
+    else:
+        put_back(back_up(place, place.with_suffix(".tar"))[0], old)
+    first = coordinator.masked()["site-0"]
+    coordinator.sites["site-0"] = site = SiteProcess(old)  # type: ignore[assignment]
+    coordinator.number = 3
+    model = Global(coordinator.weights)
+    assert "restored" == coordinator.ask("site-0", "fit", model, Masked)
+    lapse = restored(old)
+    assert lapse is not None
+    head = {"version": __version__, "study": study_hash(coordinator.study), "run": coordinator.run}
+    assert {} == put(site, {**head, "told": lapse.lapse})[0]
+    recover(old, as_told=True)  # of a coordinator that says nothing was answered
+    assert "sum" == coordinator.ask("site-0", "fit", model, Masked)  # the others know its old key
+    coordinator.resumed = (0,)
+    new = coordinator.keys()
+    assert {"site-0"} == {name for name in NAMES if new[name] != keys[name]}
+    coordinator.meet(new)
+    second = coordinator.masked()["site-0"]
+    assert isinstance(second, Masked)
+    assert not (first.narrow == second.narrow).float().mean() > 0.01  # the same numbers, under other masks
 
 
 @threat("a second sum")

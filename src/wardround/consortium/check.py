@@ -131,6 +131,8 @@ def _of_study(folder: Path, settings: SiteSettings, study: Study) -> Iterator[In
     except (ValueError, LookupError, OSError) as error:  # a word-vector file or an encoder that is not here, say
         yield Inspection("task", f"{error}; files that a study names are looked for in {folder}", good=False)
         return
+    if encoder := study.task.files().get("encoder"):
+        yield Inspection("encoder", f"{encoder} is here, and can be read")
     yield from _enough(settings, study, data, given=bool(valid))
     yield from _protected(settings, study, built.task, data)
     yield Inspection("labels", "the study knows all of them")

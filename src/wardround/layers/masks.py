@@ -141,6 +141,8 @@ class Masks(Layer):
         known = set(members) <= keys.keys() and list(members) == sorted({*members})
         if not known or site.name not in members or len(members) < self.fewest:
             raise Refused
+        if keys[site.name] != own_key(site):  # put back from a copy, it has new ones, which the others have to hear of
+            raise Refused
         place = Place(site.exchange.round, number, step, attempt, members, digest(meeting))
         about, what = place.about(vault), named(reply, vault)
         # The masks between sites are the same whenever this place is: other numbers under them, after a restart, say,
@@ -202,7 +204,8 @@ class Masks(Layer):
             )
         desk = cohort.hub.recall(Desk, Desk((), table([], KEY), (), {}, {}))
         if desk.ranges != desk.seen or not {*present} <= {*desk.met}:
-            known = dict(zip(desk.names, rows(desk.keys), strict=True))
+            # Whoever was lost may come back with other keys: it says them anew.
+            known = {name: key for name, key in zip(desk.names, rows(desk.keys), strict=True) if name in desk.met}
             meeting = Meeting((), table([], KEY), {})
             for _ in range(MEETINGS):
                 names = tuple(name for name in cohort.present if name in known)
