@@ -1,10 +1,11 @@
-"""doccano's JSONL exports: with relations, of spans, or of labels for whole texts.
+"""doccano's JSONL exports: with relations, of spans, of labels for whole texts, or of both (intents and slots).
 
     {"id": 1, "text": "Aspirin gave her a rash.",
      "entities": [{"id": 5, "label": "drug", "start_offset": 0, "end_offset": 7}, …],
      "relations": [{"id": 1, "from_id": 5, "to_id": 6, "type": "causes"}]}
     {"id": 1, "text": "Aspirin gave her a rash.", "label": [[0, 7, "drug"], [19, 23, "effect"]]}
     {"id": 1, "text": "Aspirin gave her a rash.", "label": ["allergy"]}
+    {"id": 1, "text": "Aspirin gave her a rash.", "cats": ["allergy"], "entities": [[0, 7, "drug"]]}
 
 Some versions export relations, or everything, as empty lists (doccano#1795, #2039): if that is so in the whole file, it
 is said. What else a line holds is metadata, which doccano gives back as it got it: of these `source`, `patient`,
@@ -32,7 +33,7 @@ NO_RELATION = "no relation in the whole file"
 METADATA = "metadata, ignored"
 KNOWN = frozenset(
     {"id", "text", "data", "entities", "relations", "label", "labels", "source", "patient", "language", "Comments"}
-    | {"details", "model", "scores"}
+    | {"cats", "details", "model", "scores"}
 )
 
 
@@ -68,7 +69,7 @@ def _document(row: Mapping[str, object], path: Path, line: int, problems: Proble
     text = string(row.get(key), key, path, line, problems)
     mentions: list[Annotation] = []
     labels: list[str] = []
-    for name in ("entities", "label", "labels"):
+    for name in ("entities", "label", "labels", "cats"):
         for item in listed(row, name, path, line):
             with problems.refusing():
                 if isinstance(item, str) and name != "entities":
