@@ -134,8 +134,8 @@ TABLE = {
     "a false key": Row(
         "the coordinator, of a study with secure aggregation",
         "hands out keys of its own in place of a site's, or that site's of another run",
-        "keys are signed by their sites for one run; a signing key that is not the pinned one is refused, with "
-        "`pinned = true` an unpinned one, too: `sum`, `unpinned`",
+        "keys are signed by their sites for one run; a signing key that is not the pinned one is refused, and an "
+        "unpinned one, too, unless the site has `pinned = false`: `sum`, `unpinned`",
     ),
     # who is on the network
     "second machine": Row(
@@ -270,6 +270,14 @@ OPEN = (
         "left out. `fewest` counts the members of each sum, not those in which two differ.",
         "No second study that is hardly another; no more restarts than needed (`site approve --restarts 0`); "
         "`[privacy.dp]`, whose noise each site adds by itself.",
+    ),
+    Gap(
+        "Beside a masked reply stands one bit.",
+        "Whether a number of it is larger than the range that the coordinator has handed out, so that all send theirs "
+        "once more in 64 bits. An honest coordinator's range is some dozens of times the last sum; one that lies "
+        "chooses it, for each tensor, and learns of each site by itself whether its largest number is beyond it: one "
+        "bit in an exchange, and a test does it.",
+        "Few rounds; `[privacy.dp]`, whose noise is in the number before it is compared.",
     ),
     Gap(
         "Whoever is root, or the site's own user, at a hospital.",

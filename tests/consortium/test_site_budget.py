@@ -31,7 +31,7 @@ def budget(epsilon: float, delta: float = 1e-2) -> tuple[str, ...]:
     return (*CONSENT, "[budget]", f"epsilon = {epsilon}", f"delta = {delta}")
 
 
-def study_of(*, rounds: int = 2, seed: int = 0, dp: dict[str, Any] | None = None) -> Study:
+def study_of(*, rounds: int = 2, seed: int = 0, dp: dict[str, Any] | None = None, **privacy: Any) -> Study:
     tables = {
         "name": "s", "rounds": rounds, "seed": seed, "method": {"name": "fedavg", "lr": 0.5, "batch": 10},
         "corpus": {"format": "csv", "train": "x", "test": "x", "labels": ["causes", "stops"]},
@@ -39,7 +39,7 @@ def study_of(*, rounds: int = 2, seed: int = 0, dp: dict[str, Any] | None = None
         "evaluation": {"every": rounds}, "sites": {"quorum": 1},
     }  # fmt: skip
     terms = {"epsilon": 4.0, "delta": 1e-3, "unit": "patient"} if dp is None else dp
-    return cells({**tables, "privacy": {"dp": terms}} if terms else tables)[0].study
+    return cells({**tables, "privacy": {"dp": terms, **privacy}} if terms else tables)[0].study
 
 
 def write(folder: Path, split: str, first: int, count: int, patients: int = 20) -> None:
@@ -94,6 +94,26 @@ def test_the_run_goes_on_without_the_site_whose_budget_ends(notes: Path) -> None
     assert "" == left[0]
     assert "fit: refused: its privacy budget does not allow this" in left[-1]
     assert all("site-0" not in line.left_out for line in read_journal(notes / "run"))
+
+
+@pytest.mark.parametrize("unit", ["patient", "document"])
+def test_noise_and_masks_go_together_and_a_lost_site_costs_nobody_a_second_look(unit: str, notes: Path) -> None:
+    """What was trained once is masked once more among those who remain, and neither trained nor paid for again."""
+    sites = (*SITES, "site-2", "site-3")
+    for name, first in zip(sites[2:], (2000, 3000), strict=True):
+        write(notes / name, "train", first, 60)
+        write(notes / name, "test", first + 100, 20)
+    study = study_of(dp={"epsilon": 4.0, "delta": 1e-3, "unit": unit}, secure_aggregation=True)
+    with Exchange(notes, study, sites, DATA, budget(5.0), exchanges=50) as exchange:
+        exchange.twist = lambda name, head, answer: (
+            None if name == "site-3" and head.get("exchange", {}).get("step") == "fit" else answer
+        )
+        submit(study, notes / "run", exchange.over, wait=1.0)
+    assert [["site-3"], ["site-3"]] == [list(line.left_out) for line in read_journal(notes / "run")]
+    for name in sites[:3]:
+        assert ["train", "train", "test"] == [line["kind"] for line in spent(notes / name)]
+        steps = [line["step"] for line in lines(notes / name / "ledger" / "site.jsonl") if "sent" in line]
+        assert (2, 2) == (steps.count("fit"), steps.count("Masks.again"))
 
 
 def spend_before(path: Path) -> None:

@@ -114,6 +114,18 @@ def refusals(target: Path | str) -> Iterator[None]:
         fail(f"{error.filename or target}: {error.strerror or 'cannot be written'}; nothing was written")
 
 
+@contextmanager
+def serving() -> Iterator[None]:
+    """Import what a page is served with, or say how to install it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing not in {"h11", "starlette", "uvicorn"}:
+            raise
+        fail(f"this needs {missing}; install it with: pip install 'wardround[serve]'")
+
+
 def one_of(value: str, known: Iterable[str], option: str) -> None:
     """Fail with the nearest name unless the value is empty or known."""
     names = list(known)

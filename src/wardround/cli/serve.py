@@ -10,9 +10,7 @@ from typing import Annotated
 
 import typer
 
-from wardround.cli.options import Rename, Trust, console, errors, fail, renames
-
-NEEDED = {"h11", "starlette", "uvicorn"}
+from wardround.cli.options import Rename, Trust, console, errors, fail, renames, serving
 
 
 def command(
@@ -29,15 +27,10 @@ def command(
     from wardround.trained.about import ModelError
     from wardround.trained.model import load
 
-    try:
+    with serving():
         from wardround.serve.app import application
         from wardround.serve.desk import Desk
         from wardround.serve.server import HostError, address, listening, loopback, names, serve
-    except ModuleNotFoundError as error:
-        missing = (error.name or "").partition(".")[0]
-        if missing not in NEEDED:
-            raise
-        fail(f"this needs {missing}; install it with: pip install 'wardround[serve]'")
     try:
         with listening(host, port) as door:
             desk = Desk(
