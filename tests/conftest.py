@@ -1,4 +1,4 @@
-"""What holds for every test: one thread, as in a run; property tests that a busy machine cannot fail; short keys."""
+"""What holds for every test: one thread, as in a run; property tests that no busy machine fails; little waiting."""
 
 import os
 import signal
@@ -8,6 +8,7 @@ import torch
 from hypothesis import HealthCheck, settings
 
 from wardround.engines import certificates
+from wardround.runs import intervals
 
 settings.register_profile(
     "wardround",
@@ -27,6 +28,16 @@ def _one_thread() -> None:
 @pytest.fixture(autouse=True, scope="session")
 def _short_keys() -> None:
     certificates.BITS = certificates.SMALLEST  # a longer one takes four times as long to make
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _few_draws() -> None:
+    intervals.DRAWS = intervals.FEWER = 20  # a thousand at the end of each run would be a third of it
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _quick_disk() -> None:
+    os.fsync = lambda handle: None  # noqa: ARG005 -- only a power cut could tell
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -136,7 +136,7 @@ def not_paused(folder: Path) -> None:
 def journal(run: Path) -> list[dict[str, Any]]:
     """The journal's lines, but for how long each round took."""
     lines = [json.loads(raw) for raw in (run / "journal.jsonl").read_text(encoding="utf-8").splitlines()]
-    return [{key: value for key, value in line.items() if key != "seconds"} for line in lines]
+    return [{key: value for key, value in line.items() if key not in ("seconds", "waited")} for line in lines]
 
 
 def kept(run: Path) -> dict[str, bytes]:
@@ -294,10 +294,13 @@ def _warm() -> _Warm:
 
 
 def _serve() -> None:
+    from wardround.runs import intervals  # noqa: PLC0415 -- here it costs nothing
+
     for name in ("app", "results", "protocol", "progress", "predict"):
         importlib.import_module(f"wardround.cli.{name}")
     for name in ("wardround.engines.inline", "wardround.runs.protocol", "wardround.study.load"):
         importlib.import_module(name)
+    intervals.DRAWS = intervals.FEWER = 20  # as `conftest` has it
     subprocess.Popen = _Forked  # type: ignore[assignment, misc]
     os.fsync = lambda fd: None  # noqa: ARG005 -- only a power cut could tell, and `_kill_at` stands in for that
     answers = os.fdopen(os.dup(1), "w")

@@ -9,6 +9,7 @@ import pytest
 import torch
 from scipy.stats import beta
 
+from encoder_folders import tiny_encoder
 from wardround.audit import candidates, labels, membership, sums, words
 from wardround.audit import lying as lies
 from wardround.audit.audit import ATTACKS, audited
@@ -109,6 +110,14 @@ def test_a_model_that_knows_its_notes_by_heart_gives_them_away_and_an_untrained_
     assert membership.attack(fresh)[0].value == pytest.approx(0.5, abs=0.02)
 
 
+def test_pairs_are_planted_with_entities_of_their_own(tmp_path: Path) -> None:
+    task = {"name": "relation", "encoder": str(tiny_encoder(tmp_path / "encoder")), "freeze": 1, "longest": 60}
+    study = study_of({"name": "fedavg", "batch": 16}, task, corpus={"name": "clinic-pairs"})
+    case = next(cases(study, tmp_path, notes=10))
+    planted = only(membership.canaries(case, tmp_path / "canaries"))
+    assert 0.0 <= (planted.value or 0) <= planted.best
+
+
 def test_limits_of_a_share_are_clopper_and_pearsons() -> None:
     for hits, trials in ((0, 50), (3, 50), (49, 50), (50, 50)):
         expected = 1.0 if hits == trials else float(beta.ppf(1 - 0.025, hits + 1, trials - hits))
@@ -169,11 +178,11 @@ def test_lies_are_tried_under_each_rule_and_the_bound_holds_the_loudest(
     monkeypatch.setattr(lies, "RULES", ("mean", "bound"))
     study = study_of({"name": "fedavg", "lr": 8.0, "epochs": 3}, {**BAG, "buckets": 1024})
     case = observed(OFF, cells(rehearsable(study, 4, 40))[0].study, tmp_path, 6)
-    found = lies.attack(case, tmp_path / "lies")
+    findings = lies.attack(case, tmp_path / "lies")
     assert {f"a site that lies: {lie}, {rule}" for lie in lies.LIES for rule in ("mean", "bound")} == {
-        one.attack for one in found
+        one.attack for one in findings
     }
-    lost = {one.attack.removeprefix("a site that lies: "): one.value or 0.0 for one in found}
+    lost = {one.attack.removeprefix("a site that lies: "): one.value or 0.0 for one in findings}
     assert lost["times 100, mean"] > lost["times 100, bound"] + 0.1
 
 

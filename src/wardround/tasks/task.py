@@ -179,8 +179,8 @@ class BoundTask(Task):
         """The counts of each part of raw examples, and which of them it is of; none if it cannot tell them apart."""
         return None
 
-    def redrawn(self, counts: Mapping[str, Tensor], rng: np.random.Generator) -> Mapping[str, Tensor]:  # noqa: ARG002 -- likewise
-        """Counts as another sample of as many answers would have them, see `metrics.redrawn`; nothing likewise."""
+    def redrawn(self, counts: Mapping[str, Tensor], rng: np.random.Generator, draws: int) -> Mapping[str, Tensor]:  # noqa: ARG002 -- likewise
+        """Counts as other samples of as many answers would have them, see `metrics.redrawn`; nothing likewise."""
         return {}
 
     def plain(self, texts: Texts) -> tuple[list[str], Tensor]:
