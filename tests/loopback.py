@@ -19,6 +19,7 @@ from wardround import __version__
 from wardround.consortium.approval import approve
 from wardround.consortium.deployed import study_hash
 from wardround.consortium.forms import Charter, Membership
+from wardround.consortium.identity import introduce
 from wardround.consortium.roster import Member, write_roster
 from wardround.consortium.site_process import SiteProcess
 from wardround.consortium.submit import Consortium
@@ -155,6 +156,7 @@ class Exchange:
             )
             for name in names
         }
+        introduce({name: folder / name for name in names})
         centre = folder / "consortium"
         (centre / "keys").mkdir(parents=True)
         (centre / "keys" / "ask.key").write_bytes((folder / "keys" / "ask.key").read_bytes())

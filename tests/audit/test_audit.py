@@ -9,6 +9,7 @@ import pytest
 import torch
 from scipy.stats import beta
 
+from encoder_folders import tiny_encoder
 from wardround.audit import candidates, labels, membership, sums, words
 from wardround.audit import lying as lies
 from wardround.audit.audit import ATTACKS, audited
@@ -107,6 +108,14 @@ def test_a_model_that_knows_its_notes_by_heart_gives_them_away_and_an_untrained_
     assert 1.0 < (planted.value or 0) <= planted.best
     fresh = replace(case, weights=case.built.weights)
     assert membership.attack(fresh)[0].value == pytest.approx(0.5, abs=0.02)
+
+
+def test_pairs_are_planted_with_entities_of_their_own(tmp_path: Path) -> None:
+    task = {"name": "relation", "encoder": str(tiny_encoder(tmp_path / "encoder")), "freeze": 1, "longest": 60}
+    study = study_of({"name": "fedavg", "batch": 16}, task, corpus={"name": "clinic-pairs"})
+    case = next(cases(study, tmp_path, notes=10))
+    planted = only(membership.canaries(case, tmp_path / "canaries"))
+    assert 0.0 <= (planted.value or 0) <= planted.best
 
 
 def test_limits_of_a_share_are_clopper_and_pearsons() -> None:

@@ -167,6 +167,17 @@ def test_a_site_is_checked_and_told_what_would_leave_before_it_approves(
     assert 1 == len(list((site / "approved").glob("*.toml")))
 
 
+def test_a_hospital_may_look_before_it_joins_and_no_more(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main_ok("site", "init", tmp_path / "early")
+    capsys.readouterr()
+    main_ok("site", "check", tmp_path / "early", "--offline")
+    assert "??  kit: " in capsys.readouterr().out
+    assert "has not joined yet" in refused(capsys, "site", "start", tmp_path / "early")
+    with pytest.raises(SystemExit):
+        main(["site", "check", str(tmp_path / "early")])
+    assert "BAD kit: " in capsys.readouterr().out
+
+
 def test_a_label_that_the_study_does_not_know_is_answered_with_the_nearest(
     site: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

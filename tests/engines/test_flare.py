@@ -18,6 +18,8 @@ from loopback import Exchange
 from real_sites import Federation
 from wardround.consortium.house_ledger import compared
 from wardround.consortium.submit import submit
+from wardround.core import exchange as core
+from wardround.engines.remote import Remote
 from wardround.layers.bound import NOTED
 from wardround.layers.ledger import lines, verify
 from wardround.methods import METHODS
@@ -201,6 +203,30 @@ def test_a_users_own_layer_gives_the_same_bits(layer: str, method: str, federati
     federation.submit(study, tmp_path / "real")
     assert outcome(tmp_path / "inline") == outcome(tmp_path / "real")
     assert_ledgers_agree(federation, tmp_path / "real", before)
+
+
+def test_masked_sums_give_the_same_bits_though_a_site_is_killed_before_it_opens_one(
+    federation: Federation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = {"name": "both", "rounds": 2, "method": {"name": "fedavg"}, "privacy": {"secure_aggregation": True}}
+    study = cells({**tables, **CASES["classification"]})[0].study
+    run(study, tmp_path / "inline", checkpoint_seconds=0)
+    federation.approve(study)
+    before = {name: len(federation.ledger(name)) for name in SITES}
+    whole, killed = Remote.deliver, list[int]()
+
+    def deliver(engine: Remote, exchange: core.Exchange, *given: Any) -> Any:
+        if (exchange.round, exchange.step) == (2, "Masks.open") and not killed:
+            killed.append(exchange.number)
+            federation.kill_part("site-1", "wardround.consortium.site_process")
+        return whole(engine, exchange, *given)
+
+    monkeypatch.setattr(Remote, "deliver", deliver)
+    federation.submit(study, tmp_path / "real")
+    assert 1 == len(killed)
+    assert outcome(tmp_path / "inline") == outcome(tmp_path / "real")
+    kinds = {line["sent"]["kind"] for line in federation.ledger("site-0")[before["site-0"] :] if "sent" in line}
+    assert {"Key", "Masked", "Opened"} == kinds
 
 
 def assert_ledgers_agree(federation: Federation | Exchange, out: Path, before: dict[str, int]) -> None:

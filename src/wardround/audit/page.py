@@ -10,8 +10,7 @@ from wardround.audit.audit import ATTACKS, Audit
 from wardround.audit.case import OFF, PROTECTIONS
 from wardround.audit.finding import Finding
 from wardround.core.files import write
-from wardround.reports import html
-from wardround.reports.html import Html, figure, join, table, tag
+from wardround.reports.html import Html, document, figure, join, table, tag
 from wardround.runs.wire import NEVER, SUMMED
 
 ABOUT = {
@@ -49,7 +48,7 @@ def page(audit: Audit) -> str:
         tag("main", [tag("section", tag("h2", title, id=at), content) for at, title, content in shown]),
         tag("footer", tag("p", f"Made by wardround {__version__}. This page loads nothing and sends nothing.")),
     ]
-    return html.page(f"{audit.study.name}: audit", *body)
+    return document(f"{audit.study.name}: audit", body)
 
 
 def _header(audit: Audit) -> Html:

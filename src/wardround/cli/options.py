@@ -47,18 +47,6 @@ Trust = Annotated[
 ]
 
 
-@contextmanager
-def serving_packages() -> Iterator[None]:
-    """Around imports of what serves pages: says what to install where one of the packages is missing."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        missing = (error.name or "").partition(".")[0]
-        if missing not in {"h11", "starlette", "uvicorn"}:
-            raise
-        fail(f"this needs {missing}; install it with: pip install 'wardround[serve]'")
-
-
 def wide() -> Console:
     """For tables: a terminal's own width; elsewhere wide enough for whole lines."""
     return literal(soft_wrap=False, width=None if console.is_terminal else max(console.width, 200))
@@ -124,6 +112,18 @@ def refusals(target: Path | str) -> Iterator[None]:
         if error.errno in NO_ROOM:
             fail(f"no room left to write {target}; nothing was written: make room and try again", 1)
         fail(f"{error.filename or target}: {error.strerror or 'cannot be written'}; nothing was written")
+
+
+@contextmanager
+def serving() -> Iterator[None]:
+    """Import what a page is served with, or say how to install it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing not in {"h11", "starlette", "uvicorn"}:
+            raise
+        fail(f"this needs {missing}; install it with: pip install 'wardround[serve]'")
 
 
 def one_of(value: str, known: Iterable[str], option: str) -> None:

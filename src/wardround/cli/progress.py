@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from wardround.core.doing import read_notice
+from wardround.core.doing import OUTSIDE, read_notice
 from wardround.runs.files import Round
 from wardround.runs.sweep import CellState
 from wardround.study.load import Cell, Study
@@ -68,12 +68,13 @@ class Single(_Shown):
         self.task = self.display.add_task(study.name, total=study.rounds, words="")
 
     def doing(self, words: str) -> None:
-        """Take in what the run is at; once there are figures, these say more."""
-        if self.best or words == self.at:
+        """Take in what the run is at; once there are figures, these say more, unless it waits for its window."""
+        outside = words.startswith(OUTSIDE)
+        if (self.best and not outside) or words == self.at:
             return
         self.at = words
         self.display.update(self.task, words=words)
-        if self.due(over=False):
+        if self.due(over=outside):
             self.console.print(f"{self.study.name}: {words}", soft_wrap=True)
 
     def line(self, line: Round) -> None:

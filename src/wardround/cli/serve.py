@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from wardround.cli.options import Rename, Trust, console, errors, fail, renames, serving_packages
+from wardround.cli.options import Rename, Trust, console, errors, fail, renames, serving
 
 
 def command(
@@ -27,7 +27,7 @@ def command(
     from wardround.trained.about import ModelError
     from wardround.trained.model import load
 
-    with serving_packages():
+    with serving():
         from wardround.serve.app import application
         from wardround.serve.desk import Desk
         from wardround.serve.server import HostError, address, listening, loopback, names, serve

@@ -1,12 +1,16 @@
-"""`wardround status CONSORTIUM`: who is there."""
+"""`wardround status CONSORTIUM`: who is there, and how far its runs are."""
+
+from pathlib import Path
 
 from rich.table import Table
 
 from wardround.cli.options import Consortium, console
 
+NEWEST = 5  # runs that are shown
+
 
 def command(folder: Consortium) -> None:
-    """Say who is there."""
+    """Say who is there, and how far the newest runs are."""
     from wardround.consortium.submit import asked
 
     status = asked(folder, "status")
@@ -15,3 +19,16 @@ def command(folder: Consortium) -> None:
         table.add_row(name, state["words"])
     console.print(f"consortium {status['name']} at {status['address']}")
     console.print(table)
+    for place in status["runs"][-NEWEST:]:
+        console.print(_standing(Path(place)), soft_wrap=True)
+
+
+def _standing(place: Path) -> str:
+    """One run in a line."""
+    from wardround.watch.run import WatchedRun
+    from wardround.watch.words import STATES, standing
+
+    run = WatchedRun(place)
+    run.look()
+    state, words = STATES[run.state], standing(run)
+    return f"{run.name} in {place}: {words if state in words else f'{state}; {words}'}"

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wardround.cli.options import console, errors, fail, serving_packages
+from wardround.cli.options import console, errors, fail, serving
 
 if TYPE_CHECKING:
     from wardround.watch.board import Board
@@ -20,7 +20,7 @@ TokenFile = Annotated[
 
 def watch(board: "Board", host: str, port: int, token_file: Path | None) -> None:
     """Serve a board until Ctrl-C."""
-    with serving_packages():
+    with serving():
         from wardround.serve.server import HostError, address, listening, loopback, names, serve
         from wardround.watch.app import Desk, application
         from wardround.watch.token import read_token

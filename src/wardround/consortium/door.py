@@ -13,11 +13,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from wardround.consortium.presence import Presence
+from wardround.consortium.submitted import submitted
 from wardround.engines.flare_kits import ADMIN
 from wardround.engines.frames import Line, readable
 from wardround.engines.relay import Relay
-
-RUNS = 50  # that are remembered
 
 
 class Pipes:
@@ -35,8 +34,6 @@ class Pipes:
         self.over: set[str] = set()
         """Sites whose pipe is known to be broken, whatever NVFlare says of its job."""
         self.gates: list[Line] = []
-        self.runs: dict[str, str] = {}
-        """The folders of runs that were submitted, and the names of their studies; the newest last."""
         self.lock = threading.Lock()
 
     def forget(self) -> None:
@@ -97,11 +94,6 @@ class Pipes:
                 with self.lock:
                     idle = str(head["hung"]) in self.idle
                 self.presence.hangs(str(head["hung"]), float(head["seconds"]) if idle else 0.0)
-            elif "run" in head:
-                with self.lock:
-                    self.runs.pop(str(head["run"]), None)
-                    self.runs[str(head["run"])] = str(head.get("title", ""))
-                    self.runs = dict(list(self.runs.items())[-RUNS:])
             elif "status" in head:
                 line.send(self._status())
             elif "stop" in head:
@@ -163,4 +155,5 @@ class Pipes:
                 line = "idle" if site in self.idle else "" if what is None else f"busy with {what or 'a run'}"
                 words = self.presence.words(site, line)
                 sites[site] = {"connected": self.presence.there(site), "line": bool(line), "words": words}
-        return {"name": self.name, "address": str(self.relay), "sites": sites, "runs": list(self.runs)}
+        runs = list(submitted(self.presence.folder))
+        return {"name": self.name, "address": str(self.relay), "sites": sites, "runs": runs}

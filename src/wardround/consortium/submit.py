@@ -7,17 +7,19 @@ result = submit(study, out, over, wait=600.0, say=print)
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from wardround import __version__
+from wardround.consortium.answers import PLACE as ANSWERS
+from wardround.consortium.answers import Answers
 from wardround.consortium.deployed import study_hash
 from wardround.consortium.forms import read_charter
 from wardround.consortium.notify import notify, read_notify
 from wardround.consortium.roster import read_roster
+from wardround.consortium.submitted import note_run
 from wardround.core.cohort import BelowQuorum
 from wardround.core.doing import NOTICE, WAITING, doing, noticed
 from wardround.core.exchange import Fault
@@ -38,6 +40,7 @@ from wardround.runs.folder import Result, locked
 from wardround.runs.guards import guards
 from wardround.runs.loop import Progress, run
 from wardround.runs.stopping import Stopped, forget_stop, leave_if_asked
+from wardround.runs.window import Clock, Window
 from wardround.study.load import Study
 
 Say = Callable[[str], None]
@@ -94,7 +97,9 @@ class Consortium:
         door = door_of(self.folder)
         signing = read_signing_key(self.folder / "keys" / "ask.key")
         desk = Asker(signing, {name: member.seal for name, member in read_roster(self.folder).items()})
-        options = {"deadline": self.deadline, "patience": self.patience, "title": study.name, **options}
+        known = Answers(self.folder / ANSWERS)
+        plain = {"deadline": self.deadline, "patience": self.patience, "title": study.name, "recollection": known}
+        options = {**plain, **options}
         return Remote(door, desk, study_hash(study), run_id, **options)
 
 
@@ -109,6 +114,7 @@ def submit(
     progress: Progress | None = None,
     say: Say = lambda _: None,
     show: Say | None = None,
+    clock: Clock | None = None,
 ) -> Result:
     """Run a study over the consortium's sites; below the quorum, wait for them to come back, but not for ever.
 
@@ -121,7 +127,7 @@ def submit(
         notify(settings, say, "below-quorum", **facts)
 
     try:
-        result = _submit(study, out, over, wait, resume, alone, progress, say, show, short)
+        result = _submit(study, out, over, wait, resume, alone, progress, say, show, short, clock or Clock())
     except (KeyboardInterrupt, Stopped):
         raise
     except Exception as error:
@@ -142,6 +148,7 @@ def _submit(
     say: Say,
     show: Say | None,
     short: Callable[[BelowQuorum], None],
+    clock: Clock,
 ) -> Result:
     study = quorate(study, over.names, alone=alone)
     over.build(study, out)  # its mistakes come before any waiting
@@ -150,7 +157,7 @@ def _submit(
         raise RunError(f"{out} holds a run already; go on with --resume, or choose another --out")
     tries = 0
     forget_stop(out)
-    _announce(over.folder, out, study.name)
+    note_run(over.folder, out, study.name)
 
     few = len(over.names)
 
@@ -167,8 +174,11 @@ def _submit(
         try:
             if not (began and _done(study, out)):
                 with locked(out), noticed(out / NOTICE, show):
+                    _in_window(study, out, over, clock, say)
                     few = min(few, wait_for_sites(study, out, over, wait, say))
-            return run(study, out, resume=resume, progress=noted, checkpoint_seconds=0.0, apart=over, show=show)
+            return run(
+                study, out, resume=resume, progress=noted, checkpoint_seconds=0.0, apart=over, show=show, clock=clock
+            )
         except BelowQuorum as error:
             tries += 1
             if tries == TRIES:  # sites that are there and fail again and again are not waited for
@@ -177,10 +187,16 @@ def _submit(
             resume = True
 
 
-def _announce(folder: Path, out: Path, title: str) -> None:
-    """Let the coordinator's page know where the run is."""
-    with suppress(OSError), dial(door_of(folder), timeout=5.0) as line:
-        line.send({"run": str(out.resolve()), "title": title})
+def _in_window(study: Study, out: Path, over: Consortium, clock: Clock, say: Say) -> None:
+    """Wait until rounds may start, but first say of each site how it is: what is wrong can be mended by then."""
+    window = Window(study.schedule, out, clock)
+    if window.closed:
+        remote = over.remote(study, out)
+        states = remote.ready(over.names, study.rounds)
+        remote.close()
+        for name, why in states.items():
+            say(f"{name}: {why or 'ready'}")
+        window.wait()
 
 
 def quorate(study: Study, names: Sequence[str], *, alone: bool = False) -> Study:

@@ -24,6 +24,8 @@ NOTICE = ".doing.new"  # like a file half written: what a killed run leaves is t
 ASKED = ".asked.new"
 WAITING = "waiting for sites"
 """What a run is at that has not enough of them."""
+OUTSIDE = "waiting for the window"
+"""What one is at whose rounds may not start now."""
 PAUSE = 0.5
 
 

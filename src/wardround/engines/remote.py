@@ -10,8 +10,11 @@ Rules of this file:
    these are outlives this process, in a file beside the checkpoints, written before the round is over.
 5. Nothing waits without end: an exchange has a deadline, and a site that is away has less than that. One that missed
    a deadline is greeted before it is asked again, and asked only if it answers.
+6. A site hears with every ask which line of its own ledger it told us of last. One that was put back from a copy does
+   not know it, answers nothing, and is told what it has forgotten.
 """
 
+import hashlib
 import queue
 import socket
 import threading
@@ -20,7 +23,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 from wardround import __version__
 from wardround.core.codec import DecodeError, decode
@@ -28,7 +31,7 @@ from wardround.core.device import OUT_OF_MEMORY
 from wardround.core.exchange import Exchange, Fault
 from wardround.core.manifest import COUNT_LIMIT
 from wardround.core.method import Step
-from wardround.core.record import Message
+from wardround.core.record import Message, reveals_of
 from wardround.engines.frames import Line, dial
 from wardround.engines.seal import Asker, Letter, Parcel, SealError
 
@@ -67,6 +70,10 @@ CODES: dict[str, tuple[Code, str]] = {
     "message": ("invalid", "the message that it received does not fit the study"),
     "privacy": ("refused", "its notes do not fit the study's privacy.dp; there: wardround site check"),
     "restart": ("refused", "it has answered this round with another state; there: wardround site approve --again"),
+    "restored": (
+        "refused",
+        "it was put back from a copy, and nobody has said yet what counts as spent; there: wardround site recover",
+    ),
     "result": ("invalid", "its result does not fit the study (NaN, shape or count), and it sent nothing"),
     "revoked": ("refused", "its certificate was revoked"),
     "rounds": ("refused", "it has approved fewer rounds of this study; there: wardround site approve"),
@@ -85,6 +92,19 @@ CODES: dict[str, tuple[Code, str]] = {
 """All that a site or the way to it can say instead of a message, and what it means."""
 
 
+class Recollection(Protocol):
+    """What a coordinator remembers of a site's answers, over all runs."""
+
+    def head(self, site: str) -> str:
+        """The head of the site's ledger, as its last answer had it; nothing if there was none."""
+
+    def note(self, site: str, line: Mapping[str, Any]) -> None:
+        """Remember an answer."""
+
+    def all_of(self, site: str) -> bytes:
+        """All answers, a line each."""
+
+
 class Remote:
     """Carries messages to real sites through the switchboard at `door`."""
 
@@ -101,8 +121,9 @@ class Remote:
         void: Void | None = None,
         keep: Callable[[Void], None] = lambda _: None,
         title: str = "",
+        recollection: Recollection | None = None,
     ) -> None:
-        self.door, self.desk, self.ledger = door, desk, ledger
+        self.door, self.desk, self.ledger, self.recollection = door, desk, ledger, recollection
         self.deadline, self.patience = deadline, patience
         self.mark = {"version": __version__, "study": study, "run": run}
         """What every ask begins with."""
@@ -119,6 +140,8 @@ class Remote:
         """At most how many examples of each split each site has, as it said when it was last greeted."""
         self.left: dict[str, int] = {}
         """How many answers each site's approval has left, likewise."""
+        self.reminded: set[tuple[str, str]] = set()
+        """Sites that have been told what they have forgotten, and at which time they forgot it."""
         self.void, self.keep = void or {}, keep
         """Exchanges of which each site's reply did not arrive: what it kept in them does not count."""
 
@@ -153,7 +176,36 @@ class Remote:
                 self._note({**self.void, name: [*self.void.get(name, []), exchange]})
             elif "fault" not in outcome and name in self.void:  # it has heard
                 self._note({site: lost for site, lost in self.void.items() if site != name})
-            yield name, self._reply(step, name, outcome, data)
+            reply = self._reply(step, name, outcome, data)
+            if "fault" not in outcome and self.recollection is not None:
+                kind = step.reply.__name__ if isinstance(reply, Fault) else type(reply).__name__
+                asked = messages[name], parcels[id(messages[name])].digest
+                self._recollect(name, exchange, asked, (kind, data), outcome)
+            yield name, reply
+
+    def _recollect(
+        self,
+        name: str,
+        exchange: Exchange,
+        asked: tuple[Message, str],
+        sent: tuple[str, bytes],
+        head: Mapping[str, Any],
+    ) -> None:
+        """Remember an answer in the words of the site's own ledger, for the day on which it has lost that."""
+        assert self.recollection is not None  # noqa: S101 -- the caller has looked
+        message, digest = asked
+        kind, data = sent
+        still = {field: getattr(message, field) for field, reveal in reveals_of(type(message)).items() if reveal.still}
+        place = {"attempt": len(exchange.resumed), "round": exchange.round, "exchange": exchange.number}
+        received = {"kind": type(message).__name__, "bytes": message.nbytes, "digest": digest, "still": still}
+        line = {
+            "study": self.mark["study"][:16], "run": self.mark["run"][:16], **place, "step": exchange.step,
+            "received": received,
+            "sent": {"kind": kind, "bytes": len(data), "digest": hashlib.sha256(data).hexdigest()},
+            "was": str(head.get("ledger", ""))[:64],
+        }  # fmt: skip
+        with suppress(OSError):  # a full disk, which the run's own files will tell
+            self.recollection.note(name, line)
 
     def _tell(self, doing: str, names: Iterable[str]) -> None:
         """Let whoever asks for the consortium's status know what these sites are busy with, once a round."""
@@ -209,7 +261,29 @@ class Remote:
         seconds: float,
         patience: float | None = None,
     ) -> tuple[dict[str, Any], bytes]:
-        """The site's answer, or a fault code in its place."""
+        """The site's answer, or a fault code in its place; one that has forgotten its answers is told of them."""
+        before = self.recollection.head(name) if self.recollection is not None else ""
+        told = {"yours": before, "time": time.time()}
+        answer = self._sent(name, {**head, **told}, message, seconds, patience)
+        lapse = str(answer[0].get("lapse", ""))[:64]
+        if (
+            answer[0].get("fault") == "restored"
+            and self.recollection is not None
+            and (name, lapse) not in self.reminded
+        ):
+            head, _ = self._sent(name, {"told": lapse}, self.recollection.all_of(name), seconds, 0.0)
+            self.reminded |= set() if "fault" in head else {(name, lapse)}
+        return answer
+
+    def _sent(
+        self,
+        name: str,
+        head: Mapping[str, Any],
+        message: bytes | Parcel,
+        seconds: float,
+        patience: float | None = None,
+    ) -> tuple[dict[str, Any], bytes]:
+        """What comes back to this letter."""
         letter = self.desk.write(name, {**self.mark, **head}, message)
         end = time.monotonic() + seconds
         wait = self.patience if patience is None else patience

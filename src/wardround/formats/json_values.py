@@ -1,6 +1,7 @@
 """What JSON files hold, one value at a time: a file of a gigabyte takes the memory of its largest item.
 
 for line, item in json_items(path): ...                       # one large array
+for line, item in json_values(path): ...                      # an array, or values one after the other
 for line, row in json_lines(path, None, problems, SHAPE): ...  # an object per line
 """
 
@@ -71,6 +72,19 @@ def json_items(path: Path, encoding: str | None = None) -> Iterator[tuple[int, o
             break
     if held.next():
         raise DataError(path, held.line, "something stands behind the JSON array", "one array per file")
+
+
+def json_values(path: Path, encoding: str | None = None) -> Iterator[tuple[int, object]]:
+    """Line and value of each item of an array, or of values one after the other, on one line each or on several."""
+    held = _Held(path, encoding)
+    if held.next() == "[":
+        yield from json_items(path, encoding)
+        return
+    while held.next():
+        line = held.line
+        value, end = _decoded(held, path)
+        held.go(end)
+        yield line, value
 
 
 def _decoded(held: _Held, path: Path) -> tuple[object, int]:

@@ -71,7 +71,7 @@ FORMATS = {
         Format(name="csv", about="CSV with a header", read=read_csv, write=write_csv,
                holds=("labels",), options=(*COLUMNS, "header", "quoting")),
         Format(name="doccano", about="doccano JSONL", read=read_doccano, write=write_doccano,
-               holds=("labels", "entities", "pairs"), options=("text", *OFFSETS)),
+               holds=("labels", "entities", "pairs"), options=("text", "label", "id", "source", "patient", *OFFSETS)),
         Format(name="fhir", about="FHIR DocumentReferences, in Bundles or one per line", read=read_fhir),
         Format(name="i2b2", about="2010 i2b2/VA, folders of .txt, .con and .rel", read=read_i2b2,
                holds=("entities", "pairs"), folder=".con",

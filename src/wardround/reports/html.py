@@ -2,8 +2,7 @@
 
     tag("td", "<script>", class_="name")        # <td class="name">&lt;script&gt;</td>
 
-Rule of this file: only `tag` and `join` make `Html` (and `page` its style sheet); every other string that goes in is
-escaped.
+Rule of this file: only `tag`, `join` and `document` make `Html`; every other string that goes in is escaped.
 """
 
 import html
@@ -13,8 +12,8 @@ from importlib import resources
 from wardround.reports.figures import Spread
 
 VOID = frozenset({"meta", "link", "br", "rect", "line", "circle", "path", "polygon", "use"})
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 NBSP = "\N{NO-BREAK SPACE}"
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 UNITS = ((10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
 
 
@@ -65,9 +64,9 @@ def table(caption: object, head: Sequence[object], rows: Iterable[Sequence[objec
     return tag("div", whole, class_="scroll", tabindex="0", role="region", aria_label="a table that may be wide")
 
 
-def page(title: str, *body: object, css: str = "") -> str:
-    """A whole page that loads nothing and runs nothing, in the report's style and what `css` adds to it."""
-    style = resources.files("wardround.reports").joinpath("page.css").read_text(encoding="utf-8")
+def document(title: str, body: Sequence[object], style: str = "") -> str:
+    """A whole page, which loads nothing and runs nothing; `style` goes behind the style that all pages share."""
+    shared = resources.files("wardround.reports").joinpath("page.css").read_text(encoding="utf-8")
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
@@ -76,9 +75,9 @@ def page(title: str, *body: object, css: str = "") -> str:
         tag("meta", name="color-scheme", content="light dark"),
         tag("title", title),
         tag("link", rel="icon", href="data:,"),
-        Html(f"<style>\n{style}{css}</style>"),
+        Html(f"<style>\n{shared}{style}</style>"),
     )
-    return f"<!DOCTYPE html>\n{tag('html', head, tag('body', *body), lang='en')}\n"
+    return f"<!DOCTYPE html>\n{tag('html', head, tag('body', body), lang='en')}\n"
 
 
 # figures

@@ -3,7 +3,7 @@
     write_report([Path("runs/demo")], Path("runs/demo/report.html"))
 
 Rules of this file:
-1. No script, and nothing is loaded: the page's own policy forbids both.
+1. No script, and nothing is loaded: the page's own policy forbids both (see `html`).
 2. The same runs give the same bytes: no date, no absolute path, nothing drawn at random.
 3. Every name comes from outside and is escaped (see `html`).
 """
@@ -12,9 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from wardround.core.files import write
-from wardround.reports import html
 from wardround.reports.compared import Report
-from wardround.reports.html import Html, join, plural, tag
+from wardround.reports.html import Html, document, join, plural, tag
 from wardround.reports.read import read_runs
 from wardround.reports.record import RunRecord
 from wardround.reports.sections import SECTIONS
@@ -43,7 +42,7 @@ def page(runs: tuple[RunRecord, ...]) -> str:
         ]),
         tag("footer", tag("p", "Made by wardround from run folders. This page loads nothing and sends nothing.")),
     ]  # fmt: skip
-    return html.page(f"{title}: report", *body)
+    return document(f"{title}: report", body)
 
 
 def _header(report: Report, title: str) -> Html:

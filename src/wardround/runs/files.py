@@ -87,6 +87,8 @@ class Round(Plain):
     """Of what looks wrong with the model (see `wardround.metrics.signs`)."""
     asked: int = 0
     """How many sites the round was asked of."""
+    waited: float = 0.0
+    """Seconds that it waited for the study's window to open."""
 
 
 class Best(Plain):

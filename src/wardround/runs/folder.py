@@ -1,6 +1,7 @@
 """A run's folder: made, claimed for one process at a time, and read again when a run is taken up."""
 
 import contextlib
+import platform
 import shutil
 import tomllib
 from collections.abc import Iterator
@@ -8,6 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
+
+from wardround import __version__
 from wardround.core.doing import ASKED, NOTICE
 from wardround.core.files import NO_ROOM, write
 from wardround.core.lock import sole
@@ -94,6 +99,12 @@ def claim(study: Study, out: Path, *, resume: bool) -> Checkpoint | None:
 def kind_of(method: Method[Any]) -> Kind:
     """What a method is, for those who compare runs."""
     return Kind(pooled=method.pooled, shares=method.shares, trains=set(method.declared()) > {"evaluate"})
+
+
+def versions() -> dict[str, str]:
+    """With what a run is computed."""
+    ours = {"wardround": __version__, "python": platform.python_version()}
+    return {**ours, "torch": torch.__version__, "numpy": np.__version__}
 
 
 def attempts(study: Study, out: Path, checkpoint: Checkpoint | None) -> tuple[int, ...]:

@@ -19,7 +19,6 @@ Rules of this file:
 """
 
 import contextlib
-import platform
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -27,10 +26,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
-import numpy as np
 import torch
 
-from wardround import __version__
 from wardround.core.cohort import Cohort
 from wardround.core.doing import NOTICE, doing, noticed
 from wardround.core.layer import Layer
@@ -63,13 +60,14 @@ from wardround.runs.files import (
     Tally,
 )
 from wardround.runs.fitting import choosing
-from wardround.runs.folder import Result, attempts, claim, finished, kind_of, locked
+from wardround.runs.folder import Result, attempts, claim, finished, kind_of, locked, versions
 from wardround.runs.guards import guards
 from wardround.runs.intervals import intervals_of, tally
 from wardround.runs.journal import Journal
 from wardround.runs.references import add_reference, constants, tfidf
 from wardround.runs.rounds import Rounds
 from wardround.runs.stopping import leave_if_asked, stop_asked
+from wardround.runs.window import Clock, Window
 from wardround.runs.wire import WIRE
 from wardround.study.load import Study
 from wardround.trained.folder import write_model
@@ -104,6 +102,7 @@ def run(
     apart: Apart | None = None,
     corpus: Sites | None = None,
     show: Callable[[str], None] | None = None,
+    clock: Clock | None = None,
 ) -> Result:
     """Run a study to its end, or go on where a killed run left off; `show` is told what takes its time."""
     with one_thread(), locked(out), noticed(out / NOTICE, show, sites=apart is not None):
@@ -131,7 +130,8 @@ def run(
             layers = guards(study)
         built.host.device = built.host.device.claim()  # now that workers have begun, which need it untouched
         try:
-            return _Loop(built, out, engine, ledger, layers, progress, checkpoint_seconds).go(checkpoint)
+            window = Window(study.schedule, out, clock or Clock())
+            return _Loop(built, window, engine, ledger, layers, progress, checkpoint_seconds).go(checkpoint)
         except Exception as error:
             if show_errors:
                 show_traceback(error.__cause__ or error)
@@ -164,23 +164,23 @@ class _Loop:
     def __init__(
         self,
         built: Built,
-        out: Path,
+        window: Window,
         engine: Serial | Pool | Remote,
         ledger: Ledger,
         layers: tuple[Layer, ...],
         progress: Progress | None,
         checkpoint_seconds: float,
     ) -> None:
-        self.built, self.out, self.ledger = built, out, ledger
+        self.built, self.window, self.out, self.ledger = built, window, window.out, ledger
         self.study, self.method = built.study, built.study.method
         self.rounds = Rounds(built, engine, (*layers, ledger), FirstOfEach())
-        self.journal = Journal(out)
+        self.journal = Journal(self.out)
         validation = self.study.validation
         patience = validation.patience if validation else None
-        self.choice = Choice(out / "checkpoints", choosing(self.study, built.task), patience)
+        self.choice = Choice(self.out / "checkpoints", choosing(self.study, built.task), patience)
         self.tally: Tally | None = None
         self.curve: RecallCurve | None = None
-        self.progress, self.pause = progress, checkpoint_seconds
+        self.progress, self.pause, self.waited = progress, checkpoint_seconds, 0.0
 
     def go(self, checkpoint: Checkpoint | None) -> Result:
         """From the checkpoint, or the start, to the last round, the target, or the end of all patience."""
@@ -193,28 +193,40 @@ class _Loop:
             layer.recall([line.noted for line in self.journal.lines])
         if checkpoint is None:
             self._describe()
+            self._in_window()
             state: Any = self.rounds.start()
             if not self.rounds.begins:  # the first round's line has what was sent before it: they are run together
                 self._settle(0, state)
         else:
             state, self.tally, self.curve = checkpoint.state, checkpoint.tally, checkpoint.curve
-        last = time.monotonic()
+        last, saved = time.monotonic(), round_
         while not (why := self._over(round_)):
+            if self.window.closed and saved < round_:
+                self._settle(round_, state)
+            self._in_window()
             round_ += 1
             state = self._round(round_, state)
             over, stop = self._over(round_), stop_asked(self.out)
             if over or stop or time.monotonic() - last >= self.pause:
                 self._settle(round_, state)
-                last = time.monotonic()
+                last, saved = time.monotonic(), round_
             if not over:
                 leave_if_asked(self.out, f"after round {round_}")
         exhausted = self.choice.exhausted(self.journal) > 0
         if self.study.finish:  # no checkpoint has it: a run whose rounds are raised goes on from before
             best = state.weights if self.choice.weights is None else self.choice.weights
+            self._in_window()
             state = self._round(round_ + 1, replace(state, weights=best), last=True)
             self.ledger.flush()
             self.journal.flush()
         return self._finish(state, round_, why, exhausted=exhausted)
+
+    def _in_window(self) -> None:
+        """Wait until a round may start; real sites are free for other studies meanwhile."""
+        if self.window.closed:
+            if isinstance(self.rounds.engine, Remote):
+                self.rounds.engine.close()
+            self.waited += self.window.wait()
 
     def _over(self, round_: int) -> str:
         """Why there is no further round, in words; nothing if there is one."""
@@ -252,8 +264,9 @@ class _Loop:
         line = Round(
             round=round_, sites=len(cohort.present), up=cohort.traffic.up, down=cohort.traffic.down,
             noted={**cohort.noted, **noted(self.study.dp, round_, self.study.rounds)}, asked=len(cohort.names),
-            **evaluated, seconds=round(time.perf_counter() - began, 6),
+            **evaluated, seconds=round(time.perf_counter() - began, 6), waited=round(self.waited, 3),
         )  # fmt: skip
+        self.waited = 0.0
         self.journal.add(line)
         if self.progress:
             self.progress(line)
@@ -312,7 +325,7 @@ class _Loop:
         metrics = Metrics(
             **kind_of(self.method).model_dump(),
             study=self.study.name,
-            versions=_versions(),
+            versions=versions(),
             method=self.study.resolved["method"]["name"],
             seed=self.study.seed,
             rounds=rounds,
@@ -335,8 +348,3 @@ class _Loop:
             write_model(self.out / "model", self.built, weights, metrics, WIRE.read(self.out) or ())
         METRICS.write(self.out, metrics)
         return Result(self.out, rounds, metrics.final, metrics.rounds_to_target, stopped, choice.round)
-
-
-def _versions() -> dict[str, str]:
-    ours = {"wardround": __version__, "python": platform.python_version()}
-    return {**ours, "torch": torch.__version__, "numpy": np.__version__}

@@ -54,6 +54,7 @@ from wardround.study.outline import (
     Validation,
 )
 from wardround.study.protection import in_sums, protecting
+from wardround.study.schedule import ScheduleTable
 from wardround.study.settings import OWN, SECTIONS, StudyError, checked, imported, layered, misspelt, named
 from wardround.study.trusted import Trusted
 
@@ -66,7 +67,7 @@ if TYPE_CHECKING:
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 WORDS: dict[str, str] = {"rows": "rows of numbers", **VIEWS}
 BESIDES = frozenset(
-    {"name", "description", "rounds", "expected", "references"}
+    {"name", "description", "rounds", "expected", "references", "schedule"}
 )  # what decides nothing of how a round goes
 
 
@@ -99,6 +100,8 @@ class Study:
     """The same as plain tables with every default filled in."""
     robust: RobustTable | None = None
     """What stands between a site that lies and the model."""
+    schedule: ScheduleTable | None = None
+    """When rounds may start."""
 
     @property
     def dp(self) -> DPTable | None:
@@ -284,7 +287,7 @@ def _study(
         o.name, o.description, o.rounds, o.seed, method, built["task"], built["corpus"], built.get("partition"), layers,
         o.sites, o.evaluation, o.validation, o.stop, o.start, o.finish, public, o.references, o.privacy,
         o.device, o.precision,
-        resolved | plain | shown | ({"layers": described} if described else {}), o.robust,
+        resolved | plain | shown | ({"layers": described} if described else {}), o.robust, o.schedule,
     )  # fmt: skip
 
 

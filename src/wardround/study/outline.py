@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 from annotated_types import Ge, Gt, Le, Lt, MinLen
 from pydantic import AfterValidator, Field
 
+from wardround.study.schedule import ScheduleTable
 from wardround.study.settings import TomlTable
 
 
@@ -196,6 +197,8 @@ class Outline(TomlTable):
     """Examples that choose the round whose model is kept."""
     stop: Stop | None = None
     """The figure at which the run may stop."""
+    schedule: ScheduleTable | None = None
+    """When rounds may start; if not given, at any time."""
     device: Annotated[str, AfterValidator(device_name)] | None = None
     """Where models compute in a simulation: "auto", "cpu", "cuda", one of several as "cuda:1", or "mps"; if not given,
     the CPU. A real site says so in its own `site.toml`."""

@@ -42,6 +42,7 @@ TABLES: dict[str, tuple[str, str | Mapping[str, Any]]] = {
     "evaluation": ("when, on what, and how closely the shared model is tried", f"{OWN}:EvaluationTable"),
     "validation": ("examples that choose the round whose model is kept", f"{OWN}:Validation"),
     "stop": ("the figure at which a run may stop", f"{OWN}:Stop"),
+    "schedule": ("when rounds may start", "wardround.study.schedule:ScheduleTable"),
     "finish": ("what is done once after the last round", f"{OWN}:FinishTable"),
     "public": ("examples that everybody may see: one of the two", f"{OWN}:PublicTable"),
     "layers": ("what changes messages on their way", LAYERS),

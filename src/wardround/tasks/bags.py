@@ -126,6 +126,7 @@ class BagsTask(ByBags, BoundTask):
     candidates: Candidates = field(default_factory=Candidates)
     """Which pairs of a text it is asked about once it is trained."""
 
+    references: ClassVar[tuple[str, ...]] = ("chance",)
     constant_answer: ClassVar[str] = "equally sure of every relation of every pair"
     not_exported: ClassVar[Mapping[str, tuple[str, str]]] = {
         "onnx": ("what makes numbers of a sentence and its entities is not in the network", "use --to spacy"),
@@ -272,6 +273,10 @@ class BagsTask(ByBags, BoundTask):
 
     def constant(self, counts: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """What being equally sure of everything would have counted."""
+        return fact_constant(counts)
+
+    def chance(self, counts: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """The same: a ranking at random has, in the mean, the precision of one that tells nothing apart."""
         return fact_constant(counts)
 
     def redrawn(self, counts: Mapping[str, Tensor], rng: np.random.Generator, draws: int) -> Mapping[str, Tensor]:

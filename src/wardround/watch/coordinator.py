@@ -120,7 +120,7 @@ class CoordinatorBoard:
         self.log.add(Event(text, time, None, "bad" if kind in BAD else "good" if kind in GOOD else ""))
 
 
-NO_RUN = "No run has been submitted since the coordinator was started."
+NO_RUN = "No run has been submitted yet."
 
 
 def _status(folder: Path) -> Mapping[str, Any] | None:

@@ -13,8 +13,7 @@ from pathlib import Path
 
 from wardround.core.files import write
 from wardround.engines.remote import CODES
-from wardround.reports import html
-from wardround.reports.html import Html, bytes_of, count, join, plural, table, tag
+from wardround.reports.html import Html, bytes_of, count, document, join, plural, table, tag
 from wardround.watch import parts
 from wardround.watch.board import Part, View
 from wardround.watch.gauges import Sample
@@ -236,7 +235,7 @@ def write_page(folder: Path, out: Path) -> House:
 def officers_page(house: House) -> str:
     """The whole page."""
     now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M")
-    css = resources.files("wardround.watch").joinpath("page/watch.css").read_text(encoding="utf-8")
+    style = resources.files("wardround.watch").joinpath("page/watch.css").read_text(encoding="utf-8")
     shown = sections(house)
     top = tag(
         "header",
@@ -248,4 +247,4 @@ def officers_page(house: House) -> str:
     )
     body = [tag("section", tag("h2", part.title, id=part.id), part.markup, aria_labelledby=part.id) for part in shown]
     foot = tag("footer", tag("p", "Made by wardround from this site's own ledger. This page loads and sends nothing."))
-    return html.page(f"{house.name}: what left", top, tag("main", body), foot, css=css)
+    return document(f"{house.name}: what left", [top, tag("main", body), foot], style)

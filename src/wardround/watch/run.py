@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from wardround.core.doing import WAITING, read_asked, read_notice
+from wardround.core.doing import OUTSIDE, WAITING, read_asked, read_notice
 from wardround.core.lock import held
 from wardround.core.tail import Tail
 from wardround.metrics.defined import lower_is_better
@@ -189,7 +189,7 @@ class WatchedRun:
         return value
 
     def _state(self) -> State:
-        if not self.study or self.doing.startswith(WAITING):
+        if not self.study or self.doing.startswith((OUTSIDE, WAITING)):
             return "waiting" if self.members or not self.problem else "unreadable"
         early = bool(dict(self.study.get("stop") or {}).get("early", True))
         locked = held(self.folder / LOCK)
@@ -204,7 +204,7 @@ class WatchedRun:
         words = {
             "running": ("it runs", "good"), "finished": ("it has finished", "good"), "gone": (self.problem, "bad"),
             "stopped": ("it has stopped before its last round; go on with --resume", "bad"),
-            "waiting": ("it waits", ""), "unreadable": (self.problem, "bad"),
+            "waiting": (self.doing or "it waits", ""), "unreadable": (self.problem, "bad"),
         }  # fmt: skip
         text, weight = words[self.state]
         if self.state == "finished" and self.metrics:

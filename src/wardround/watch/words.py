@@ -38,7 +38,9 @@ def left(run: WatchedRun) -> str:
     if run.left <= 0:
         return "about to end"
     each = f"{run.pace:.1f} s" if run.pace < 10 else span(run.pace)
-    return f"about {span(max(run.left, 1))} left; a round takes {each}"
+    window = dict(run.study.get("schedule") or {}).get("window")
+    within = f", within {window}" if window else ""
+    return f"about {span(max(run.left, 1))} left{within}; a round takes {each}"
 
 
 def standing(run: WatchedRun) -> str:
@@ -51,5 +53,5 @@ def standing(run: WatchedRun) -> str:
     if run.state == "stopped":
         return f"{far}; it can be taken up again with --resume"
     if run.state == "waiting":
-        return run.doing or "to begin"
+        return "; ".join(part for part in (far if run.round else "", run.doing) if part) or "to begin"
     return run.problem or STATES[run.state]
