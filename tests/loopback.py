@@ -147,6 +147,7 @@ class Exchange:
         modules: Sequence[Path] = (),
         **budget: int,
     ) -> None:
+        self.folder = folder
         self.twist: Twist = lambda _name, _head, answer: answer
         self.sites = {
             name: Twisted(
@@ -167,6 +168,10 @@ class Exchange:
         self.garble: Twist = lambda _name, _head, answer: answer
         self.unasked: Callable[[str, dict[str, Any]], bool] = lambda _name, _head: False
         self.lock = threading.Lock()  # one process has one generator for dropout
+
+    def site(self, name: str) -> Path:
+        """The folder of a site."""
+        return self.folder / name
 
     def __enter__(self) -> Self:
         self.server = listen(self.door)

@@ -168,7 +168,7 @@ def test_fedners_many_exchanges_are_told_and_approved(site: Path, capsys: pytest
     assert "before the first round: 2 exchanges, " in printed  # in how many texts words stand, and sizes
     assert "per round: 23 exchanges, " in printed  # 30 examples at each of 3 sites in batches of 4
     assert "in 2 rounds in all: 49 exchanges, " in printed
-    assert "This is an estimate: fedner asks the more often the more examples all sites have together; " in printed
+    assert "This is an estimate: fedner asks more often the more examples all sites have together; " in printed
     assert "for 30 training examples here, and as many at each of the 3 sites of the consortium" in printed
     assert "the sum; its machine each" in printed
     assert "each reply reaches the coordinator's machine" in printed

@@ -34,7 +34,7 @@ Beside = Annotated[Path | None, typer.Option(help="Where the study file lay, if 
 Site = Annotated[Path, typer.Argument(help="The site's folder.", metavar="SITE")]
 SkipUnread = Annotated[
     bool,
-    typer.Option("--skip", help="Go on without files and lines that cannot be read; each is told with its reason."),
+    typer.Option("--skip", help="Go on without files and lines that cannot be read; each is listed with its reason."),
 ]
 Rename = Annotated[
     list[str] | None,

@@ -26,7 +26,7 @@ class ProxyError(OSError):
 
 @dataclass(frozen=True)
 class Proxy:
-    """Where it is, and what it is told to let us in; never shown with it."""
+    """Where it is, and what lets us in; never shown with the latter."""
 
     host: str
     port: int

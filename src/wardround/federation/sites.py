@@ -126,7 +126,7 @@ class Sites:
     def _occurring(
         self, what: str, names: Callable[[Document], Sequence[str]], place: Callable[[str], str] | None = None
     ) -> tuple[str, ...]:
-        """The names that occur in training; an error if some are none (see `shown`)."""
+        """The names that occur in training; an error if some are no names (see `shown`)."""
         train, test = (part.documents for part in self.pool() if isinstance(part, Texts))
         return occurring(what, what, [(names(d), d.id) for d in train], [n for d in test for n in names(d)], place)
 

@@ -94,7 +94,7 @@ class Finding:
 
     @property
     def group(self) -> tuple[str, str]:
-        """The same for findings that differ in nothing but numbers, and are told together."""
+        """The same for findings that differ in nothing but numbers, and are shown together."""
         return NUMBER.sub("0", self.what), NUMBER.sub("0", self.remedy)
 
 

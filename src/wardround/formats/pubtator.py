@@ -32,7 +32,7 @@ PART = re.compile(r"([^|\t]+)\|([ta])\|(.*)")
 NUMBER = re.compile(r"-?\d{1,12}")
 NO_CONCEPT = frozenset({"", "-", "-1"})
 LOCAL = "local:"
-"""Stands before an id that is none of a concept."""
+"""Stands before an id that is not a concept's."""
 COMPOSITE, NOVELTY = "composite", "novelty"
 
 

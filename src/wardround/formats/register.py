@@ -52,7 +52,7 @@ class Format:
     options: tuple[str, ...] = ()
     """Those of `Options` that say something here, besides encoding and language."""
     folder: str = ""
-    """The ending of files by which a folder of notes is told, where the format is one; each note is its own source."""
+    """The ending of the files in a folder of notes, where the format is one; each note is its own source."""
     usual: Mapping[str, Any] = field(default_factory=dict)
     """What a study need not say of pairs."""
 

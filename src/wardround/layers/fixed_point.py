@@ -4,7 +4,7 @@
     update == decode(Update, encoded, sites=1, ranges=…)     # up to rounding
 
 Rules of this file:
-1. A whole number stands for itself. One that is none is multiplied by a power of two and rounded.
+1. A whole number stands for itself. Any other is multiplied by a power of two and rounded.
 2. A tensor of 32 bits whose range is known goes into 32 bits, by the power of two that its range and the number of
    sites allow: an error of n · range / 2³². All else goes into 64 bits, by `SCALE`: an error of 2⁻³⁵, or 2⁻²⁹.
 3. What does not fit its range is not cut off: `over` says that the numbers of 32 bits are not there. What does not fit
@@ -110,7 +110,7 @@ def _largest(values: Tensor) -> float:
 
 
 def decode(kind: type[M], total: Encoded, sites: int, ranges: Ranges) -> M:
-    """The sum of so many messages that were encoded with these ranges; a `ValueError` if that is none."""
+    """The sum of so many messages that were encoded with these ranges; a `ValueError` if it is not one."""
     parts = _parts(total.form, sites, ranges)
     narrow = sum(part.count for part in parts if part.power is not None)
     count = sum(part.count for part in parts)

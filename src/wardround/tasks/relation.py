@@ -86,7 +86,7 @@ class Relations(EncoderSettings, TaskSettings):
     def bind(self, corpus: Any) -> "RelationTask":
         """The task on a corpus of labelled pairs."""
         task = self.on(corpus.labels, getattr(corpus, "negative", ""))
-        # What is wrong with weights or documents is found here, where it can be told: a site's errors are not shown.
+        # What is wrong with weights or documents shows here, where it can be reported: a site's errors are not.
         task.model()
         if isinstance(corpus, Sites):
             kind = f"longer than {self.longest} tokens, a window around the pair"

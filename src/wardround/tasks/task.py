@@ -51,7 +51,7 @@ class TaskSettings(ABC):
     of_corpus: ClassVar[tuple[str, ...]] = ()
     """Its settings that name what stands in the texts: no use on other texts."""
     types: tuple[str, ...] | None = None
-    """The types of entities that its settings declare; None if it is for the corpus to declare what there is."""
+    """The types of entities that its settings declare; None if the corpus declares them."""
 
     @property
     def training(self) -> Mapping[str, Mapping[str, Any]]:

@@ -140,7 +140,7 @@ def _file(package: str, name: str, kind: str) -> Response:
 
 
 def application(desk: Desk, hosts: Collection[str] = (), token: str = "") -> Guarded:
-    """The page behind its guard: reached by loopback names and by these hosts, by who has the token if there is one."""
+    """The page behind its guard: reached by loopback names and these hosts, and only with the token if there is one."""
 
     def static(path: str) -> Route:
         answer = _file(*STATIC[path])
