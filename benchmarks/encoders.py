@@ -291,7 +291,7 @@ def _products(encoder: Path, tokenizer: Any, texts: Sequence[str]) -> Run:
     """All linear maps of the encoder on all tokens of all texts, and nothing else."""
     shape = read_encoder(encoder).shape
     tokens = sum(min(len(one), 128) for one in tokenizer(texts)["input_ids"])
-    inputs = torch.randn(tokens, shape.width).split(2048)
+    inputs = torch.split(torch.randn(tokens, shape.width), 2048)
     wide, narrow = (nn.Linear(a, b) for a, b in ((shape.width, shape.inner), (shape.inner, shape.width)))
     square = nn.Linear(shape.width, shape.width)
 
