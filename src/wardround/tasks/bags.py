@@ -99,7 +99,8 @@ class Bags(EncoderSettings, TaskSettings):
     def bind(self, corpus: Any) -> "BagsTask":
         """The task on a corpus with these relations."""
         task = BagsTask(self, tuple(corpus.labels))
-        _ = task.parts.trained() if self.model == "encoder" else None  # what is wrong with weights shows here
+        if self.model == "encoder":
+            task.parts.look_through()  # what is wrong with weights shows here
         return task
 
     def restore(self, about: Any) -> "BagsTask":

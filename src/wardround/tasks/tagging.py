@@ -139,7 +139,7 @@ class Tagging(EncoderSettings, TaskSettings):
         words = WordTable(self.vectors, self.folder, self.buckets)
         parts = self.encoder_parts(self.dropout) if self.encodes else None
         if parts:
-            parts.trained()  # what is wrong with weights is found here, where it can be told
+            parts.look_through()
         frozen = self.encoder_folder if self.model == "elmoner" else None
         return TaggingTask(self, types, types, self.scheme, WordSources(words, frozen, self.remember, parts))
 
