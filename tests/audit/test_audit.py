@@ -34,9 +34,11 @@ def study_of(method: dict[str, Any], task: dict[str, Any], **more: Any) -> Study
     return cells(tables)[0].study
 
 
-def cases(study: Study, folder: Path, rounds: int = 1, notes: int = 20) -> Iterator[Case]:
+def cases(
+    study: Study, folder: Path, rounds: int = 1, notes: int = 20, wanted: tuple[str, ...] = (OFF, SUMS)
+) -> Iterator[Case]:
     for label, variant in variants(study, rehearsable(study, 3, notes)):
-        if isinstance(variant, Study) and label in (OFF, SUMS):
+        if isinstance(variant, Study) and label in wanted:
             yield observed(label, variant, folder / label, rounds)
 
 
@@ -116,6 +118,18 @@ def test_pairs_are_planted_with_entities_of_their_own(tmp_path: Path) -> None:
     case = next(cases(study, tmp_path, notes=10))
     planted = only(membership.canaries(case, tmp_path / "canaries"))
     assert 0.0 <= (planted.value or 0) <= planted.best
+
+
+def test_planted_notes_are_trained_on_with_the_noise_of_the_study(tmp_path: Path) -> None:
+    """What is planted at a site is told by nobody there, where without noise it is; a site's own notes likewise."""
+    settings = {"name": "fedavg", "lr": 20.0, "epochs": 30, "batch": 4}
+    (case,) = cases(study_of(settings, {**BAG, "shrinkage": 0.0}), tmp_path, rounds=2, wanted=(DP,))
+    planted = only(membership.canaries(case, tmp_path / "canaries"))
+    assert (planted.value or 0) < 1.0
+    assert "the study accounts for 3;" in planted.why
+    train, test = case.built.sites.raw(case.sites[0])
+    make, _ = own_notes(train, test, 20, 0)
+    assert make(case.study, tmp_path / "own").host.guards is not None
 
 
 def test_limits_of_a_share_are_clopper_and_pearsons() -> None:

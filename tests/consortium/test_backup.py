@@ -41,8 +41,8 @@ def study_of(folder: Path, **changes: Any) -> Study:
     return load_study(small_study(folder, **{**plain, **changes}))[0].study
 
 
-def site_of(folder: Path, study: Study, *more: str, **budget: int) -> Path:
-    return site_folder(folder, "site-0", study, *(more or OPEN), **{"exchanges": 50, **budget})
+def site_of(folder: Path, study: Study) -> Path:
+    return site_folder(folder, "site-0", study, exchanges=50)
 
 
 def spent(place: Path, study: Study) -> tuple[int, int]:
@@ -164,6 +164,26 @@ def test_a_copy_made_while_the_ledger_grows_is_whole(tmp_path: Path) -> None:
         counts.append(verify(path) if path.exists() else 0)
     assert sorted(counts) == counts
     assert counts[-1] <= verify(place / LEDGER)
+
+
+def test_a_coordinators_folder_is_put_back_with_keys_members_and_what_it_knows_of_answers(tmp_path: Path) -> None:
+    Exchange(tmp_path, study_of(tmp_path), NAMES)
+    centre, back = tmp_path / "consortium", tmp_path / "back"
+    for name, text in {
+        "answers/site-0.jsonl": '{"a":1}\n{"a',
+        "server/store/jobs/x": "",
+        "server/startup/a": "a",
+    }.items():
+        (centre / name).parent.mkdir(parents=True, exist_ok=True)
+        (centre / name).write_text(text)
+    done = CliRunner().invoke(app, ["backup", str(centre), str(tmp_path / "copy.tar")])
+    assert (0, True) == (done.exit_code, "it holds private keys" in done.output)
+    done = CliRunner().invoke(app, ["restore", str(tmp_path / "copy.tar"), str(back)])
+    assert "members, as of then: site-0, site-1, site-2. Who was revoked since is a member again" in done.output
+    assert (centre / "keys" / "ask.key").read_bytes() == (back / "keys" / "ask.key").read_bytes()
+    assert '{"a":1}\n' == (back / "answers" / "site-0.jsonl").read_text()
+    there = {path.relative_to(back).as_posix() for path in back.rglob("*") if path.is_file()}
+    assert {"answers/site-0.jsonl", "consortium.json", "keys/ask.key", "roster.json", "server/startup/a"} == there
 
 
 # a site that was put back

@@ -110,7 +110,7 @@ def test_who_opens_tls_on_the_way_is_named(site: Path, tmp_path: Path) -> None:
         why = reach(site / "kit" / "startup", "127.0.0.1", server.getsockname()[1])
     assert why is not None
     assert "is not this consortium's coordinator: its certificate is signed by another root (it is of" in why
-    assert "by Firewall-Inc); if a firewall here opens TLS, ask IT to let this address through unopened" in why
+    assert "by CN=Firewall-Inc); if a firewall here opens TLS, ask IT to let this address through unopened" in why
 
 
 def test_the_container_files_mount_the_site_alone_and_open_no_port(site: Path) -> None:

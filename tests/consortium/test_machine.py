@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import tempfile
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -77,7 +78,7 @@ def test_a_folder_that_cannot_be_written_to_is_in_the_way(site: Path, monkeypatc
     def refused(**_: object) -> None:
         raise OSError(30, "Read-only file system")
 
-    monkeypatch.setattr(machine_check.tempfile, "TemporaryFile", refused)
+    monkeypatch.setattr(tempfile, "TemporaryFile", refused)
     mark, words = told(site, "folder")
     assert "BAD" == mark
     assert "cannot be written to (Read-only file system)" in words

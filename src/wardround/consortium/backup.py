@@ -36,7 +36,7 @@ from wardround.core.files import fresh_folder
 from wardround.core.unfinished import NEW, new_name, unfinished
 from wardround.runs.errors import RunError
 
-FORM = "wardround copy 1"
+FORM: Literal["wardround copy 1"] = "wardround copy 1"
 MANIFEST = "MANIFEST.json"
 LARGEST = 1 << 26  # bytes of a manifest
 LAST = ("answers/*.jsonl", "ledger/site.jsonl", "ledger/budget.jsonl", "memory/*/sums.jsonl")

@@ -41,6 +41,7 @@ from wardround.privacy.journal import Allowance
 from wardround.runs.errors import RunError
 
 MARK, LEDGER, TOLD = "restored.json", Path("ledger") / "site.jsonl", Path("ledger") / "told.json"
+LARGEST = 1 << 27  # bytes that a coordinator may tell: some 300,000 answers
 Word = Annotated[str, Field(max_length=200)]
 Mark16 = Annotated[str, Field(pattern=r"^[0-9A-Za-z]{1,16}$")]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -129,7 +130,7 @@ def knows(folder: Path, head: object) -> bool:
 
 def keep_told(folder: Path, mark: Restored, statement: Mapping[str, Any], lapse: object, data: bytes) -> bool:
     """Keep what the coordinator has told, if it is told for this time."""
-    if lapse != mark.lapse:
+    if lapse != mark.lapse or len(data) > LARGEST:
         return False
     letter = Letter(lapse=mark.lapse, statement=dict(statement), lines=data.decode("utf-8", "replace").splitlines())
     write(folder / TOLD, letter.encode())

@@ -19,11 +19,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
-
 from wardround.consortium.approval import read_approval
 from wardround.consortium.backup import kind_of
 from wardround.core.lock import held
+from wardround.engines.processes import named_in_commands
 from wardround.layers.ledger import lines
 
 JOB = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -100,18 +99,12 @@ def _jobs(folder: Path) -> Iterator[Leftover]:
     """What NVFlare keeps of each job."""
     places = [folder / "kit", folder / "server", folder / "server" / "store" / "jobs"]
     paths = [path for place in places if place.is_dir() for path in place.iterdir() if JOB.fullmatch(path.name)]
-    busy = _busy({path.name for path in paths})
+    busy = named_in_commands({path.name for path in paths})
     if held(folder / ".lock") is not False and (folder / "server").is_dir():  # its server looks them up
         busy |= {path.name for path in paths}
     for path in paths:
         why = "its coordinator or its job is running" if path.name in busy else ""
         yield Leftover(path, "job of NVFlare's", _size(path), why)
-
-
-def _busy(jobs: set[str]) -> set[str]:
-    """The jobs that a process of this machine was started for."""
-    commands = [" ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"])] if jobs else []
-    return {job for job in jobs if any(job in command for command in commands)}
 
 
 def _size(path: Path) -> int:

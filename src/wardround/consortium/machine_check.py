@@ -13,14 +13,13 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-import psutil
-
 from wardround import __version__
 from wardround.consortium.check import Inspection
 from wardround.consortium.clock import OFF, clock_error, off
 from wardround.consortium.forgotten import restored
 from wardround.consortium.forms import read_membership
 from wardround.consortium.settings import SiteSettings, read_site
+from wardround.engines.processes import free_memory
 from wardround.runs.errors import RunError
 from wardround.study.settings import StudyError
 
@@ -38,8 +37,7 @@ def machine(folder: Path, *, room: bool = True) -> Iterator[Inspection]:
     yield _written(folder)
     if room:
         yield _room("disk", shutil.disk_usage(folder).free, f"make room: wardround clear {folder}")
-        free = psutil.virtual_memory().available
-        yield _room("memory", free, "end other programs, or give this machine more")
+        yield _room("memory", free_memory(), "end other programs, or give this machine more")
     with suppress(StudyError):  # which is told elsewhere
         yield _gpu(read_site(folder))
 

@@ -80,6 +80,17 @@ def descendants(pid: int) -> list[int]:
     return [process.pid for process in _family(pid)[1:]]
 
 
+def free_memory() -> int:
+    """How many bytes of memory programs can still have."""
+    return int(psutil.virtual_memory().available)
+
+
+def named_in_commands(words: Iterable[str]) -> set[str]:
+    """Which of these words stand in what a process of this machine was started with."""
+    commands = [" ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"])]
+    return {word for word in words if any(word in command for command in commands)}
+
+
 def _family(pid: int) -> list[psutil.Process]:
     """This process, and all that it started."""
     try:

@@ -14,7 +14,6 @@ Rules of this file:
    not know it, answers nothing, and is told what it has forgotten.
 """
 
-import hashlib
 import queue
 import socket
 import threading
@@ -23,7 +22,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, TypeVar
 
 from wardround import __version__
 from wardround.core.codec import DecodeError, decode
@@ -31,8 +30,9 @@ from wardround.core.device import OUT_OF_MEMORY
 from wardround.core.exchange import Exchange, Fault
 from wardround.core.manifest import COUNT_LIMIT
 from wardround.core.method import Step
-from wardround.core.record import Message, reveals_of
+from wardround.core.record import Message
 from wardround.engines.frames import Line, dial
+from wardround.engines.recollection import Recollection, answered
 from wardround.engines.seal import Asker, Letter, Parcel, SealError
 
 R = TypeVar("R", bound=Message)
@@ -90,19 +90,6 @@ CODES: dict[str, tuple[Code, str]] = {
     "withheld": ("refused", "a layer there does not let its answer leave; its own log says which"),
 }
 """All that a site or the way to it can say instead of a message, and what it means."""
-
-
-class Recollection(Protocol):
-    """What a coordinator remembers of a site's answers, over all runs."""
-
-    def head(self, site: str) -> str:
-        """The head of the site's ledger, as its last answer had it; nothing if there was none."""
-
-    def note(self, site: str, line: Mapping[str, Any]) -> None:
-        """Remember an answer."""
-
-    def all_of(self, site: str) -> bytes:
-        """All answers, a line each."""
 
 
 class Remote:
@@ -178,34 +165,12 @@ class Remote:
                 self._note({site: lost for site, lost in self.void.items() if site != name})
             reply = self._reply(step, name, outcome, data)
             if "fault" not in outcome and self.recollection is not None:
-                kind = step.reply.__name__ if isinstance(reply, Fault) else type(reply).__name__
-                asked = messages[name], parcels[id(messages[name])].digest
-                self._recollect(name, exchange, asked, (kind, data), outcome)
+                kind = step.reply if isinstance(reply, Fault) else type(reply)
+                line = answered(exchange, messages[name], parcels[id(messages[name])].digest, kind, data)
+                was = {"study": self.mark["study"][:16], "run": self.mark["run"][:16], "was": self.heads[name]}
+                with suppress(OSError):  # a full disk, which the run's own files will tell
+                    self.recollection.note(name, {**line, **was})
             yield name, reply
-
-    def _recollect(
-        self,
-        name: str,
-        exchange: Exchange,
-        asked: tuple[Message, str],
-        sent: tuple[str, bytes],
-        head: Mapping[str, Any],
-    ) -> None:
-        """Remember an answer in the words of the site's own ledger, for the day on which it has lost that."""
-        assert self.recollection is not None  # noqa: S101 -- the caller has looked
-        message, digest = asked
-        kind, data = sent
-        still = {field: getattr(message, field) for field, reveal in reveals_of(type(message)).items() if reveal.still}
-        place = {"attempt": len(exchange.resumed), "round": exchange.round, "exchange": exchange.number}
-        received = {"kind": type(message).__name__, "bytes": message.nbytes, "digest": digest, "still": still}
-        line = {
-            "study": self.mark["study"][:16], "run": self.mark["run"][:16], **place, "step": exchange.step,
-            "received": received,
-            "sent": {"kind": kind, "bytes": len(data), "digest": hashlib.sha256(data).hexdigest()},
-            "was": str(head.get("ledger", ""))[:64],
-        }  # fmt: skip
-        with suppress(OSError):  # a full disk, which the run's own files will tell
-            self.recollection.note(name, line)
 
     def _tell(self, doing: str, names: Iterable[str]) -> None:
         """Let whoever asks for the consortium's status know what these sites are busy with, once a round."""

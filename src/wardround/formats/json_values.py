@@ -125,10 +125,15 @@ def string(value: object, name: str, path: Path, line: int, problems: Problems) 
     if not isinstance(value, str):
         what = f'no "{name}"' if value is None else f'"{name}" is a {type(value).__name__}'
         raise DataError(path, line, what, "it must be a string")
-    whole, halves = re.subn("[\ud800-\udfff]", "\ufffd", value)
-    if halves:
+    text = whole(value)
+    if text != value:
         problems.note("half a character, replaced by U+FFFD", path, line)
-    return whole
+    return text
+
+
+def whole(text: str) -> str:
+    """The text with U+FFFD for half a character, which no encoding can write."""
+    return re.sub("[\ud800-\udfff]", "\ufffd", text)
 
 
 def listed(row: Mapping[str, object], name: str, path: Path, line: int) -> list[object]:

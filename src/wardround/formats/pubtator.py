@@ -70,7 +70,11 @@ def read_pubtator(path: Path, problems: Problems, options: Options) -> Iterator[
             with problems.refusing():
                 if ends := nearest_mentions(relation, parts | concepts, entities, path, line, problems):
                     named = zip(OF_SEVERAL, (relation.head, relation.tail), strict=True)
-                    which = (Attribute(end, name) for end, name in named if name not in concepts)
+                    which = (
+                        Attribute(end, name)
+                        for (end, name), mine in zip(named, ends, strict=True)
+                        if name not in concepts and len(entities[mine].concepts) > 1
+                    )
                     attributes = tuple(sorted((*relation.attributes, *which)))
                     relations.append(replace(relation, head=ends[0], tail=ends[1], attributes=attributes))
         made = Document(

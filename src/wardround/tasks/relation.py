@@ -24,6 +24,7 @@ import torch
 from annotated_types import Ge, Lt
 from torch import Tensor
 
+from wardround.core.wanted import go_on
 from wardround.federation.sites import Sites
 from wardround.metrics.relations import relation_metrics
 from wardround.models.pretrained import Pretrained
@@ -263,6 +264,7 @@ class RelationTask(ClassifierTask):
             examples = self._unlabelled([*distinct.values()])
             scores = torch.zeros(len(distinct), len(self.labels))
             for batch in self.through(examples):
+                go_on()
                 scores[batch.rows] = self.scored(model, batch)
             return read, scores[torch.tensor([places[key] for key in homes], dtype=torch.int64)]
 

@@ -30,6 +30,7 @@ from torch import Tensor
 
 from wardround.core.bench import belongs
 from wardround.core.refusal import Misfit
+from wardround.core.wanted import go_on
 from wardround.models.encoded import EncodedTagger
 from wardround.models.tagger import Parts, Tagger, named_parts
 from wardround.tasks.batching import Ragged, budgeted, grouped
@@ -292,11 +293,8 @@ class TaggingTask(ByOwnTags, EntitiesTask):
         """What the tagger finds in all sentences, batch by batch."""
         places = {kind: number for number, kind in enumerate(self.types)}
         for batch in self._through(examples):
-            emissions, lengths, rows = (
-                model(batch.inputs),
-                batch.inputs.lengths,
-                batch.rows.tolist(),
-            )  # (B, L, tags), (B,)
+            emissions, lengths = model(batch.inputs), batch.inputs.lengths  # (B, L, tags), (B,)
+            rows = batch.rows.tolist()
             losses = -model.crf(emissions, batch.tags, lengths).double()  # (B,)
             paths = self._spans(model.crf.decode(emissions, lengths), lengths)
             predicted = [[(places[kind], start, end) for kind, start, end in mine] for mine, _ in paths]
@@ -340,6 +338,7 @@ class TaggingTask(ByOwnTags, EntitiesTask):
         """The entities of each sentence, in order."""
         entities: list[list[Entity]] = [[] for _ in sentences]
         for batch in self._through(self._examples(sentences, [[0] * len(one.words) for one in sentences], {})):
+            go_on()
             emissions, lengths = model(batch.inputs), batch.inputs.lengths  # (B, L, tags), (B,)
             paths = model.crf.decode(emissions, lengths)  # (B, L)
             kinds = [mine for mine, _ in self._spans(paths, lengths)]
