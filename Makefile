@@ -3,7 +3,9 @@ PYTHON ?= python3.11
 BIN := .venv/bin
 STAMP := .venv/.ready
 
-.PHONY: help setup demo test check clean
+DOCS := .venv-docs/.ready
+
+.PHONY: help setup demo docs test check clean
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -21,6 +23,15 @@ demo: $(STAMP)  ## train across five generated hospitals and write a report
 	@rm -rf runs/demo
 	$(BIN)/wardround run studies/demo.toml --out runs/demo
 
+$(DOCS): pyproject.toml
+	@test -x .venv-docs/bin/python || $(PYTHON) -m venv .venv-docs
+	.venv-docs/bin/pip install --quiet --upgrade "pip>=25.1"
+	.venv-docs/bin/pip install --quiet --group docs
+	@touch $@
+
+docs: $(DOCS)  ## the manual as a static site in site/; a link that leads nowhere ends it
+	.venv-docs/bin/python docs/site/manual.py site
+
 test: $(STAMP)  ## the whole test suite
 	$(BIN)/python -m pytest -n 3 --dist worksteal
 
@@ -30,4 +41,4 @@ check: $(STAMP)  ## format, lint, types
 	$(BIN)/mypy
 
 clean:  ## remove what the other targets made
-	rm -rf .venv runs .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-docs runs site .mypy_cache .pytest_cache .ruff_cache

@@ -34,7 +34,7 @@ NOTES = {"name": "clinic", "hospitals": 1, "documents": 300, "test_documents": 2
 BAGS = {"name": "clinic-bags", "hospitals": 1, "sentences": 400, "test_sentences": 5}
 PAIRS = {"name": "clinic-pairs", "hospitals": 1, "notes": 100, "test_notes": 2}
 ROWS = {"name": "synthetic", "sites": 1, "features": 60, "classes": 10, "largest": 400}
-WORDS = {"name": "classification", "tokens": "words", "class_weights": "none"}
+WORDS = {"name": "classification", "tokens": "words", "class_weights": "none", "weighting": "none"}
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Sides:
         count = len(self.train)
         plan = Plan(1.0, 1.0, min(case.batch / count, 1.0), 10**6, count)
         self.guard = Guard(plan, units, lambda _: Chance(key_of("x"), secret=False), lambda _: None)
-        self.samples, self.batches = self.guard.samples(self.task, self.train), self._batches()
+        self.samples, self.batches = self.guard.samples(self.task, self.train, 10**6), self._batches()
 
     def _batches(self) -> Iterator[Any]:
         rng = torch.Generator().manual_seed(1)

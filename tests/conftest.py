@@ -1,13 +1,16 @@
-"""What holds for every test: one thread, as in a run; property tests that a busy machine cannot fail; short keys."""
+"""What holds for every test: one thread, as in a run; property tests that no busy machine fails; little waiting."""
 
 import os
 import signal
+from collections.abc import Iterator
 
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
+from browser import Browser, chromium
 from wardround.engines import certificates
+from wardround.runs import intervals
 
 settings.register_profile(
     "wardround",
@@ -30,6 +33,16 @@ def _short_keys() -> None:
 
 
 @pytest.fixture(autouse=True, scope="session")
+def _few_draws() -> None:
+    intervals.DRAWS = intervals.FEWER = 20  # a thousand at the end of each run would be a third of it
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _quick_disk() -> None:
+    os.fsync = lambda fd: None  # noqa: ARG005 -- only a power cut could tell
+
+
+@pytest.fixture(autouse=True, scope="session")
 def _signals() -> None:
     """Heed what nohup or a shell's `&` has the tests ignore, which all that they start would inherit."""
     for number, handler in (
@@ -39,3 +52,16 @@ def _signals() -> None:
     ):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, handler)
+
+
+@pytest.fixture(scope="session")
+def _started_browser() -> Iterator[Browser]:
+    with Browser(chromium()) as one:
+        yield one
+
+
+@pytest.fixture
+def browser(_started_browser: Browser) -> Iterator[Browser]:
+    """A browser that leaves the page after a test: whose server is gone, it would be looked for again and again."""
+    yield _started_browser
+    _started_browser.open("about:blank")

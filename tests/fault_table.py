@@ -58,6 +58,12 @@ TABLE = {
         "coordinator says so, too",
         "asked then, it costs one deadline; once it answers again, it is ready",
     ),
+    "put back": Row(
+        "a site is put back from last night's copy (`wardround restore`), or rolled back by other means",
+        "`round 2: site-1 left out (fit: refused: it was put back from a copy, and nobody has said yet what counts as "
+        "spent …)`; at the site, `site recover` lists what the coordinator says it answered since",
+        "once somebody there has confirmed it, what was forgotten counts as spent, and the site is in the next round",
+    ),
     "not approved": Row(
         "a site has not approved this study, or another version of it",
         "`2 of 3 sites ready … (site-2: refused: it has not approved this study; there: wardround site approve)`",

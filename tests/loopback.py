@@ -19,6 +19,7 @@ from wardround import __version__
 from wardround.consortium.approval import approve
 from wardround.consortium.deployed import study_hash
 from wardround.consortium.forms import Charter, Membership
+from wardround.consortium.identity import introduce
 from wardround.consortium.roster import Member, write_roster
 from wardround.consortium.site_process import SiteProcess
 from wardround.consortium.submit import Consortium
@@ -146,6 +147,7 @@ class Exchange:
         modules: Sequence[Path] = (),
         **budget: int,
     ) -> None:
+        self.folder = folder
         self.twist: Twist = lambda _name, _head, answer: answer
         self.sites = {
             name: Twisted(
@@ -154,6 +156,7 @@ class Exchange:
             )
             for name in names
         }
+        introduce({name: folder / name for name in names})
         centre = folder / "consortium"
         (centre / "keys").mkdir(parents=True)
         (centre / "keys" / "ask.key").write_bytes((folder / "keys" / "ask.key").read_bytes())
@@ -165,6 +168,10 @@ class Exchange:
         self.garble: Twist = lambda _name, _head, answer: answer
         self.unasked: Callable[[str, dict[str, Any]], bool] = lambda _name, _head: False
         self.lock = threading.Lock()  # one process has one generator for dropout
+
+    def site(self, name: str) -> Path:
+        """The folder of a site."""
+        return self.folder / name
 
     def __enter__(self) -> Self:
         self.server = listen(self.door)

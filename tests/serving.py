@@ -31,9 +31,9 @@ class Scripted(Model):
     """Takes words of three or more capitals for drugs, the first for a cause of the second, and so on."""
 
     def together(self, documents: Sequence[Document]) -> list[Prediction]:
-        return [self.told(document.text) for document in documents]
+        return [self.prediction(document.text) for document in documents]
 
-    def told(self, words: str) -> Prediction:
+    def prediction(self, words: str) -> Prediction:
         """What it says of one text."""
         if "BREAK" in words:
             raise RuntimeError(f"cannot read {words}")

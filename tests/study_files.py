@@ -4,9 +4,9 @@
     ended = cli("run", path, "--out", tmp_path / "run")
     assert (0, "") == (ended.code, ended.err)
 
-`fresh` is `python -m wardround`, which spends seconds on importing. `cli` and `start` fork from one warm process
-that has imported everything and done nothing else: real processes, that can be killed for real, in no time. What
-they start of ours (workers, cells) they fork likewise.
+`fresh` is `python -m wardround`, which spends seconds on importing. `cli`, `start` and `script` fork from one warm
+process that has imported everything and done nothing else: real processes, that can be killed for real, in no time.
+What they start of ours (workers, cells) they fork likewise.
 """
 
 import atexit
@@ -18,22 +18,24 @@ import importlib
 import json
 import os
 import resource
+import runpy
 import select
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, Self, cast
 
 import tomli_w
 
 __all__ = [
     "PAUSING", "Ended", "Running", "children", "cli", "fresh", "journal", "kept", "listing", "not_paused", "paused",
-    "result_of", "small_study", "start", "wait_for", "write_module",
+    "result_of", "script", "small_study", "start", "wait_for", "write_module",
 ]  # fmt: skip
 
 TIMEOUT = 300.0  # far more than anything here takes: only what hangs gets there
@@ -208,6 +210,11 @@ def cli(*arguments: object, cwd: Path, **options: Any) -> Ended:
     return start(*arguments, cwd=cwd, **options).wait()
 
 
+def script(path: Path, *arguments: object, cwd: Path, env: Mapping[str, str] | None = None) -> Ended:
+    """`python path …`, forked likewise; only modules of ours may be started from it."""
+    return _started(arguments, cwd, script=str(path), env=dict(env or {})).wait()
+
+
 def start(
     *arguments: object,
     cwd: Path,
@@ -222,14 +229,12 @@ def start(
     """
     if arguments[:1] == ("run",) and not report:
         arguments = ("run", "--no-report", *arguments[1:])
+    return _started(arguments, cwd, file_limit=file_limit, kill_at=kill_at)
+
+
+def _started(arguments: Sequence[object], cwd: Path, **more: Any) -> "Running":
     streams = [cwd / f".said-{time.monotonic_ns()}-{stream}" for stream in ("out", "err")]
-    order = {
-        "arguments": [str(argument) for argument in arguments],
-        "cwd": str(cwd),
-        "streams": [str(path) for path in streams],
-        "file_limit": file_limit,
-        "kill_at": kill_at,
-    }
+    order = {"arguments": list(map(str, arguments)), "cwd": str(cwd), "streams": list(map(str, streams)), **more}
     return Running(_warm().ask(order)["pid"], streams[0], streams[1])
 
 
@@ -294,10 +299,13 @@ def _warm() -> _Warm:
 
 
 def _serve() -> None:
+    from wardround.runs import intervals  # noqa: PLC0415 -- here it costs nothing
+
     for name in ("app", "results", "protocol", "progress", "predict"):
         importlib.import_module(f"wardround.cli.{name}")
     for name in ("wardround.engines.inline", "wardround.runs.protocol", "wardround.study.load"):
         importlib.import_module(name)
+    intervals.DRAWS = intervals.FEWER = 20  # as `conftest` has it
     subprocess.Popen = _Forked  # type: ignore[assignment, misc]
     os.fsync = lambda fd: None  # noqa: ARG005 -- only a power cut could tell, and `_kill_at` stands in for that
     answers = os.fdopen(os.dup(1), "w")
@@ -336,15 +344,31 @@ def _become(order: Mapping[str, Any]) -> None:
         os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         for path in (os.devnull, order["streams"][0], order["streams"][1])
     ]
-    if order["file_limit"] is not None:
+    if order.get("file_limit") is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (order["file_limit"],) * 2)
-    if order["kill_at"] is not None:
+    if order.get("kill_at") is not None:
         _kill_at(*order["kill_at"])
+    if "script" in order:
+        os.environ.update(order["env"])
+        tempfile.tempdir, sys.dont_write_bytecode = None, True
+        sys.argv = [order["script"], *order["arguments"]]
+        sys.path[0] = str(Path(order["script"]).parent)
+        _run(lambda: runpy.run_path(order["script"], run_name="__main__"), handles)
     _run_module("wardround", order["arguments"], handles)
 
 
 def _run_module(name: str, arguments: list[str], handles: list[int]) -> None:
     """Do what `python -m name arguments` does, with these as its three streams, and end."""
+
+    def work() -> None:
+        module = importlib.import_module("wardround.cli.app" if name == "wardround" else name)
+        module.main(*([arguments] if name == "wardround" else []))
+
+    _run(work, handles)
+
+
+def _run(work: Callable[[], object], handles: list[int]) -> None:
+    """Do this with these as the three streams, and end."""
     code = 1
     try:
         for number, handle in enumerate(handles):
@@ -353,8 +377,7 @@ def _run_module(name: str, arguments: list[str], handles: list[int]) -> None:
         sys.stdin = os.fdopen(0, closefd=False)
         sys.stdout, sys.stderr = os.fdopen(1, "w", 1, closefd=False), os.fdopen(2, "w", 1, closefd=False)
         faulthandler.register(signal.SIGUSR1, file=sys.stderr)
-        module = importlib.import_module("wardround.cli.app" if name == "wardround" else name)
-        module.main(*([arguments] if name == "wardround" else []))
+        work()
         code = 0
     except SystemExit as stop:
         code = int(stop.code or 0)
@@ -401,6 +424,12 @@ class _Forked:
             _run_module(command[2], command[3:], handles)
         for handle in handles:
             os.close(handle)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.wait()
 
     def poll(self) -> int | None:
         if self.returncode is None:

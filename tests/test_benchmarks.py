@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from study_files import Ended, script
+
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 
 
@@ -22,46 +24,47 @@ def ratios(text: str) -> dict[str, list[str]]:
     return results
 
 
-def benchmark(*options: str, script: str = "overhead.py") -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, str(FOLDER / script), *options], capture_output=True, text=True, check=False, timeout=600
-    )
+def benchmark(name: str, *options: str) -> Ended:
+    """In a process that starts those that it measures by itself."""
+    command = [sys.executable, str(FOLDER / name), *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    return Ended(done.returncode, done.stdout, done.stderr)
 
 
 def test_overhead_prints_the_ratios_of_both_cases_and_writes_them_down(tmp_path: Path) -> None:
-    ended = benchmark("--quick", "--json", str(tmp_path / "times.json"))
-    assert (0, "") == (ended.returncode, ended.stderr if ended.returncode else "")
-    found = ratios(ended.stdout)
-    assert ["tiny", "lstm"] == list(found)
-    for who in found.values():
+    ended = script(FOLDER / "overhead.py", "--quick", "--json", tmp_path / "times.json", cwd=tmp_path)
+    assert (0, "") == (ended.code, ended.err if ended.code else "")
+    cases = ratios(ended.out)
+    assert ["tiny", "lstm"] == list(cases)
+    for who in cases.values():
         assert ["serial", "two workers"] == who[:2]
     for peer in ("pfl", "Flower"):  # a ratio, or how to get one
-        assert 2 == len(re.findall(rf"^  {peer} .*(?:× bare|pip install)", ended.stdout, re.MULTILINE))
-    told = json.loads((tmp_path / "times.json").read_text())["cases"]
-    assert {"bare", "serial", "two workers"} <= told["tiny"].keys() & told["lstm"].keys()
-    assert all(who["ratio"] > 0 for case in told.values() for who in case.values())
+        assert 2 == len(re.findall(rf"^  {peer} .*(?:× bare|pip install)", ended.out, re.MULTILINE))
+    times = json.loads((tmp_path / "times.json").read_text())["cases"]
+    assert {"bare", "serial", "two workers"} <= times["tiny"].keys() & times["lstm"].keys()
+    assert all(who["ratio"] > 0 for case in times.values() for who in case.values())
 
 
 @pytest.mark.parametrize(
-    ("options", "said"), [(("--only", "huge"), "invalid choice"), (("--repeats", "0"), "use 1 or more")]
+    ("options", "message"), [(("--only", "huge"), "invalid choice"), (("--repeats", "0"), "use 1 or more")]
 )
-def test_overhead_says_what_is_wrong_with_an_option(options: tuple[str, ...], said: str) -> None:
-    ended = benchmark(*options)
-    assert (2, True) == (ended.returncode, said in ended.stderr)
+def test_overhead_says_what_is_wrong_with_an_option(options: tuple[str, ...], message: str, tmp_path: Path) -> None:
+    ended = script(FOLDER / "overhead.py", *options, cwd=tmp_path)
+    assert (2, True) == (ended.code, message in ended.err)
 
 
 def test_the_relation_model_has_its_ratios_too(tmp_path: Path) -> None:
-    ended = benchmark("--quick", "--batch", "2", "--json", str(tmp_path / "ratios.json"), script="relation.py")
-    assert (0, "") == (ended.returncode, ended.stderr if ended.returncode else "")
+    ended = script(FOLDER / "relation.py", "--quick", "--batch", 2, "--json", tmp_path / "ratios.json", cwd=tmp_path)
+    assert (0, "") == (ended.code, ended.err if ended.code else "")
     names = ["engine / bare", "cached / plain", "cached / frozen, not cached", "grouped / fixed length"]
     content = json.loads((tmp_path / "ratios.json").read_text())
     assert names == list(content)
-    assert all(case["ratio"] > 0 and name in ended.stdout for name, case in content.items())
+    assert all(case["ratio"] > 0 and name in ended.out for name, case in content.items())
     assert [1.05, 0.35, None, None] == [case["aim"] for case in content.values()]
 
 
 @pytest.mark.parametrize(
-    ("script", "options", "message"),
+    ("name", "options", "message"),
     [
         ("exchanges.py", ["--quick"], r"  (?:paper|small) +bare +[\d.]+ ms per exchange   engine [\d.]+ × bare"),
         (
@@ -73,17 +76,17 @@ def test_the_relation_model_has_its_ratios_too(tmp_path: Path) -> None:
     ],
 )
 def test_the_benchmarks_of_taggers_and_chains_agree_on_the_work_and_print_their_ratios(
-    script: str, options: list[str], message: str
+    name: str, options: list[str], message: str, tmp_path: Path
 ) -> None:
-    ended = benchmark(*options, script=script)
-    assert (0, "") == (ended.returncode, ended.stderr if ended.returncode else "")
-    assert {"exchanges.py": 2, "chain.py": 3, "crf.py": 6}[script] == len(re.findall(message, ended.stdout))
+    ended = script(FOLDER / name, *options, cwd=tmp_path)
+    assert (0, "") == (ended.code, ended.err if ended.code else "")
+    assert {"exchanges.py": 2, "chain.py": 3, "crf.py": 6}[name] == len(re.findall(message, ended.out))
 
 
 def test_an_exchange_across_sites_is_measured_over_real_processes() -> None:
     pytest.importorskip("nvflare")
-    ended = benchmark("--noops", "2", "--megabytes", "1", "--minute", "0.5", script="exchange.py")
-    assert (0, "") == (ended.returncode, ended.stderr if ended.returncode else "")
+    ended = benchmark("exchange.py", "--noops", "2", "--megabytes", "1", "--minute", "0.5")
+    assert (0, "") == (ended.code, ended.err if ended.code else "")
     for words in (
         r"^load [\d.]+ on \d+ cores$",
         r"^start to first exchange, three sites: [\d.]+ s$",
@@ -92,31 +95,31 @@ def test_an_exchange_across_sites_is_measured_over_real_processes() -> None:
         r"^1 MB each way, 3 site\(s\): [\d.]+ s; [\d.]+ × unsealed$",
         r"^a FedNER minute \(2.6 MB each way, three sites\): \d+ exchanges; [\d.]+ × unsealed$",
     ):
-        assert 1 == len(re.findall(words, ended.stdout, re.MULTILINE)), words
-    kinds = re.findall(r"^memory of (\w+): \d+ MB now, \d+ MB at most$", ended.stdout, re.MULTILINE)
+        assert 1 == len(re.findall(words, ended.out, re.MULTILINE)), words
+    kinds = re.findall(r"^memory of (\w+): \d+ MB now, \d+ MB at most$", ended.out, re.MULTILINE)
     once, thrice = ["server_train", "switchboard"], ["client_train", "runner_process", "worker_process"]
     assert sorted([*once, *thrice * 3]) == sorted(kinds)
 
 
-def test_lazy_mil_and_a_bare_loop_end_with_the_same_weights_and_there_is_a_ratio() -> None:
+def test_lazy_mil_and_a_bare_loop_end_with_the_same_weights_and_there_is_a_ratio(tmp_path: Path) -> None:
     """The script stops if they do not."""
-    ended = benchmark("--quick", script="lazy_mil.py")
-    assert (0, "") == (ended.returncode, ended.stderr if ended.returncode else "")
-    assert re.search(r"serial [\d,]+ ms a round   \d+\.\d\d × bare  \[", ended.stdout)
+    ended = script(FOLDER / "lazy_mil.py", "--quick", cwd=tmp_path)
+    assert (0, "") == (ended.code, ended.err if ended.code else "")
+    assert re.search(r"serial [\d,]+ ms a round   \d+\.\d\d × bare  \[", ended.out)
 
 
 def test_starting_prints_what_each_start_and_one_more_cell_take() -> None:
-    ended = benchmark("--repeats", "1", "--cells", "2", script="starting.py")
-    assert (0, "") == (ended.returncode, ended.stderr if ended.returncode else "")
+    ended = benchmark("starting.py", "--repeats", "1", "--cells", "2")
+    assert (0, "") == (ended.code, ended.err if ended.code else "")
     for start in ("--version", "--help", "run --help", "a mistyped study"):
-        assert re.search(rf"^{start} .* CPU .* MB .* × python -c pass$", ended.stdout, re.MULTILINE)
-    assert re.search(r"each further cell -?\d+\.\d\d s$", ended.stdout, re.MULTILINE)
+        assert re.search(rf"^{start} .* CPU .* MB .* × python -c pass$", ended.out, re.MULTILINE)
+    assert re.search(r"each further cell -?\d+\.\d\d s$", ended.out, re.MULTILINE)
 
 
 def test_encoders_are_compared_with_transformers_where_it_is_installed(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
-    ended = benchmark("--quick", "--batch", "2", "--json", str(tmp_path / "ratios.json"), script="encoders.py")
-    assert (0, "") == (ended.returncode, ended.stderr if ended.returncode else "")
+    ended = script(FOLDER / "encoders.py", "--quick", "--batch", 2, "--json", tmp_path / "ratios.json", cwd=tmp_path)
+    assert (0, "") == (ended.code, ended.err if ended.code else "")
     content = json.loads((tmp_path / "ratios.json").read_text())
     tasks = ("relation", "tagging", "classification")
     assert {f"{task} 64, {how}" for task in tasks for how in ("all trained", "2 cached")} <= content.keys()

@@ -102,9 +102,3 @@ def test_a_page_does_what_it_shows(page: str, tmp_path: Path, monkeypatch: pytes
             elif language == "console":
                 for words, shown in commands(block):
                     at.run(words, shown)
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_links_of_a_page_lead_somewhere(page: str) -> None:
-    links = re.findall(r"\]\(([^)#:]+)\)", (DOCS / page).read_text(encoding="utf-8"))
-    assert [] == [link for link in links if not (DOCS / link).exists()]

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from study_files import script
+
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SAID = {
     "compare": "the comparison is in {folder}/report.html",
@@ -18,19 +20,6 @@ SAID = {
     "predict": "treatment (",
     "resume": "12 rounds; the same bits: True",
 }
-
-
-def ran(name: str, *arguments: str, cwd: Path) -> str:
-    """What an example prints."""
-    command = [sys.executable, str(EXAMPLES / f"{name}.py"), *arguments]
-    environment = os.environ | {
-        "TMPDIR": str(cwd),
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "WARDROUND_CACHE": str(cwd / "kept"),
-    }
-    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=300, check=False)
-    assert 0 == done.returncode, done.stderr
-    return done.stdout
 
 
 def test_each_example_is_run_here_and_is_short() -> None:
@@ -47,12 +36,18 @@ def test_an_example_runs_and_keeps_to_its_folder(name: str, tmp_path: Path) -> N
     before = sorted(EXAMPLES.rglob("*"))
     folder = tmp_path / "given"
     folder.mkdir()
-    assert SAID[name].format(folder=folder) in ran(name, str(folder), cwd=tmp_path)
+    env = {"TMPDIR": str(tmp_path), "WARDROUND_CACHE": str(tmp_path / "kept")}
+    ended = script(EXAMPLES / f"{name}.py", folder, cwd=tmp_path, env=env)
+    assert 0 == ended.code, ended.err
+    assert SAID[name].format(folder=folder) in ended.out
     assert {"given"} == {path.name for path in tmp_path.iterdir()} - {"kept"}
     assert before == sorted(EXAMPLES.rglob("*"))
 
 
 def test_an_example_without_a_folder_makes_one_of_its_own(tmp_path: Path) -> None:
-    ran("new_method", cwd=tmp_path)
+    """In an interpreter that has imported nothing."""
+    env = {"TMPDIR": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1", "WARDROUND_CACHE": str(tmp_path / "kept")}
+    command = [sys.executable, str(EXAMPLES / "new_method.py")]
+    subprocess.run(command, cwd=tmp_path, env=os.environ | env, capture_output=True, timeout=300, check=True)
     (made,) = (path for path in tmp_path.iterdir() if path.name != "kept")
     assert (made / "run" / "model" / "weights.safetensors").is_file()

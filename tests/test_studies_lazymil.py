@@ -6,11 +6,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from wardround.clinic.bags import ClinicBags
+from wardround.core.exchange import Exchange
+from wardround.core.method import Global
+from wardround.core.weights import Weights
+from wardround.methods.lazy_mil import Believed, Chosen
+from wardround.runs.build import build, build_apart
 from wardround.runs.loop import run
 from wardround.study.load import load_study
+from wardround.study.settings import StudyError
+from wardround.tasks.bags import Bags
 from wardround.text.facts import Sentence
+from wardround.text.texts import Texts
 
 FOLDER = Path(__file__).parents[1] / "studies" / "lazymil"
 CHANGES = ("rounds=1", "partition.sites=3", "task.filters=4", "method.epochs=1")
@@ -86,3 +95,44 @@ def test_an_ideal_model_is_misled_where_noise_gives_the_relation_away(
     chosen = {(row[0], row[1]): (float(row[4]), float(row[5])) for row in rows}
     assert chosen["0", "may_cause"][0] < 0.5 * chosen["0", "may_cause"][1]
     assert all(right == most for (background, _), (right, most) in chosen.items() if background == "1")
+
+
+def cell_of(name: str) -> Any:
+    """A cell of another reading of Lazy MIL, on a few generated sentences."""
+    changes = ("rounds=1", "corpus.sentences=40", "corpus.test_sentences=10", "partition.sites=2", "task.filters=4")
+    (cell, *_) = [one for one in load_study(FOLDER / "clinic-readings.toml", changes) if name in one.label]
+    return cell.study
+
+
+def test_with_na_whole_no_pair_without_a_fact_is_scored_and_all_its_sentences_are_trained_on(tmp_path: Path) -> None:
+    study = cell_of("WholeNA")
+    built = build(study, tmp_path)
+    site = built.host.site(built.sites.names[0], Exchange("score", 1, 0, 0, 0))
+    relations = site.data.train.numbers.relations  # type: ignore[attr-defined]
+    weights = Weights.of_model(built.task.model())
+    scored = study.method.score.run(Global(weights), site)
+    assert 0 not in relations[scored.rows].tolist()
+    study.method.fit_chosen.run(Chosen(weights, scored.rows[:1]), site)
+    assert 1 + int((relations == 0).sum()) == site.recall(Believed).rows.numel()
+
+
+def test_one_list_for_all_platforms_is_for_simulations_alone(tmp_path: Path) -> None:
+    """It trains where all sentences are in one place, and no coordinator of real sites takes it."""
+    study = cell_of("SharedList")
+    assert {"pr_auc", "loss"} <= set(run(study, tmp_path / "run").metrics)
+    with pytest.raises(StudyError, match="pools all sites' notes; only a simulation can do that"):
+        build_apart(study, tmp_path / "apart", ["north", "south"])
+
+
+def test_a_platform_that_is_not_active_has_no_sentence_in_the_list() -> None:
+    among = runpy.run_path(str(FOLDER / "readings.py"))["among"]
+    task = Bags(buckets=64, embedding=4, filters=2)
+    corpus = ClinicBags(hospitals=1, sentences=40, test_sentences=5)
+    examples = task.bind(corpus).examples(Texts(tuple(corpus.documents("train"))))
+    kept = torch.arange(len(examples.numbers.relations)) % 3 == 0
+    heard = among(examples, kept)
+    rows, bag = heard.bags.take(torch.arange(len(heard.bags)))
+    assert kept.nonzero().flatten().tolist() == sorted(rows.tolist())
+    whole, owner = examples.bags.take(torch.arange(len(examples.bags)))
+    fact_of = dict(zip(whole.tolist(), examples.facts[owner].tolist(), strict=True))
+    assert [fact_of[row] for row in rows.tolist()] == heard.facts[bag].tolist()

@@ -83,6 +83,29 @@ TABLE = {
         "a reply that stands for fewer examples than the site's least is refused: `few`; and so is a batch of another "
         "size than before, whose difference would be a sentence: `batches`",
     ),
+    "asks again after a restore": Row(
+        "the coordinator, of a site that was put back from a copy",
+        "asks again for what the site has answered since the copy was made, with another model",
+        "the site answers nothing until its hospital has said what counts as spent; what the coordinator has told of, "
+        "in a signed letter, is spent, and may leave again bit for bit, but not otherwise: `restored`, then `restart`",
+    ),
+    "a rollback": Row(
+        "whoever rolls back the machine of a site, without our `restore`",
+        "has the site forget what it has answered",
+        "an honest coordinator shows a site the head of its own ledger with every ask: one that does not have it stops "
+        "by itself: `restored`",
+    ),
+    "the privacy budget after a restore": Row(
+        "the coordinator, of a site that was put back from a copy",
+        "has the privacy budget spent a second time",
+        "a run in which something was forgotten costs what it may cost at most, and is over at this site: `budget`",
+    ),
+    "masks after a restore": Row(
+        "the coordinator, of a site that was put back from a copy",
+        "has other numbers put under the masks that the site has used since the copy was made",
+        "no copy holds the secrets of masks, and a site that is taken back draws them anew: until the others have its "
+        "new keys it puts nothing into a sum: `sum`",
+    ),
     "two sets of survivors": Row(
         "the coordinator, of a study with secure aggregation",
         "tells some sites that a member was lost and others that it was not, to have both parts of what hides it",
@@ -111,8 +134,8 @@ TABLE = {
     "a false key": Row(
         "the coordinator, of a study with secure aggregation",
         "hands out keys of its own in place of a site's, or that site's of another run",
-        "keys are signed by their sites for one run; a signing key that is not the pinned one is refused, with "
-        "`pinned = true` an unpinned one, too: `sum`, `unpinned`",
+        "keys are signed by their sites for one run; a signing key that is not the pinned one is refused, and an "
+        "unpinned one, too, unless the site has `pinned = false`: `sum`, `unpinned`",
     ),
     # who is on the network
     "second machine": Row(
@@ -249,10 +272,26 @@ OPEN = (
         "`[privacy.dp]`, whose noise each site adds by itself.",
     ),
     Gap(
+        "Beside a masked reply stands one bit.",
+        "Whether a number of it is larger than the range that the coordinator has handed out, so that all send theirs "
+        "once more in 64 bits. An honest coordinator's range is some dozens of times the last sum; one that lies "
+        "chooses it, for each tensor, and learns of each site by itself whether its largest number is beyond it: one "
+        "bit in an exchange, and a test does it.",
+        "Few rounds; `[privacy.dp]`, whose noise is in the number before it is compared.",
+    ),
+    Gap(
         "Whoever is root, or the site's own user, at a hospital.",
         "They read the notes themselves; they hold the keys. They can stop the site, and delete its ledger, though "
         "not without the coordinator's ledger showing it.",
         "Nothing in software.",
+    ),
+    Gap(
+        "A site that was put back, and a coordinator that tells less than was answered.",
+        "Nobody but the coordinator has a copy of what a site answered after its own copy was made. It signs what it "
+        "tells, but cannot prove that this is all; and of a rollback that is not by `wardround restore` the site hears "
+        "from the coordinator alone.",
+        "Copy `ledger/` often, to another disk: put back with the rest, nothing is forgotten. If in doubt, "
+        "`site recover --nothing-left`.",
     ),
     Gap(
         "Whoever holds the coordinator's signing key.",

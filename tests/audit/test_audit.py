@@ -9,6 +9,7 @@ import pytest
 import torch
 from scipy.stats import beta
 
+from encoder_folders import tiny_encoder
 from wardround.audit import candidates, labels, membership, sums, words
 from wardround.audit import lying as lies
 from wardround.audit.audit import ATTACKS, audited
@@ -33,9 +34,11 @@ def study_of(method: dict[str, Any], task: dict[str, Any], **more: Any) -> Study
     return cells(tables)[0].study
 
 
-def cases(study: Study, folder: Path, rounds: int = 1, notes: int = 20) -> Iterator[Case]:
+def cases(
+    study: Study, folder: Path, rounds: int = 1, notes: int = 20, wanted: tuple[str, ...] = (OFF, SUMS)
+) -> Iterator[Case]:
     for label, variant in variants(study, rehearsable(study, 3, notes)):
-        if isinstance(variant, Study) and label in (OFF, SUMS):
+        if isinstance(variant, Study) and label in wanted:
             yield observed(label, variant, folder / label, rounds)
 
 
@@ -109,6 +112,26 @@ def test_a_model_that_knows_its_notes_by_heart_gives_them_away_and_an_untrained_
     assert membership.attack(fresh)[0].value == pytest.approx(0.5, abs=0.02)
 
 
+def test_pairs_are_planted_with_entities_of_their_own(tmp_path: Path) -> None:
+    task = {"name": "relation", "encoder": str(tiny_encoder(tmp_path / "encoder")), "freeze": 1, "longest": 60}
+    study = study_of({"name": "fedavg", "batch": 16}, task, corpus={"name": "clinic-pairs"})
+    case = next(cases(study, tmp_path, notes=10))
+    planted = only(membership.canaries(case, tmp_path / "canaries"))
+    assert 0.0 <= (planted.value or 0) <= planted.best
+
+
+def test_planted_notes_are_trained_on_with_the_noise_of_the_study(tmp_path: Path) -> None:
+    """What is planted at a site is told by nobody there, where without noise it is; a site's own notes likewise."""
+    settings = {"name": "fedavg", "lr": 20.0, "epochs": 30, "batch": 4}
+    (case,) = cases(study_of(settings, {**BAG, "shrinkage": 0.0}), tmp_path, rounds=2, wanted=(DP,))
+    planted = only(membership.canaries(case, tmp_path / "canaries"))
+    assert (planted.value or 0) < 1.0
+    assert "the study accounts for 3;" in planted.why
+    train, test = case.built.sites.raw(case.sites[0])
+    make, _ = own_notes(train, test, 20, 0)
+    assert make(case.study, tmp_path / "own").host.guards is not None
+
+
 def test_limits_of_a_share_are_clopper_and_pearsons() -> None:
     for hits, trials in ((0, 50), (3, 50), (49, 50), (50, 50)):
         expected = 1.0 if hits == trials else float(beta.ppf(1 - 0.025, hits + 1, trials - hits))
@@ -169,11 +192,11 @@ def test_lies_are_tried_under_each_rule_and_the_bound_holds_the_loudest(
     monkeypatch.setattr(lies, "RULES", ("mean", "bound"))
     study = study_of({"name": "fedavg", "lr": 8.0, "epochs": 3}, {**BAG, "buckets": 1024})
     case = observed(OFF, cells(rehearsable(study, 4, 40))[0].study, tmp_path, 6)
-    found = lies.attack(case, tmp_path / "lies")
+    findings = lies.attack(case, tmp_path / "lies")
     assert {f"a site that lies: {lie}, {rule}" for lie in lies.LIES for rule in ("mean", "bound")} == {
-        one.attack for one in found
+        one.attack for one in findings
     }
-    lost = {one.attack.removeprefix("a site that lies: "): one.value or 0.0 for one in found}
+    lost = {one.attack.removeprefix("a site that lies: "): one.value or 0.0 for one in findings}
     assert lost["times 100, mean"] > lost["times 100, bound"] + 0.1
 
 

@@ -97,7 +97,7 @@ def test_the_version_is_told() -> None:
 @pytest.mark.parametrize(
     ("line", "names"),
     [
-        ("wardround r", {"report", "run"}),
+        ("wardround r", {"report", "restore", "run"}),
         ("wardround site a", {"approve", "audit"}),
         ("wardround run --res", {"--resume"}),
     ],

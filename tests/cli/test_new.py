@@ -36,7 +36,8 @@ def test_a_study_is_written_that_runs(form: str, task: str, tmp_path: Path) -> N
     assert (0, True) == (ended.code, "run it: wardround run study.toml" in ended.out), ended
     tables = read(tmp_path / "study.toml")
     assert (task, form, "fedavg") == (tables["task"]["name"], tables["corpus"]["format"], tables["method"]["name"])
-    assert {"name": "iid", "sites": 3} == tables["partition"]
+    by_source = form != "brat"  # the others say where a note comes from
+    assert ({"name": "source"} if by_source else {"name": "iid", "sites": 3}) == tables["partition"]
     key, names = ("labels", ["cold", "flu"]) if task == "classification" else ("types", ["drug", "effect"])
     assert names == tables["corpus"][key]
     changes = [f"--set=task.{change}" for change in SMALL if task == "tagging"]
@@ -52,6 +53,65 @@ def test_columns_are_filled_in_by_their_usual_names_or_as_given(tmp_path: Path) 
     assert 0 == ended.code, ended
     corpus = read(tmp_path / "new" / "wards.toml")["corpus"]
     assert ("Note", "ward", "../a.csv", "../b.csv") == tuple(corpus[key] for key in ("text", "label", "train", "test"))
+
+
+def wards(folder: Path, sources: int) -> None:
+    """Two tables whose columns have unusual names, with a column that tells where a note comes from."""
+    rows = [f"{note.text},{note.labels[0]},St. Mary's {place % sources}" for place, note in enumerate(documents(90))]
+    (folder / "a.csv").write_text("\n".join(["Befund,ward,house", *rows[:60]]) + "\n")
+    (folder / "b.csv").write_text("\n".join(["Befund,ward,house", *rows[60:]]) + "\n")
+
+
+COLUMNS = ("--text-column", "Befund", "--label-column", "ward", "--source-column", "house")
+
+
+@pytest.mark.parametrize(("sources", "expected"), [(2, {"name": "source"}), (30, {"name": "source", "sites": 3})])
+def test_whoever_names_the_column_of_hospitals_gets_sites_by_it(
+    sources: int, expected: dict[str, Any], tmp_path: Path
+) -> None:
+    wards(tmp_path, sources)
+    ended = cli("new", "a.csv", "b.csv", *COLUMNS, cwd=tmp_path)
+    assert 0 == ended.code, ended
+    assert expected == read(tmp_path / "study.toml")["partition"]
+
+
+def test_metadata_of_doccano_is_listed_may_name_the_hospital_and_is_no_hindrance(tmp_path: Path) -> None:
+    aspirin = {"id": 1, "label": "drug", "start_offset": 0, "end_offset": 7}
+    for name in ("a", "b"):
+        rows = [
+            {"id": at, "text": "aspirin today", "entities": [aspirin],
+             "relations": [], "Comments": [], "house": f"house-{at % 2}", "reviewer": "me"}
+            for at in range(4)
+        ]  # fmt: skip
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    ended = cli("new", "a.jsonl", "b.jsonl", "--source-column", "house", cwd=tmp_path)
+    assert (0, True) == (ended.code, 'keys that are not read: "reviewer"' in ended.err), ended
+    tables = read(tmp_path / "study.toml")
+    assert ("doccano", "house", {"name": "source"}) == (
+        tables["corpus"]["format"], tables["corpus"]["source"], tables["partition"],
+    )  # fmt: skip
+
+
+def test_noise_is_told_wherever_figures_are_and_predict_knows_the_column_of_training(tmp_path: Path) -> None:
+    wards(tmp_path, 2)
+    cli("new", "a.csv", "b.csv", *COLUMNS, cwd=tmp_path)
+    noise = ("--set=privacy.dp.epsilon=8", "--set=privacy.dp.delta=1e-3", "--set=privacy.dp.unit='example'")
+    ended = cli(
+        "run", "study.toml", "--out", "run", "--set=rounds=1", *noise, "--workers", 1, cwd=tmp_path, report=True
+    )
+    assert 0 == ended.code, ended
+    words = "trained with the noise of differential privacy (ε = 8, δ = 0.001, by example, at each site)"
+    assert f"fedavg: {words}, and what evaluation counts has noise as well" in ended.out
+    assert f"fedavg: {words}" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    ended = cli("evaluate", "run", "b.csv", cwd=tmp_path)
+    assert (0, True) == (ended.code, words.partition(" (")[0] in " ".join(ended.out.split())), ended
+    (tmp_path / "new.csv").write_text("house,Befund\nnorth,a cough\n")
+    ended = cli("predict", "run", "new.csv", "--out", "found.jsonl", cwd=tmp_path)
+    assert "texts are read from column Befund, as those of the model's training were" in ended.err, ended
+    assert "a cough" == json.loads((tmp_path / "found.jsonl").read_text())["text"]
+    (tmp_path / "new.csv").write_text("note,house\na cough,north\n")  # as they are usually called
+    ended = cli("predict", "run", "new.csv", "--out", "more.jsonl", cwd=tmp_path)
+    assert (0, False) == (ended.code, "column" in ended.err), ended
 
 
 def test_columns_by_number_mean_a_table_without_a_header(tmp_path: Path) -> None:

@@ -95,16 +95,16 @@ def sentences() -> list[dict[str, Any]]:
 def furnish(site: Path, name: str) -> None:
     """Give a site data of its own."""
     if name == "site-2":
-        told = ['format = "jsonl"', 'train = "train.jsonl"', 'test = "test.jsonl"']
+        data = ['format = "jsonl"', 'train = "train.jsonl"', 'test = "test.jsonl"']
         for split in ("train", "test"):
             lines = "".join(json.dumps(one) + "\n" for one in sentences())
             (site / f"{split}.jsonl").write_text(lines, encoding="utf-8")
     else:
-        told = ['format = "csv"', 'train = "train.csv"', 'test = "test.csv"']
+        data = ['format = "csv"', 'train = "train.csv"', 'test = "test.csv"']
         for split in ("train", "test"):
             lines = "".join(f"{text},{label}\n" for text, label in notes())
             (site / f"{split}.csv").write_text("text,label\n" + lines, encoding="utf-8")
-    (site / "site.toml").write_text("\n".join([f'name = "{name}"', "[data]", *told]) + "\n", encoding="utf-8")
+    (site / "site.toml").write_text("\n".join([f'name = "{name}"', "[data]", *data]) + "\n", encoding="utf-8")
 
 
 @dataclass
@@ -439,27 +439,27 @@ def test_files_that_lie_in_the_sites_folder(scene: Scene, tmp_path: Path) -> Non
     federation.stop("site-2")
     try:
         custom = "kit/local/custom/nvflare_decomposers/__init__.py"
-        said = {file: started_with(site, file, ran) for file in (custom, "kit/json.py", "json.py")}
+        printed = {file: started_with(site, file, ran) for file in (custom, "kit/json.py", "json.py")}
     finally:
         federation.start("site-2")
     assert not ran.exists()
-    assert [False, False, True] == ["connected to the coordinator" in text for text in said.values()]
-    assert [True, True] == ["custom" in said[custom], "json.py" in said["kit/json.py"]]
+    assert [False, False, True] == ["connected to the coordinator" in text for text in printed.values()]
+    assert [True, True] == ["custom" in printed[custom], "json.py" in printed["kit/json.py"]]
 
 
 def started_with(site: Path, file: str, ran: Path) -> str:
     """What a site says when it is started with this file in its folder, until it is connected or has ended."""
-    place, said = site / file, ran.with_name("said")
+    place, printed = site / file, ran.with_name("said")
     place.parent.mkdir(parents=True, exist_ok=True)
     place.write_text(MARK.format(str(ran)), encoding="utf-8")
-    with said.open("wb") as output:
+    with printed.open("wb") as output:
         program = Path(sys.executable).with_name("wardround")
         process = subprocess.Popen([program, "site", "start", "."], cwd=site, stdout=output, stderr=output)
         try:
-            wait_until(lambda: b"connected" in said.read_bytes() or process.poll() is not None)
+            wait_until(lambda: b"connected" in printed.read_bytes() or process.poll() is not None)
         finally:
             process.terminate()
             process.wait(60)
             place.unlink()
             shutil.rmtree(site / "kit" / "local" / "custom", ignore_errors=True)
-    return said.read_text(encoding="utf-8")
+    return printed.read_text(encoding="utf-8")

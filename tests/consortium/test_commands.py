@@ -3,6 +3,7 @@
 import json
 import shutil
 import socket
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from loopback import DEPARTMENTS, Exchange
 from real_sites import free_port
 from wardround.cli.app import main
 from wardround.consortium.submit import submit
+from wardround.engines.certificates import Authority, pem_of, read_certificate
 from wardround.engines.flare_kits import place_stores
 from wardround.runs.errors import RunError
 from wardround.study.load import cells
@@ -150,6 +152,19 @@ def test_a_certificate_that_ends_soon_is_told(tmp_path: Path, capsys: pytest.Cap
         assert soon is ("which is soon: ask the coordinator for a new kit" in capsys.readouterr().out)
 
 
+@pytest.mark.parametrize(("minutes", "late"), [(4, False), (10, True)])
+def test_clocks_may_be_minutes_apart_and_no_more(
+    minutes: int, late: bool, north: Path, site: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Certificates alone have a time; letters, keys and sums go by numbers of their own."""
+    authority = Authority(north / "root", datetime.now(UTC) + timedelta(minutes=minutes))
+    path = site / "kit" / "startup" / "client.crt"
+    path.write_bytes(pem_of(authority.renewed(read_certificate(path), 100)))
+    with pytest.raises(SystemExit):
+        main(["site", "check", str(site), "--offline"])
+    assert late is ("is this machine's clock right?" in " ".join(capsys.readouterr().out.split()))
+
+
 def test_a_site_is_checked_and_told_what_would_leave_before_it_approves(
     site: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -165,6 +180,17 @@ def test_a_site_is_checked_and_told_what_would_leave_before_it_approves(
     assert "fewer than 10 examples are left out of what evaluation tells; an update can still give them away" in output
     main_ok("site", "approve", site, study)
     assert 1 == len(list((site / "approved").glob("*.toml")))
+
+
+def test_a_hospital_may_look_before_it_joins_and_no_more(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main_ok("site", "init", tmp_path / "early")
+    capsys.readouterr()
+    main_ok("site", "check", tmp_path / "early", "--offline")
+    assert "??  kit: " in capsys.readouterr().out
+    assert "has not joined yet" in refused(capsys, "site", "start", tmp_path / "early")
+    with pytest.raises(SystemExit):
+        main(["site", "check", str(tmp_path / "early")])
+    assert "BAD kit: " in capsys.readouterr().out
 
 
 def test_a_label_that_the_study_does_not_know_is_answered_with_the_nearest(

@@ -60,21 +60,21 @@ class Shaky(Scaffold):
     def fit(self, model: Controlled, site: Site) -> ScaffoldUpdate:
         """Train, or do what is said."""
         mark = ARMED / f"{site.exchange.round}-{site.name}"
-        said = mark.read_text() if mark.exists() else ""
-        if said:
+        order = mark.read_text() if mark.exists() else ""
+        if order:
             mark.rename(mark.with_suffix(".reached"))
-        if said == "pause":
+        if order == "pause":
             time.sleep(600)
-        if said == "sleep":
+        if order == "sleep":
             time.sleep(5)
-        if said == "raise":
+        if order == "raise":
             raise ValueError("Mrs Miller, born 1950, has a rash")
         update = super().fit.run(model, site)
-        if said == "nan":
+        if order == "nan":
             update = replace(update, change=update.change * float("nan"))
-        if said == "shape":
+        if order == "shape":
             update = replace(update, change=Weights({name: torch.zeros(3) for name in update.change}))
-        if said == "count":
+        if order == "count":
             update = replace(update, weight=10**12)
         return update
 '''
@@ -88,7 +88,7 @@ class Scene:
     study: Study
     beside: Path
     expected: dict[str, Any]
-    said: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
 
     def arm(self, round_: int, site: str, what: str) -> Path:
         folder = self.federation.site(site) / "armed"
@@ -107,10 +107,10 @@ class Scene:
             lines.append(line)
             after(line)
 
-        self.federation.submit(self.study, out, progress=progress, say=self.said.append, **options)
+        self.federation.submit(self.study, out, progress=progress, say=self.lines.append, **options)
         return lines
 
-    def told(self) -> Path:
+    def file(self) -> Path:
         """The study as a file, for the command line."""
         path = self.beside / "study.toml"
         path.write_text(self.study.toml(), encoding="utf-8")
@@ -155,7 +155,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 def _fresh(request: pytest.FixtureRequest) -> None:
     if "scene" in request.fixturenames:
         scene = request.getfixturevalue("scene")
-        scene.said.clear()
+        scene.lines.clear()
         scene.federation.ready(scene.study)
 
 
@@ -187,7 +187,7 @@ def test_a_killed_process_at_a_site_costs_seconds_and_nothing_else(scene: Scene,
 def test_a_killed_coordinator_goes_on_where_it_was(scene: Scene, tmp_path: Path) -> None:
     federation, out = scene.federation, tmp_path / "run"
     reached = scene.arm(3, "site-1", "pause")
-    order = ["submit", scene.told(), "--to", federation.centre, "--out", out, "--quiet"]
+    order = ["submit", scene.file(), "--to", federation.centre, "--out", out, "--quiet"]
     running = start(*order, cwd=scene.beside)
     wait_until(reached.exists)
     federation.kill("coordinator")
@@ -225,7 +225,7 @@ def test_sites_that_were_away_are_taken_back_and_a_lost_quorum_is_waited_for(sce
             federation.kill("site-1" if line.round == 1 else "site-2")
 
     def say(text: str) -> None:
-        scene.said.append(text)
+        scene.lines.append(text)
         if text.startswith("round 4"):
             federation.start("site-1")
             federation.start("site-2")
@@ -233,7 +233,7 @@ def test_sites_that_were_away_are_taken_back_and_a_lost_quorum_is_waited_for(sce
     federation.submit(scene.study, tmp_path / "run", over=federation.over(patience=1.0), progress=after, say=say)
     assert [[], ["site-1"], ["site-1"], [], []] == [list(line.left_out) for line in lines]
     assert all("lost" in why for line in lines for why in line.left_out.values())
-    assert 1 == sum("the quorum is 2" in text and "waiting for sites to come back" in text for text in scene.said)
+    assert 1 == sum("the quorum is 2" in text and "waiting for sites to come back" in text for text in scene.lines)
     kept = {path.name for path in (federation.site("site-1") / "memory").rglob("OwnControl-*.kept")}
     assert "OwnControl-5-1-1.kept" in kept  # of the second attempt
 
@@ -253,10 +253,10 @@ def test_a_site_that_approved_another_study_refuses(scene: Scene, tmp_path: Path
     federation.approve(other, "site-0", "site-1")
     before = len(federation.ledger("site-2"))
     lines: list[Round] = []
-    federation.submit(other, tmp_path / "run", progress=lines.append, say=scene.said.append)
+    federation.submit(other, tmp_path / "run", progress=lines.append, say=scene.lines.append)
     assert [["site-2"]] * 2 == [list(line.left_out) for line in lines]
     assert "refused: it has not approved this study" in lines[0].left_out["site-2"]
-    assert any("going on with 2 of 3 sites" in text for text in scene.said)
+    assert any("going on with 2 of 3 sites" in text for text in scene.lines)
     assert {"study"} == {line["refused"] for line in federation.ledger("site-2")[before:]}
 
 
@@ -280,10 +280,10 @@ def test_a_faulty_result_does_not_leave_the_site(scene: Scene, tmp_path: Path, w
 
 
 LIES: tuple[Callable[[ScaffoldUpdate], bytes], ...] = (
-    lambda told: replace(told, change=told.change * float("nan")).encode(),
-    lambda told: replace(told, change=Weights({name: torch.zeros(3) for name in told.change})).encode(),
-    lambda told: replace(told, weight=10**12).encode(),
-    lambda told: told.encode() + bytes(10**6),
+    lambda update: replace(update, change=update.change * float("nan")).encode(),
+    lambda update: replace(update, change=Weights({name: torch.zeros(3) for name in update.change})).encode(),
+    lambda update: replace(update, weight=10**12).encode(),
+    lambda update: update.encode() + bytes(10**6),
     lambda _: b"garbage",
 )
 """What a site sends in place of its update, from round 2 on."""
@@ -367,7 +367,7 @@ def test_a_site_with_a_full_disk_sends_nothing(scene: Scene, tmp_path: Path) -> 
 
 @fault("disk at the coordinator")
 def test_a_coordinator_with_a_full_disk_goes_on_when_there_is_room(scene: Scene, tmp_path: Path) -> None:
-    order = ["submit", scene.told(), "--to", scene.federation.centre, "--out", tmp_path / "run", "--quiet"]
+    order = ["submit", scene.file(), "--to", scene.federation.centre, "--out", tmp_path / "run", "--quiet"]
     ended = cli(*order, cwd=scene.beside, file_limit=4500)
     assert 1 == ended.code
     assert "no room left to write" in ended.err

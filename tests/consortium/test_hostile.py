@@ -23,9 +23,9 @@ from wardround.core.cohort import BelowQuorum
 from wardround.core.exchange import EVALUATION
 from wardround.core.method import Exam, Global
 from wardround.core.weights import Weights
+from wardround.engines.codes import CODES
 from wardround.engines.frames import AccessError, Line, dial, listen
 from wardround.engines.host import Host
-from wardround.engines.remote import CODES
 from wardround.layers.ledger import LedgerError, verify
 from wardround.methods.fedavg import Update
 from wardround.runs.files import Round

@@ -2,15 +2,22 @@
 
 import shlex
 import shutil
+import socket
+import ssl
 import subprocess
+import sys
+import threading
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from study_files import cli
 from wardround.consortium.install import write_pack
+from wardround.consortium.kit_check import reach
 from wardround.consortium.kits import init_site, new_consortium
+from wardround.core.lock import sole
 from wardround.runs.errors import RunError
 
 
@@ -62,6 +69,48 @@ def test_the_units_command_starts_the_site(site: Path, tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
     assert 2 == done.returncode
     assert "127.0.0.1:9" in done.stderr
+
+
+def started(folder: Path, *inside: str) -> tuple[int, str]:
+    """How a site's own program ends, and what it says."""
+    command = [*inside, sys.executable, "-m", "wardround.consortium.site_start", str(folder), "charite"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    return done.returncode, done.stderr
+
+
+def test_a_unit_that_is_started_twice_says_so_and_harms_nothing(site: Path) -> None:
+    with sole(site / ".lock"):
+        assert (2, f"{site}: this site is running already\n") == started(site)
+
+
+def test_a_folder_that_is_only_read_is_told(site: Path, tmp_path: Path) -> None:
+    mount = f"mount --bind {shlex.quote(str(site))} {tmp_path} && mount -o remount,bind,ro {tmp_path}"
+    inside = ["unshare", "--map-root-user", "--mount"]
+    if not shutil.which("unshare") or subprocess.run([*inside, "sh", "-c", mount], check=False).returncode:
+        pytest.skip("this user may not mount")
+    code, words = started(tmp_path, *inside, "sh", "-c", f'{mount} && exec "$@"', "sh")
+    assert (2, True) == (code, f"{tmp_path} cannot be written to (Read-only file system)" in words), words
+
+
+def test_who_opens_tls_on_the_way_is_named(site: Path, tmp_path: Path) -> None:
+    """A firewall that shows a certificate of its own in place of the coordinator's."""
+    firewall = new_consortium(tmp_path / "firewall", "Firewall-Inc", [], "127.0.0.1", 9)
+    assert [] == firewall
+    startup = tmp_path / "firewall" / "server" / "startup"
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(startup / "server.crt", startup / "server.key")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def intercept() -> None:
+            for _ in range(2):
+                with suppress(OSError), server.accept()[0] as end, context.wrap_socket(end, server_side=True) as line:
+                    line.recv(1)
+
+        threading.Thread(target=intercept, daemon=True).start()
+        why = reach(site / "kit" / "startup", "127.0.0.1", server.getsockname()[1])
+    assert why is not None
+    assert "is not this consortium's coordinator: its certificate is signed by another root (it is of" in why
+    assert "by CN=Firewall-Inc); if a firewall here opens TLS, ask IT to let this address through unopened" in why
 
 
 def test_the_container_files_mount_the_site_alone_and_open_no_port(site: Path) -> None:

@@ -36,7 +36,7 @@ def hook(folder: Path, *more: str) -> Path:
     return out
 
 
-def told(out: Path) -> list[dict[str, object]]:
+def events(out: Path) -> list[dict[str, object]]:
     end = time.monotonic() + 60
     while not out.exists() and time.monotonic() < end:
         time.sleep(0.05)
@@ -49,12 +49,12 @@ def test_a_run_that_finishes_or_fails_is_told(tmp_path: Path) -> None:
         out = hook(exchange.over.folder)
         submit(study, tmp_path / "run", exchange.over)
         facts = {"consortium": "consortium", "study": "told"}
-        assert [{"event": "finished", **facts, "rounds": 2}] == told(out)
+        assert [{"event": "finished", **facts, "rounds": 2}] == events(out)
         out.unlink()
         exchange.unasked = lambda _name, _head: True
         with pytest.raises(RunError, match="the quorum is 2"):
             submit(study, tmp_path / "other", exchange.over, wait=0.0)
-        assert [{"event": "failed", **facts, "error": "RunError"}] == told(out)
+        assert [{"event": "failed", **facts, "error": "RunError"}] == events(out)
 
 
 def test_only_what_is_wanted_is_told_and_no_shell_has_a_part_in_it(tmp_path: Path) -> None:
@@ -65,17 +65,17 @@ def test_only_what_is_wanted_is_told_and_no_shell_has_a_part_in_it(tmp_path: Pat
     thread = notify(settings, print, "failed", study="$(touch x); `touch y` & x")
     assert thread
     thread.join()
-    assert "$(touch x); `touch y` & x" == told(out)[0]["study"]
+    assert "$(touch x); `touch y` & x" == events(out)[0]["study"]
 
 
 def test_a_command_that_fails_is_said_and_harms_nothing(tmp_path: Path) -> None:
     hook(tmp_path)
     (tmp_path / "tell.py").write_text(f"#!{sys.executable}\nraise SystemExit(3)\n")
-    said: list[str] = []
-    thread = notify(read_notify(tmp_path), said.append, "failed")
+    lines: list[str] = []
+    thread = notify(read_notify(tmp_path), lines.append, "failed")
     assert thread
     thread.join()
-    assert ["notify.command ended with code 3; nobody may know of: failed"] == said
+    assert ["notify.command ended with code 3; nobody may know of: failed"] == lines
 
 
 def test_all_that_is_wrong_with_the_settings_is_told_at_once(tmp_path: Path) -> None:

@@ -1,9 +1,11 @@
-"""The README's second example, as typed: a coordinator and three sites as real processes, and none left behind."""
+"""The coordinators' first example, as typed: a coordinator and three sites as real processes, and none left behind."""
 
 import json
 import os
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -14,12 +16,11 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_a_rehearsal_runs_the_study_over_real_connections_and_leaves_no_process(tmp_path: Path) -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    typed = next(line for line in text.splitlines() if line.startswith("wardround consortium rehearse"))
-    command = [sys.executable, "-m", *typed.split(), "--out", str(tmp_path / "run"), "--set", "rounds=2"]
+    (tmp_path / "rehearsal.toml").write_text(shown("docs/coordinator.md")[1], encoding="utf-8")
+    command = [sys.executable, "-m", *shown("docs/coordinator.md")[0], "--out", "run", "--set", "rounds=2"]
     mark = f"rehearsal-{os.getpid()}"
     ended = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False,
+        command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False,
         env={**os.environ, "WARDROUND_TEST": mark},
     )  # fmt: skip
     assert 0 == ended.returncode, ended.stderr
@@ -34,6 +35,20 @@ def test_a_rehearsal_runs_the_study_over_real_connections_and_leaves_no_process(
         if "from" in line
     }
     assert [] == left(mark)
+
+
+def test_the_readme_rehearses_the_same_study() -> None:
+    *command, study = shown("README.md")[0]
+    assert shown("docs/coordinator.md")[0] == [*command, Path(study).name]
+    expected = tomllib.loads((ROOT / study).read_text(encoding="utf-8"))
+    assert expected == tomllib.loads(shown("docs/coordinator.md")[1]) | {"description": expected["description"]}
+
+
+def shown(page: str) -> tuple[list[str], str]:
+    """The command for a rehearsal that a page shows, and its first file."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    typed = next(line for line in text.splitlines() if line.startswith("wardround consortium rehearse"))
+    return typed.split(), re.findall(r"```toml.*?\n(.*?)```", text, re.DOTALL)[0]
 
 
 def left(mark: str) -> list[str]:

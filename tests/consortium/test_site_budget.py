@@ -1,6 +1,7 @@
 """A real site's privacy budget: spent in its journal before a reply leaves, once per question, and never overspent."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ def budget(epsilon: float, delta: float = 1e-2) -> tuple[str, ...]:
     return (*CONSENT, "[budget]", f"epsilon = {epsilon}", f"delta = {delta}")
 
 
-def study_of(*, rounds: int = 2, seed: int = 0, dp: dict[str, Any] | None = None) -> Study:
+def study_of(*, rounds: int = 2, seed: int = 0, dp: dict[str, Any] | None = None, **privacy: Any) -> Study:
     tables = {
         "name": "s", "rounds": rounds, "seed": seed, "method": {"name": "fedavg", "lr": 0.5, "batch": 10},
         "corpus": {"format": "csv", "train": "x", "test": "x", "labels": ["causes", "stops"]},
@@ -38,7 +39,7 @@ def study_of(*, rounds: int = 2, seed: int = 0, dp: dict[str, Any] | None = None
         "evaluation": {"every": rounds}, "sites": {"quorum": 1},
     }  # fmt: skip
     terms = {"epsilon": 4.0, "delta": 1e-3, "unit": "patient"} if dp is None else dp
-    return cells({**tables, "privacy": {"dp": terms}} if terms else tables)[0].study
+    return cells({**tables, "privacy": {"dp": terms, **privacy}} if terms else tables)[0].study
 
 
 def write(folder: Path, split: str, first: int, count: int, patients: int = 20) -> None:
@@ -95,6 +96,26 @@ def test_the_run_goes_on_without_the_site_whose_budget_ends(notes: Path) -> None
     assert all("site-0" not in line.left_out for line in read_journal(notes / "run"))
 
 
+@pytest.mark.parametrize("unit", ["patient", "document"])
+def test_noise_and_masks_go_together_and_a_lost_site_costs_nobody_a_second_look(unit: str, notes: Path) -> None:
+    """What was trained once is masked once more among those who remain, and neither trained nor paid for again."""
+    sites = (*SITES, "site-2", "site-3")
+    for name, first in zip(sites[2:], (2000, 3000), strict=True):
+        write(notes / name, "train", first, 60)
+        write(notes / name, "test", first + 100, 20)
+    study = study_of(dp={"epsilon": 4.0, "delta": 1e-3, "unit": unit}, secure_aggregation=True)
+    with Exchange(notes, study, sites, DATA, budget(5.0), exchanges=50) as exchange:
+        exchange.twist = lambda name, head, answer: (
+            None if name == "site-3" and head.get("exchange", {}).get("step") == "fit" else answer
+        )
+        submit(study, notes / "run", exchange.over, wait=1.0)
+    assert [["site-3"], ["site-3"]] == [list(line.left_out) for line in read_journal(notes / "run")]
+    for name in sites[:3]:
+        assert ["train", "train", "test"] == [line["kind"] for line in spent(notes / name)]
+        steps = [line["step"] for line in lines(notes / name / "ledger" / "site.jsonl") if "sent" in line]
+        assert (2, 2) == (steps.count("fit"), steps.count("Masks.again"))
+
+
 def spend_before(path: Path) -> None:
     """Another study's line: a single step with much noise, and a number of units that cost ε = 1.4."""
     whose = {"study": "0" * 16, "name": "before", "run": "1", "epsilon": 4.0, "delta": 1e-3, "size": 1.4, "key": "x"}
@@ -142,6 +163,21 @@ def test_a_journal_that_was_edited_is_refused(notes: Path) -> None:
     result = CliRunner().invoke(app, ["site", "budget", str(place)])
     assert result.exit_code != 0
     assert "the chain is broken here" in str(result.exception)
+
+
+@pytest.mark.parametrize("cut", [lambda text: text[: text[:-1].rfind("\n") + 1], lambda _: ""], ids=["a line", "all"])
+def test_a_journal_whose_end_was_cut_off_is_refused(notes: Path, cut: Callable[[str], str]) -> None:
+    study = study_of()
+    place = site_folder(notes, "site-0", study, *budget(50.0), data=DATA, exchanges=50, restarts=9)
+    site = SiteProcess(place)
+    for run in "01":
+        assert fault(site, study, run=run * 16) is None
+    path = place / JOURNAL
+    path.write_text(cut(path.read_text()), encoding="utf-8")
+    for again in (site, SiteProcess(place)):
+        assert "journal" == fault(again, study, run="2" * 16)
+    result = CliRunner().invoke(app, ["site", "budget", str(place)])
+    assert "its end was cut off" in str(result.exception)
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def notes(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def said(folder: Path, study: Study) -> list[str]:
+def data_lines(folder: Path, study: Study) -> list[str]:
     return [f"{one.mark} {one.detail}" for one in checked(folder, study, online=False) if one.what == "data"]
 
 
@@ -130,17 +130,17 @@ def test_the_fingerprint_of_approved_data_has_the_validation_file_in_it(notes: P
 
 def test_check_says_what_is_set_aside_and_whether_answers_on_it_leave(notes: Path) -> None:
     folder = site(notes / "site-0")
-    assert "ok  6 validation examples, set aside by document; 24 to train on" in said(folder, study_of(share=0.2))
-    few = said(folder, study_of(share=0.1))
-    told = "BAD 3 validation examples, and consent.least_examples = 5: no answer would leave; add notes, or lower it"
-    assert f"{told} in site.toml" in few
-    (none,) = [line for line in said(folder, study_of(share=0.01)) if line.startswith("??")]
+    assert "ok  6 validation examples, set aside by document; 24 to train on" in data_lines(folder, study_of(share=0.2))
+    few = data_lines(folder, study_of(share=0.1))
+    too_few = "BAD 3 validation examples, and consent.least_examples = 5: no answer would leave; add notes, or lower it"
+    assert f"{too_few} in site.toml" in few
+    (none,) = [line for line in data_lines(folder, study_of(share=0.01)) if line.startswith("??")]
     assert none.startswith("??  there are no validation examples: the other sites choose the round whose model is kept")
-    assert "ok  4 validation examples, set aside by patient; 26 to train on" in said(
+    assert "ok  4 validation examples, set aside by patient; 26 to train on" in data_lines(
         site(folder, least=0), study_of(share=0.2, by="patient")
     )
     own = site(notes / "site-1", 'valid = "own.csv"')
-    assert "ok  9 validation examples, as [data] names them; 30 to train on" in said(own, study_of())
+    assert "ok  9 validation examples, as [data] names them; 30 to train on" in data_lines(own, study_of())
 
 
 def test_a_site_is_shown_both_exchanges_of_an_evaluation(notes: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -67,7 +67,7 @@ class Scene:
         charter = read_charter(self.centre)
         return charter.host, charter.port
 
-    def said(self, name: str) -> str:
+    def printed(self, name: str) -> str:
         return (self.federation.folder / f"{name}.said").read_text()
 
     def status(self, site: str) -> str:
@@ -184,7 +184,7 @@ def test_half_open_connections_do_not_keep_a_site_out(scene: Scene) -> None:
         scene.federation.start("site-1")
         scene.federation.ready(scene.study)
     for origin in ("127.0.0.2", "127.0.0.3", many[0]):
-        assert f"{origin}: " in scene.said("coordinator")
+        assert f"{origin}: " in scene.printed("coordinator")
 
 
 # two machines with one kit
@@ -201,7 +201,7 @@ def test_a_second_machine_with_the_same_kit_is_refused_while_the_first_lives(sce
     lines: list[Round] = []
     try:
         wait_until(lambda: "this kit is in use on another machine" in (tmp_path / "said").read_text())
-        wait_until(lambda: "site-0 from 127.0.0.1: a second machine" in scene.said("coordinator"))
+        wait_until(lambda: "site-0 from 127.0.0.1: a second machine" in scene.printed("coordinator"))
         assert "ready; a second machine with its kit was refused" == scene.status("site-0")
         before = len(scene.federation.ledger("site-0"))
         scene.federation.submit(scene.study, tmp_path / "run", progress=lines.append)
@@ -250,7 +250,7 @@ def test_a_site_that_was_killed_is_let_in_again(scene: Scene) -> None:
     scene.federation.kill("site-0")
     scene.federation.start("site-0")
     scene.federation.ready(scene.study)
-    assert "in use on another machine" not in scene.said("site-0")
+    assert "in use on another machine" not in scene.printed("site-0")
 
 
 # what status knows
@@ -258,15 +258,15 @@ def test_a_site_that_was_killed_is_let_in_again(scene: Scene) -> None:
 
 def lent(centre: Path, site: str) -> Line:
     """The line to a site, as soon as nobody else has it."""
-    found: list[Line] = []
+    lines: list[Line] = []
 
     def reached() -> bool:
         line = borrowed(door_of(centre), site)
-        found.extend([line] if isinstance(line, Line) else [])
-        return bool(found)
+        lines.extend([line] if isinstance(line, Line) else [])
+        return bool(lines)
 
     wait_until(reached)
-    return found[0]
+    return lines[0]
 
 
 @fault("frozen")
@@ -285,7 +285,7 @@ def test_a_site_that_is_not_heard_of_is_called_silent_and_one_whose_process_is_f
         wait_until(lambda: scene.status("site-2").startswith(words), 60)
         wait_until(lambda: scene.status("site-1").startswith(("silent for", "not connected since")), 60)
         assert 60 > time.monotonic() - began
-        wait_until(lambda: "site-2: its site process has not answered for " in scene.said("coordinator"))
+        wait_until(lambda: "site-2: its site process has not answered for " in scene.printed("coordinator"))
         assert scene.status("site-0").startswith("ready")
     finally:
         for one in everyone:
@@ -323,7 +323,7 @@ def test_a_full_disk_is_told_on_the_sites_own_console(scene: Scene, tmp_path: Pa
             resource.prlimit(pid, resource.RLIMIT_FSIZE, (64, before[1]) if line.round == 1 else before)
 
     scene.federation.submit(scene.study, tmp_path / "run", progress=after)
-    wait_until(lambda: "no room left on this disk, so nothing was sent" in scene.said("site-1"))
+    wait_until(lambda: "no room left on this disk, so nothing was sent" in scene.printed("site-1"))
 
 
 # long messages
@@ -411,15 +411,15 @@ def test_a_certificate_that_ends_while_sites_are_connected_is_told_on_both_sides
         before = members["site-1"]
         members["site-1"] = before.model_copy(update={"expires": ends})
     path.write_bytes(pem_of(signed(scene.centre, read_certificate(good), ends)))
-    wait_until(lambda: "there is a new certificate; connecting with it" in scene.said("site-1"))
-    wait_until(lambda: "site-1: its certificate ends in less than a day" in scene.said("coordinator"))
-    wait_until(lambda: "this site's certificate ends in less than a day" in scene.said("site-1"))
+    wait_until(lambda: "there is a new certificate; connecting with it" in scene.printed("site-1"))
+    wait_until(lambda: "site-1: its certificate ends in less than a day" in scene.printed("coordinator"))
+    wait_until(lambda: "this site's certificate ends in less than a day" in scene.printed("site-1"))
     scene.federation.ready(scene.study)
     since = f"expired less than a day ago ({ends:%Y-%m-%d})"
-    wait_until(lambda: f"this site's certificate {since}; ask the coordinator for a new one" in scene.said("site-1"))
-    wait_until(lambda: "cut off: its certificate has expired" in scene.said("coordinator"))
+    wait_until(lambda: f"this site's certificate {since}; ask the coordinator for a new one" in scene.printed("site-1"))
+    wait_until(lambda: "cut off: its certificate has expired" in scene.printed("coordinator"))
     remedy = f"give it a new one: wardround consortium renew '{scene.centre}' site-1"
-    wait_until(lambda: f"site-1: its certificate {since}; {remedy}" in scene.said("coordinator"))
+    wait_until(lambda: f"site-1: its certificate {since}; {remedy}" in scene.printed("coordinator"))
     assert scene.status("site-1").startswith(f"certificate {since}")
     lines: list[Round] = []
     over = scene.federation.over(patience=1.0)
@@ -443,14 +443,14 @@ def test_certificates_that_end_soon_are_told_once_a_day(
     for _ in range(3):
         console.look(1.0)
     assert 1 == capsys.readouterr().out.count(f"this site's certificate ends in 12 days ({ends:%Y-%m-%d}); ask the")
-    said: list[str] = []
-    presence = Presence(scene.centre, said.append)
+    lines: list[str] = []
+    presence = Presence(scene.centre, lines.append)
     presence.read()
     site = presence.sites["site-0"]
     site.member = site.member.model_copy(update={"expires": ends})
-    found = [text for _ in range(3) for text in presence.warnings({"coordinator": ends})]
+    warnings = [text for _ in range(3) for text in presence.warnings({"coordinator": ends})]
     order = f"ends in 12 days ({ends:%Y-%m-%d}); give it a new one: wardround consortium renew '{scene.centre}'"
-    assert [f"{name}: its certificate {order} {name}" for name in ("site-0", "coordinator")] == found
+    assert [f"{name}: its certificate {order} {name}" for name in ("site-0", "coordinator")] == warnings
 
 
 @threat("outdated")
@@ -459,7 +459,7 @@ def test_a_renewed_certificate_that_a_hospital_has_not_taken_is_told_until_it_ha
     assert kit is not None
     words = "shows the certificate from before it was renewed; there: wardround site join, with the new kit"
     wait_until(lambda: words in scene.status("site-0"))
-    assert 1 == scene.said("coordinator").count(f"site-0 {words}")
+    assert 1 == scene.printed("coordinator").count(f"site-0 {words}")
     scene.federation.ready(scene.study)  # it takes part as before
     join(scene.federation.site("site-0"), kit)
     wait_until(lambda: (text := scene.status("site-0")).startswith("ready") and words not in text)
@@ -473,17 +473,17 @@ def test_a_site_that_is_revoked_is_cut_off_and_told_on_both_sides(scene: Scene, 
         revoke(scene.centre, "site-2")
         line.socket.settimeout(60)
         assert line.receive() is None  # whoever was talking to it is cut off, too
-    wait_until(lambda: "site-2 was revoked; it is cut off" in scene.said("coordinator"))
-    wait_until(lambda: "site-2 is gone" in scene.said("coordinator"))
-    wait_until(lambda: "the coordinator refuses this site: it was revoked" in scene.said("site-2"))
-    wait_until(lambda: "site-2 from 127.0.0.1: refused: it is revoked" in scene.said("coordinator"))
+    wait_until(lambda: "site-2 was revoked; it is cut off" in scene.printed("coordinator"))
+    wait_until(lambda: "site-2 is gone" in scene.printed("coordinator"))
+    wait_until(lambda: "the coordinator refuses this site: it was revoked" in scene.printed("site-2"))
+    wait_until(lambda: "site-2 from 127.0.0.1: refused: it is revoked" in scene.printed("coordinator"))
     assert scene.status("site-2").startswith("revoked since ")
     ended = cli("status", scene.centre, cwd=tmp_path)
     assert (0, True) == (ended.code, "revoked since" in ended.out)
     assert "revoked" == borrowed(door_of(scene.centre), "site-2")
     scene.federation.kill("site-2")
     scene.federation.start("site-2")  # nor does a new start help
-    count = scene.said("site-2").count("refuses this site")
-    wait_until(lambda: scene.said("site-2").count("refuses this site") > count)
+    count = scene.printed("site-2").count("refuses this site")
+    wait_until(lambda: scene.printed("site-2").count("refuses this site") > count)
     scene.federation.names = SITES[:2]
     scene.federation.submit(scene.study, tmp_path / "run", wait=1.0)

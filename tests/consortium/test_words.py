@@ -126,13 +126,13 @@ def test_odd_maps_are_questioned() -> None:
     known = ["DRUG", "DISEASE"]
     raw = Counter({"Med": 40, "Substance": 5, "DRUG": 5, "Fever": 50})
     words = {"Med": "DRUG", "Substance": "DRUG", "Fever": "DISEASE"}
-    said = list(odd(known, Counter({"DRUG": 50, "DISEASE": 50}), raw, words))
+    doubts = list(odd(known, Counter({"DRUG": 50, "DISEASE": 50}), raw, words))
     twice = '"Med" and "Substance": mapped onto "DRUG", which stands in the data by that name as well'
-    assert ['"Med" and "Substance" all become "DRUG"', twice] == said
-    said = list(odd(known, Counter({"DRUG": 100}), Counter({"Illness": 50, "Med": 50}), {"Illness": "DRUG"}))
-    assert 'there is no example of "DISEASE" in training' in said
-    assert 'with the map, 100% of the training labels are "DRUG"' in said
-    assert '"Illness" becomes "DRUG", though the study has "DISEASE"' in said
+    assert ['"Med" and "Substance" all become "DRUG"', twice] == doubts
+    doubts = list(odd(known, Counter({"DRUG": 100}), Counter({"Illness": 50, "Med": 50}), {"Illness": "DRUG"}))
+    assert 'there is no example of "DISEASE" in training' in doubts
+    assert 'with the map, 100% of the training labels are "DRUG"' in doubts
+    assert '"Illness" becomes "DRUG", though the study has "DISEASE"' in doubts
     assert [] == list(
         odd(known, Counter({"DRUG": 9, "DISEASE": 9}), Counter({"Med": 9, "DISEASE": 9}), {"Med": "DRUG"})
     )
@@ -164,18 +164,19 @@ def test_fedners_many_exchanges_are_told_and_approved(site: Path, capsys: pytest
     path = site.parent / "study.toml"
     path.write_text(STUDY.replace('"fedavg"', '"fedner"\nbatch = 4\n[evaluation]\nevery = 2'), encoding="utf-8")
     ended(0, "site", "approve", site, path)
-    said = capsys.readouterr().out
-    assert "before the first round: 2 exchanges, " in said  # in how many texts words stand, and sizes
-    assert "per round: 23 exchanges, " in said  # 30 examples at each of 3 sites in batches of 4
-    assert "in 2 rounds in all: 49 exchanges, " in said
-    assert "This is an estimate: fedner asks the more often the more examples all sites have together; " in said
-    assert "for 30 training examples here, and as many at each of the 3 sites of the consortium" in said
-    assert "the sum; its machine each" in said
-    assert "each reply reaches the coordinator's machine" in said
+    printed = capsys.readouterr().out
+    assert "before the first round: 2 exchanges, " in printed  # in how many texts words stand, and sizes
+    assert "per round: 23 exchanges, " in printed  # 30 examples at each of 3 sites in batches of 4
+    assert "in 2 rounds in all: 49 exchanges, " in printed
+    assert "This is an estimate: fedner asks more often the more examples all sites have together; " in printed
+    assert "for 30 training examples here, and as many at each of the 3 sites of the consortium" in printed
+    assert "the sum; its machine each" in printed
+    assert "each reply reaches the coordinator's machine" in printed
     study = site_study(site, path.read_text(), "study")
-    found = read_approval(site, study_hash(study))
-    assert found is not None
-    assert (2, 2 * 49 + 23 + 1, 1) == (found.rounds, found.exchanges, found.restarts)  # twice the estimate, and a round
+    approval = read_approval(site, study_hash(study))
+    assert approval is not None
+    granted = (approval.rounds, approval.exchanges, approval.restarts)
+    assert (2, 2 * 49 + 23 + 1, 1) == granted  # twice the estimate, and a round
 
 
 def test_a_second_approval_adds_only_if_asked_to(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -245,15 +246,15 @@ def test_a_questioned_map_is_approved_only_with_a_yes(site: Path, capsys: pytest
 def test_a_label_without_a_meaning_in_the_study_is_left_to_the_hospital(
     site: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told = ROWS.replace(",DRUG", ",Treatmnt").replace(
+    rows = ROWS.replace(",DRUG", ",Treatmnt").replace(
         "note 0 on fever,DISEASE", '"secret, Mrs Miller",a long story of her'
     )
-    (site / "train.csv").write_text(told, encoding="utf-8")
+    (site / "train.csv").write_text(rows, encoding="utf-8")
     ended(2, "site", "check", site, "--study", site.parent / "study.toml", "--offline")
-    said = capsys.readouterr().out
-    assert "Treatmnt = …; choose one of DRUG, DISEASE" in said
-    assert "Mrs Miller" not in said
-    assert "label (a value of 19 characters) is not in the study" in said
+    printed = capsys.readouterr().out
+    assert "Treatmnt = …; choose one of DRUG, DISEASE" in printed
+    assert "Mrs Miller" not in printed
+    assert "label (a value of 19 characters) is not in the study" in printed
 
 
 def test_too_few_examples_are_told_before_the_run(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -307,11 +308,11 @@ def test_what_was_spent_is_what_left(tmp_path: Path) -> None:
 def test_a_field_that_tells_a_sites_size_says_so(method: str, tmp_path: Path) -> None:
     built = build(toy(method), tmp_path)
     sizes = {len(built.sites.open(name).train) for name in built.sites.names}
-    for found in exchanged(built):
-        for field in dataclasses.fields(found.reply):
-            value = getattr(found.reply, field.name)
+    for exchange in exchanged(built):
+        for field in dataclasses.fields(exchange.reply):
+            value = getattr(exchange.reply, field.name)
             if isinstance(value, int) and value in sizes and value > len(built.sites.names):
-                assert _tells_size(reveals_of(type(found.reply))[field.name].what), (method, field.name)
+                assert _tells_size(reveals_of(type(exchange.reply))[field.name].what), (method, field.name)
 
 
 def test_a_card_of_real_sites_tells_what_the_coordinator_was_told(tmp_path: Path) -> None:

@@ -163,10 +163,10 @@ def test_cadec_as_published(tmp_path: Path) -> None:
     assert [("Drug", "Lipitor"), ("ADR", "pain in legs and arms")] == plain(documents)[0]
     assert {"comment, ignored": 9, "note without .ann, skipped": 1} == problems.counts
     assert {((18, 25), (35, 39))} == {document.entities[1].parts for document in documents}
-    told = Problems()
+    cut = Problems()
     for document in documents:
-        list(tokenised(document, told))
-    assert {"discontinuous entity, taken from first to last character": 7} == told.counts
+        list(tokenised(document, cut))
+    assert {"discontinuous entity, taken from first to last character": 7} == cut.counts
     assert (7, 2) == (len(documents), len(list(reader.documents("test"))))
 
 

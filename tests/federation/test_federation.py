@@ -7,7 +7,7 @@ import pytest
 
 from wardround.corpora.views import LabelledTexts
 from wardround.federation.describe import describe
-from wardround.federation.partition import ByDirichlet, ByLabel, BySource, Evenly, Partition
+from wardround.federation.partition import ByDirichlet, ByLabel, BySource, Evenly, Partition, WithinSource
 from wardround.federation.sites import federate, opened, pooled, thinned
 from wardround.text.document import Document
 from wardround.text.texts import Texts
@@ -64,6 +64,21 @@ def test_every_document_is_at_one_site_in_every_partition() -> None:
         for split in (0, 1):
             cut = sorted(i for parts in ids(Wards(), partition).values() for i in parts[split])
             assert sorted(i for parts in whole.values() for i in parts[split]) == cut
+
+
+def test_a_drawn_source_is_tested_on_a_share_of_its_own_training_examples() -> None:
+    """The corpus's test split is nobody's, each training example of a drawn source has one place, a seed draws."""
+    whole = ids(Wards(), None)
+    drawn = ids(Wards(), WithinSource(sites=2, test=0.25))
+    assert (2, [(3, 1), (3, 1)]) == (len(drawn), [(len(train), len(test)) for train, test in drawn.values()])
+    assert {name: whole[name][0] for name in drawn} == {name: train | test for name, (train, test) in drawn.items()}
+    cuts = {str(federate(opened(Wards()), WithinSource(sites=1), seed).names) for seed in range(20)}
+    assert {"('a',)", "('b',)", "('c',)"} == cuts
+
+
+def test_no_more_sources_are_drawn_than_there_are() -> None:
+    with pytest.raises(ValueError, match="sites is 4, but 3 sources have two examples or more"):
+        federate(opened(Wards()), WithinSource(sites=4), seed=0)
 
 
 def test_pooling_puts_everything_into_one_place() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from wardround.formats import fhir
 from wardround.formats.fhir import ELSEWHERE, LOST, NO_TEXT, OTHER, read_fhir
 from wardround.formats.options import Options
 from wardround.formats.recognise import recognised
@@ -120,3 +121,37 @@ def test_the_format_is_recognised(tmp_path: Path, indent: int | None) -> None:
     path = tmp_path / "export.json"
     path.write_text(json.dumps(bundle(reference(attachment())), indent=indent), encoding="utf-8")
     assert ["fhir"] == [form.name for _, form in recognised(path)]
+
+
+@pytest.mark.parametrize("charset", ["idna", "punycode", "utf\0", "zip", "x" * 9999])
+def test_a_charset_that_is_none_is_refused_and_the_note_stays_unsaid(tmp_path: Path, charset: str) -> None:
+    odd = attachment(contentType=f"text/plain; charset={charset}")
+    with pytest.raises(DataError, match="an attachment") as refused:
+        read(tmp_path / "a.json", reference(odd))
+    assert "Aspirin" not in str(refused.value)
+
+
+def test_half_a_character_in_names_does_not_end_the_reading(tmp_path: Path) -> None:
+    (document,), _ = read(tmp_path / "a.json", reference(attachment(language="\ud800"), id="\ud800"))
+    assert ("\ufffd", "\ufffd") == (document.id, document.language)
+
+
+@pytest.mark.parametrize("lines", ["{}", "{}\n"], ids=["on a line", "over lines"])
+@pytest.mark.parametrize("depth", [100, 400, 100_000])
+def test_bundles_in_bundles_are_read_or_refused_at_whatever_depth(tmp_path: Path, depth: int, lines: str) -> None:
+    opened = lines.format('{"resourceType":"Bundle","entry":[{"resource":') * depth
+    path = tmp_path / "a.json"
+    path.write_text(opened + json.dumps(reference(attachment())) + "}]}" * depth, encoding="utf-8")
+    if depth < 200:
+        assert [NOTE] == [placed.document.text for placed in read_fhir(path, Problems(), Options())]
+    else:
+        with pytest.raises(DataError, match="too deep"):
+            list(read_fhir(path, Problems(), Options()))
+
+
+def test_one_resource_over_lines_has_a_largest_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fhir, "MOST", 500)
+    with pytest.raises(DataError, match="more than 500 characters — export it as one resource per line"):
+        read(tmp_path / "a.json", bundle(*[reference(attachment())] * 5), indent=1)
+    lines = [reference(attachment(), id=str(at)) for at in range(50)]
+    assert 50 == len(read(tmp_path / "b.ndjson", *lines)[0])

@@ -197,6 +197,33 @@ def test_of_several_annotations_the_ground_truth_counts(tmp_path: Path) -> None:
     assert ["1: second annotation of a task, left out", "1: task without an annotation"] == found
 
 
+def test_completions_are_what_annotations_were_called_before(tmp_path: Path) -> None:
+    old = [{"result": REGIONS[:1]}, {"result": REGIONS[1:], "honeypot": True}]
+    item = {"id": 17, "data": {"text": TEXT, "title": "n1"}, "completions": old, "predictions": []}
+    (document,), actual = read(written(tmp_path, [item]))
+    assert ((RASH,), ["1: second annotation of a task, left out"]) == (document.entities, actual)
+
+
+@pytest.mark.parametrize("indent", [None, 2], ids=["on a line", "over lines"])
+def test_label_studio_may_write_a_task_to_a_file_or_an_annotation_with_its_task(
+    indent: int | None, tmp_path: Path
+) -> None:
+    annotation = {"id": 5, "result": REGIONS, "task": {"id": 17, "data": {"text": TEXT}}}
+    for item in (task(*REGIONS), annotation):
+        path = written(tmp_path, json.dumps(item, indent=indent))
+        assert ([Document("17", TEXT, entities=(DRUG, RASH))], []) == read(path)
+
+
+def test_regions_of_a_text_without_markup_count_from_its_start(tmp_path: Path) -> None:
+    place = {"start": "/text()[1]", "end": "/text()[1]", "startOffset": 0, "endOffset": 7, "text": "Aspirin"}
+    results = [
+        {"id": "T1", "type": "hypertextlabels", "value": place | {key: ["drug"]}}
+        for key in ("htmllabels", "hypertextlabels")
+    ]
+    for result in results:
+        assert ([Document("17", TEXT, entities=(DRUG,))], []) == read(written(tmp_path, [task(result)]))
+
+
 @pytest.mark.parametrize("start", [2, 3], ids=["characters", "UTF-16 units"])
 def test_label_studio_may_count_an_emoji_as_two(start: int, tmp_path: Path) -> None:
     path = written(tmp_path, [task(region("a", start, start + 4, "rash", "effect"), text="😀 rash")])
@@ -252,18 +279,20 @@ def spans(*told: tuple[int, int, str]) -> list[dict[str, object]]:
     return [{"id": n, "label": kind, "start_offset": a, "end_offset": b} for n, (a, b, kind) in enumerate(told, 5)]
 
 
-def test_doccanos_three_exports(tmp_path: Path) -> None:
+def test_doccanos_exports(tmp_path: Path) -> None:
     related = [{"id": 1, "from_id": 5, "to_id": 6, "type": "causes"}]
     rows = [
         {**ROW, "entities": spans((0, 7, "drug"), (19, 23, "effect")), "relations": related, "Comments": []},
         {**ROW, "label": [[0, 7, "drug"]]},
         {"id": 2, "data": TEXT, "label": ["allergy"]},
+        {**ROW, "cats": ["allergy"], "entities": [[0, 7, "drug"]]},
     ]
     documents, found = read(written(tmp_path, "\n".join(map(json.dumps, rows))))
     assert [] == found
     assert (Relation("causes", "5", "6"),) == documents[0].relations
     assert [("drug", 0, 7)] == [(e.type, e.start, e.end) for e in documents[1].entities]
     assert (TEXT, ("allergy",)) == (documents[2].text, documents[2].labels)
+    assert (("allergy",), 1) == (documents[3].labels, len(documents[3].entities))
 
 
 def test_doccanos_empty_exports_are_told(tmp_path: Path) -> None:
@@ -332,6 +361,49 @@ def test_bioc_passages_stand_at_their_offsets(tmp_path: Path) -> None:
 )
 def test_bioc_errors_are_told_by_line(old: str, new: str, said: str, tmp_path: Path) -> None:
     assert any(one.startswith(said) for one in read(written(tmp_path, BIOC.replace(old, new)))[1])
+
+
+def test_an_infon_may_stand_several_times(tmp_path: Path) -> None:
+    twice = '<infon key="certainty">low</infon><infon key="certainty">high</infon>'
+    path = written(tmp_path, BIOC.replace('<infon key="type">drug</infon>', '<infon key="type">drug</infon>' + twice))
+    expected = (Attribute("certainty", "high"), Attribute("certainty", "low"))
+    assert expected == read(path)[0][0].entities[0].attributes
+
+
+CONCEPTS = (
+    BIOC.replace('"type">drug</infon>', '"type">drug</infon><infon key="MESH">D1</infon>')
+    .replace('"type">effect</infon>', '"type">effect</infon><infon key="identifier">MESH:D9|MESH:D8</infon>')
+    .replace('<node refid="T2" role="tail"/><node refid="T1" role="head"/>', "{}")
+)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        '<infon key="drug">D1</infon><infon key="effect">D8</infon>',
+        '<infon key="entity1">D1</infon><infon key="entity2">D8</infon>',
+        (
+            '<infon key="role1">drug|MESH:D1</infon><infon key="role2">effect|MESH:D8</infon>'
+            '<node refid="0" role="0,0"/><node refid="1" role="0,1"/>'
+        ),
+        (
+            '<infon key="role1">drug|MESH:D1</infon><infon key="role2">effect|MESH:D8</infon>'
+            '<node refid="T2" role="0,0"/><node refid="T2" role="0,1"/>'
+        ),
+    ],
+    ids=["BC5CDR", "BioRED", "PubTator 3", "PubTator 3, numbers that mentions have too"],
+)
+def test_a_bioc_relation_of_concepts_goes_to_their_mentions(names: str, tmp_path: Path) -> None:
+    (document,), actual = read(written(tmp_path, CONCEPTS.format(names)))
+    expected = replace(CAUSES, attributes=(Attribute("tail_concept", "D8"),))
+    assert ((expected,), []) == (document.relations, actual)
+
+
+def test_nodes_count_where_they_have_the_concepts_that_a_relation_names(tmp_path: Path) -> None:
+    nodes = '<infon key="entity1">D1</infon><infon key="entity2">D8</infon><node refid="T1"/><node refid="T2"/>'
+    (document,), actual = read(written(tmp_path, CONCEPTS.format(nodes)))
+    assert [("T1", "T2")] == [(one.head, one.tail) for one in document.relations]
+    assert [] == actual
 
 
 @pytest.mark.parametrize("cut", [200, 400, len(BIOC) - 5])

@@ -40,7 +40,7 @@ def studied(tmp_path: Path, content: str | bytes, problems: Problems | None = No
     return list(files.documents("train", problems))
 
 
-def found(tmp_path: Path, content: str | bytes, **settings: Any) -> tuple[int, str]:
+def documents_and_problems(tmp_path: Path, content: str | bytes, **settings: Any) -> tuple[int, str]:
     problems = Problems()
     return len(read(tmp_path, content, problems, **settings)), str(problems)
 
@@ -181,7 +181,7 @@ def test_quotes_that_do_not_close(tmp_path: Path, row: str) -> None:
 
 
 def test_empty_texts_are_counted_and_skipped(tmp_path: Path) -> None:
-    assert found(tmp_path, "text,label\n,A\nfever,A\n  ,B\n") == (
+    assert documents_and_problems(tmp_path, "text,label\n,A\nfever,A\n  ,B\n") == (
         1,
         "row without text, skipped: 2 (notes.txt:2, notes.txt:4)",
     )
@@ -203,8 +203,8 @@ def test_a_study_finds_columns_by_their_usual_names_and_maps_labels(tmp_path: Pa
 
 
 def test_nul_and_cut_emoji_are_counted(tmp_path: Path) -> None:
-    assert found(tmp_path, "text,label\nfe\0ver,A\n") == (1, "NUL character: 1 (notes.txt:2)")
-    assert found(tmp_path, r'{"text": "ill \ud83d", "label": "A"}', format="jsonl") == (
+    assert documents_and_problems(tmp_path, "text,label\nfe\0ver,A\n") == (1, "NUL character: 1 (notes.txt:2)")
+    assert documents_and_problems(tmp_path, r'{"text": "ill \ud83d", "label": "A"}', format="jsonl") == (
         1,
         "half a character, replaced by U+FFFD: 1 (notes.txt:1)",
     )
@@ -267,14 +267,14 @@ def test_columns_that_nothing_is_read_from_are_listed_and_offered(tmp_path: Path
     )
     path = tmp_path / "notes.csv"
     path.write_text(f"text,diagnosis_group,fever,rash,spans\n{rows}", encoding="utf-8")
-    (one,) = [found for found in check(path, Options()).findings.listed if "not read" in found.what]
+    (one,) = [finding for finding in check(path, Options()).findings.listed if "not read" in finding.what]
     assert 'columns that are not read: "diagnosis_group", "fever", "rash", "spans"' == one.what
     assert "--label-column diagnosis_group" in one.remedy
     assert 'flags = ["fever", "rash"]' in one.remedy
     assert "entities? they are read from JSONL" in one.remedy
     assert not one.lost
-    told = check(path, Options(label="diagnosis_group")).findings.listed
-    assert "--label-column" not in " ".join(found.remedy for found in told)
+    findings = check(path, Options(label="diagnosis_group")).findings.listed
+    assert "--label-column" not in " ".join(finding.remedy for finding in findings)
 
 
 def test_of_an_unread_column_nothing_of_a_note_is_told(tmp_path: Path) -> None:
@@ -291,3 +291,11 @@ def test_a_patient_column_that_was_named_is_read(tmp_path: Path) -> None:
     path.write_text("text,label,whose,bed\nAspirin,a,p1,7\nIbuprofen,b,p2,8\n")
     [(what, _)] = unread(path, Options(patient="whose"), "csv")
     assert what == 'columns that are not read: "bed"'
+
+
+def test_a_table_of_pairs_with_offsets_is_told_how_they_are_written(tmp_path: Path) -> None:
+    rows = [f"a gene {at} and an effect,{at},{at + 4},{at + 9},{at + 15},yes" for at in range(6)]
+    path = tmp_path / "pairs.csv"
+    path.write_text("\n".join(["text,from,to,start,stop,linked", *rows]) + "\n")
+    (one,) = [found for found in check(path, Options()).findings.listed if "not read" in found.what]
+    assert "entities by their offsets? a table has no place for them; write a line for each text: {" in one.remedy

@@ -172,7 +172,10 @@ def test_it_is_refused_with_methods_that_do_not_add_up_changes(method: str, why:
 
 
 def test_it_is_refused_where_nobody_can_widen_a_reply(tmp_path: Path) -> None:
-    with pytest.raises(StudyError, match="layer narrow: Masks lets nobody widen a site's reply; take one of them out"):
+    with pytest.raises(
+        StudyError,
+        match=r"layer narrow: privacy\.secure_aggregation lets nobody widen a site's reply; take one of them out",
+    ):
         run(study(8, privacy={"secure_aggregation": True}), tmp_path / "run")
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 import oracle
 from double import DoubleFeatures
-from methods.test_lazy_mil import SMALL, platforms, said
+from methods.test_lazy_mil import SMALL, platforms, sentence_of
 from quadratic import LANDS, Trial, weights
 from study_files import small_study, write_module
 from wardround.core.method import Method
@@ -130,7 +130,7 @@ def kept_rows(trial: Trial[Any]) -> dict[str, list[int]]:
 
 def test_lazy_mil_with_those_who_share_a_bucket_keeps_all_and_warming_up_each_its_own(tmp_path: Path) -> None:
     task = BagsTask(SMALL, ("NA", "r1"))
-    one = task.examples(Texts((said(Fact("h", "r1", "t")),)))
+    one = task.examples(Texts((sentence_of(Fact("h", "r1", "t")),)))
     start = Weights.of_model(task.model())
     trial = Trial(LazyMIL(**LANDS, buckets=256), task, {"a": one, "b": one}, start, tmp_path)
     trial.round()
@@ -142,7 +142,7 @@ def test_lazy_mil_with_those_who_share_a_bucket_keeps_all_and_warming_up_each_it
 def test_lazy_mil_lets_a_site_that_was_not_there_at_first_keep_what_nobody_listed(tmp_path: Path) -> None:
     task = BagsTask(SMALL, ("NA", "r1"))
     names = {"a": "h", "b": "g"}
-    sites = {name: task.examples(Texts((said(Fact(head, "r1", "t")),))) for name, head in names.items()}
+    sites = {name: task.examples(Texts((sentence_of(Fact(head, "r1", "t")),))) for name, head in names.items()}
     start = Weights.of_model(task.model())
     trial = Trial(LazyMIL(**LANDS, buckets=9), task, sites, start, tmp_path)
     early = Trial(LazyMIL(**LANDS, buckets=9), task, {"a": sites["a"]}, start, tmp_path / "early")

@@ -45,7 +45,7 @@ class Told(BagsTask):
         return torch.cat([given, given.new_zeros(len(given), wide - given.shape[1])], 1)
 
 
-def said(fact: Fact, at: int = 0) -> Sentence:
+def sentence_of(fact: Fact, at: int = 0) -> Sentence:
     ends = Entity(fact.head, "x", 0, 1), Entity(fact.tail, "y", 2, 3)
     return sentence(str(at), "X Y", *ends, fact.relation)
 
@@ -61,7 +61,7 @@ def platforms(case: oracle.Case) -> tuple[Told, dict[str, BagExamples], dict[str
         for bag in given["platforms"][platform]:
             head, relation, tail = bag["triple"]
             logits += bag["logits"]
-            rows += [said(Fact(head, task.labels[relation], tail)) for _ in bag["logits"]]
+            rows += [sentence_of(Fact(head, task.labels[relation], tail)) for _ in bag["logits"]]
             mine += [f"{head}|{relation}|{tail}"] * len(bag["logits"])
         found = task.examples(Texts(tuple(rows)))
         heads = torch.arange(first, len(logits))
@@ -106,7 +106,7 @@ def test_each_site_is_told_of_its_own_sentences_alone_and_each_fact_is_chosen_on
 
 
 def test_of_equals_the_first_site_by_name_is_chosen_however_replies_come_in(tmp_path: Path) -> None:
-    rows = Texts((said(Fact("h", "r1", "t")),))
+    rows = Texts((sentence_of(Fact("h", "r1", "t")),))
     task = BagsTask(SMALL, ("NA", "r1"))
     sites = {name: task.examples(rows) for name in ("b", "a", "c")}
     start = Weights.of_model(task.model())
@@ -120,7 +120,7 @@ def test_of_equals_the_first_site_by_name_is_chosen_however_replies_come_in(tmp_
 def test_a_site_with_nothing_chosen_changes_nothing_and_counts_in_the_mean(tmp_path: Path) -> None:
     """Eq. 5: two sites, of which one keeps the shared model, go half as far as one."""
     task = BagsTask(SMALL, ("NA", "r1"))
-    one = task.examples(Texts((said(Fact("h", "r1", "t")),)))
+    one = task.examples(Texts((sentence_of(Fact("h", "r1", "t")),)))
     start = Weights.of_model(task.model())
     alone = Trial(LazyMIL(**LANDS), task, {"a": one}, start, tmp_path / "alone").round()
     both = Trial(LazyMIL(**LANDS), task, {"a": one, "b": one}, start, tmp_path / "both")
@@ -131,7 +131,7 @@ def test_a_site_with_nothing_chosen_changes_nothing_and_counts_in_the_mean(tmp_p
 
 def test_while_warming_up_each_site_keeps_its_own_surest_sentences(tmp_path: Path) -> None:
     task = BagsTask(SMALL, ("NA", "r1"))
-    one = task.examples(Texts((said(Fact("h", "r1", "t")),)))
+    one = task.examples(Texts((sentence_of(Fact("h", "r1", "t")),)))
     trial = Trial(LazyMIL(**LANDS, warm=1), task, {"a": one, "b": one}, Weights.of_model(task.model()), tmp_path)
     trial.round()
     trial.round()
@@ -184,7 +184,7 @@ def test_scores_of_other_lengths_are_refused_on_arrival() -> None:
 def test_what_a_site_sends_is_in_the_order_of_public_numbers(tmp_path: Path) -> None:
     task = BagsTask(SMALL, ("NA", "r1"))
     facts = [Fact(head, "r1", "t") for head in "abcdefgh"]
-    sites = {"a": task.examples(Texts(tuple(map(said, facts))))}
+    sites = {"a": task.examples(Texts(tuple(map(sentence_of, facts))))}
     trial = Trial(LazyMIL(**LANDS), task, sites, Weights.of_model(task.model()), tmp_path)
     trial.round()
     assert sorted(map(number, facts)) == trial.seen[0].reply.facts.tolist()  # type: ignore[attr-defined]

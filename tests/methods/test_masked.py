@@ -52,7 +52,9 @@ def test_a_method_comes_to_the_same_model_behind_masks(method: str, task: str) -
 
 
 def test_what_shows_a_single_reply_is_refused_with_the_remedy() -> None:
-    with pytest.raises(StudyError, match=r"method\.ask_sizes = true .* Masks shows only sums; .* set it to false"):
+    with pytest.raises(
+        StudyError, match=r"method\.ask_sizes = true .* privacy\.secure_aggregation shows only sums; .* set it to false"
+    ):
         study_of(
             "fedner", "tagging", method={"name": "fedner", "ask_sizes": True}, privacy={"secure_aggregation": True}
         )

@@ -8,7 +8,7 @@ from wardround.metrics.classes import class_counts, class_metrics
 from wardround.metrics.entities import entity_counts, entity_metrics
 from wardround.metrics.facts import fact_layout, fact_metrics
 from wardround.metrics.labels import label_counts, label_metrics
-from wardround.metrics.redrawn import class_redrawn, entity_redrawn, fact_redrawn, label_redrawn
+from wardround.metrics.redrawn import class_redrawn, entity_redrawn, fact_redrawn, label_redrawn, one_by_one
 
 
 def spread(values: list[float]) -> tuple[float, float]:
@@ -20,7 +20,7 @@ def test_of_single_examples_it_is_the_bootstrap_over_them() -> None:
     labels = torch.randint(0, 3, (90,), generator=chance)
     scores = torch.randn(90, 3, generator=chance) + 1.5 * torch.eye(3)[labels]
     counts = class_counts(scores, labels, torch.tensor(9.0))
-    drawn = [class_metrics(class_redrawn(counts, rng)) for _ in range(600)]
+    drawn = [class_metrics(one) for one in one_by_one(class_redrawn(counts, rng, 600))]
     again = []
     for _ in range(600):
         rows = torch.from_numpy(rng.integers(0, 90, 90))
@@ -36,7 +36,7 @@ def test_a_matrix_that_lacks_examples_is_not_drawn_from() -> None:
     labels = torch.tensor([0, 1, 2] * 10)
     counts = class_counts(torch.eye(3)[labels], labels, torch.tensor(9.0))
     counts["confusion"] = counts["confusion"] * 0
-    drawn = class_redrawn(counts, np.random.default_rng(0))
+    drawn = class_redrawn(counts, np.random.default_rng(0), 1)
     assert 30 == int(sum(drawn[name].sum() for name in ("hits", "false_alarms", "misses")))
 
 
@@ -51,13 +51,13 @@ def test_labels_entities_and_facts_are_drawn_by_their_shares() -> None:
     facts["wrong"][120:200] = 3.0
     facts["facts"] += 200
     drawn = {
-        "micro_f1": [label_metrics(label_redrawn(several, rng))["micro_f1"] for _ in range(60)],
-        "f1": [entity_metrics(entity_redrawn(actual, rng), ["a", "b"])["f1"] for _ in range(60)],
-        "pr_auc": [fact_metrics(fact_redrawn(facts, rng))["pr_auc"] for _ in range(60)],
+        "micro_f1": [label_metrics(one)["micro_f1"] for one in one_by_one(label_redrawn(several, rng, 60))],
+        "f1": [entity_metrics(one, ["a", "b"])["f1"] for one in one_by_one(entity_redrawn(actual, rng, 60))],
+        "pr_auc": [fact_metrics(one)["pr_auc"] for one in one_by_one(fact_redrawn(facts, rng, 60))],
     }
     figures = {**label_metrics(several), **entity_metrics(actual, ["a", "b"]), **fact_metrics(facts)}
     for name, values in drawn.items():
         assert figures[name] == pytest.approx(np.mean(values), abs=0.02)
         assert 0.001 < np.std(values) < 0.1
-    relaxed = entity_metrics(entity_redrawn(actual, rng), ["a", "b"])["relaxed_f1"]
-    assert np.isnan(relaxed)
+    (one,) = one_by_one(entity_redrawn(actual, rng, 1))
+    assert np.isnan(entity_metrics(one, ["a", "b"])["relaxed_f1"])

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,14 +11,20 @@ from torch import Tensor
 
 from wardround.cli.app import main
 from wardround.metrics.classes import class_counts
+from wardround.metrics.constant import class_constant
+from wardround.metrics.entities import entity_counts
+from wardround.metrics.facts import fact_layout
 from wardround.metrics.labels import label_counts
-from wardround.metrics.signs import ABOVE, NOT_FINITE, ONE_CLASS, RISING, WORSE, collapsed, signs
+from wardround.metrics.relations import relation_metrics
+from wardround.metrics.signs import ABOVE, NOT_FINITE, NOTHING, ONE_CLASS, RISING, WORSE, collapsed, signs
 from wardround.reports.read import read_runs
 from wardround.reports.statistics import grouped
 from wardround.runs.files import Round
 from wardround.runs.loop import run
 from wardround.study.load import cells
+from wardround.tasks.bags import Bags
 from wardround.tasks.classification import Classification, ClassificationTask
+from wardround.tasks.tagging import Tagging
 
 TASK = ClassificationTask(Classification(tokens="words"), ("a", "b", "c"))
 LABELS = torch.tensor([0, 0, 0, 1, 1, 2])
@@ -58,6 +65,41 @@ def test_of_several_labels_never_naming_one_is_the_sign() -> None:
     truth = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
     silent, fair = (label_counts(torch.full((3, 2), score), truth, torch.tensor(0.3)) for score in (-1.0, 1.0))
     assert ([ONE_CLASS], []) == (signs(task, silent), signs(task, fair))
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [([], [NOTHING]), ([(0, 5, 6)], [WORSE]), ([(0, 0, 2)], [])],
+    ids=["finds nothing", "finds nothing that is there", "finds what is there"],
+)
+def test_a_tagger_that_finds_nothing_has_collapsed(found: list[tuple[int, int, int]], expected: list[str]) -> None:
+    task = Tagging(tokens="words").bind(SimpleNamespace(types=("drug",), labels=()))
+    there: list[tuple[int, int, int]] = [(0, 0, 2)]
+    numbers = entity_counts([(there, found)], 1, 0, torch.tensor(3.0))
+    assert expected == signs(task, numbers)
+    assert bool(expected) == collapsed(signs(task, numbers))
+
+
+@pytest.mark.parametrize(("right", "expected"), [(10, []), (2000, [WORSE])], ids=["facts first", "all alike"])
+def test_bags_that_are_ranked_at_random_have_collapsed(right: int, expected: list[str]) -> None:
+    task = Bags().bind(SimpleNamespace(labels=("NA", "treats")))
+    numbers = {name: torch.zeros(shape, dtype=torch.float64) for name, shape in fact_layout(2).shapes.items()}
+    numbers["right"][right] = numbers["wrong"][2000] = 50.0  # by band of score
+    numbers |= {name: torch.tensor(value) for name, value in (("facts", 50.0), ("bags", 100.0), ("loss", 60.0))}
+    assert expected == signs(task, numbers)
+
+
+def test_a_classifier_of_relations_that_relates_nothing_has_collapsed() -> None:
+    numbers = class_counts(torch.tensor([[1.0, 0.0]] * 4), torch.tensor([0, 0, 1, 1]), torch.tensor(2.0))
+
+    class Related:
+        def metrics(self, counts: dict[str, Tensor]) -> dict[str, float]:
+            return relation_metrics(counts, ("none", "treats"), "none")
+
+        def constant(self, counts: dict[str, Tensor]) -> dict[str, Tensor]:
+            return class_constant(counts)
+
+    assert [ONE_CLASS] == signs(Related(), numbers)
 
 
 def test_what_is_too_sure_of_itself_has_not_collapsed() -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -16,6 +16,7 @@ from wardround.layers.ledger import lines
 from wardround.methods import METHODS
 from wardround.methods.fedatt import Attended, Bounded
 from wardround.methods.fedavg import Update
+from wardround.methods.fedsgd import Gradient
 from wardround.privacy.accounting import noise_for
 from wardround.privacy.journal import Allowance, BudgetJournal, Entry, Overspent
 from wardround.runs.build import build
@@ -110,7 +111,40 @@ def test_every_method_runs_with_noise_or_is_refused_with_its_reason(name: str, t
         assert beyond in problems(study, tmp_path)
         return
     run(study, tmp_path)
-    assert name == "public" or list((tmp_path / "budget").iterdir())
+    journals = list((tmp_path / "budget").iterdir()) if name != "public" else []
+    assert name == "public" or journals
+    assert all(BudgetJournal(path).spent[0] <= DP["epsilon"] * (1 + 1e-9) for path in journals)
+
+
+@pytest.mark.parametrize(
+    ("method", "private", "kinds"),
+    [
+        ({"name": "ditto"}, [], ["train", "train", "test"]),
+        ({"name": "fedrep", "head_epochs": 3}, ["linear"], ["train", "train", "test"]),
+        ({"name": "finetune", "own_epochs": 2}, [], ["train", "train", "train", "test"]),
+        ({"name": "fedsgd", "batch": 7}, [], ["train", "train", "test"]),
+    ],
+    ids=["ditto", "fedrep", "finetune", "fedsgd"],
+)
+def test_all_trainings_of_a_run_together_cost_what_it_may_and_hardly_less(
+    method: dict[str, Any], private: list[str], kinds: list[str], tmp_path: Path
+) -> None:
+    study = study_of(method=method, sites={"private": private}, evaluation={"every": 2})
+    run(study, tmp_path)
+    path = next((tmp_path / "budget").iterdir())
+    assert kinds == [line["kind"] for line in lines(path)]
+    assert 0.97 * DP["epsilon"] <= BudgetJournal(path).spent[0] <= DP["epsilon"]
+
+
+def test_a_gradient_of_all_notes_is_clipped_and_noised_once(tmp_path: Path) -> None:
+    """With hardly any noise and a clip that nobody feels, what is left is FedSGD's own."""
+    replies = []
+    for privacy in ({"dp": {**DP, "epsilon": 1e4, "clip": 100.0}}, {}):
+        built = build(study_of(method={"name": "fedsgd"}, privacy=privacy), tmp_path / str(len(replies)))
+        replies.append(built.host.answer(built.sites.names[0], Exchange("grade", 1, 1, 0, 0), Global(built.weights)))
+    noisy, plain = (cast("Gradient", reply) for reply in replies)
+    assert plain.examples == pytest.approx(noisy.examples, abs=1)
+    assert torch.allclose(plain.gradient.flat, noisy.gradient.flat, atol=0.05 * float(plain.gradient.flat.norm()))
 
 
 def test_a_site_that_is_asked_again_within_a_round_trains_once(tmp_path: Path) -> None:

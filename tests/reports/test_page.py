@@ -35,18 +35,18 @@ class Elements(HTMLParser):
 
     def __init__(self, markup: str) -> None:
         super().__init__()
-        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
         self.open: list[str] = []
         self.feed(markup)
         assert [] == self.open
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found.append((tag, dict(attrs)))
+        self.elements.append((tag, dict(attrs)))
         if tag not in VOID:
             self.open.append(tag)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found.append((tag, dict(attrs)))
+        self.elements.append((tag, dict(attrs)))
 
     def handle_endtag(self, tag: str) -> None:
         assert tag == self.open.pop()
@@ -57,17 +57,17 @@ class Elements(HTMLParser):
 
 def test_the_summary_names_the_best_method_by_how_much_and_that_it_is_significant(tmp_path: Path) -> None:
     finals = {"fedavg": [0.70, 0.71, 0.72], "scaffold": [0.80, 0.812, 0.82], "local": [0.6, 0.5, 0.65]}
-    told = words_of(page_of(make_sweep(tmp_path, finals)))
+    words = words_of(page_of(make_sweep(tmp_path, finals)))
     assert (
         "Of 2 federated methods, scaffold had the highest accuracy on the test split in the last round: 0.811 ± "
-        in told
+        in words
     )
-    assert "(mean ± standard deviation over 3 seeds), 0.101 above fedavg." in told
-    assert "The difference is significant at the 5 % level (paired t-test over 3 common seeds, p < 0.001 after" in told
-    assert "Holm's correction for 3 comparisons)." in told
-    assert "For reference, each site training alone (local): 0.583" in told
-    assert "Per round under scaffold, each site that took part sent 500 bytes to the coordinator." in told
-    assert "This tells: how notes move it; how many examples the site has. The method sees only the sum" in told
+    assert "(mean ± standard deviation over 3 seeds), 0.101 above fedavg." in words
+    assert "The difference is significant at the 5 % level (paired t-test over 3 common seeds, p < 0.001 after" in words
+    assert "Holm's correction for 3 comparisons)." in words
+    assert "For reference, each site training alone (local): 0.583" in words
+    assert "Per round under scaffold, each site that took part sent 500 bytes to the coordinator." in words
+    assert "This tells: how notes move it; how many examples the site has. The method sees only the sum" in words
 
 
 def test_only_federated_methods_are_ranked_whatever_a_reference_is_called(tmp_path: Path) -> None:
@@ -77,31 +77,31 @@ def test_only_federated_methods_are_ranked_whatever_a_reference_is_called(tmp_pa
     for name in ("run.json", "metrics.json"):
         content = json.loads((own / name).read_text())
         (own / name).write_text(json.dumps({**content, "pooled": True}))
-    told = words_of(page_of(sweep, own))
-    assert "Of 2 federated methods, scaffold had the highest accuracy" in told
-    assert "For reference, all data in one place, which only a simulation can do (mine:Pooling): 0.900" in told
-    assert "For reference, the coordinator alone, on public examples (public): 0.800" in told
-    assert "mine:Poolingreference: all data in one place 0.9000" in told
-    assert "publicreference: the coordinator alone, on public examples 0.8000" in told
+    words = words_of(page_of(sweep, own))
+    assert "Of 2 federated methods, scaffold had the highest accuracy" in words
+    assert "For reference, all data in one place, which only a simulation can do (mine:Pooling): 0.900" in words
+    assert "For reference, the coordinator alone, on public examples (public): 0.800" in words
+    assert "mine:Poolingreference: all data in one place 0.9000" in words
+    assert "publicreference: the coordinator alone, on public examples 0.8000" in words
 
 
 def test_a_difference_that_may_be_chance_is_called_that(tmp_path: Path) -> None:
     finals = {"fedavg": [0.7, 0.5, 0.6], "scaffold": [0.5, 0.8, 0.61]}
-    told = words_of(page_of(make_sweep(tmp_path, finals)))
-    assert "The difference is not significant at the 5 % level" in told
-    assert "it may be chance." in told
+    words = words_of(page_of(make_sweep(tmp_path, finals)))
+    assert "The difference is not significant at the 5 % level" in words
+    assert "it may be chance." in words
 
 
 def test_without_enough_seeds_it_says_why_there_is_no_test(tmp_path: Path) -> None:
-    told = words_of(page_of(make_sweep(tmp_path, {"fedavg": [0.7], "scaffold": [0.8]})))
-    assert "was not tested: needs at least 3 common seeds, there is 1." in told
-    assert "No paired test between methods: needs at least 3 common seeds, there is 1." in told
+    words = words_of(page_of(make_sweep(tmp_path, {"fedavg": [0.7], "scaffold": [0.8]})))
+    assert "was not tested: needs at least 3 common seeds, there is 1." in words
+    assert "No paired test between methods: needs at least 3 common seeds, there is 1." in words
 
 
 def test_a_single_run_is_told_as_one(tmp_path: Path) -> None:
-    told = words_of(page_of(make_run(tmp_path / "a")))
-    assert "fedavg reached an accuracy of 0.600 (one seed, so its spread is not known) on the test split" in told
-    assert "1 run (all finished), 1 method, 1 seed" in told
+    words = words_of(page_of(make_run(tmp_path / "a")))
+    assert "fedavg reached an accuracy of 0.600 (one seed, so its spread is not known) on the test split" in words
+    assert "1 run (all finished), 1 method, 1 seed" in words
 
 
 def test_generated_data_are_no_claim_about_patients(tmp_path: Path) -> None:
@@ -115,45 +115,45 @@ def test_an_unfinished_run_is_said_to_be_one(tmp_path: Path) -> None:
     done = make_run(tmp_path / "a", "fedavg", 0)
     going = make_run(tmp_path / "b", "scaffold", 0, [0.4], rounds=2, finished=False)
     late = make_run(tmp_path / "c", "fedavg", 1, [0.4], rounds=2, finished=False)
-    told = words_of(page_of(done, going, late))
-    assert "3 runs (1 finished)" in told
-    assert "Not finished, so provisional and not compared: scaffold (round 1 of 2)." in told
-    assert "1 run of 3 is not finished and left out: fedavg seed 1." in told
-    assert "not finished: round 1 of 2" in told
+    words = words_of(page_of(done, going, late))
+    assert "3 runs (1 finished)" in words
+    assert "Not finished, so provisional and not compared: scaffold (round 1 of 2)." in words
+    assert "1 run of 3 is not finished and left out: fedavg seed 1." in words
+    assert "not finished: round 1 of 2" in words
 
 
 def test_a_run_that_has_only_just_begun_has_a_page(tmp_path: Path) -> None:
     folder = make_run(tmp_path / "a", finished=False)
     for name in ("journal.jsonl", "data.json", "wire.json", "fingerprint"):
         (folder / name).unlink()
-    told = words_of(page_of(folder))
-    assert "No round has been evaluated yet, so there are no figures." in told
-    assert "No messages on record yet (wire.json): fedavg." in told
+    words = words_of(page_of(folder))
+    assert "No round has been evaluated yet, so there are no figures." in words
+    assert "No messages on record yet (wire.json): fedavg." in words
 
 
 def test_studies_on_other_data_are_summed_up_apart(tmp_path: Path) -> None:
     for alpha in (0.1, 1.0):
         make_sweep(tmp_path / f"{alpha}", {"fedavg": [0.7], "scaffold": [0.7 + alpha / 10]}, corpus={"alpha": alpha})
-    told = words_of(page_of(tmp_path / "0.1", tmp_path / "1.0"))
-    assert "corpus.alpha = 0.1 Of 2 federated methods, scaffold had the highest accuracy" in told
-    assert "corpus.alpha = 1.0 Of 2 federated methods, scaffold had the highest accuracy" in told
+    words = words_of(page_of(tmp_path / "0.1", tmp_path / "1.0"))
+    assert "corpus.alpha = 0.1 Of 2 federated methods, scaffold had the highest accuracy" in words
+    assert "corpus.alpha = 1.0 Of 2 federated methods, scaffold had the highest accuracy" in words
 
 
 def test_every_figure_has_its_definition(tmp_path: Path) -> None:
-    told = words_of(page_of(make_run(tmp_path / "a")))
-    assert "accuracy Hits over examples; over sites, weighted by their numbers of examples." in told
-    assert "loss Mean cross-entropy per example (natural logarithm)." in told
+    words = words_of(page_of(make_run(tmp_path / "a")))
+    assert "accuracy Hits over examples; over sites, weighted by their numbers of examples." in words
+    assert "loss Mean cross-entropy per example (natural logarithm)." in words
 
 
 def test_figures_of_relations_are_named_in_full_and_those_of_single_classes_folded(tmp_path: Path) -> None:
     more = {"micro_f1_without_negative": 0.4, "macro_f1_without_negative": 0.3, "f1[CPR:3]": 0.25, "f1[none]": 0.75}
     markup = page_of(make_run(tmp_path / "a", more=more))
-    told = words_of(markup)
-    assert "micro-F1 without the negative class" in told
+    words = words_of(markup)
+    assert "micro-F1 without the negative class" in words
     assert (
-        "micro-F1 without the negative class F1 = 2·hits / (2·hits + false alarms + misses) of all classes but" in told
+        "micro-F1 without the negative class F1 = 2·hits / (2·hits + false alarms + misses) of all classes but" in words
     )
-    assert "F1 F1 = 2·hits / (2·hits + false alarms + misses) of one class alone." in told
+    assert "F1 F1 = 2·hits / (2·hits + false alarms + misses) of one class alone." in words
     folded = markup[markup.index("Each class by itself, test split") :]
     assert "F1 of CPR:3" in folded[: folded.index("</details>")]
     assert 1 == markup.count("F1 of CPR:3")  # no chart of it, and no column among the others
@@ -161,26 +161,26 @@ def test_figures_of_relations_are_named_in_full_and_those_of_single_classes_fold
 
 def test_rounds_to_target_tell_how_many_seeds_reached_it(tmp_path: Path) -> None:
     stop = {"metric": "accuracy", "target": 0.6, "early": False}
-    told = words_of(page_of(make_sweep(tmp_path, {"fedavg": [0.7, 0.5, 0.6]}, stop=stop)))
-    assert "Rounds to target (accuracy, test split ≥ 0.6)" in told
-    assert "fedavg 2 of 3 2.0 ± 0.0 2.00 kB" in told
+    words = words_of(page_of(make_sweep(tmp_path, {"fedavg": [0.7, 0.5, 0.6]}, stop=stop)))
+    assert "Rounds to target (accuracy, test split ≥ 0.6)" in words
+    assert "fedavg 2 of 3 2.0 ± 0.0 2.00 kB" in words
     assert "the study sets no target" in words_of(page_of(make_run(tmp_path / "without")))
 
 
 def test_the_wire_is_told_in_words(tmp_path: Path) -> None:
-    told = words_of(page_of(make_sweep(tmp_path, {"fedavg": [0.7], "scaffold": [0.8], "centralised": [0.9]})))
-    assert "fedavg; scaffold Step fit, leaves the site: Update, 2.66 kB" in told
-    assert "change (610 numbers in 2 tensors, float32, 2.44 kB). Reveals: how notes move it." in told
-    assert "weight (a whole number). Reveals: how many examples the site has." in told
-    assert "numbers (4 numbers, float64, 32 bytes)" in told
-    assert "centralised pools the notes of all sites in one place, which is possible only in a simulation" in told
+    words = words_of(page_of(make_sweep(tmp_path, {"fedavg": [0.7], "scaffold": [0.8], "centralised": [0.9]})))
+    assert "fedavg; scaffold Step fit, leaves the site: Update, 2.66 kB" in words
+    assert "change (610 numbers in 2 tensors, float32, 2.44 kB). Reveals: how notes move it." in words
+    assert "weight (a whole number). Reveals: how many examples the site has." in words
+    assert "numbers (4 numbers, float64, 32 bytes)" in words
+    assert "centralised pools the notes of all sites in one place, which is possible only in a simulation" in words
 
 
 def test_settings_that_differ_are_marked(tmp_path: Path) -> None:
     runs = [make_run(tmp_path / f"{mu}", "fedprox", using={"mu": mu}) for mu in (0.1, 0.25)]
-    told = page_of(*runs)
-    assert "<mark>mu = 0.25</mark>" in told
-    assert "<mark>lr" not in told
+    made = page_of(*runs)
+    assert "<mark>mu = 0.25</mark>" in made
+    assert "<mark>lr" not in made
 
 
 def test_sites_left_out_are_listed(tmp_path: Path) -> None:
@@ -199,15 +199,15 @@ def test_a_run_on_files_which_have_no_name_has_its_page(tmp_path: Path) -> None:
     study = (folder / "study.toml").read_text(encoding="utf-8").replace('name = "synthetic"', 'format = "csv"')
     assert 'format = "csv"' in study
     (folder / "study.toml").write_text(study, encoding="utf-8")
-    told = words_of(page_of(folder))
-    assert "fedavg reached an accuracy of 0.600" in told
-    assert "enerated data" not in told
+    words = words_of(page_of(folder))
+    assert "fedavg reached an accuracy of 0.600" in words
+    assert "enerated data" not in words
 
 
 def test_results_by_site_are_shown_where_they_are_known(tmp_path: Path) -> None:
     each = {"north": 0.25, "south": 0.75, "west": 0.5}
-    told = words_of(page_of(make_run(tmp_path / "a", each=each)))
-    assert "fedavg north 3 0.2500 0.3750 0.5000 0.6250 0.7500" in told
+    words = words_of(page_of(make_run(tmp_path / "a", each=each)))
+    assert "fedavg north 3 0.2500 0.3750 0.5000 0.6250 0.7500" in words
     assert "Results by site are not known" in words_of(page_of(make_run(tmp_path / "b")))
 
 
@@ -224,15 +224,15 @@ def test_markup_in_a_name_stays_text(tmp_path: Path) -> None:
     (folder / "wire.json").write_text(
         json.dumps([{**row, "bytes": "1", "reveals": EVIL, "field": EVIL} for row in wire])
     )
-    told = json.loads((folder / "metrics.json").read_text())
-    (folder / "metrics.json").write_text(json.dumps({**told, "stopped": EVIL, "versions": {EVIL: EVIL}}))
+    metrics = json.loads((folder / "metrics.json").read_text())
+    (folder / "metrics.json").write_text(json.dumps({**metrics, "stopped": EVIL, "versions": {EVIL: EVIL}}))
     journal = (folder / "journal.jsonl").read_text()
     left_out = json.dumps({EVIL: EVIL})
     (folder / "journal.jsonl").write_text(
         journal.replace('"left_out": {}', f'"left_out": {left_out}').replace('"loss"', json.dumps(EVIL))
     )
     made = page_of(folder, other)
-    elements = Elements(made).found
+    elements = Elements(made).elements
     assert not {"script", "img", "iframe", "object", "embed"} & {name for name, _ in elements}
     assert not [name for _, attributes in elements for name in attributes if name.startswith("on")]
     assert "alert" in made
@@ -253,7 +253,7 @@ def test_the_page_asks_for_nothing_from_elsewhere(tmp_path: Path) -> None:
     made = page_of(make_sweep(tmp_path, {"fedavg": [0.7, 0.8, 0.9], "local": [0.5, 0.6, 0.7]}))
     assert not re.search(r"https?:|//[a-z]", made)
     assert not re.search(r"@import|url\(", made)
-    elements = Elements(made).found
+    elements = Elements(made).elements
     links = {attributes[name] for _, attributes in elements for name in ("href", "src") if name in attributes}
     targets = {f"#{attributes['id']}" for _, attributes in elements if "id" in attributes}
     assert links - {"data:,"} == targets
@@ -265,7 +265,7 @@ def test_the_page_asks_for_nothing_from_elsewhere(tmp_path: Path) -> None:
 
 def test_the_page_can_be_found_through_by_headings_captions_and_names_of_pictures(tmp_path: Path) -> None:
     made = page_of(make_sweep(tmp_path, {"fedavg": [0.7, 0.8, 0.9], "local": [0.5, 0.6, 0.7]}))
-    elements = Elements(made).found
+    elements = Elements(made).elements
     assert 1 == len([name for name, _ in elements if name == "h1"])
     assert made.count("<table") == made.count("<caption>")
     pictures = re.findall(r'<svg [^>]*role="img"[^>]*>(<title>)?', made)
@@ -381,15 +381,15 @@ def test_of_many_methods_the_best_are_drawn_and_all_are_listed(tmp_path: Path) -
     runs = [make_run(tmp_path / f"{mu}", using={"mu": mu}, values=[0.1, mu / 100]) for mu in range(30, 10, -1)] + [
         make_run(tmp_path / "local", "local", values=[0.1, 0.12])
     ]
-    told = page_of(*runs)
-    assert "Drawn are the 12 best of 20 methods; the figures of all are in Results." in words_of(told)
-    curves = told[told.index('id="curves"') : told.index('id="communication"')]
+    made = page_of(*runs)
+    assert "Drawn are the 12 best of 20 methods; the figures of all are in Results." in words_of(made)
+    curves = made[made.index('id="curves"') : made.index('id="communication"')]
     drawn = re.findall(r"<span>fedavg, mu = (\d+)</span>", curves)
     assert list(range(19, 31)) == sorted(map(int, drawn))
     assert "<span>local</span>" in curves
-    assert 20 == len(set(re.findall(r"fedavg, mu = (\d+)<", told[: told.index('id="curves"')])))
+    assert 20 == len(set(re.findall(r"fedavg, mu = (\d+)<", made[: made.index('id="curves"')])))
     assert "Drawn are" not in words_of(page_of(*runs[:12]))
     going = [make_run(tmp_path / f"going-{mu}", using={"mu": mu}, finished=False) for mu in range(20)]
-    told = page_of(*going, *runs[:2])
-    assert "Drawn are 12, the finished ones first, of 22 methods" in words_of(told)
-    assert 12 == len(re.findall(r"<li>", told[told.index('id="curves"') : told.index('id="communication"')]))
+    made = page_of(*going, *runs[:2])
+    assert "Drawn are 12, the finished ones first, of 22 methods" in words_of(made)
+    assert 12 == len(re.findall(r"<li>", made[made.index('id="curves"') : made.index('id="communication"')]))

@@ -20,8 +20,9 @@ from wardround.study.load import Study, cells
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep what is remembered out of the home folder."""
+    """Keep what is remembered out of the home folder, and draw as often as a run does."""
     monkeypatch.setenv("WARDROUND_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(intervals, "DRAWS", 1000)
 
 
 CORPUS = {"name": "clinic", "hospitals": 2, "documents": 24, "test_documents": 12}
@@ -33,9 +34,9 @@ def study_of(task: dict[str, Any], **changes: Any) -> Study:
     return cells(tables)[0].study
 
 
-def numbers(told: Tally | None) -> dict[str, torch.Tensor]:
-    assert told is not None
-    return {name: torch.tensor(value, dtype=torch.float64) for name, value in told.counts.items()}
+def numbers(counted: Tally | None) -> dict[str, torch.Tensor]:
+    assert counted is not None
+    return {name: torch.tensor(value, dtype=torch.float64) for name, value in counted.counts.items()}
 
 
 def test_the_final_figures_lie_in_their_intervals_and_the_file_says_what_was_drawn(tmp_path: Path) -> None:

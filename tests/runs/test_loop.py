@@ -259,7 +259,7 @@ def test_below_the_quorum_the_run_stops_and_says_why(tmp_path: Path) -> None:
     ended = cli("run", path, "--out", "run", *SERIAL, cwd=tmp_path)
     expected = (
         "round 2, fit: 2 of 3 sites gave a usable reply, the quorum is 3 "
-        "(site-01: fit: invalid: Update.change holds NaN or infinity)\n"
+        "(site-01: fit: invalid: Update.change holds NaN or infinity); training has run away: try a lower method.lr\n"
     )
     assert (1, expected) == (ended.code, ended.err)
 
@@ -279,7 +279,7 @@ def test_a_step_that_raises_stops_the_run_without_the_text_of_the_error(tmp_path
     ended = cli(*arguments, cwd=tmp_path)
     expected = (
         f"site-01 failed in step 'fit' of round 2: ValueError at mine.py:{RAISED_AT}; its text is not shown, since "
-        "it could quote a note: --traceback shows it\n"
+        "it could quote a note: wardround run --traceback shows it\n"
     )
     assert (1, "", expected) == (ended.code, ended.out, ended.err)
 

@@ -15,8 +15,10 @@ from jsonschema import Draft202012Validator
 
 from serving import JSON, Relates, Scripted, send, served
 from wardround.clinic import Clinic
+from wardround.core.wanted import go_on
 from wardround.serve.desk import READ, WAITING, Desk
 from wardround.serve.guard import Guarded
+from wardround.serve.request import ENTITIES
 from wardround.serve.server import Patient
 from wardround.text.document import Document
 from wardround.text.prediction import Prediction
@@ -297,3 +299,47 @@ def test_a_connection_without_a_request_is_closed(
     monkeypatch.setattr(Patient, "silence", 0.2)
     with served(Desk(scripted)) as place:
         assert b"" == raw(place, sent)
+
+
+class Slow(Scripted):
+    """Takes a while for each block of texts, and counts them."""
+
+    blocks = 0
+    pause = threading.Event()
+
+    def together(self, documents: Sequence[Document]) -> list[Prediction]:
+        Slow.blocks += 1
+        self.pause.wait(0.2)
+        go_on()
+        return super().together(documents)
+
+
+def test_an_answer_that_takes_too_long_is_given_up(scripted: Scripted, schema: dict[str, Any]) -> None:
+    desk = Desk(Slow(scripted.parts), answer=0.3)
+    with served(desk) as place:
+        status, _, answer = send(place, "/predict", {"texts": [{"text": WORDS}] * 64 * 20})
+        assert (413, "too_long") == (status, answer["error"]["code"])
+        check(schema, "/predict", status, answer)
+        assert Slow.blocks < 20
+        assert 200 == send(place, "/predict", {"text": "ASPIRIN"})[0]
+
+
+def test_a_prediction_for_which_nobody_waits_ends(scripted: Scripted) -> None:
+    Slow.blocks = 0
+    desk = Desk(Slow(scripted.parts))
+    body = json.dumps({"texts": [{"text": WORDS}] * 64 * 100}).encode()
+    head = f"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+    with served(desk) as place:
+        host, port = urlsplit(place).netloc.split(":")
+        with socket.create_connection((host, int(port)), timeout=60) as line:
+            line.sendall(head.encode() + b"\r\n\r\n" + body)
+            while not desk.busy:
+                assert 200 == send(place, "/health")[0]
+        assert 200 == send(place, "/predict", {"text": "ASPIRIN"})[0]
+    assert Slow.blocks < 100
+
+
+def test_a_text_brings_only_so_many_entities(place: str) -> None:
+    many = [{"type": "drug", "start": 0, "end": 4}] * (ENTITIES + 1)
+    status, _, answer = send(place, "/predict", {"texts": [{"text": WORDS, "entities": many}]})
+    assert (422, "wrong_value", "texts[0].entities") == (status, answer["error"]["code"], answer["error"]["key"])

@@ -12,8 +12,11 @@ from typer.testing import CliRunner
 from trained_models import sorter
 from wardround import ModelError, load
 from wardround.cli.app import app, main
+from wardround.text.document import Document, Placed
 from wardround.trained.about import SIGNATURE, SUMS, read_about, seal_folder
 from wardround.trained.compared import differences
+from wardround.trained.model import Model
+from wardround.trained.pool import WorkerError, predictions
 from wardround.trained.signature import make_key, sign, signer
 
 
@@ -72,6 +75,20 @@ def _replayed(folder: Path) -> None:
     (folder / SIGNATURE).write_text(json.dumps(values), encoding="utf-8")
 
 
+def _linked(folder: Path) -> None:
+    """A file elsewhere in place of its equal, which can be another tomorrow."""
+    path = folder / "study.toml"
+    path.rename(folder.parent / "elsewhere.toml")
+    path.symlink_to(folder.parent / "elsewhere.toml")
+
+
+def _linked_folder(folder: Path) -> None:
+    """A folder beyond a link, in which there may be any file."""
+    (folder.parent / "encoder").mkdir()
+    (folder.parent / "encoder" / "more.json").write_text("{}", encoding="utf-8")
+    (folder / "encoder").symlink_to(folder.parent / "encoder", target_is_directory=True)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -80,6 +97,8 @@ def _replayed(folder: Path) -> None:
         (_replayed, "changed after it was signed"),
         (_more, r"terms\.txt: it is not in SHA256SUMS"),
         (_half, "cannot be read"),
+        (_linked, r"study\.toml: it is a link"),
+        (_linked_folder, "encoder: it is a link"),
     ],
 )
 def test_whatever_was_changed_after_signing_is_refused(
@@ -88,6 +107,22 @@ def test_whatever_was_changed_after_signing_is_refused(
     change(signed)
     with pytest.raises(ModelError, match=message):
         load(signed, trust=[signed.parent / "ward.key.pub"])
+
+
+def test_no_link_is_signed(signed: Path) -> None:
+    _linked(signed)
+    with pytest.raises(ModelError, match="it is a link, and what is behind it can change; put a copy in its place"):
+        sign(signed, signed.parent / "ward.key")
+
+
+def test_every_worker_looks_at_the_signature_and_takes_no_other_model(signed: Path) -> None:
+    model = load(signed, trust=[signed.parent / "ward.key.pub"])
+    texts = [Placed(Document("1", "Aspirin gave her a rash"), Path("x"), 1)]
+    assert [model("Aspirin gave her a rash").labels] == [one.labels for _, one in predictions(model, texts, 2)]
+    _sums(signed)
+    for checked in (model, Model(model.parts)):  # with keys to trust, and with none
+        with pytest.raises(WorkerError, match=r"a worker does not load the model: .* changed (after it|since it)"):
+            list(predictions(checked, texts, 2))
 
 
 def test_keys_that_cannot_be_used_are_told_with_the_remedy(model: Path, tmp_path: Path) -> None:

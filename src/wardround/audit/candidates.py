@@ -1,7 +1,7 @@
 """Attack 3: which of many candidate notes a site has trained on, from its change alone.
 
 Where embeddings of words are trained, a note whose words have all moved may be one of the site's; one with a word that
-has not is none. Elsewhere the change of the first trained layer is a sum of products with what reaches that layer: its
+has not is not. Elsewhere the change of the first trained layer is a sum of products with what reaches that layer: its
 rows span what the site's notes have there, and a candidate that lies outside was not among them (Petrov et al.,
 "DAGER", NeurIPS 2024). That fails once there are as many notes as directions. Candidates are training notes of the site
 and test notes of the same site.

@@ -24,6 +24,7 @@ from wardround.engines.host import Host
 from wardround.engines.inline import Serial
 from wardround.federation.prepared import Prepared
 from wardround.federation.sites import Both
+from wardround.privacy.simulated import simulated_guards
 from wardround.runs.build import Built, build
 from wardround.runs.guards import guards
 from wardround.runs.rounds import Rounds
@@ -200,9 +201,13 @@ def trained(built: Built, engine: Engine, rounds: int, outer: tuple[Layer, ...] 
 
 
 def reopened(built: Built, opened: Callable[[str], Both], folder: Path) -> Built:
-    """The same federation, whose sites have other notes and remember nothing."""
+    """The same federation, whose sites have other notes and remember nothing; with noise, if the study has it."""
     assert built.raw is not None  # noqa: S101 -- one process sees all notes here
     study, sites = built.study, replace(built.raw, opened=opened)
-    prepared = Prepared(sites, built.task, study.sites.private, public=study.method.public)
-    host = Host(study.method, built.task, prepared, folder, study.layers, study.sites.private, built.manifest)
+    unit = study.dp.unit if study.dp else None
+    prepared = Prepared(sites, built.task, study.sites.private, public=study.method.public, unit=unit)
+    noise = simulated_guards(study, prepared, folder) if study.dp else None
+    host = Host(
+        study.method, built.task, prepared, folder, study.layers, study.sites.private, built.manifest, guards=noise
+    )
     return replace(built, sites=prepared, host=host, raw=sites)

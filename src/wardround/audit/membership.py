@@ -10,6 +10,7 @@ ln((1 − δ − misses) / false alarms), with limits for both that hold in 95 o
 
 import math
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -61,10 +62,7 @@ def canaries(case: Case, folder: Path) -> list[Finding]:
         return [Finding(CANARIES, case.label, EMPIRICAL, None, why=why)]
     rng = Random(case.study.seed)  # noqa: S311 -- a rehearsal, not a secret
     words = sorted({word for document in texts.documents for word in document.text.split()})
-    drawn = [
-        Document(f"canary-{at}", " ".join(rng.choices(words, k=LENGTH)), (rng.choice(names),), source=site)
-        for at in range(PLANTED)
-    ]
+    drawn = [_canary(f"canary-{at}", rng, words, rng.choice(names), texts) for at in range(PLANTED)]
     coins = [rng.random() < 0.5 for _ in drawn]
     planted = Texts((*texts.documents, *(one for one, coin in zip(drawn, coins, strict=True) if coin)))
 
@@ -90,6 +88,19 @@ def canaries(case: Case, folder: Path) -> list[Finding]:
     planted_here = f"{len(inside)} of {PLANTED} planted at one site{accounted}"
     why = f"{planted_here}; told apart with AUC {figure:.2f}; {most:.1f} is the most that so many notes can show"
     return [Finding(CANARIES, case.label, EMPIRICAL, least, 0.0, best=most, why=why)]
+
+
+def _canary(name: str, rng: Random, words: list[str], label: str, texts: Texts) -> Document:
+    """A note of random words; where notes are pairs, two of the words are its entities, of types that a pair has."""
+    chosen = rng.choices(words, k=LENGTH)
+    starts = [0, *accumulate(len(word) + 1 for word in chosen)]
+    like = rng.choice(texts.documents)
+    places = rng.sample(range(LENGTH), len(like.entities)) if like.entities else []
+    entities = [
+        replace(entity, start=starts[at], end=starts[at] + len(chosen[at]), parts=())
+        for entity, at in zip(like.entities, places, strict=True)
+    ]
+    return Document(name, " ".join(chosen), (label,), tuple(entities), source=like.source)
 
 
 def empirical_epsilon(inside: list[float], outside: list[float], delta: float = DELTA, sure: float = 0.95) -> float:

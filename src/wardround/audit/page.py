@@ -3,7 +3,6 @@
 write_audit(audit, Path("audit.html"))
 """
 
-from importlib import resources
 from pathlib import Path
 
 from wardround import __version__
@@ -11,8 +10,7 @@ from wardround.audit.audit import ATTACKS, Audit
 from wardround.audit.case import OFF, PROTECTIONS
 from wardround.audit.finding import Finding
 from wardround.core.files import write
-from wardround.reports.html import Html, figure, join, table, tag
-from wardround.reports.page import POLICY
+from wardround.reports.html import Html, document, figure, join, table, tag
 from wardround.runs.wire import NEVER, SUMMED
 
 ABOUT = {
@@ -37,18 +35,6 @@ def write_audit(audit: Audit, out: Path) -> Path:
 
 def page(audit: Audit) -> str:
     """The whole page."""
-    name = audit.study.name
-    css = resources.files("wardround.reports").joinpath("page.css").read_text(encoding="utf-8")
-    head = tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="Content-Security-Policy", content=POLICY),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name="color-scheme", content="light dark"),
-        tag("title", f"{name}: audit"),
-        tag("link", rel="icon", href="data:,"),
-        Html(f"<style>\n{css}</style>"),
-    )
     sections = {
         "What is switched on": _protections(audit),
         "What it gives away, as measured": [_figures(audit), tag("ul", [tag("li", line) for line in LIMITS])],
@@ -62,7 +48,7 @@ def page(audit: Audit) -> str:
         tag("main", [tag("section", tag("h2", title, id=at), content) for at, title, content in shown]),
         tag("footer", tag("p", f"Made by wardround {__version__}. This page loads nothing and sends nothing.")),
     ]
-    return f"<!DOCTYPE html>\n{tag('html', head, tag('body', body), lang='en')}\n"
+    return document(f"{audit.study.name}: audit", body)
 
 
 def _header(audit: Audit) -> Html:

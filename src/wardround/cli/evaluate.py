@@ -78,6 +78,8 @@ def _show(result: "Evaluation") -> None:
 
 
 def _warn(result: "Evaluation") -> None:
+    if result.noise:
+        console.print(result.noise)
     for line in result.problems:
         errors.print(f"in the data: {line}")
     named = [f"{name} {count:,}" for name, count in result.unknown.items()]

@@ -1,4 +1,4 @@
-"""`wardround methods`: what there is."""
+"""`wardround methods`: a list of them."""
 
 from rich.table import Table
 

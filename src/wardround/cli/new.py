@@ -21,6 +21,8 @@ from wardround.cli.options import console, errors, fail, one_of, refusals
 from wardround.cli.reading import reading
 from wardround.core.files import write
 from wardround.formats.check import Survey, check
+from wardround.formats.doccano import METADATA
+from wardround.formats.jsonl import NOT_OURS
 from wardround.formats.options import VIEWS, Options
 from wardround.formats.register import FORMATS
 from wardround.formats.tables import Table, usual_columns
@@ -28,6 +30,8 @@ from wardround.tasks import TASKS
 
 VIEWED = ("labels", "entities", "pairs")
 """What documents show that they are for; bags also need public facts."""
+UNREAD = (METADATA, NOT_OURS)
+"""What stays in the files, as columns of a table do that nothing reads: listed, and no reason not to train."""
 COLUMNS = ("text", "label", "id", "source", "patient")
 
 
@@ -58,11 +62,13 @@ def command(
         learnt = _learnt(known[task], whole)
         whole = [check(file, options, task=known[task](**learnt), form=form) for file in files.values()]
         _show(whole)
-        if not lossy and any(survey.findings.lost for survey in whole):
+        if not lossy and any(one.lost and one.what not in UNREAD for survey in whole for one in survey.findings.listed):
             fail("nothing was written; mend what is listed above, or go on with --lossy and set it in the study", 1)
         settings = {split: os.path.relpath(file, out.parent) for split, file in files.items()}
         settings |= _columns(form, files["train"], options)
-        text = drafted(Draft(_name(path), task, known[task].takes, form, settings, whole, learnt))
+        text = drafted(
+            Draft(_name(path), task, known[task].takes, form, settings, whole, learnt, len(whole[0].sources))
+        )
         cells(tomllib.loads(text), where=str(out), folder=out.parent)
         write(out, text.encode())
     sizes = " and ".join(f"{survey.documents:,} {split}" for split, survey in zip(files, whole, strict=True))

@@ -34,7 +34,7 @@ Beside = Annotated[Path | None, typer.Option(help="Where the study file lay, if 
 Site = Annotated[Path, typer.Argument(help="The site's folder.", metavar="SITE")]
 SkipUnread = Annotated[
     bool,
-    typer.Option("--skip", help="Go on without files and lines that cannot be read; each is told with its reason."),
+    typer.Option("--skip", help="Go on without files and lines that cannot be read; each is listed with its reason."),
 ]
 Rename = Annotated[
     list[str] | None,
@@ -112,6 +112,18 @@ def refusals(target: Path | str) -> Iterator[None]:
         if error.errno in NO_ROOM:
             fail(f"no room left to write {target}; nothing was written: make room and try again", 1)
         fail(f"{error.filename or target}: {error.strerror or 'cannot be written'}; nothing was written")
+
+
+@contextmanager
+def serving() -> Iterator[None]:
+    """Import what a page is served with, or say how to install it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing not in {"h11", "starlette", "uvicorn"}:
+            raise
+        fail(f"this needs {missing}; install it with: pip install 'wardround[serve]'")
 
 
 def one_of(value: str, known: Iterable[str], option: str) -> None:

@@ -42,7 +42,7 @@ from wardround.trained.fhir_findings import Resources, read_resources
 from wardround.trained.least_sure import LeastSure
 from wardround.trained.note_nlp import Concepts, read_concepts
 from wardround.trained.outputs import OUTPUTS, Sink, written
-from wardround.trained.source import STDIN, count_files, read_texts
+from wardround.trained.source import STDIN, as_trained, count_files, read_texts
 
 if TYPE_CHECKING:
     from wardround.trained.model import Model
@@ -134,9 +134,8 @@ def command(
         model = load(*folders, rename=renames(rename), trust=trust or ())
         model = model.using(cast("Entities", entities or ("found" if model.tags else "given")))
         mentions = Mentions(model)
-        texts = (
-            _one(text, options) if path is None else read_texts(path, problems, replace(options, labelled=False), form)
-        )
+        options = _as_trained(path, replace(options, labelled=False), form, model, quiet=quiet)
+        texts = _one(text, options) if path is None else read_texts(path, problems, options, form)
         total = count_files(path, form) if path else 1
         silent = quiet or (target.to == TERMINAL and sys.stdout.isatty())
         mappings = Mappings(
@@ -201,6 +200,15 @@ def _called(path: Path | None) -> str:
     if path is None:
         return "this text"
     return "this folder" if path.is_dir() else "this file" if path.is_file() else "this input"
+
+
+def _as_trained(path: Path | None, options: Options, form: str, model: "Model", *, quiet: bool) -> Options:
+    """The options with the column that the model's training texts stood in, which is said."""
+    known = options if path is None else as_trained(path, options, form, [part.folder for part in model.parts])
+    if known.text != options.text and not quiet:
+        columns = " and ".join(map(str, known.text if isinstance(known.text, tuple) else (known.text,)))
+        errors.print(f"texts are read from column {columns}, as those of the model's training were")
+    return known
 
 
 def _is_model(path: str) -> bool:

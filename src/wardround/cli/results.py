@@ -8,7 +8,8 @@ from typing import Any
 from rich.table import Table
 
 from wardround.cli.options import console, errors, wide
-from wardround.metrics.signs import REMEDY, collapsed
+from wardround.metrics.signs import collapsed, remedy
+from wardround.privacy.words import of_figures
 from wardround.runs.absent import absences, uncovered
 from wardround.runs.files import DATA, METRICS, REFERENCES, read_journal
 from wardround.runs.folder import Result
@@ -27,6 +28,8 @@ def show_result(study: Study, folder: Path, result: Result, *, report: bool = Tr
         late = result.chosen > result.rounds
         of = "what [finish] made" if late else f"round {result.chosen} of {result.rounds}"
         console.print(f"{of} is kept, the best by {metrics.chosen_by}; the figures are those of that round")
+    if dp := study.resolved.get("privacy", {}).get("dp"):
+        console.print(f"{method}: {of_figures(dp)}")
     if wrong := _signs(folder):
         console.print(f"{method}: {wrong}")
     _show_absences(folder)
@@ -59,6 +62,9 @@ def show_grid(states: Sequence[CellState]) -> None:
             _means(row["final"]), {name: _means(row["references"][name]) for name in row["references"]}
         ):
             console.print(f"{row['label']}: {words}")
+    noise = {of_figures(dp): 0 for state in states if (dp := state.cell.study.resolved.get("privacy", {}).get("dp"))}
+    for words in noise:
+        console.print(words)
     for state in states:
         if state.done:
             _show_absences(state.folder, f"{state.cell.label}: ")
@@ -112,7 +118,7 @@ def _signs(folder: Path) -> str:
     if metrics is None or not metrics.signs:
         return ""
     state = "has collapsed" if collapsed(metrics.signs) else "looks odd"
-    return f"the model {state}: {'; '.join(metrics.signs)}; {REMEDY}"
+    return f"the model {state}: {'; '.join(metrics.signs)}; {remedy(metrics.signs)}"
 
 
 def _means(figures: dict[str, dict[str, float]]) -> dict[str, float]:

@@ -10,9 +10,7 @@ from typing import Annotated
 
 import typer
 
-from wardround.cli.options import Rename, Trust, console, errors, fail, renames
-
-NEEDED = {"h11", "starlette", "uvicorn"}
+from wardround.cli.options import Rename, Trust, console, errors, fail, renames, serving
 
 
 def command(
@@ -22,6 +20,7 @@ def command(
     largest: Annotated[int, typer.Option(min=1, help="The largest request, in MB.")] = 5,
     waiting: Annotated[int, typer.Option(min=1, help="How many requests may wait at a time.")] = 8,
     patience: Annotated[float, typer.Option(min=0.1, help="Seconds for a request's body to arrive.")] = 30.0,
+    answer: Annotated[float, typer.Option(min=0.1, help="Seconds that the answer to a request may take.")] = 300.0,
     rename: Rename = None,
     trust: Trust = None,
 ) -> None:
@@ -29,20 +28,14 @@ def command(
     from wardround.trained.about import ModelError
     from wardround.trained.model import load
 
-    try:
+    with serving():
         from wardround.serve.app import application
         from wardround.serve.desk import Desk
         from wardround.serve.server import HostError, address, listening, loopback, names, serve
-    except ModuleNotFoundError as error:
-        missing = (error.name or "").partition(".")[0]
-        if missing not in NEEDED:
-            raise
-        fail(f"this needs {missing}; install it with: pip install 'wardround[serve]'")
     try:
         with listening(host, port) as door:
-            desk = Desk(
-                load(*models, rename=renames(rename), trust=trust or ()), largest * 1_000_000, waiting, patience
-            )
+            model = load(*models, rename=renames(rename), trust=trust or ())
+            desk = Desk(model, largest * 1_000_000, waiting, patience, answer)
             if not loopback(door):
                 errors.print(
                     f"warning: at {host}, notes cross the network without TLS, and whoever reaches it can ask; "

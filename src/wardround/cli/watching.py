@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wardround.cli.options import console, errors, fail
+from wardround.cli.options import console, errors, fail, serving
 
 if TYPE_CHECKING:
     from wardround.watch.board import Board
@@ -16,20 +16,14 @@ TokenFile = Annotated[
     Path | None,
     typer.Option(help="A file with the token, made if it is not there; then it is needed on loopback, too."),
 ]
-NEEDED = {"starlette", "uvicorn"}
 
 
 def watch(board: "Board", host: str, port: int, token_file: Path | None) -> None:
     """Serve a board until Ctrl-C."""
-    try:
+    with serving():
         from wardround.serve.server import HostError, address, listening, loopback, names, serve
         from wardround.watch.app import Desk, application
         from wardround.watch.token import read_token
-    except ModuleNotFoundError as error:
-        missing = (error.name or "").partition(".")[0]
-        if missing not in NEEDED:
-            raise
-        fail(f"this needs {missing}; install it with: pip install 'wardround[serve]'")
     try:
         with listening(host, port) as door:
             token = read_token(token_file) if token_file or not loopback(door) else ""

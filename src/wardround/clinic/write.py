@@ -52,7 +52,7 @@ def write(
     formats: Sequence[str] = ("jsonl",),
     progress: Callable[[int, int], object] | None = None,
 ) -> Summary:
-    """Write every hospital's documents in these formats; `progress` is told documents done and in all."""
+    """Write every hospital's documents in these formats; `progress` is called with the documents done and in all."""
     unfit = [name for name in formats if name not in FORMATS[clinic.kind]]
     if unfit or not formats:
         asked = ", ".join(unfit) or "nothing"

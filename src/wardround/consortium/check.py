@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 import psutil
 
-from wardround.consortium.forms import read_membership
-from wardround.consortium.identity import pinned, seen
+from wardround.consortium.identity import others, pinned, seen
 from wardround.consortium.kit_check import kit_address, kit_problems, lasting, reach
 from wardround.consortium.labels import labels_of, odd, proposed
 from wardround.consortium.private_site import unfit, unwilling
@@ -76,30 +75,33 @@ def checked(folder: Path, study: Study | None, *, online: bool = True) -> Iterat
             yield Inspection("address", detail or f"{host}:{port} answers and knows this kit{way}", good=detail is None)
     if study is not None:
         yield from _of_study(folder, settings, study)
-        if any(isinstance(layer, Masks) for layer in study.layers):
-            yield from _keys(folder, settings)
+        for masks in (layer for layer in study.layers if isinstance(layer, Masks)):
+            yield from _keys(folder, masks.fewest, must=settings.consent.pinned)
 
 
-def _keys(folder: Path, settings: SiteSettings) -> Iterator[Inspection]:
-    """Whose keys this site knows by itself: for the others it takes the coordinator's word."""
+def _keys(folder: Path, fewest: int, *, must: bool) -> Iterator[Inspection]:
+    """Whose keys this site knows by itself: for the others it takes the coordinator's word, unless it must not."""
     try:
-        others = [name for name in read_membership(folder / "kit").sites if name != settings.name]
-        known, shown = pinned(folder), seen(folder)
+        names, known, shown = others(folder), pinned(folder), seen(folder)
     except RunError as error:
         yield Inspection("keys", str(error), good=False)
         return
     remedy = f"compare fingerprints over the phone: wardround site trust {folder}"
-    for name in [
-        name for name in others if name in known and not same_fingerprint(known[name], shown.get(name, known[name]))
-    ]:
+    for name in [name for name in known if not same_fingerprint(known[name], shown.get(name, known[name]))]:
         yield Inspection("keys", f"the coordinator shows another key of {name} than is pinned; {remedy}", good=False)
-    if missing := [name for name in others if name not in known]:
-        words = f"the keys of {', '.join(missing[:MOST])} are not pinned: a coordinator that lies could pose as them"
-        yield Inspection(
-            "keys", f"{words}; {remedy}", good=not settings.consent.pinned, asks=not settings.consent.pinned
+    if must and len(known) < fewest - 1:
+        words = (
+            f"the keys of {len(known)} other sites are pinned, and a sum takes {fewest - 1} at least beside this one"
         )
-    else:
-        yield Inspection("keys", f"the keys of all {len(others)} others are pinned")
+        yield Inspection("keys", f"{words}; {remedy}", good=False)
+    if missing := [name for name in names if name not in known]:
+        what = "this site joins no sum with them" if must else "a coordinator that lies could pose as them"
+        words = f"the keys of {', '.join(missing[:MOST])} are not pinned: {what}"
+        yield Inspection("keys", f"{words}; {remedy}", asks=True)
+    elif known:
+        yield Inspection("keys", f"the keys of all {len(known)} others are pinned")
+    elif not must:
+        yield Inspection("keys", f"no key is pinned: a coordinator that lies could pose as others; {remedy}", asks=True)
 
 
 def _of_study(folder: Path, settings: SiteSettings, study: Study) -> Iterator[Inspection]:
@@ -129,6 +131,8 @@ def _of_study(folder: Path, settings: SiteSettings, study: Study) -> Iterator[In
     except (ValueError, LookupError, OSError) as error:  # a word-vector file or an encoder that is not here, say
         yield Inspection("task", f"{error}; files that a study names are looked for in {folder}", good=False)
         return
+    if encoder := study.task.files().get("encoder"):
+        yield Inspection("encoder", f"{encoder} is here, and can be read")
     yield from _enough(settings, study, data, given=bool(valid))
     yield from _protected(settings, study, built.task, data)
     yield Inspection("labels", "the study knows all of them")

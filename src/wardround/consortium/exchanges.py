@@ -44,7 +44,7 @@ class Expected:
     first: int | None = None
     """The number of a round's first exchange of the method's, where weights move within a round."""
     estimated: bool = False
-    """Whether that depends on how many examples the others have; weights then move within a round."""
+    """Whether that depends on how many examples the others have."""
 
     @property
     def tried(self) -> int:
@@ -83,11 +83,12 @@ def expected_exchanges(study: Study, examples: int, sites: int) -> Expected:
     estimated = steps != method.exchanges(8 * used)
     own = {name: times for layer in study.layers for name, times in layer.exchanges().items()}
     each, asks = 1 + sum(own.values()), sum(steps.values())  # replies to one exchange of the method's
+    moves = estimated or any(times > 1 for times in steps.values())  # a step is asked again because weights have moved
     steps = {**steps, **{name: times * asks for name, times in own.items()}}
     tried, evaluations = len(study.evaluation.splits), -(-study.rounds // every)
     return Expected(
         each * len(opening), each * asks, each * tried, evaluations, opening, steps, own, method.repeats,
-        first_number(study.layers) if estimated else None, estimated,
+        first_number(study.layers) if moves else None, estimated,
     )  # fmt: skip
 
 

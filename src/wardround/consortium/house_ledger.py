@@ -48,6 +48,8 @@ class Answer:
     hides: str
     """What the step itself replies, where that leaves so that nobody can read it alone."""
     mark: Mark
+    budget: str = ""
+    """The head of the privacy budget's journal, where the study spends of it: its end cannot be cut off unseen."""
 
 
 class HouseLedger:
@@ -95,6 +97,7 @@ class HouseLedger:
                 **({"hides": answer.hides} if answer.hides else {}),
             },
             "mark": answer.mark,
+            **({"budget": answer.budget} if answer.budget else {}),
             "theirs": answer.theirs[:64],
             "signed": dict(answer.statement),
         }
@@ -213,7 +216,7 @@ def proven(path: Path, ask_key: str) -> int:
                 verify_statement(line["signed"], ask_key)
             except SealError:
                 raise LedgerError(f"{path}:{number}: the coordinator did not sign this message") from None
-            count += 1
+            count += "sent" in line
     return count
 
 
@@ -223,6 +226,7 @@ def compared(path: Path, other: Path) -> int:
         verify(each)
     mine = list(lines(path))
     hashes, runs = {line["hash"] for line in mine}, {line["run"] for line in mine if "run" in line}
+    hashes |= {line["was"] for line in mine if "was" in line}  # forgotten, and told of since
     name = next((line["ledger_of"] for line in mine if "ledger_of" in line), None)  # none: the coordinator's
     heads = [
         line["theirs"] for line in lines(other)

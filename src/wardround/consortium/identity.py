@@ -22,14 +22,13 @@ from pathlib import Path
 
 from pydantic import RootModel, ValidationError
 
-from wardround.consortium.forms import read_membership
+from wardround.consortium.forms import name_problems, read_membership
 from wardround.consortium.kit_check import site_name
 from wardround.core.files import write
 from wardround.core.vault import Vault
 from wardround.engines.certificates import fingerprint, same_fingerprint
 from wardround.engines.seal import make_signing_key, read_signing_key, write_private
 from wardround.runs.errors import RunError
-from wardround.text.reading import nearest
 
 DIGITS = 24  # of a fingerprint
 Fingerprints = RootModel[dict[str, str]]
@@ -73,18 +72,20 @@ def seen(folder: Path) -> dict[str, str]:
     return read_fingerprints(folder / "keys" / "seen.json")
 
 
+def others(folder: Path) -> list[str]:
+    """The other sites that this one knows of: by its kit, which is as old as its certificate, and by their keys."""
+    known = {*read_membership(folder / "kit").sites, *seen(folder), *pinned(folder)}
+    return sorted(known - {str(site_name(folder))})
+
+
 def pin(folder: Path, name: str, words: str) -> None:
-    """Take part in sums with this site only under the key of this fingerprint."""
+    """Take part in sums with this site only under the key of this fingerprint; the kit need not know it yet."""
     own = str(site_name(folder))
-    others = [other for other in read_membership(folder / "kit").sites if other != own]
     bare = "".join(words.split()).replace("-", "").lower()
     if name == own:
-        raise RunError(f"{name} is this site itself; pin the keys of the others: {', '.join(others)}")
-    if name not in others:
-        near = nearest(name, others)
-        raise RunError(
-            f"the kit knows no site {name!r}; " + (f"did you mean {near!r}?" if near else f"it has {', '.join(others)}")
-        )
+        raise RunError(f"{name} is this site itself; pin the keys of the others: {', '.join(others(folder))}")
+    if problem := next(name_problems(name), ""):
+        raise RunError(problem)
     if len(bare) != DIGITS or set(bare) - set("0123456789abcdef"):
         raise RunError(
             f"{words!r} is not a fingerprint: {DIGITS} digits and letters up to f, as the other reads it out"
@@ -93,6 +94,14 @@ def pin(folder: Path, name: str, words: str) -> None:
         raise RunError(f"that is this site's own fingerprint; {name} reads out its own: wardround site trust")
     groups = " ".join(bare[start : start + 4] for start in range(0, DIGITS, 4))
     _write(folder / "keys" / "pinned.json", {**pinned(folder), name: groups})
+
+
+def introduce(places: Mapping[str, Path]) -> None:
+    """Have sites whose folders are all on this machine pin each other's keys: in a rehearsal nobody telephones."""
+    prints = {name: own_fingerprint(place, name) for name, place in places.items()}
+    for name, place in places.items():
+        for other in prints.keys() - {name}:
+            pin(place, other, prints[other])
 
 
 def _write(path: Path, fingerprints: Mapping[str, str]) -> None:

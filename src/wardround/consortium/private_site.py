@@ -18,6 +18,7 @@ from wardround.core.chance import Chance, key_of
 from wardround.core.private_steps import Guard, Plan
 from wardround.core.task import SiteData, Units
 from wardround.engines.seal import write_private
+from wardround.layers.ledger import last_value
 from wardround.privacy.guards import Guards, Source, Terms
 from wardround.privacy.journal import BudgetJournal
 from wardround.privacy.refusals import refused
@@ -42,7 +43,12 @@ def own_secret(folder: Path) -> bytes:
 
 def budget_journal(settings: SiteSettings) -> BudgetJournal:
     """The site's journal, read anew."""
-    return BudgetJournal(settings.folder / JOURNAL, settings.allowance)
+    return BudgetJournal(settings.folder / JOURNAL, settings.allowance, noted_budget(settings.folder))
+
+
+def noted_budget(folder: Path) -> str:
+    """The hash of the journal's line that the site's ledger has noted last; nothing if it has noted none."""
+    return last_value(folder / "ledger" / "site.jsonl", "budget")
 
 
 def site_guards(settings: SiteSettings, study: Study, mark: str, run: str, data: str) -> Guards:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from wardround.consortium.approval import approve
+from wardround.consortium.identity import introduce
 from wardround.consortium.kits import init_site, new_consortium
 from wardround.consortium.site_start import commands
 from wardround.consortium.submit import Consortium
@@ -50,8 +51,9 @@ class Rehearsal:
         board = {"coordinator": [sys.executable, "-m", "wardround.consortium.switchboard", str(centre)]}
         self.programs = [Programs(board, {WITH_PARENT: "1"}, folder / "printed.txt")]
         self.doors: list[Path] = []
+        places = {name: folder / "sites" / name for name in names}
         for name, kit in zip(names, kits, strict=True):
-            place = folder / "sites" / name
+            place = places[name]
             init_site(kit, place)
             # Generated notes have no patients whose counts would have to stay small.
             settings = (
@@ -64,6 +66,7 @@ class Rehearsal:
             approve(place, study)
             self.doors.append(door_of(place))
             self.programs.append(Programs(commands(place, name), {DOOR: str(self.doors[-1])}, folder / "printed.txt"))
+        introduce(places)
 
     def __enter__(self) -> Self:
         for programs in self.programs:

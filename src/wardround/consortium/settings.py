@@ -53,7 +53,7 @@ class Consent(TomlTable):
     largest_change: Annotated[float, Gt(0)] = 10.0
     """How many times farther than one's own training weights may have come, per round, and still be this study's."""
 
-    pinned: bool = False
+    pinned: bool = True
     """Whether this site joins masked sums only with sites whose keys it has pinned: wardround site trust."""
 
     def allows(self, step: str, reply: "type[Message]") -> bool:

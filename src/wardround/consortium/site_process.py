@@ -13,7 +13,8 @@ Rules of this file:
    and gets the same reply; another message in its place is refused.
 5. What a reply says is in the ledger, on the disk, and spent from the approval before it leaves. If it cannot be
    written down it does not leave.
-6. `site.toml` and approvals are read anew when they have changed: what the hospital decides holds from the next ask on.
+6. A site that was put back from a copy answers nothing until its hospital has said what counts as spent (`forgotten`).
+7. `site.toml` and approvals are read anew when they have changed: what the hospital decides holds from the next ask on.
 """
 
 import contextlib
@@ -30,8 +31,11 @@ import torch
 from wardround import __version__
 from wardround.consortium.approval import Approval
 from wardround.consortium.budget import Denial, Question
+from wardround.consortium.clock import OFF, note_clock, off
+from wardround.consortium.forgotten import LEDGER, keep_told, knows, mark_restored, restored
 from wardround.consortium.forms import read_membership
 from wardround.consortium.house_ledger import Answer, HouseLedger
+from wardround.consortium.private_site import JOURNAL
 from wardround.consortium.received import keep_model
 from wardround.consortium.studies import Run, Studies
 from wardround.consortium.voice import append
@@ -48,8 +52,13 @@ from wardround.engines.host import describe
 from wardround.engines.processes import end_with_parent, tell
 from wardround.engines.seal import Answerer, Ask, SealError, read_sealing_key
 from wardround.engines.versions import compatible
+from wardround.layers.ledger import Chain
 
 Frame = tuple[dict[str, Any], bytes]
+UNSURE = (
+    "this site was put back from a copy, and may have forgotten what it has answered; it answers nothing until "
+    "somebody has said what counts as spent: wardround site recover {}"
+)
 
 
 class SiteProcess:
@@ -61,7 +70,11 @@ class SiteProcess:
         self.name = self.studies.name
         ask_key = read_membership(folder / "kit").ask_key
         self.seal = Answerer(self.name, ask_key, read_sealing_key(folder / "keys" / "seal.key"))
-        self.ledger = HouseLedger(folder / "ledger" / "site.jsonl", self.name)
+        self.ledger = HouseLedger(folder / LEDGER, self.name)
+        self.lapse = restored(folder)
+        """Since when it has not known what it has answered, if that is so."""
+        if self.lapse is not None:
+            self._log(f"restored: {UNSURE.format(folder)}")
 
     def answer(self, head: Mapping[str, Any], data: bytes) -> Frame:
         """The sealed reply to an ask of the coordinator's; to anybody else a code that says nothing."""
@@ -69,7 +82,8 @@ class SiteProcess:
             ask = self.seal.open(head, data)
         except SealError:
             with contextlib.suppress(OSError):
-                self.ledger.knock()
+                if self.lapse is None:
+                    self.ledger.knock()
             return {"fault": "unsigned", "ask": str(head.get("ask"))[:64]}, b""
         return ask.reply(*self.respond(ask))
 
@@ -79,8 +93,9 @@ class SiteProcess:
             reply = self._respond(ask)
         except Denial as refusal:
             with contextlib.suppress(OSError):
-                self.ledger.refusal(ask.head, refusal.code)
-            reply = {"fault": refusal.code}, b""
+                if self.lapse is None:
+                    self.ledger.refusal(ask.head, refusal.code)
+            reply = {"fault": refusal.code, **({"lapse": self.lapse.lapse} if self.lapse else {})}, b""
         except OSError as error:
             code = "disk" if error.errno in NO_ROOM else "failed"
             self._log(f"{code}: {describe(error)}")
@@ -96,6 +111,11 @@ class SiteProcess:
         head = ask.head
         if not compatible(str(head.get("version")), __version__):
             raise Denial("version")
+        if "hello" in head and abs(error := note_clock(self.folder, head.get("time"))) > OFF:
+            self._log(f"clock: this machine's clock is {off(error)}; set it, or certificates will seem to have expired")
+        self._remember(ask)
+        if "told" in head:
+            return {}, b""
         study = str(head.get("study"))
         approval = self.studies.approved(study)
         if "model" in head:  # of a run that has ended: the data may be others by now
@@ -114,6 +134,23 @@ class SiteProcess:
             self.ledger.farewell(head)
             return {}, b""
         return self._exchanged(ask, run, approval)
+
+    def _remember(self, ask: Ask) -> None:
+        """A `Denial` if this site was put back from a copy, and nobody there has said yet what that means."""
+        head = ask.head
+        now = restored(self.folder)
+        if now is None and self.lapse is not None:  # its hospital has said it: the ledger is another
+            self.ledger, self.studies = HouseLedger(self.folder / LEDGER, self.name), Studies(self.folder, self._log)
+        if now is None and not knows(self.folder, head.get("yours")):
+            self.ledger.refusal(head, "restored")
+            now = mark_restored(self.folder)
+        if now is not None and now != self.lapse:
+            self._log(f"restored: {UNSURE.format(self.folder)}")
+        self.lapse = now
+        if now is not None and not (
+            "told" in head and keep_told(self.folder, now, ask.statement, head["told"], ask.data)
+        ):
+            raise Denial("restored")
 
     def _exchanged(self, ask: Ask, run: Run, approval: Approval) -> Frame:
         """The reply of a step, spent and written down; or the last one again."""
@@ -139,7 +176,10 @@ class SiteProcess:
             mark = budget.settle(study, approval, question, sent)
             name, theirs = run.ready.built.study.name, str(ask.head.get("ledger", ""))
             hides = "" if type(reply).alone or type(reply) is step.reply else step.reply.__name__
-            answer = Answer(ask.statement, theirs, question, name, run.ready.data, message, reply, sent, hides, mark)
+            spent = Chain(self.folder / JOURNAL).head if run.ready.built.study.dp else ""
+            answer = Answer(
+                ask.statement, theirs, question, name, run.ready.data, message, reply, sent, hides, mark, spent
+            )
             noted = self.ledger.note(answer)
         except Exception:
             run.host.undo(self.name, exchange)  # as if it had not been asked

@@ -12,6 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from wardround.consortium.answers import PLACE as ANSWERS
+from wardround.consortium.answers import Answers
 from wardround.consortium.delivery import bring
 from wardround.consortium.deployed import study_hash
 from wardround.consortium.forms import read_charter
@@ -97,7 +99,9 @@ class Consortium:
         door = door_of(self.folder)
         signing = read_signing_key(self.folder / "keys" / "ask.key")
         desk = Asker(signing, {name: member.seal for name, member in read_roster(self.folder).items()})
-        options = {"deadline": self.deadline, "patience": self.patience, "title": study.name, **options}
+        known = Answers(self.folder / ANSWERS)
+        plain = {"deadline": self.deadline, "patience": self.patience, "title": study.name, "recollection": known}
+        options = {**plain, **options}
         return Remote(door, desk, study_hash(study), run_id, **options)
 
 

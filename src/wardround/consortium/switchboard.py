@@ -30,6 +30,7 @@ from wardround.consortium.notify import notify, read_notify
 from wardround.consortium.presence import Presence
 from wardround.consortium.submitted import pending
 from wardround.consortium.voice import LOG, Voice
+from wardround.core.files import UNWRITABLE
 from wardround.core.lock import InUse, sole
 from wardround.engines.flare_kits import Admin, place_server, place_stores
 from wardround.engines.frames import DOOR, GATE, calls, door_of, shut
@@ -234,7 +235,10 @@ def servers_at(host: str, port: int, listen_on: str = "") -> list[socket.socket]
                 f"port {at} of {where} is in use; is a coordinator running already? see: ss -ltnp"
             ) from None
         if error.errno == errno.EACCES:
-            raise ListenError(f"port {at} is for the system's own services; choose one from 1024 up") from None
+            raise ListenError(
+                f"port {at} takes a right that this user has not: give it to the service (AmbientCapabilities="
+                f"CAP_NET_BIND_SERVICE), or listen elsewhere and have {at} forwarded: --listen {where}:8443"
+            ) from None
         raise ListenError(
             f"{where} is not an address of this machine ({error.strerror}); say which of its own addresses to listen "
             f"on: wardround coordinator start --listen ADDRESS"
@@ -260,6 +264,11 @@ def main() -> None:
             board.run()
     except (InUse, ListenError, RunError, StudyError) as error:
         sys.stderr.write(f"{error}\n")
+        sys.exit(2)
+    except OSError as error:
+        if error.errno not in UNWRITABLE:
+            raise
+        sys.stderr.write(f"{folder} cannot be written to ({error.strerror}); the coordinator keeps its state there\n")
         sys.exit(2)
 
 

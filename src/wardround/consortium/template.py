@@ -61,7 +61,7 @@ messages = "any"                 # or a list: ["Update", "Counts"]; ["any", "Sum
 smallest_count = 10              # labels with fewer examples are left out of what evaluation tells
 least_examples = 5               # nothing leaves that stands on fewer examples (FedNER: its share of a batch)
 largest_change = 10              # weights may have come so far, by what this site's own training changes in a round
-pinned = false                   # true: only in masked sums with sites whose keys are pinned; `wardround site trust`
+pinned = true                    # only in masked sums with sites whose keys are pinned; `wardround site trust`
 
 # [budget]                       # what all studies together may cost this site's patients (docs/privacy.md)
 # epsilon = 3.0                  # with a budget, only studies with [privacy.dp] run here

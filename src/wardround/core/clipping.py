@@ -14,6 +14,7 @@ Rules of this file:
 3. A weight that is used behind its module's back is not seen here: `private_steps` compares both ways once.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -23,6 +24,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from wardround.core.recurrence import gate_gradients, simple
+
+SHORT = 96  # words of a row up to which comparing each two is faster than sorting
 
 
 @dataclass
@@ -79,9 +82,9 @@ def clipped(
         return False
     with torch.no_grad():
         lengths = norms(parts)
-        if not lengths.isfinite().all():  # 0 times what is no number is none: one unit would be seen in all weights
+        if not math.isfinite(float(lengths.sum())):  # 0 times what is no number is none: one unit would be seen in all
             return False
-        factors = factor(lengths, limit)
+        factors = limit / lengths.clamp(min=limit)
         for part in parts:
             part.add(factors)
     return True
@@ -89,7 +92,10 @@ def clipped(
 
 def norms(parts: Sequence[Part]) -> Tensor:
     """The length of each unit's gradient (units,)."""
-    return torch.stack([part.squares for part in parts]).sum(0).clamp(min=0).sqrt()
+    squares = parts[0].squares
+    for part in parts[1:]:
+        squares = squares + part.squares
+    return squares.clamp(min=0).sqrt()  # rounding may leave a little less than nothing
 
 
 def unit_parts(
@@ -215,9 +221,27 @@ def _product(weight: Tensor, inputs: Tensor, gradient: Tensor) -> Part:
 
 def _linear(call: Call, gradient: Tensor, grouping: Grouping) -> list[Part]:
     module, rows = cast("nn.Linear", call.module), len(gradient)
+    if gradient.dim() == 2 and grouping.owner is None:
+        return [_head(module, call.inputs[0], gradient)]
     inputs = grouping.side_by_side(call.inputs[0].reshape(rows, -1, module.in_features))
     gradient = grouping.side_by_side(gradient.reshape(rows, -1, module.out_features))
     return _affine(module.weight, module.bias, inputs, gradient)
+
+
+def _head(module: nn.Linear, inputs: Tensor, gradient: Tensor) -> Part:
+    """Of a layer that each unit passes once: ‖g ⊗ (a, 1)‖² = ‖g‖² (‖a‖² + 1), and a product for all of them."""
+    weight, bias = module.weight.requires_grad, module.bias is not None and module.bias.requires_grad
+    lengths = inputs.square().sum(1) if weight else inputs.new_zeros(len(inputs))
+    squares = gradient.square().sum(1) * (lengths + 1 if bias else lengths)
+
+    def add(factors: Tensor) -> None:
+        scaled = gradient * factors[:, None]
+        if weight:
+            _grad(module.weight).addmm_(scaled.T, inputs)
+        if bias:
+            _grad(module.bias).add_(scaled.sum(0))
+
+    return Part(squares, add)
 
 
 def _affine(weight: Tensor, bias: Tensor | None, inputs: Tensor, gradient: Tensor) -> list[Part]:
@@ -274,27 +298,23 @@ def _bag(call: Call, gradient: Tensor, grouping: Grouping) -> list[Part]:
     shares = torch.ones_like(ids, dtype=gradient.dtype) if shares is None else shares
     if module.padding_idx is not None:
         shares = shares * (ids != module.padding_idx)
-    size, rows = len(module.weight), len(ids)
-    keys, places = torch.unique(torch.arange(rows)[:, None] * size + ids, return_inverse=True)
-    counts = shares.new_zeros(len(keys)).index_add_(0, places.flatten(), shares.flatten())  # of each row's words
-    if grouping.owner is None:
-        lengths = shares.new_zeros(rows).index_add_(0, keys // size, counts.square())
-        squares = lengths * gradient.square().sum(1)
+    if grouping.owner is None and ids.shape[1] <= SHORT:
+        return [_short_bag(module.weight, ids, shares, gradient)]
+    each = grouping.side_by_side(shares[:, :, None] * gradient[:, None, :])  # (units, words, D)
+    ids = grouping.side_by_side(ids + 1) - 1  # what fills up is -1, of gradient 0
+    return [_table(module.weight, ids.clamp(min=0), each, module.padding_idx)]
 
-        def add(factors: Tensor) -> None:
-            scaled = gradient * factors[:, None]
-            _grad(module.weight).index_add_(0, keys % size, counts[:, None] * scaled[keys // size])
 
-        return [Part(squares, add)]
-    values = counts[:, None] * gradient[keys // size]  # (row's words, D)
-    own, again = torch.unique(grouping.owner[keys // size] * size + keys % size, return_inverse=True)
-    sums = values.new_zeros(len(own), values.shape[1]).index_add_(0, again, values)  # (unit's words, D)
-    squares = values.new_zeros(grouping.count).index_add_(0, own // size, sums.square().sum(1))
+def _short_bag(weight: Tensor, ids: Tensor, shares: Tensor, gradient: Tensor) -> Part:
+    """The same for short rows that are units each: ‖Σ_t s_t e_t‖² = Σ_tu s_t s_u where t and u are the same word."""
+    same = ids[:, :, None] == ids[:, None, :]  # (B, L, L)
+    lengths = ((same * shares[:, None, :]).sum(2) * shares).sum(1)  # (B,)
 
-    def add_units(factors: Tensor) -> None:
-        _grad(module.weight).index_add_(0, own % size, sums * factors[own // size][:, None])
+    def add(factors: Tensor) -> None:
+        scaled = gradient * factors[:, None]
+        _grad(weight).index_add_(0, ids.flatten(), (shares[:, :, None] * scaled[:, None, :]).flatten(0, 1))
 
-    return [Part(squares, add_units)]
+    return Part(lengths * gradient.square().sum(1), add)
 
 
 def _lstm(call: Call, gradient: Tensor, grouping: Grouping) -> list[Part]:

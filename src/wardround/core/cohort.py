@@ -24,7 +24,7 @@ import torch
 from wardround.core.doing import asked, counted
 from wardround.core.exchange import Exchange, Fault
 from wardround.core.layer import Layer, carried, outside
-from wardround.core.manifest import Manifest
+from wardround.core.manifest import NOT_FINITE, Manifest
 from wardround.core.method import Step
 from wardround.core.record import Message
 from wardround.core.refusal import Refusal
@@ -116,7 +116,7 @@ class Cohort:
         for layer in outside(step, self.layers):
             if layer.only_sums:
                 raise PermissionError(
-                    f"{type(layer).__name__} lets the coordinator see only sums ({layer.only_sums}), and {step.name!r} "
+                    f"{layer.called} lets the coordinator see only sums ({layer.only_sums}), and {step.name!r} "
                     f"asks to see each reply; use cohort.total, or run without that layer"
                 )
         replies = dict(self._replies(step, message, "ask"))
@@ -239,7 +239,8 @@ class Cohort:
         if count >= max(least, 1):
             return
         reasons = "; ".join(f"{name}: {why}" for name, why in sorted(self.left_out.items())[:5])
+        diverged = "; training has run away: try a lower method.lr" if NOT_FINITE in reasons else ""
         raise BelowQuorum(
             f"round {self.round}, {step.name}: {count} of {len(self.names)} sites gave a usable reply, "
-            f"the quorum is {self.quorum}" + (f" ({reasons})" if reasons else "")
+            f"the quorum is {self.quorum}" + (f" ({reasons}){diverged}" if reasons else "")
         )

@@ -21,6 +21,8 @@ from wardround.core.unfinished import finished_mode, hold, new_name, unfinished
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """What the system says where a disk is full, or a file as large as it may be."""
+UNWRITABLE = (errno.EROFS, errno.EACCES, errno.EPERM, *NO_ROOM)
+"""What it says where nothing can be written."""
 MAGIC = b"wardround 1\n"
 
 

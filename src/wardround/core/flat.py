@@ -22,9 +22,15 @@ M = TypeVar("M", bound=Message)
 
 def flattened(message: Message) -> tuple[Tensor, str]:
     """All numbers of a message in double precision, and the form in which they stood."""
-    parts: list[Tensor] = []
-    form = {name: _taken(getattr(message, name), parts) for name in fields_of(type(message))}
-    return torch.cat([torch.zeros(0, dtype=torch.float64), *parts]), json.dumps(form)
+    rows, form = taken_apart(message)
+    return torch.cat([torch.zeros(0, dtype=torch.float64), *(row.double() for row in rows)]), form
+
+
+def taken_apart(message: Message) -> tuple[list[Tensor], str]:
+    """The same, as the message has them: a row of numbers for each tensor, set of weights or number."""
+    rows: list[Tensor] = []
+    form = {name: _taken(getattr(message, name), rows) for name in fields_of(type(message))}
+    return rows, json.dumps(form)
 
 
 def restored(kind: type[M], numbers: Tensor, form: str) -> M:
@@ -33,21 +39,21 @@ def restored(kind: type[M], numbers: Tensor, form: str) -> M:
     return kind(**{name: _put_back(entry, rest) for name, entry in json.loads(form).items()})
 
 
-def _taken(value: Any, parts: list[Tensor]) -> Any:
-    """The form of one field; its numbers go to the parts."""
+def _taken(value: Any, rows: list[Tensor]) -> Any:
+    """The form of one field; its numbers go to the rows."""
     if isinstance(value, Weights):
-        parts.append(value.flat.double())
+        rows.append(value.flat)
         return ["weights", DTYPES[value.flat.dtype], list(value.layout.shapes.items())]
     if isinstance(value, Tensor):
-        parts.append(value.double().flatten())
+        rows.append(value.flatten())
         return ["tensor", DTYPES[value.dtype], list(value.shape)]
     if isinstance(value, tuple):
-        return ["tuple", [_taken(item, parts) for item in value]]
+        return ["tuple", [_taken(item, rows) for item in value]]
     if isinstance(value, dict):
-        return ["dict", [[key, _taken(value[key], parts)] for key in sorted(value)]]
+        return ["dict", [[key, _taken(value[key], rows)] for key in sorted(value)]]
     if value is None or isinstance(value, bool | str):
         return ["as is", value]
-    parts.append(torch.tensor([value], dtype=torch.float64))
+    rows.append(torch.tensor([value], dtype=torch.float64))
     return [type(value).__name__]
 
 

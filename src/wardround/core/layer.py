@@ -42,6 +42,9 @@ class Layer:
     only_sums = ""
     """Why the coordinator may see nothing but sums, if it may not: then `Cohort.ask` refuses, and nothing is judged."""
 
+    setting = ""
+    """What a study calls it, for messages."""
+
     together = False
     """Whether it judges the replies of an exchange side by side: they are then all held until the last is there."""
 
@@ -53,6 +56,11 @@ class Layer:
 
     least = 0
     """How many examples must stand behind a reply for it to leave."""
+
+    @property
+    def called(self) -> str:
+        """Its setting's name, or of a user's own its class's."""
+        return self.setting or type(self).__name__
 
     def carries(self, kind: type[Message]) -> type[Message]:
         """What a reply of this kind is once it has left; itself, unless `leave` makes another of it."""

@@ -17,6 +17,7 @@ from wardround.core.record import Message, Reveal, finite, reveals_of
 from wardround.core.weights import Layout, Weights
 
 COUNT_LIMIT = 10**9  # no site has more examples; a larger count is a fault or an attack on the mean
+NOT_FINITE = "holds NaN or infinity"
 HEADER_SLACK = 4096  # metadata of any message of ours
 
 
@@ -45,7 +46,7 @@ class Manifest:
             else:
                 wrong = None if _plausible(value) else f"is outside 0 … {COUNT_LIMIT:,}"
             if wrong is None and not finite(value):
-                wrong = "holds NaN or infinity"
+                wrong = NOT_FINITE
             if wrong:
                 return f"{kind.__name__}.{name} {wrong}"
         return None

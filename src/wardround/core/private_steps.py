@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 NEARLY = 1e-3  # of a gradient's length: what single precision may lose on two ways to the same sum
 FEW = 3  # units on which both ways are compared
+AHEAD = 10_000  # draws that are made together: the units of so many steps
 ROWS = 256  # examples whose gradients are had at once
 
 Loss = Callable[[nn.Module, Batch], Tensor]
@@ -50,7 +51,7 @@ class Plan:
     rate: float
     """q: the chance that a unit is drawn for a step."""
     steps: int
-    """Steps of one training."""
+    """Steps that are paid for at once: those of all trainings in one exchange."""
     size: int
     """The number of units as it may be told, with noise of its own."""
     count_clip: float = 0.0
@@ -75,7 +76,7 @@ class Guard:
 
     def __init__(self, plan: Plan, units: Units, draw: Callable[[str], Chance], spend: Callable[[Look], None]) -> None:
         self.plan, self.units, self._draw, self._spend = plan, units, draw, spend
-        self._trainings = 0
+        self._trainings, self._paid = 0, 0
 
     @property
     def size(self) -> int:
@@ -84,15 +85,22 @@ class Guard:
 
     # training
 
-    def samples(self, task: Task, train: Examples) -> Iterator["Sample"]:
+    def samples(self, task: Task, train: Examples, steps: int) -> Iterator["Sample"]:
         """The units drawn for each step of one training, after it has been paid for."""
         plan = self.plan
         self._trainings += 1
-        self._spend(Look("train", plan.noise, plan.rate, plan.steps))
+        while self._paid < steps:
+            self._spend(Look("train", plan.noise, plan.rate, plan.steps))
+            self._paid += plan.steps
+        self._paid -= steps
         chance = self._draw(f"train {self._trainings}")
-        for _ in range(plan.steps):
-            drawn = (chance.uniform(self.units.count) < plan.rate).nonzero().flatten()  # (units,)
-            yield Sample(task, train, self.units, drawn, chance)
+        count = self.units.count
+        ahead = max(AHEAD // max(count, 1), 1)
+        for start in range(0, steps, ahead):
+            many = min(ahead, steps - start)
+            step, unit = (chance.uniform(many * count).view(many, count) < plan.rate).nonzero(as_tuple=True)
+            for drawn in torch.split(unit, torch.bincount(step, minlength=many).tolist()):
+                yield Sample(task, train, self.units, drawn, chance)
 
     def descend(self, bench: "Bench", loss: Loss, sample: "Sample") -> None:
         """Fill the bench's gradient, which is zero, with the noisy mean of the sample's clipped gradients."""

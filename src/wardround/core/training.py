@@ -7,6 +7,7 @@ simple enough to be written down; they are added to the buffer into which back-p
 at the data is a loss of its own, in place of the task's.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -154,6 +155,25 @@ class LocalTraining:
             raise ValueError(f"schedule = {self.schedule!r} needs a horizon, which a study fills in by its rounds")
         return rate * scheduled(round_, self.schedule, self.warmup or 0, self.horizon or 0)
 
+    # under differential privacy
+
+    @property
+    def per_step(self) -> int:
+        """Examples of one step; 0 is all."""
+        return self.batch * (self.accumulate or 1)
+
+    def private_steps(self, rate: float) -> int:
+        """Steps of one training, for each of which every unit is drawn with this chance."""
+        return self.steps or self.epochs * math.ceil(1 / rate)
+
+    def steps_at_once(self, rate: float) -> int:
+        """Steps that a site pays for together: those of all trainings in one exchange."""
+        return self.private_steps(rate)
+
+    def trainings(self, rounds: int, tried: int) -> int:  # noqa: ARG002 -- a hook
+        """Exchanges in which a site trains, of a run with so many rounds whose model is tried so often."""
+        return rounds
+
     def train(
         self,
         site: Site,
@@ -178,7 +198,8 @@ class LocalTraining:
         seen: list[int] = []
         train = site.data.train if examples is None else examples
         guard = site.guard
-        for batches in guard.samples(site.task, train) if guard else self._work(site, train):
+        drawn = guard.samples(site.task, train, self.private_steps(guard.plan.rate)) if guard else None
+        for batches in drawn or self._work(site, train):
             bench.gradient.zero_()
             if guard:
                 guard.descend(bench, loss, cast("Sample", batches))
@@ -210,9 +231,12 @@ class LocalTraining:
         bench = Bench.at(site, weights)
         model = bench.model.train()
         bench.gradient.zero_()
-        count = len(site.data.train)
+        count = site.size
         site.stands_on(count)
-        for batch in site.task.batches(site.data.train, self.batch, None):
+        if guard := site.guard:
+            for sample in guard.samples(site.task, site.data.train, 1):
+                guard.descend(bench, site.task.loss, sample)
+        for batch in site.task.batches(site.data.train, self.batch, None) if not guard else ():
             (site.task.loss(model, batch) * (len(batch) / count)).backward()  # type: ignore[no-untyped-call]
         if bench.own.size:
             bench.private.add_(bench.private_gradient, alpha=-self.lr_in(site.exchange.round))

@@ -86,7 +86,7 @@ class ChemProt:
     def _all(self, split: str, problems: Problems) -> Iterator[Placed]:
         if self.split == "official":
             return self._file(split, problems)
-        # Each split reads the whole pool; its findings are told once.
+        # Each split reads the whole pool; its findings are reported once.
         problems = problems if split == "train" else Problems()
         return resplit((row for part in FILES for row in self._file(part, problems)), split, self.seed)
 

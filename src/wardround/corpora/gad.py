@@ -57,7 +57,7 @@ class _Folds:
     def _rows(self, split: str, problems: Problems) -> Iterator[Placed]:
         if split == "test" or not self.valid:
             return self._file(split, problems)
-        # Both parts read the whole file; its findings are told once.
+        # Both parts read the whole file; its findings are reported once.
         rows = self._file("train", problems if split == "train" else Problems())
         return resplit(rows, split, self.seed, test=0, valid=self.valid)
 

@@ -80,7 +80,7 @@ class PGR:
     def _rows(self, split: str, problems: Problems) -> Iterator[Placed]:
         if self.split == "official":
             return self._file(split, problems)
-        # Each split reads the whole pool; its findings are told once.
+        # Each split reads the whole pool; its findings are reported once.
         problems = problems if split == "train" else Problems()
         rows = (row for part in FILES for row in self._file(part, problems))
         return resplit(_once(rows, problems), split, self.seed)

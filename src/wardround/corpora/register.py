@@ -58,5 +58,6 @@ PARTITIONS = Register(
         "iid": "wardround.federation.partition:Evenly",
         "label": "wardround.federation.partition:ByLabel",
         "source": "wardround.federation.partition:BySource",
+        "within": "wardround.federation.partition:WithinSource",
     }
 )

@@ -192,7 +192,7 @@ class BaggedSentences(Files, BagReader):
     relations: tuple[str, ...] = ()
     """If given, all that there are, and facts of others are left out; without it, those that occur in training."""
     kb: str | None = None
-    """The file of public facts; what a study's own files relate is none."""
+    """The file of public facts; what a study's own files relate is not public."""
     pairs: tuple[tuple[str, str], ...] = ()
     """The types of head and tail that may be related; without it, those of the facts in training."""
     scope: Scope | None = None
@@ -241,7 +241,9 @@ class BaggedSentences(Files, BagReader):
             yield replace(row.document, labels=(UNRELATED,)) if none else row.document
 
     def _alignments(self, split: str, problems: Problems) -> Iterator[Sentence]:
-        facts = self._facts(split, problems if split == "train" else Problems())  # what is odd in a `kb` is told once
+        facts = self._facts(
+            split, problems if split == "train" else Problems()
+        )  # what is odd in a `kb` is reported once
         types = set[str]()
         for note in self.placed(split, problems):
             types.update(entity.type for entity in note.document.entities)

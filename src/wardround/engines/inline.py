@@ -42,7 +42,7 @@ class SiteFailed(Refusal, RuntimeError):
     code = 1
 
     def __init__(self, name: str, exchange: Exchange, fault: Fault) -> None:
-        unseen = "its text is not shown, since it could quote a note: --traceback shows it"
+        unseen = "its text is not shown, since it could quote a note: wardround run --traceback shows it"
         more = "with fewer --workers, go on with --resume" if fault.detail == OUT_OF_MEMORY else unseen
         super().__init__(f"{name} failed in step {exchange.step!r} of round {exchange.round}: {fault.detail}; {more}")
 

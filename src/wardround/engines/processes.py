@@ -10,6 +10,7 @@ log file is on may be full.
 
 import ctypes
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -33,6 +34,7 @@ NO_FOLDER = "PYTHONSAFEPATH"
 PATIENCE = 8.0  # what NVFlare needs to end in good order
 PAUSES: Sequence[float] = (0.2, 1.0, 5.0, 15.0, 30.0)  # before a program that keeps dying is started again
 LOOK_SECONDS = 0.3
+LARGEST = 5_000_000  # bytes of what they print that are kept, and as many of before
 STEADY = 60.0  # seconds after which a program counts as one that does not
 
 
@@ -78,6 +80,17 @@ def descendants(pid: int) -> list[int]:
     return [process.pid for process in _family(pid)[1:]]
 
 
+def free_memory() -> int:
+    """How many bytes of memory programs can still have."""
+    return int(psutil.virtual_memory().available)
+
+
+def named_in_commands(words: Iterable[str]) -> set[str]:
+    """Which of these words stand in what a process of this machine was started with."""
+    commands = [" ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"])]
+    return {word for word in words if any(word in command for command in commands)}
+
+
 def _family(pid: int) -> list[psutil.Process]:
     """This process, and all that it started."""
     try:
@@ -107,6 +120,7 @@ class Programs:
     def look(self) -> None:
         """Start what is not running; one that keeps dying after a longer and longer pause."""
         now = time.monotonic()
+        self._rotate()
         for name in self.commands:
             process = self.running.get(name)
             if process is not None and (code := process.poll()) is not None:
@@ -150,6 +164,13 @@ class Programs:
         """Where NVFlare and Python may print what our users need not read."""
         self.log.parent.mkdir(parents=True, exist_ok=True)
         return self.log.open("ab")
+
+    def _rotate(self) -> None:
+        """Begin anew where too much was printed; the file itself stays, for the programs have it open."""
+        with suppress(OSError):
+            if self.log.stat().st_size > LARGEST:
+                shutil.copyfile(self.log, self.log.with_name(f"{self.log.name}.1"))
+                os.truncate(self.log, 0)
 
     def stop(self) -> None:
         """End all programs and whatever they started."""

@@ -5,12 +5,14 @@ Rules of this file:
    very letter. All that the way itself can say is that a letter did not get through.
 2. A pipe that breaks is asked for again, and the same ask sent again: a site answers the same ask with the same
    reply. So a killed process in between costs seconds, and no site its place in the round.
-3. What a site may say besides its message is one of the codes below; the words for it are ours.
+3. What a site may say besides its message is a code (`codes`); the words for it are ours.
 4. A site hears which of its replies did not arrive, and forgets what it kept then: it was not in that round. Which
    these are outlives this process, in a file beside the checkpoints, written before the round is over.
 5. Nothing waits without end: an exchange has a deadline, and a site that is away has less than that. One that missed
    a deadline is greeted before it is asked again, and asked only if it answers; then it has twice as long, up to eight
    deadlines, and keeps what it was seen to need: a slow hospital is not left out for good.
+6. A site hears with every ask which line of its own ledger it told us of last. One that was put back from a copy does
+   not know it, answers nothing, and is told what it has forgotten.
 """
 
 import queue
@@ -21,22 +23,22 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from wardround import __version__
 from wardround.core.codec import DecodeError, decode
-from wardround.core.device import OUT_OF_MEMORY
 from wardround.core.exchange import Exchange, Fault
 from wardround.core.manifest import COUNT_LIMIT
 from wardround.core.method import Step
 from wardround.core.record import Message
+from wardround.engines.codes import CODES
 from wardround.engines.frames import Line, dial
+from wardround.engines.recollection import Recollection, answered
 from wardround.engines.seal import Asker, Letter, Parcel, SealError
 from wardround.engines.versions import series
 
 R = TypeVar("R", bound=Message)
 Void = dict[str, list[Exchange]]
-Code = Literal["failed", "refused", "invalid", "late", "lost"]
 
 PATIENCE = 60.0  # what a new job needs, and a client that is started again
 AWAY = 1.0  # what a site gets that was away the last time
@@ -48,47 +50,6 @@ SPLITS = ("train", "test", "valid")  # of which a site says how much it has
 UNCERTAIN = ("died", "forged", "late", "lost", "unsigned")  # what the site did before, nobody knows
 ON_THE_WAY = ("died", "late", "lost", "unsigned")  # what can be said by whoever carries a letter
 UNLENT = ("busy", "expired", "revoked", "unseen")  # why our own switchboard has no line to lend
-
-CODES: dict[str, tuple[Code, str]] = {
-    "absent": ("lost", "it is not connected"),
-    "batches": ("refused", "it was asked before for batches of another size, and two sizes tell a single example"),
-    "budget": ("refused", "its privacy budget does not allow this; there: wardround site budget"),
-    "busy": ("lost", "it is busy with another run"),
-    "changed": ("refused", "its data or label map have changed since it approved; there: wardround site approve"),
-    "consent": ("refused", "its consent does not allow this; there: consent.messages and consent.steps in site.toml"),
-    "data": ("refused", "it has no usable data for this task; there: wardround site check"),
-    "died": ("lost", "its site process died twice over this message; out of memory?"),
-    "disk": ("failed", "it has no room left on its disk, and sent nothing"),
-    "expired": ("refused", "its certificate has expired; here: wardround consortium renew"),
-    "failed": ("failed", "an error in the step; its own log says where"),
-    "few": ("refused", "too few examples would stand behind its answer; there: consent.least_examples in site.toml"),
-    "forged": ("invalid", "what came back is not sealed by it to this ask"),
-    "hung": ("late", "it has not answered since it missed a deadline, and was not asked"),
-    "journal": ("refused", "the journal of its privacy budget was changed; there: wardround site budget"),
-    "late": ("late", "no reply within the deadline"),
-    "lost": ("lost", "the connection to it broke"),
-    "memory": ("failed", OUT_OF_MEMORY),
-    "message": ("invalid", "the message that it received does not fit the study"),
-    "model": ("invalid", "the model that it received is not one of this run"),
-    "part": ("refused", "it has taken no part in this run"),
-    "privacy": ("refused", "its notes do not fit the study's privacy.dp; there: wardround site check"),
-    "restart": ("refused", "it has answered this round with another state; there: wardround site approve --again"),
-    "result": ("invalid", "its result does not fit the study (NaN, shape or count), and it sent nothing"),
-    "revoked": ("refused", "its certificate was revoked"),
-    "rounds": ("refused", "it has approved fewer rounds of this study; there: wardround site approve"),
-    "settings": ("refused", "its site.toml is not in order; there: wardround site check"),
-    "spent": ("refused", "its approval is spent; there: wardround site approve --again"),
-    "sum": ("refused", "the sum is not one that it agreed to, or its answer went into another one already"),
-    "stale": ("refused", "the message is of an exchange that is over"),
-    "study": ("refused", "it has not approved this study; there: wardround site approve"),
-    "unpinned": ("refused", "it has not pinned the key of another site, or another one; there: wardround site trust"),
-    "unseen": ("lost", "it has not connected since the coordinator was started; there: wardround site start"),
-    "unsigned": ("refused", "it does not take this coordinator's signature; its kit is of another or an older one"),
-    "version": ("refused", "it runs another version of wardround"),
-    "weights": ("refused", "the weights that it received are too far out to be this study's"),
-    "withheld": ("refused", "a layer there does not let its answer leave; its own log says which"),
-}
-"""All that a site or the way to it can say instead of a message, and what it means."""
 
 
 class Remote:
@@ -107,8 +68,9 @@ class Remote:
         void: Void | None = None,
         keep: Callable[[Void], None] = lambda _: None,
         title: str = "",
+        recollection: Recollection | None = None,
     ) -> None:
-        self.door, self.desk, self.ledger = door, desk, ledger
+        self.door, self.desk, self.ledger, self.recollection = door, desk, ledger, recollection
         self.deadline, self.patience = deadline, patience
         self.mark = {"version": __version__, "study": study, "run": run}
         """What every ask begins with."""
@@ -129,6 +91,8 @@ class Remote:
         """Which version of wardround each site runs, likewise."""
         self.slow: dict[str, float] = {}
         """How many deadlines a site has for one answer, where it needs more than one."""
+        self.reminded: set[tuple[str, str]] = set()
+        """Sites that have been told what they have forgotten, and at which time they forgot it."""
         self.void, self.keep = void or {}, keep
         """Exchanges of which each site's reply did not arrive: what it kept in them does not count."""
 
@@ -163,7 +127,14 @@ class Remote:
                 self._note({**self.void, name: [*self.void.get(name, []), exchange]})
             elif "fault" not in outcome and name in self.void:  # it has heard
                 self._note({site: lost for site, lost in self.void.items() if site != name})
-            yield name, self._reply(step, name, outcome, data)
+            reply = self._reply(step, name, outcome, data)
+            if "fault" not in outcome and self.recollection is not None:
+                kind = step.reply if isinstance(reply, Fault) else type(reply)
+                line = answered(exchange, messages[name], parcels[id(messages[name])].digest, kind, data)
+                was = {"study": self.mark["study"][:16], "run": self.mark["run"][:16], "was": self.heads[name]}
+                with suppress(OSError):  # a full disk, which the run's own files will tell
+                    self.recollection.note(name, {**line, **was})
+            yield name, reply
 
     def _timed(self, name: str, head: Mapping[str, Any], parcel: Parcel) -> tuple[dict[str, Any], bytes]:
         """The site's answer within its own deadline, which grows with what it turns out to need."""
@@ -232,7 +203,29 @@ class Remote:
         seconds: float,
         patience: float | None = None,
     ) -> tuple[dict[str, Any], bytes]:
-        """The site's answer, or a fault code in its place."""
+        """The site's answer, or a fault code in its place; one that has forgotten its answers is told of them."""
+        before = self.recollection.head(name) if self.recollection is not None else ""
+        told = {"yours": before, "time": time.time()}
+        answer = self._sent(name, {**head, **told}, message, seconds, patience)
+        lapse = str(answer[0].get("lapse", ""))[:64]
+        if (
+            answer[0].get("fault") == "restored"
+            and self.recollection is not None
+            and (name, lapse) not in self.reminded
+        ):
+            head, _ = self._sent(name, {"told": lapse}, self.recollection.all_of(name), seconds, 0.0)
+            self.reminded |= set() if "fault" in head else {(name, lapse)}
+        return answer
+
+    def _sent(
+        self,
+        name: str,
+        head: Mapping[str, Any],
+        message: bytes | Parcel,
+        seconds: float,
+        patience: float | None = None,
+    ) -> tuple[dict[str, Any], bytes]:
+        """What comes back to this letter."""
         letter = self.desk.write(name, {**self.mark, **head}, message)
         end = time.monotonic() + seconds
         wait = self.patience if patience is None else patience

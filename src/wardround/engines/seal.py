@@ -14,7 +14,7 @@ Rules of this file:
 3. A message that goes to many is encrypted once, under a key drawn for it (`Parcel`), and each letter has that key
    inside. Whoever gets the same message could put another in its place, and is found out: the digest is signed.
 4. Each direction of each letter, and each parcel, has a key of its own, so pieces are simply counted; the last one is
-   marked, so that a letter that was cut off is none.
+   marked, so that one that was cut off is noticed.
 5. What was signed can be kept: the statement and its signature prove which message the coordinator sent.
 """
 

@@ -21,7 +21,7 @@ from typing import Annotated, Any, Protocol, Self, cast
 
 import numpy as np
 import numpy.typing as npt
-from annotated_types import Ge, Gt
+from annotated_types import Ge, Gt, Lt
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
@@ -249,6 +249,36 @@ class BySource:
     def cut(self, examples: Raw, rng: np.random.Generator) -> dict[str, IntArray]:
         """Each site's rows."""
         return by_source(examples.sources, self.sites, rng)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WithinSource:
+    """Some of the training sources, drawn by the seed: each is a site and keeps a share of its examples for testing.
+
+    The corpus's own validation and test examples are left out: every site is tested on what it knows best, as a
+    dialogue is on its own sentences in the FLCMC paper.
+    """
+
+    sites: Annotated[int, Ge(1)]
+    """How many sources are drawn."""
+    test: Annotated[float, Gt(0), Lt(1)] = 0.1
+    """The share of a source's examples that is set aside for testing, at least one; sources of one are not drawn."""
+
+    def cut(self, examples: Raw, rng: np.random.Generator) -> dict[str, IntArray]:
+        """Each site's rows, to train and to test on."""
+        sources = {name: rows for name, rows in by_source(examples.sources).items() if len(rows) > 1}
+        if self.sites > len(sources):
+            raise ValueError(
+                f"sites is {self.sites}, but {len(sources)} sources have two examples or more: use fewer sites"
+            )
+        names = sorted(sources)
+        return {names[at]: sources[names[at]] for at in sorted(rng.choice(len(names), self.sites, replace=False))}
+
+    def aside(self, count: int, rng: np.random.Generator) -> npt.NDArray[np.bool_]:
+        """Which of a site's examples it is tested on."""
+        testing = np.zeros(count, dtype=bool)
+        testing[rng.permutation(count)[: max(round(self.test * count), 1)]] = True
+        return testing
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from wardround.core.exchange import seeded
-from wardround.federation.partition import ByLabel, BySource, IntArray, Partition, Raw, by_source, iid
+from wardround.federation.partition import ByLabel, BySource, IntArray, Partition, Raw, WithinSource, by_source, iid
 from wardround.text.document import Document
 from wardround.text.reading import Problems, digest
 from wardround.text.shown import called, named_sources, note_of, occurring
@@ -126,7 +126,7 @@ class Sites:
     def _occurring(
         self, what: str, names: Callable[[Document], Sequence[str]], place: Callable[[str], str] | None = None
     ) -> tuple[str, ...]:
-        """The names that occur in training; an error if some are none (see `shown`)."""
+        """The names that occur in training; an error if some are no names (see `shown`)."""
         train, test = (part.documents for part in self.pool() if isinstance(part, Texts))
         return occurring(what, what, [(names(d), d.id) for d in train], [n for d in test for n in names(d)], place)
 
@@ -263,10 +263,12 @@ def _withheld(sites: Sites, fraction: float, seed: int) -> Sites:
 
 def _cut(sites: Sites, partition: Partition, seed: int) -> Sites:
     """The sites' examples pooled and cut anew."""
-    train, test = sites.pool()
-    if isinstance(partition, BySource) and partition.sites is None:
+    if isinstance(partition, WithinSource) or (isinstance(partition, BySource) and partition.sites is None):
         _ = sites.names  # an error if a source cannot name a site
     rng = np.random.default_rng([seed, 0])
+    if isinstance(partition, WithinSource):
+        return _within(sites, partition, rng)
+    train, test = sites.pool()
     rows = partition.cut(train, rng)
     tests = _tests(test, partition, sorted(rows), rng)
     parts = {name: (train.take(rows[name]), test.take(tests[name])) for name in sorted(rows)}
@@ -276,6 +278,16 @@ def _cut(sites: Sites, partition: Partition, seed: int) -> Sites:
         dealt = _tests(valid, partition, sorted(rows), rng)
         tried = {name: valid.take(dealt[name]) for name in dealt}.__getitem__
     return replace(sites, listed=parts, opened=parts.__getitem__, split=None, tried=tried)
+
+
+def _within(sites: Sites, partition: WithinSource, rng: np.random.Generator) -> Sites:
+    """Drawn training sources, each tested on a share of its own."""
+    train = sites.train()
+    parts = {}
+    for name, rows in partition.cut(train, rng).items():
+        aside = partition.aside(len(rows), rng)
+        parts[name] = (train.take(rows[~aside]), train.take(rows[aside]))
+    return replace(sites, listed=parts, opened=parts.__getitem__, split=None, tried=None)
 
 
 def _tests(test: Raw, partition: Partition, names: list[str], rng: np.random.Generator) -> dict[str, IntArray]:

@@ -6,7 +6,9 @@
 
 Comeau et al., Database 2013. Passages stand in the text at their offsets, with a line feed between; offsets of
 annotations count from the start of the document. A relation has two nodes, of which a role `tail` or `Arg2` names the
-second; others are left out and counted. Infons of annotations and relations are attributes, `identifier` and those
+second; or it names two concepts in its infons, as in BC5CDR, BioRED and PubTator 3 (`Chemical` D003000, `entity1`
+D003000, `role1` Chemical|MESH:D003000), and goes to their mentions that stand nearest to each other; others are left
+out and counted. Infons of annotations and relations are attributes (one key may stand twice), `identifier` and those
 called like a vocabulary (`MESH`) concept ids; several locations are the parts of one entity. The infons `labels` (a
 JSON list), `source`, `patient` and `language` of a document are ours; its others, those of passages, and roles that say
 more than which node is first, have no place, which is counted.
@@ -17,7 +19,7 @@ file in memory and knows no lines. Nothing outside the file is ever loaded.
 
 import json
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -27,11 +29,11 @@ from bioc.biocxml.encoder import BioCXMLDocumentWriter
 from lxml import etree
 
 from wardround.core.files import fresh
-from wardround.formats.details import attribute_values, attributes_of, details, lost_confidence
-from wardround.formats.offsets import Annotation, Offsets
+from wardround.formats.details import OF_SEVERAL, attribute_values, attributes_of, details, lost_confidence
+from wardround.formats.offsets import Annotation, Offsets, nearest_mentions
 from wardround.formats.options import Options
 from wardround.formats.writing import Sink, lost
-from wardround.text.document import Document, Entity, Placed, Relation
+from wardround.text.document import Attribute, Document, Entity, Placed, Relation
 from wardround.text.reading import LONGEST_LINE, DataError, Problems, open_bytes
 from wardround.text.shown import quoted
 
@@ -89,21 +91,16 @@ def _document(element: Any, number: int, path: Path, problems: Problems, options
                 raise DataError(path, item.sourceline, what, "ids must differ within a document")
             mentions[one.id] = one
     offsets = Offsets(text, path, problems, options.fix_offsets, options.show_text)
-    entities = tuple(offsets.entities(list(mentions.values())))
-    kept = {entity.id for entity in entities}
-    relations = []
+    entities = {entity.id: entity for entity in offsets.entities(list(mentions.values()))}
+    relations: list[Relation] = []
     for item in element.iter("relation"):
         with problems.refusing():
-            relation = _relation(item, mentions, path, problems)
-            if {relation.head, relation.tail} <= kept:
-                relations.append(relation)
-            else:
-                problems.note("relation of an entity that is left out, left out", path, item.sourceline)
+            relations += _relation(item, mentions, entities, path, problems)
     return Document(
         element.findtext("id") or f"{path.name}:{number}",
         text,
         _labels(infons, path, element.sourceline),
-        entities,
+        tuple(entities.values()),
         tuple(relations),
         infons.get("source", ""),
         infons.get("language", "") or options.language,
@@ -111,13 +108,24 @@ def _document(element: Any, number: int, path: Path, problems: Problems, options
     )
 
 
+def _pairs(element: Any) -> list[tuple[str, str]]:
+    """Keys and values, in their order: a key may stand several times."""
+    return [(child.get("key", ""), child.text or "") for child in element.findall("infon")]
+
+
 def _infons(element: Any) -> dict[str, str]:
-    return {child.get("key", ""): child.text or "" for child in element.findall("infon")}
+    return dict(_pairs(element))
 
 
-def _attributes(infons: dict[str, str]) -> Iterator[tuple[str, str]]:
+def _taken(pairs: list[tuple[str, str]], key: str) -> str:
+    """The first value of a key, taken out."""
+    place = next((at for at, (name, _) in enumerate(pairs) if name == key), None)
+    return "" if place is None else pairs.pop(place)[1]
+
+
+def _attributes(infons: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     """Names and values of attributes; a JSON list of strings has several values."""
-    for key, text in infons.items():
+    for key, text in infons:
         listed: Any = None
         if text.startswith("["):
             with suppress(ValueError, RecursionError):
@@ -159,8 +167,8 @@ def _text(element: Any, path: Path) -> str:
 
 
 def _mention(item: Any, path: Path) -> Annotation:
-    line, name, infons = item.sourceline, item.get("id") or "", _infons(item)
-    kind = infons.pop("type", "")
+    line, name, infons = item.sourceline, item.get("id") or "", _pairs(item)
+    kind = _taken(infons, "type")
     if not name or not kind.strip():
         what = "an annotation without an id" if not name else f"{quoted(name)} has no type"
         raise DataError(path, line, what, 'write <annotation id="T1"><infon key="type">…</infon>')
@@ -173,15 +181,34 @@ def _mention(item: Any, path: Path) -> Annotation:
     return Annotation(name, kind, tuple(parts), item.findtext("text"), line, *details(_attributes(infons)))
 
 
-def _relation(item: Any, known: Collection[str], path: Path, problems: Problems) -> Relation:
-    line, nodes, infons = item.sourceline, item.findall("node"), _infons(item)
-    kind = infons.pop("type", "") or infons.pop("relation", "")
-    if len(nodes) != 2:
-        raise DataError(path, line, f"a relation of {len(nodes)} nodes, left out", "a relation has two")
+def _relation(
+    item: Any, mentions: Mapping[str, Annotation], entities: Mapping[str, Entity], path: Path, problems: Problems
+) -> Iterator[Relation]:
+    """The relation of an element, unless one of its ends was left out."""
+    line, nodes, infons = item.sourceline, item.findall("node"), _pairs(item)
+    kind = _taken(infons, "type") or _taken(infons, "relation")
+    concepts = _concepts(mentions.values())
+    named = [(key, text) for key, text in infons if _concept(text) in concepts]
+    ends = [node.get("refid", "") for node in nodes]
+    by_nodes = len(nodes) == 2 and (len(named) != 2 or _agree(ends, [text for _, text in named], mentions))
+    if not by_nodes and len(named) != 2:
+        raise DataError(
+            path, line, f"a relation of {len(nodes)} nodes, left out", "a relation has two, or two concepts"
+        )
     if not kind.strip():
         raise DataError(path, line, "a relation without a type", 'add <infon key="type">…</infon>')
-    ends = [node.get("refid", "") for node in nodes]
-    if unknown := [end for end in ends if end not in known]:
+    if not by_nodes:
+        head, tail = (_concept(text) for _, text in named)
+        if both := nearest_mentions(Relation(kind, head, tail), concepts, entities, path, line, problems):
+            rest = attributes_of(_attributes(one for one in infons if one not in named))
+            several = [
+                Attribute(key, concept)
+                for key, end, concept in zip(OF_SEVERAL, both, (head, tail), strict=True)
+                if len(entities[end].concepts) > 1
+            ]
+            yield Relation(kind, *both, attributes=tuple(sorted({*rest, *several})))
+        return
+    if unknown := [end for end in ends if end not in mentions]:
         what = f"a relation names {quoted(unknown[0])}, which is not in this document"
         raise DataError(path, line, what, "add the annotation or remove the relation")
     roles = [(node.get("role") or "").casefold() for node in nodes]
@@ -190,7 +217,34 @@ def _relation(item: Any, known: Collection[str], path: Path, problems: Problems)
             problems.note("role of a relation's node, ignored", path, line)
     if roles[0] in SECOND:
         ends.reverse()
-    return Relation(kind, ends[0], ends[1], attributes=attributes_of(_attributes(infons)))
+    if entities.keys() >= {*ends}:
+        yield Relation(kind, ends[0], ends[1], attributes=attributes_of(_attributes(infons)))
+    else:
+        problems.note("relation of an entity that is left out, left out", path, line)
+
+
+def _concept(text: str) -> str:
+    """The id alone of `Chemical|MESH:D003000`, `MESH:D003000` or `D003000`."""
+    return text.rpartition("|")[2].rpartition(":")[2].strip()
+
+
+def _concepts(mentions: Iterable[Annotation]) -> dict[str, list[str]]:
+    """The mentions of each concept."""
+    known: dict[str, list[str]] = {}
+    for mention in mentions:
+        for concept in mention.concepts:
+            known.setdefault(_concept(concept), []).append(mention.id)
+    return known
+
+
+def _agree(ends: list[str], named: list[str], mentions: Mapping[str, Annotation]) -> bool:
+    """Whether the nodes' mentions have the concepts that the relation names: PubTator 3 numbers nodes by themselves."""
+    ids = [{_concept(one) for one in mentions[end].concepts} if end in mentions else set() for end in ends]
+    return any(
+        _concept(one) in first and _concept(other) in second
+        for one, other in (named, named[::-1])
+        for first, second in [ids]
+    )
 
 
 @contextmanager

@@ -16,7 +16,8 @@ from typing import Any, ClassVar, Protocol
 
 from wardround.formats.conll import TOKEN
 from wardround.formats.details import GONE
-from wardround.formats.doccano import NO_ENTITY, NO_RELATION
+from wardround.formats.doccano import METADATA, NO_ENTITY, NO_RELATION
+from wardround.formats.jsonl import NOT_OURS
 from wardround.formats.kinds import KINDS, Kinds
 from wardround.formats.options import VIEWS, Options
 from wardround.formats.phi import REMEDY, looks_like
@@ -42,7 +43,8 @@ REMEDIES = {
     "relation of concepts, given to their nearest mentions": "look whether these are the ones that are related",
     "relation of an entity that is left out, left out": "mend the entity first",
     "comment, ignored": "nothing, unless it holds what should be learnt",
-    "key that is not ours, ignored": "name it with --label-column or --source-column if it is one of these",
+    NOT_OURS: "name it with --label-column or --source-column if it is one of these",
+    METADATA: "name it with --label-column, --source-column or --patient-column if it is one of these",
     "event, ignored": "there are only entities and relations; make it one of these if it matters",
     "attribute of an event, ignored": "events are not read; put the attribute on an entity",
     "infon of a passage, ignored": "nothing, unless it holds what should be kept: only annotations have attributes",
@@ -92,7 +94,7 @@ class Finding:
 
     @property
     def group(self) -> tuple[str, str]:
-        """The same for findings that differ in nothing but numbers, and are told together."""
+        """The same for findings that differ in nothing but numbers, and are shown together."""
         return NUMBER.sub("0", self.what), NUMBER.sub("0", self.remedy)
 
 

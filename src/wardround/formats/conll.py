@@ -5,8 +5,8 @@
 
 The token stands in the first column and the tag in the last, unless `token` and `tag` say otherwise (columns from 1;
 from the end: −1). Tags are BIO or BIOES; a bare B, I or O has the type `bare`. A `-DOCSTART-` line begins a document,
-which is a source that sites can be cut along. Blank lines too many are counted; a line with one column and a tag that
-is none are errors with file and line.
+which is a source that sites can be cut along. Blank lines too many are counted; a line with one column, or with
+something else for a tag, is an error with file and line.
 
 What is written has tokens of words and single marks (Chinese characters stand alone), cut at the edges of entities, and
 BIO tags. A text that has one blank between its tokens is one sentence and comes back as it was. So that a document of

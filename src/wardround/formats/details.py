@@ -32,6 +32,8 @@ VOCABULARIES = frozenset(
      "snomed", "snomedct", "umls"}
 )  # fmt: skip
 NO_CONCEPT = frozenset({"", "-", "-1"})
+OF_SEVERAL = ("head_concept", "tail_concept")
+"""Attributes of a relation: which one of a mention's several concepts is related."""
 GONE = "detail of what is no longer there, left out"
 
 Details = tuple[tuple[str, ...], tuple[Attribute, ...]]

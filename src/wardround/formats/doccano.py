@@ -1,15 +1,16 @@
-"""doccano's JSONL exports: with relations, of spans, or of labels for whole texts.
+"""doccano's JSONL exports: with relations, of spans, of labels for whole texts, or of both (intents and slots).
 
     {"id": 1, "text": "Aspirin gave her a rash.",
      "entities": [{"id": 5, "label": "drug", "start_offset": 0, "end_offset": 7}, …],
      "relations": [{"id": 1, "from_id": 5, "to_id": 6, "type": "causes"}]}
     {"id": 1, "text": "Aspirin gave her a rash.", "label": [[0, 7, "drug"], [19, 23, "effect"]]}
     {"id": 1, "text": "Aspirin gave her a rash.", "label": ["allergy"]}
+    {"id": 1, "text": "Aspirin gave her a rash.", "cats": ["allergy"], "entities": [[0, 7, "drug"]]}
 
 Some versions export relations, or everything, as empty lists (doccano#1795, #2039): if that is so in the whole file, it
 is said. What else a line holds is metadata, which doccano gives back as it got it: of these `source`, `patient`,
-`language`, `labels` and `details` are kept (attributes, concept ids and gaps, see `details`). What `predict` says of
-itself there (`model`, `scores`) is passed over.
+`language`, `labels` and `details` are kept (attributes, concept ids and gaps, see `details`), and what the options name
+as label, id, source or patient. What `predict` says of itself there (`model`, `scores`) is passed over.
 """
 
 import json
@@ -29,9 +30,10 @@ SHAPE = '{"text": …, "entities": […], "relations": […]} or {"text": …, "
 ENTITY = '{"id": 1, "label": "drug", "start_offset": 0, "end_offset": 7}'
 NO_ENTITY = "no entity in the whole file, so all may be left out"
 NO_RELATION = "no relation in the whole file"
+METADATA = "metadata, ignored"
 KNOWN = frozenset(
     {"id", "text", "data", "entities", "relations", "label", "labels", "source", "patient", "language", "Comments"}
-    | {"details", "model", "scores"}
+    | {"cats", "details", "model", "scores"}
 )
 
 
@@ -67,29 +69,32 @@ def _document(row: Mapping[str, object], path: Path, line: int, problems: Proble
     text = string(row.get(key), key, path, line, problems)
     mentions: list[Annotation] = []
     labels: list[str] = []
-    for name in ("entities", "label", "labels"):
+    for name in ("entities", "label", "labels", "cats"):
         for item in listed(row, name, path, line):
             with problems.refusing():
                 if isinstance(item, str) and name != "entities":
                     labels.append(string(item, name, path, line, problems))
                 else:
                     mentions.append(_mention(item, len(mentions) + 1, path, line, problems))
-    for _ in row.keys() - KNOWN - {key}:
-        problems.note("metadata, ignored", path, line)
+    named = {meaning: str(getattr(options, meaning) or meaning) for meaning in ("id", "source", "patient")}
+    if options.label and options.labelled and isinstance(row.get(str(options.label)), str | int):
+        labels.append(string(str(row[str(options.label)]), str(options.label), path, line, problems))
+    for _ in row.keys() - KNOWN - {key, str(options.label), *named.values()}:
+        problems.note(METADATA, path, line)
     if row.get("Comments"):
         problems.note("comment, ignored", path, line)
     offsets = Offsets(text, path, problems, options.fix_offsets, options.show_text)
     entities = tuple(offsets.entities(mentions))
-    given = row.get("id")
+    given = row.get(named["id"])
     document = Document(
         str(given) if given is not None else f"{path.name}:{line}",
         text,
         tuple(labels),
         entities,
         tuple(offsets.relations(_links(row, path, line, problems), mentions, entities, line)),
-        str(row.get("source") or ""),
+        str(row.get(named["source"]) or ""),
         str(row.get("language") or options.language),
-        str(row.get("patient") or ""),
+        str(row.get(named["patient"]) or ""),
     )
     return with_details(document, row.get("details"), path, line, problems)
 

@@ -18,7 +18,7 @@ from email.message import Message
 from pathlib import Path
 from typing import Any
 
-from wardround.formats.json_values import json_lines
+from wardround.formats.json_values import json_lines, whole
 from wardround.formats.options import Options
 from wardround.text.document import Document, Placed
 from wardround.text.reading import DataError, Problems, parse_json, text_blocks
@@ -30,6 +30,7 @@ NO_TEXT = "attachment that is no plain text, left out"
 ELSEWHERE = "attachment that stands elsewhere, not fetched"
 OTHER = "resource that is no DocumentReference, ignored"
 LOST = "DocumentReference that was entered in error, left out"
+MOST = 64 * 2**20  # characters of a resource that stands on several lines, which is held in memory as a whole
 Resource = Mapping[str, Any]
 
 
@@ -47,11 +48,16 @@ def is_fhir(row: Mapping[str, object]) -> bool:
 
 def _resources(path: Path, problems: Problems, encoding: str | None) -> Iterator[tuple[int, Resource]]:
     """One per line, or one over all lines."""
-    whole = "".join(text_blocks(path, encoding)) if not _by_line(path, encoding) else ""
-    if not whole:
+    if _by_line(path, encoding):
         yield from json_lines(path, encoding, problems, SHAPE)
         return
-    value = parse_json(whole, path, 1)
+    parts, size = [], 0
+    for part in text_blocks(path, encoding):
+        parts.append(part)
+        if (size := size + len(part)) > MOST:
+            what = f"one resource of more than {MOST:,} characters"
+            raise DataError(path, 1, what, "export it as one resource per line (.ndjson), which is read piece by piece")
+    value = parse_json("".join(parts), path, 1)
     if not isinstance(value, dict):
         raise DataError(path, 1, f"a JSON {type(value).__name__}", f"one resource, or one per line: {SHAPE}")
     yield 1, value
@@ -67,6 +73,8 @@ def _by_line(path: Path, encoding: str | None) -> bool:
         json.loads(first)
     except ValueError:
         return False
+    except RecursionError:  # told by whoever reads the line
+        return True
     return True
 
 
@@ -101,7 +109,7 @@ def _binaries(entries: Sequence[Resource]) -> Iterator[tuple[str, Resource]]:
 def _texts(
     resource: Resource, path: Path, line: int, problems: Problems, options: Options, beside: Resource
 ) -> Iterator[Document]:
-    name = str(resource.get("id") or f"{path.name}:{line}")
+    name = whole(str(resource.get("id") or f"{path.name}:{line}"))
     own = {f"#{one.get('id')}": one for one in _dicts(resource.get("contained"))}
     number = 0
     for content in _dicts(resource.get("content")):
@@ -109,9 +117,9 @@ def _texts(
         if not isinstance(attachment, dict):
             continue
         url = str(attachment.get("url") or "")
-        held = attachment if "data" in attachment else {**beside, **own}.get(url, {})
+        held = attachment if "data" in attachment else own.get(url) or beside.get(url) or {}
         header = Message()
-        header["Content-Type"] = str(attachment.get("contentType") or held.get("contentType") or "")
+        header["Content-Type"] = whole(str(attachment.get("contentType") or held.get("contentType") or ""))
         if header.get_content_type() != "text/plain" or not header["Content-Type"]:
             problems.note(NO_TEXT, path, line)
         elif "data" not in held:
@@ -122,7 +130,7 @@ def _texts(
                 name if number == 1 else f"{name}-{number}",
                 _text(held, attachment.get("hash"), header.get_content_charset() or "utf-8", path, line),
                 source=_referred(resource.get("custodian")),
-                language=str(attachment.get("language") or resource.get("language") or "")[:2].casefold()
+                language=whole(str(attachment.get("language") or resource.get("language") or ""))[:2].casefold()
                 or options.language,
                 patient=_referred(resource.get("subject")),
             )
@@ -136,13 +144,15 @@ def _text(held: Resource, digest: object, charset: str, path: Path, line: int) -
         data = base64.b64decode(str(held["data"]), validate=True)
         if isinstance(digest, str) and base64.b64decode(digest) != hashlib.sha1(data, usedforsecurity=False).digest():
             raise DataError(path, line, "an attachment's hash is not that of its data", "export it again")
-        return data.decode(charset).removeprefix("\ufeff")
+        return whole(data.decode(charset).removeprefix("\ufeff"))
     except binascii.Error:
         raise DataError(path, line, "an attachment's data are not base64", "export it again") from None
     except UnicodeDecodeError as error:
         what = f"an attachment is not {charset} at byte {error.start}"
         raise DataError(path, line, what, "name its charset: contentType = text/plain; charset=…") from None
-    except LookupError:
+    except (LookupError, ValueError) as error:  # of names such as idna or "utf\0"
+        if isinstance(error, DataError):
+            raise
         raise DataError(path, line, "an attachment's charset is not known", "write its text in UTF-8") from None
 
 
@@ -152,7 +162,7 @@ def _referred(value: object) -> str:
         return ""
     identifier = value.get("identifier")
     own = identifier.get("value") if isinstance(identifier, dict) else ""
-    return str(value.get("reference") or own or "")
+    return whole(str(value.get("reference") or own or ""))
 
 
 def _dicts(value: object) -> list[dict[str, Any]]:

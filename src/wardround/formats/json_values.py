@@ -1,6 +1,7 @@
 """What JSON files hold, one value at a time: a file of a gigabyte takes the memory of its largest item.
 
 for line, item in json_items(path): ...                       # one large array
+for line, item in json_values(path): ...                      # an array, or values one after the other
 for line, row in json_lines(path, None, problems, SHAPE): ...  # an object per line
 """
 
@@ -73,6 +74,19 @@ def json_items(path: Path, encoding: str | None = None) -> Iterator[tuple[int, o
         raise DataError(path, held.line, "something stands behind the JSON array", "one array per file")
 
 
+def json_values(path: Path, encoding: str | None = None) -> Iterator[tuple[int, object]]:
+    """Line and value of each item of an array, or of values one after the other, on one line each or on several."""
+    held = _Held(path, encoding)
+    if held.next() == "[":
+        yield from json_items(path, encoding)
+        return
+    while held.next():
+        line = held.line
+        value, end = _decoded(held, path)
+        held.go(end)
+        yield line, value
+
+
 def _decoded(held: _Held, path: Path) -> tuple[object, int]:
     decoder = json.JSONDecoder()
     while True:
@@ -111,10 +125,15 @@ def string(value: object, name: str, path: Path, line: int, problems: Problems) 
     if not isinstance(value, str):
         what = f'no "{name}"' if value is None else f'"{name}" is a {type(value).__name__}'
         raise DataError(path, line, what, "it must be a string")
-    whole, halves = re.subn("[\ud800-\udfff]", "\ufffd", value)
-    if halves:
+    text = whole(value)
+    if text != value:
         problems.note("half a character, replaced by U+FFFD", path, line)
-    return whole
+    return text
+
+
+def whole(text: str) -> str:
+    """The text with U+FFFD for half a character, which no encoding can write."""
+    return re.sub("[\ud800-\udfff]", "\ufffd", text)
 
 
 def listed(row: Mapping[str, object], name: str, path: Path, line: int) -> list[object]:

@@ -37,6 +37,7 @@ from wardround.text.tags import joined, no_tag, split_tag
 SHAPE = '{"text": …, "entities": […], "relations": […]} or {"tokens": […], "tags": […]}'
 ENTITY = '{"id": "T1", "type": …, "start": 0, "end": 7}'
 RELATION = '{"type": …, "head": "T1", "tail": "T2"}'
+NOT_OURS = "key that is not ours, ignored"
 SHARED = frozenset({"type", "attributes", "confidence"})
 ENTITY_KEYS = SHARED | {"id", "start", "end", "text", "concept", "parts", "given"}
 RELATION_KEYS = SHARED | {"id", "head", "tail"}
@@ -54,7 +55,7 @@ def read_jsonl(path: Path, problems: Problems, options: Options) -> Iterator[Pla
         with problems.refusing():
             document = _document(row, path, line, problems, options)
             for _ in row.keys() - KEYS - named - {*(options.text if isinstance(options.text, tuple) else ())}:
-                problems.note("key that is not ours, ignored", path, line)
+                problems.note(NOT_OURS, path, line)
             if (mark := digest(document.id)) in ids:
                 problems.note("repeated id", path, line)
             ids.add(mark)

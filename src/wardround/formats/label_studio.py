@@ -1,16 +1,18 @@
-"""Label Studio's export "JSON": an array of tasks with their annotations.
+"""Label Studio's export "JSON": an array of tasks with their annotations, or one task to a file.
 
     [{"id": 1, "data": {"text": "Aspirin gave her a rash."}, "annotations": [{"result": [
         {"id": "a", "type": "labels", "value": {"start": 0, "end": 7, "text": "Aspirin", "labels": ["drug"]}}, …,
         {"type": "relation", "from_id": "a", "to_id": "b", "direction": "right", "labels": ["causes"]}]}]}]
 
-Its other exports do not do: JSON-MIN drops relations (HumanSignal/label-studio#1803), CoNLL shifts labels (#556). Of
-several annotations of a task the ground truth counts, else the first that was not cancelled; the others are left out
-and counted. `choices` of the whole text become labels. What is said of one region (choices, taxonomies, text areas,
-numbers, ratings, dates, all under the region's id) becomes attributes of its entity, under the name of the control; a
-control called `concept` or `identifier` gives concept ids. A region with two labels becomes two entities, each with the
-region's attributes and relations; a relation both ways becomes two. Attributes of relations and gaps of entities go
-into the task's data, which come back as they were (see `details`).
+Its other exports do not do: JSON-MIN drops relations (HumanSignal/label-studio#1803), CoNLL shifts labels (#556). What
+it puts into a cloud's storage does: an annotation to a file, with its task inside. So do exports of versions before 1.0
+and of Annotation Lab, where annotations are called completions and the ground truth a honeypot. Of several annotations
+of a task the ground truth counts, else the first that was not cancelled; the others are left out and counted. `choices`
+of the whole text become labels. What is said of one region (choices, taxonomies, text areas, numbers, ratings, dates,
+all under the region's id) becomes attributes of its entity, under the name of the control; a control called `concept`
+or `identifier` gives concept ids. A region with two labels becomes two entities, each with the region's attributes and
+relations; a relation both ways becomes two. Attributes of relations and gaps of entities go into the task's data, which
+come back as they were (see `details`).
 What a model found is written as `predictions`, with its scores and the model's name; only what a person has confirmed
 is read.
 Label Studio counts UTF-16 units, of which an emoji has two; where the words of the regions say that characters were
@@ -27,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from wardround.formats.details import attribute_values, details, details_of, with_details
-from wardround.formats.json_values import json_items, string
+from wardround.formats.json_values import json_values, string
 from wardround.formats.offsets import Annotation, Offsets
 from wardround.formats.options import Options
 from wardround.formats.writing import Named, Sink, text_file
@@ -43,6 +45,9 @@ ANSWERS = {
     "textarea": "text",
 }  # fmt: skip
 """Controls that can ask about one region, and under which key their answer stands."""
+ANNOTATED = ("annotations", "completions")
+WHOLE_TEXT = "/text()[1]"
+"""Where a region is whose text has no markup."""
 OTHER = "result of another kind than labels, choices and relations, ignored"
 
 
@@ -51,16 +56,33 @@ def is_min(item: Mapping[str, object]) -> bool:
     return "data" not in item and "annotations" not in item and bool({"annotation_id", "annotator"} & item.keys())
 
 
+def is_task(item: object) -> bool:
+    """Whether this is a task with annotations, or an annotation with its task."""
+    if not isinstance(item, dict):
+        return False
+    if isinstance(item.get("task"), dict) and "result" in item:
+        return isinstance(item["task"].get("data"), dict)
+    return isinstance(item.get("data"), dict) and bool({*ANNOTATED, "predictions"} & item.keys())
+
+
 def read_label_studio(path: Path, problems: Problems, options: Options) -> Iterator[Placed]:
     """The tasks of a file, each a document."""
-    for line, item in json_items(path, options.encoding):
+    for line, item in json_values(path, options.encoding):
         if isinstance(item, dict) and is_min(item):
             what = "this is Label Studio's JSON-MIN, which drops relations"
             raise DataError(path, line, what, 'export again and choose "JSON"')
         with problems.refusing():
-            if not isinstance(item, dict) or not isinstance(item.get("data"), dict):
+            task = _whole(item)
+            if not isinstance(task, dict) or not isinstance(task.get("data"), dict):
                 raise DataError(path, line, "not a task of Label Studio's", f"write {TASK}")
-            yield Placed(_document(item, path, line, problems, options), path, line)
+            yield Placed(_document(task, path, line, problems, options), path, line)
+
+
+def _whole(item: object) -> object:
+    """A task with its annotation, of an annotation with its task."""
+    if isinstance(item, dict) and "data" not in item and is_task(item):
+        return item["task"] | {"annotations": [item]}
+    return item
 
 
 @dataclass
@@ -123,7 +145,8 @@ class _Answers:
                 if result.get("direction") in ("left", "bi"):
                     self.links.append((name, ends[1], ends[0]))
         elif kind in ("labels", "hypertextlabels") and isinstance(value, dict):
-            self._region(result, value, self._words(value.get(kind), "labels"))
+            labels = value.get(kind, value.get("htmllabels"))
+            self._region(result, value, self._words(labels, "labels"))
         elif kind in ANSWERS and isinstance(value, dict):
             self.answers.append((str(result.get("id", "")), kind, result))
         else:
@@ -132,6 +155,8 @@ class _Answers:
     def _region(self, result: Mapping[str, object], value: Mapping[str, object], types: list[str]) -> None:
         span = value.get("globalOffsets", value)
         start, end = (span.get("start"), span.get("end")) if isinstance(span, dict) else (None, None)
+        if start == end == WHOLE_TEXT:
+            start, end = value.get("startOffset"), value.get("endOffset")
         name, path, line = str(result.get("id", "")), self.path, self.line
         if type(start) is not int or type(end) is not int:
             raise DataError(path, line, f"region {quoted(name)} has no start and end", "only plain text can be read")
@@ -206,7 +231,7 @@ def _key(data: Mapping[str, object], options: Options, path: Path, line: int) ->
 
 def _counting(task: Mapping[str, object], path: Path, line: int, problems: Problems) -> Iterator[dict[str, object]]:
     """What the annotation that counts says."""
-    listed = task.get("annotations", [])
+    listed = next((task[name] for name in ANNOTATED if task.get(name)), [])
     filled = [item for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []
     valid = [item for item in filled if not item.get("was_cancelled")]
     if not valid:
@@ -215,7 +240,8 @@ def _counting(task: Mapping[str, object], path: Path, line: int, problems: Probl
         return
     for _ in valid[1:]:
         problems.note("second annotation of a task, left out", path, line)
-    results = next((item for item in valid if item.get("ground_truth")), valid[0]).get("result")
+    truth = (item for item in valid if item.get("ground_truth") or item.get("honeypot"))
+    results = next(truth, valid[0]).get("result")
     for item in results if isinstance(results, list) else []:
         if isinstance(item, dict):
             yield item

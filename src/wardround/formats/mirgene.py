@@ -6,7 +6,7 @@ Li, Wu and Vijay-Shanker, "Noise Reduction Methods for Distantly Supervised Biom
 2017 (github.com/leebird/bionlp17: `data/train/mirgene.txt`, `data/test/mirgene.txt`). A line has the relations
 (joined by `|`, or NONE), the document, the number of the sentence, the id of the pair and features, between blanks;
 then, after a tab, the sentence with head and tail marked. Their loader fixes all but the marks, so `tags` names them;
-a file that has others is told which. The pair's id stands for both ends.
+an error says which others a file has. The pair's id stands for both ends.
 """
 
 import re

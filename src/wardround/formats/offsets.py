@@ -9,10 +9,10 @@ characters, each conversion counted. Messages quote a note's words only with `sh
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, product
 from pathlib import Path
 
 from wardround.text.document import Attribute, Entity, Relation
@@ -176,3 +176,28 @@ class Offsets:
 def _squeezed(text: str) -> str:
     """BRAT writes a line break within an entity as a blank."""
     return re.sub(r"\s+", " ", text)
+
+
+def nearest_mentions(
+    relation: Relation,
+    concepts: Mapping[str, Sequence[str]],
+    entities: Mapping[str, Entity],
+    path: Path,
+    line: int,
+    problems: Problems,
+) -> tuple[str, str] | None:
+    """The two mentions that stand nearest to each other of the concepts that a relation names."""
+    for end in (relation.head, relation.tail):
+        if end not in concepts:
+            what = f"a relation names {quoted(end)}, which no mention here has"
+            raise DataError(path, line, what, "add the mention or remove the relation")
+    heads, tails = (
+        [entities[name] for name in concepts[end] if name in entities] for end in (relation.head, relation.tail)
+    )
+    both = sorted(product(heads, tails), key=lambda two: max(two[0].start - two[1].end, two[1].start - two[0].end))
+    if not both:
+        problems.note("relation of an entity that is left out, left out", path, line)
+        return None
+    if len(both) > 1:
+        problems.note("relation of concepts, given to their nearest mentions", path, line)
+    return both[0][0].id, both[0][1].id

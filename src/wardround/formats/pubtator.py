@@ -19,24 +19,21 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import product
 from pathlib import Path
 
-from wardround.formats.details import lost_confidence, lost_details, split_concepts
-from wardround.formats.offsets import Annotation, Offsets, nearest_place
+from wardround.formats.details import OF_SEVERAL, lost_confidence, lost_details, split_concepts
+from wardround.formats.offsets import Annotation, Offsets, nearest_mentions, nearest_place
 from wardround.formats.options import Options
 from wardround.formats.writing import Named, Sink, flat, lost, lost_fields, text_file
 from wardround.text.document import Attribute, Document, Entity, Placed, Relation
 from wardround.text.reading import DataError, Problems, open_text
-from wardround.text.shown import quoted
 
 PART = re.compile(r"([^|\t]+)\|([ta])\|(.*)")
 NUMBER = re.compile(r"-?\d{1,12}")
 NO_CONCEPT = frozenset({"", "-", "-1"})
 LOCAL = "local:"
-"""Stands before an id that is none of a concept."""
+"""Stands before an id that is not a concept's."""
 COMPOSITE, NOVELTY = "composite", "novelty"
-OF_SEVERAL = ("head_concept", "tail_concept")
 
 
 @dataclass(slots=True)
@@ -71,9 +68,13 @@ def read_pubtator(path: Path, problems: Problems, options: Options) -> Iterator[
         relations = []
         for line, relation in block.relations:
             with problems.refusing():
-                if ends := _nearest(relation, parts | concepts, entities, path, line, problems):
+                if ends := nearest_mentions(relation, parts | concepts, entities, path, line, problems):
                     named = zip(OF_SEVERAL, (relation.head, relation.tail), strict=True)
-                    which = (Attribute(end, name) for end, name in named if name not in concepts)
+                    which = (
+                        Attribute(end, name)
+                        for (end, name), mine in zip(named, ends, strict=True)
+                        if name not in concepts and len(entities[mine].concepts) > 1
+                    )
                     attributes = tuple(sorted((*relation.attributes, *which)))
                     relations.append(replace(relation, head=ends[0], tail=ends[1], attributes=attributes))
         made = Document(
@@ -91,30 +92,6 @@ def _of_concepts(block: _Block, path: Path, problems: Problems, options: Options
     entities = tuple(_moved(mention, block.text, path, problems) for mention in block.mentions)
     relations = tuple(relation for _, relation in block.relations)
     return Document(block.name, block.text, (), entities, relations, block.name, options.language)
-
-
-def _nearest(
-    relation: Relation,
-    concepts: dict[str, list[str]],
-    entities: dict[str, Entity],
-    path: Path,
-    line: int,
-    problems: Problems,
-) -> tuple[str, str] | None:
-    for end in (relation.head, relation.tail):
-        if end not in concepts:
-            what = f"a relation names {quoted(end)}, which no mention here has"
-            raise DataError(path, line, what, "add the mention or remove the relation")
-    heads, tails = (
-        [entities[name] for name in concepts[end] if name in entities] for end in (relation.head, relation.tail)
-    )
-    both = sorted(product(heads, tails), key=lambda two: max(two[0].start - two[1].end, two[1].start - two[0].end))
-    if not both:
-        problems.note("relation of an entity that is left out, left out", path, line)
-        return None
-    if len(both) > 1:
-        problems.note("relation of concepts, given to their nearest mentions", path, line)
-    return both[0][0].id, both[0][1].id
 
 
 def _blocks(path: Path, encoding: str | None, problems: Problems) -> Iterator[_Block]:
@@ -232,7 +209,7 @@ def _rows(placed: Placed, name: str, text: str, losses: Problems) -> Iterator[li
         used = sum(one in which.values() for one in ends)
         lost(placed, losses, "attributes of relations", len(link.attributes) - len(novelty) - used)
         # What a reader will make of two concepts, see above.
-        back = _nearest(
+        back = nearest_mentions(
             Relation(link.type, ends[0], ends[1]), parts | mentions, entities, placed.path, placed.line, Problems()
         )
         lost(placed, losses, "which mentions of two concepts are related", int(back != (link.head, link.tail)))

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from wardround.formats.doccano import is_doccano
 from wardround.formats.fhir import is_fhir
-from wardround.formats.json_values import json_items
-from wardround.formats.label_studio import is_min
+from wardround.formats.json_values import json_items, json_values
+from wardround.formats.label_studio import ANNOTATED, is_min, is_task
 from wardround.formats.omop import is_note_table
 from wardround.formats.options import Options
 from wardround.formats.plain import refuse_binary
@@ -104,6 +104,9 @@ def _format(path: Path, encoding: str | None, *, skips: bool) -> str:
     if text[0] == "[":
         return _array(path, encoding)
     if text[0] == "{":
+        with suppress(DataError):
+            if is_task(next(json_values(path, encoding))[1]):
+                return "label-studio"
         return _objects(path, [first, *more[:LINES]], by_name)
     if PART.fullmatch(first):
         return "pubtator"
@@ -115,7 +118,7 @@ def _array(path: Path, encoding: str | None) -> str:
         if isinstance(item, dict) and is_min(item):
             what = "this is Label Studio's JSON-MIN, which drops relations"
             raise DataError(path, line, what, 'export again and choose "JSON"')
-        if isinstance(item, dict) and {"data", "annotations"} & item.keys():
+        if isinstance(item, dict) and {"data", *ANNOTATED} & item.keys():
             return "label-studio"
         break
     what = "a JSON array, but not of Label Studio's tasks"

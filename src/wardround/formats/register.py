@@ -52,7 +52,7 @@ class Format:
     options: tuple[str, ...] = ()
     """Those of `Options` that say something here, besides encoding and language."""
     folder: str = ""
-    """The ending of files by which a folder of notes is told, where the format is one; each note is its own source."""
+    """The ending of the files in a folder of notes, where the format is one; each note is its own source."""
     usual: Mapping[str, Any] = field(default_factory=dict)
     """What a study need not say of pairs."""
 
@@ -71,7 +71,7 @@ FORMATS = {
         Format(name="csv", about="CSV with a header", read=read_csv, write=write_csv,
                holds=("labels",), options=(*COLUMNS, "header", "quoting")),
         Format(name="doccano", about="doccano JSONL", read=read_doccano, write=write_doccano,
-               holds=("labels", "entities", "pairs"), options=("text", *OFFSETS)),
+               holds=("labels", "entities", "pairs"), options=("text", "label", "id", "source", "patient", *OFFSETS)),
         Format(name="fhir", about="FHIR DocumentReferences, in Bundles or one per line", read=read_fhir),
         Format(name="i2b2", about="2010 i2b2/VA, folders of .txt, .con and .rel", read=read_i2b2,
                holds=("entities", "pairs"), folder=".con",

@@ -1,4 +1,4 @@
-"""Columns of a table that nothing is read from: listed, with what they could be.
+"""Columns of a table, or keys of JSON lines, that nothing is read from: listed, with what they could be.
 
     for what, remedy in unread(Path("notes.csv"), options, "csv"): ...
 
@@ -7,42 +7,71 @@ A name is shown only if it stands in a header and is short; a value never.
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
+from wardround.formats.doccano import KNOWN
+from wardround.formats.json_values import json_lines
+from wardround.formats.jsonl import KEYS
 from wardround.formats.options import Options
-from wardround.formats.tables import table_of
-from wardround.text.reading import DataError
+from wardround.formats.tables import LOOKED_AT, table_of
+from wardround.text.reading import DataError, Problems
 from wardround.text.shown import NOT_SHOWN, names_of, short
 
 MOST = 50  # classes
 NAMED = 8
 FLAGS = {"0", "1"}
+ENDS = 4  # of two entities
+PAIR = (
+    '{"text": …, "entities": [{"id": "a", "type": …, "start": …, "end": …}, {"id": "b", …}], '
+    '"relations": [{"type": …, "head": "a", "tail": "b"}]}'
+)
+READ = {"jsonl": KEYS, "doccano": KNOWN}
 
 
 def unread(path: Path, options: Options, form: str) -> Iterator[tuple[str, str]]:
-    """What is not read of a table, and how it could be; nothing if all is, or it cannot be read at all."""
-    if form not in ("csv", "tsv"):
-        return
+    """What is not read of a file, and how it could be; nothing if all is, or it cannot be read at all."""
     try:
-        table = table_of(path, options, "csv" if form == "csv" else "tsv")
-        columns = table.unread("all")
+        if form in ("csv", "tsv"):
+            table = table_of(path, options, "csv" if form == "csv" else "tsv")
+            columns, header, labelled = table.unread("all"), table.header, table.label is not None or bool(table.flags)
+        else:
+            columns, header, labelled = _keys(path, options, form)
     except DataError:  # which whoever reads it tells
         return
-    names = {name: _called(name, header=table.header) for name in columns}
+    names = {name: _called(name, header=header) for name in columns}
     if not names:
         return
     listed = ", ".join([*names.values()][:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
     offers = []
     like = [name for name, values in columns.items() if _like_labels(values)]
     flags = [name for name in like if columns[name].keys() <= FLAGS]
-    if like and table.label is None and not table.flags:
+    if like and not labelled:
         first = names[next((name for name in like if name not in flags), like[0])]
         offers.append(f"labels? --label-column {first.strip(chr(34))}")
     if len(flags) > 1:
         offers.append(f"labels as flags? flags = [{', '.join(names[name] for name in flags[:NAMED])}] in [corpus]")
     if any(_like_entities(values) for values in columns.values()):
         offers.append("entities? they are read from JSONL, BRAT, CoNLL, …: wardround data convert")
-    yield f"columns that are not read: {listed}", "; ".join(offers)
+    if sum(map(_like_offsets, columns.values())) >= ENDS:
+        offers.append(f"entities by their offsets? a table has no place for them; write a line for each text: {PAIR}")
+    kind = "columns" if form in ("csv", "tsv") else "keys"
+    yield f"{kind} that are not read: {listed}", "; ".join(offers)
+
+
+def _keys(path: Path, options: Options, form: str) -> tuple[dict[str, Counter[str]], bool, bool]:
+    """Of JSON lines, the keys that are not read, with what stands in the first ones; and whether any is labelled."""
+    if form not in READ:
+        return {}, True, True
+    texts = options.text if isinstance(options.text, tuple) else (options.text,)
+    named = {str(name) for name in (*texts, options.label, options.id, options.source, options.patient, *options.flags)}
+    values: dict[str, Counter[str]] = {}
+    labelled = bool(options.label or options.flags)
+    for _, row in islice(json_lines(path, options.encoding, Problems(), ""), LOOKED_AT):
+        labelled = labelled or bool(row.keys() & {"label", "labels"})
+        for name in row.keys() - READ[form] - named:
+            values.setdefault(name, Counter())[str(row[name])] += 1
+    return dict(sorted(values.items())), True, labelled
 
 
 def _called(name: str, *, header: bool) -> str:
@@ -54,6 +83,11 @@ def _called(name: str, *, header: bool) -> str:
 def _like_labels(values: Counter[str]) -> bool:
     """Whether a column holds few values that repeat."""
     return 1 < len(values) <= MOST and sum(values[name] for name in names_of(values)) > 0.9 * values.total()
+
+
+def _like_offsets(values: Counter[str]) -> bool:
+    """Whether a column holds many different whole numbers."""
+    return all(value.isdecimal() for value in values) and len(values) > len(FLAGS)
 
 
 def _like_entities(values: Counter[str]) -> bool:

@@ -4,7 +4,7 @@
     update == decode(Update, encoded, sites=1, ranges=…)     # up to rounding
 
 Rules of this file:
-1. A whole number stands for itself. One that is none is multiplied by a power of two and rounded.
+1. A whole number stands for itself. Any other is multiplied by a power of two and rounded.
 2. A tensor of 32 bits whose range is known goes into 32 bits, by the power of two that its range and the number of
    sites allow: an error of n · range / 2³². All else goes into 64 bits, by `SCALE`: an error of 2⁻³⁵, or 2⁻²⁹.
 3. What does not fit its range is not cut off: `over` says that the numbers of 32 bits are not there. What does not fit
@@ -13,7 +13,7 @@ Rules of this file:
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import floor, inf, log2, prod
 from typing import Any, TypeVar
@@ -23,13 +23,14 @@ from torch import Tensor
 
 from wardround.core.answer import Unfit
 from wardround.core.codec import TORCH
-from wardround.core.flat import flattened, restored
+from wardround.core.flat import restored, taken_apart
 from wardround.core.record import Message
 
 SCALE = {"F64": 2.0**28, "F32": 2.0**34, "F16": 2.0**34, "BF16": 2.0**34}
 WIDE = 1 << 62  # of 64 bits one is the sign and one is spared
 WHOLE = 1 << 53  # up to which every whole number is one in double precision
 NARROW = (1 << 31) - 1
+WITHIN = 2.0**64  # a scale up to which no number of single precision that fits its range leaves it
 ROOM = 64.0  # how many times the largest number of the last sum one site's may be
 M = TypeVar("M", bound=Message)
 Ranges = Mapping[str, float]
@@ -72,15 +73,19 @@ class _Part:
 
 def encode(message: Message, sites: int, ranges: Ranges) -> Encoded:
     """The message for a sum of so many."""
-    numbers, form = flattened(message)
-    narrow, wide = [], [torch.ones(1, dtype=torch.int64)]
-    over = False
-    for part, values in zip(parts := _parts(form, sites, ranges), _cut(numbers, parts), strict=True):
-        scaled = (values * part.scale).round_()
-        largest = float(scaled.abs().max()) if part.count else 0.0
+    rows, form = taken_apart(message)
+    parts = _parts(form, sites, ranges)
+    small = torch.zeros(sum(part.count for part in parts if part.power is not None), dtype=torch.int32)
+    wide = [torch.ones(1, dtype=torch.int64)]
+    over, start = False, 0
+    for part, values in zip(parts, _cut(rows, parts), strict=True):
+        scaled = _scaled(values, part.scale)
+        largest = _largest(scaled)
         if part.power is not None:
             over = over or largest * sites > part.most
-            narrow.append(scaled)
+            if not over:
+                small[start : start + part.count].copy_(scaled)
+            start += part.count
             continue
         if largest * sites > part.most:
             raise Unfit(
@@ -88,13 +93,24 @@ def encode(message: Message, sites: int, ranges: Ranges) -> Encoded:
                 f"at most {part.most / sites / part.scale:.3g}; lower method.lr, or take privacy.secure_aggregation out"
             )
         wide.append(scaled.long())
-    size = sum(map(len, narrow))
-    small = torch.zeros(size, dtype=torch.int32) if over or not size else torch.cat(narrow).int()
-    return Encoded(small, torch.cat(wide), form, over)
+    return Encoded(small.zero_() if over else small, torch.cat(wide), form, over)
+
+
+def _scaled(values: Tensor, scale: float) -> Tensor:
+    """The numbers times a power of two, rounded: in single precision to the same whole numbers as in double."""
+    exact = values.dtype is torch.float32 and scale <= WITHIN
+    return ((values if exact else values.double()) * scale).round_()
+
+
+def _largest(values: Tensor) -> float:
+    if not values.numel():
+        return 0.0
+    low, high = values.aminmax()
+    return max(-float(low), float(high))
 
 
 def decode(kind: type[M], total: Encoded, sites: int, ranges: Ranges) -> M:
-    """The sum of so many messages that were encoded with these ranges; a `ValueError` if that is none."""
+    """The sum of so many messages that were encoded with these ranges; a `ValueError` if it is not one."""
     parts = _parts(total.form, sites, ranges)
     narrow = sum(part.count for part in parts if part.power is not None)
     count = sum(part.count for part in parts)
@@ -124,12 +140,12 @@ def widened(total: Encoded, decoded: Message, sites: int, known: Ranges) -> dict
     `ROOM` times the largest. What was too narrow is widened; what is about right stays, for sites must be told of new
     ones.
     """
-    numbers, _ = flattened(decoded)
+    rows, _ = taken_apart(decoded)
     parts = [part for part in _parts(total.form, sites, {}) if part.name]
     small = [TORCH[part.dtype] in (torch.float32, torch.float16, torch.bfloat16) for part in parts]
     largest = {
-        part.name: ROOM * float(values.abs().max())
-        for part, values, fits in zip(parts, _cut(numbers, parts), small, strict=True)
+        part.name: ROOM * _largest(values)
+        for part, values, fits in zip(parts, _cut(rows, parts), small, strict=True)
         if fits and part.count
     }
     if not (top := max(largest.values(), default=0.0)):
@@ -141,11 +157,14 @@ def widened(total: Encoded, decoded: Message, sites: int, known: Ranges) -> dict
     return wanted | near
 
 
-def _cut(numbers: Tensor, parts: list[_Part]) -> Iterator[Tensor]:
-    start = 0
+def _cut(rows: Iterable[Tensor], parts: list[_Part]) -> Iterator[Tensor]:
+    """The numbers of each part: a row has those of one part, or of several one after the other."""
+    rest, more = torch.zeros(0), iter(rows)
     for part in parts:
-        yield numbers[start : start + part.count]
-        start += part.count
+        while part.count and not len(rest):
+            rest = next(more)
+        yield rest[: part.count]
+        rest = rest[part.count :]
 
 
 def _parts(form: str, sites: int, ranges: Ranges) -> list[_Part]:

@@ -11,6 +11,7 @@ each reply. `verify` reads a file back.
 
 import hashlib
 import json
+import mmap
 import os
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -90,6 +91,29 @@ def lines(path: Path) -> Iterator[dict[str, Any]]:
         for raw in file:
             if raw.endswith("\n"):
                 yield json.loads(raw)
+
+
+def last_value(path: Path, key: str) -> str:
+    """What the newest line that has this key says there; nothing if none has, or there is no ledger."""
+    needle = f'"{key}":"'.encode()  # within a string of JSON its quotes would be escaped
+    if not path.exists() or path.stat().st_size == 0:
+        return ""
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+        end = len(text)
+        while (at := text.rfind(needle, 0, end)) >= 0:
+            end = text.rfind(b"\n", 0, at) + 1  # where its line begins
+            until = text.find(b"\n", at)
+            if until >= 0 and isinstance(value := json.loads(text[end:until]).get(key), str):
+                return value
+    return ""
+
+
+def has_value(path: Path, key: str, value: str) -> bool:
+    """Whether some line of a ledger has just this, at whatever depth."""
+    if not path.exists() or path.stat().st_size == 0:
+        return False
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+        return text.rfind(f'"{key}":{JSON.encode(value)}'.encode()) >= 0
 
 
 def _head(path: Path) -> str:

@@ -3,8 +3,8 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -66,6 +66,13 @@ class Masked(Message):
     among: tuple[str, ...] = reveals("who takes part")
     tickets: dict[str, str] = reveals("nothing; a signature, and shares of the mask that the others alone can read")
 
+    def __add__(self, other: Self) -> Self:
+        """The sum; numbers of 32 bits go modulo 2³² as they are, since masks do."""
+        if self.narrow.shape != other.narrow.shape:
+            raise ValueError("narrow has another shape at another site and cannot be added")
+        mine, theirs = replace(self, narrow=self.narrow[:0]), replace(other, narrow=other.narrow[:0])
+        return replace(Message.__add__(mine, theirs), narrow=self.narrow + other.narrow)
+
 
 class Again(Message):
     """That the last reply is wanted once more, behind new masks, for a sum of those who remain."""
@@ -107,8 +114,12 @@ class Desk(Private):
     """As they were handed out."""
     seen: dict[str, float]
     """As they will be."""
-    since: dict[str, int]
-    """When each step's were last measured."""
+
+
+class Measured(Private):
+    """The steps whose ranges the coordinator has measured in this round."""
+
+    steps: tuple[str, ...]
 
 
 @dataclass(frozen=True)

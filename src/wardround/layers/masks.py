@@ -52,6 +52,7 @@ from wardround.layers.masked import (
     Desk,
     Key,
     Masked,
+    Measured,
     Meeting,
     Met,
     Opened,
@@ -85,6 +86,7 @@ class Masks(Layer):
     """Lets the coordinator see nothing but sums, of `fewest` sites at least."""
 
     only_sums = "each reply is masked, and masks cancel out in the sum"
+    setting = "privacy.secure_aggregation"
     names_cohort = True
     ahead = MEETINGS
     fewest: Annotated[int, Ge(2)] = 3
@@ -138,6 +140,8 @@ class Masks(Layer):
         vault, members, keys = site.vault, site.exchange.names, keys_in(meeting)
         known = set(members) <= keys.keys() and list(members) == sorted({*members})
         if not known or site.name not in members or len(members) < self.fewest:
+            raise Refused
+        if keys[site.name] != own_key(site):  # put back from a copy, it has new ones, which the others have to hear of
             raise Refused
         place = Place(site.exchange.round, number, step, attempt, members, digest(meeting))
         about, what = place.about(vault), named(reply, vault)
@@ -198,9 +202,10 @@ class Masks(Layer):
                 f"round {cohort.round}, {step.name}: {len(present)} sites are left for a sum, and privacy.fewest = "
                 f"{self.fewest}: nothing was asked" + (f" ({reasons})" if reasons else "")
             )
-        desk = cohort.hub.recall(Desk, Desk((), table([], KEY), (), {}, {}, {}))
+        desk = cohort.hub.recall(Desk, Desk((), table([], KEY), (), {}, {}))
         if desk.ranges != desk.seen or not {*present} <= {*desk.met}:
-            known = dict(zip(desk.names, rows(desk.keys), strict=True))
+            # Whoever was lost may come back with other keys: it says them anew.
+            known = {name: key for name, key in zip(desk.names, rows(desk.keys), strict=True) if name in desk.met}
             meeting = Meeting((), table([], KEY), {})
             for _ in range(MEETINGS):
                 names = tuple(name for name in cohort.present if name in known)
@@ -211,7 +216,7 @@ class Masks(Layer):
                 known |= own
             met = tuple(name for name in meeting.names if name in cohort.present)
             names, keys = tuple(known), table(list(known.values()), KEY)
-            cohort.hub.keep(Desk(names, keys, met, desk.seen, desk.seen, desk.since))
+            cohort.hub.keep(Desk(names, keys, met, desk.seen, desk.seen))
         cohort.exchanges = before + MEETINGS  # whoever is new: a round that is run again has the same numbers
 
     def arrive(self, reply: Message, name: str, exchange: Exchange) -> Message:  # noqa: ARG002
@@ -238,10 +243,12 @@ class Masks(Layer):
         except ValueError as error:
             raise BelowQuorum(f"round {cohort.round}, {step.name}: the sum is not used, for {error}") from None
         after = replace(desk, met=tuple(name for name in desk.met if name in cohort.present))
-        if attempt or desk.since.get(step.name, -1) != cohort.round:
+        measured = cohort.hub.recall(Measured, Measured(())).steps
+        if attempt or step.name not in measured:
             new = widened(replace(encoded, over=wide), reply, len(names), of_step(desk.seen, step.name))
             seen = {f"{step.name} {name}": most for name, most in new.items()}
-            after = replace(after, seen={**desk.seen, **seen}, since={**desk.since, step.name: cohort.round})
+            after = replace(after, seen={**desk.seen, **seen})
+            cohort.hub.hold(Measured((*measured, step.name)))
         if after != desk:
             cohort.hub.keep(after)
         cohort.exchanges = number + AFTER
@@ -299,8 +306,7 @@ def _fits(secret: bytes, commitment: bytes) -> bool:
 
 def _shifted(numbers: Encoded, add: Sequence[bytes], subtract: Sequence[bytes]) -> tuple[Tensor, Tensor]:
     """The numbers with masks put on or taken off; a key has a stream for each width."""
-    small = numbers.narrow.numpy().astype(np.uint32)  # of a sum in 64 bits, the lower half
-    large = numbers.wide.numpy().astype(np.uint64)
+    small, large = numbers.narrow.numpy().astype(np.uint32), numbers.wide.numpy().astype(np.uint64)
     for width, values in ((b"32", small), (b"64", large)):
         shift(values, [derived(key, width) for key in add], [derived(key, width) for key in subtract])
     return torch.from_numpy(small.view(np.int32)), torch.from_numpy(large.view(np.int64))

@@ -67,7 +67,7 @@ class Narrow(Layer):
             return f"layer narrow: what {name} sends with a change has to follow from it exactly; take the layer out"
         sums = next((layer for layer in layers if layer.only_sums), None)
         if sums is not None:
-            return f"layer narrow: {type(sums).__name__} lets nobody widen a site's reply; take one of them out"
+            return f"layer narrow: {sums.called} lets nobody widen a site's reply; take one of them out"
         return None
 
     def leave(self, reply: Message, site: Site) -> Message:

@@ -29,7 +29,7 @@ def split(secret: bytes, count: int, draw: Callable[[int], bytes]) -> list[bytes
 
 
 def joined(shares: Mapping[int, bytes]) -> bytes | None:
-    """The secret behind these shares, by their places from 1; None if there is none such."""
+    """The secret behind these shares, by their places from 1; None if there is no such secret."""
     total = 0
     for place, share in shares.items():
         top, bottom = 1, 1

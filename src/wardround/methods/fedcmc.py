@@ -107,7 +107,7 @@ class Led(Message):
 
 
 class OwnRanks(Private):
-    """The bucket of each class that a site has told of in this round."""
+    """The bucket of each class that a site has reported in this round."""
 
     buckets: Tensor
 

@@ -30,9 +30,7 @@ class Gradient(Message):
 class FedSGD(LocalTraining, Method[Global]):
     """Sums the sites' gradients and takes one step; `batch` only bounds memory."""
 
-    beyond_training: ClassVar[str] = (
-        "it sends the gradient of all notes at once; fedavg with batch = 0 and steps = 1 is the same, with noise"
-    )
+    beyond_training: ClassVar[str] = ""
     means: ClassVar[Mapping[str, Mapping[str, str]]] = {"grade": {"gradient": "examples"}}
     suits: ClassVar[tuple[str, ...]] = ("sgd",)
     refuses: ClassVar[Mapping[str, str]] = one_step("the coordinator takes one plain step a round")
@@ -44,6 +42,11 @@ class FedSGD(LocalTraining, Method[Global]):
         super().__post_init__()
         if self.optimizer != "sgd" or self.epochs != 1 or self.steps:
             raise ValueError("fedsgd takes one full-batch SGD step a round; leave optimizer, epochs and steps out")
+
+    @property
+    def per_step(self) -> int:
+        """All: under differential privacy, a gradient of all units is noised as it is."""
+        return 0
 
     def start(self, weights: Weights, cohort: Cohort) -> Global:  # noqa: ARG002
         """The initial model."""
@@ -59,5 +62,5 @@ class FedSGD(LocalTraining, Method[Global]):
     @on_site
     def grade(self, model: Global, site: Site) -> Gradient:
         """The gradient over all of the site's examples."""
-        examples = len(site.data.train)
+        examples = site.size
         return Gradient(self.full_gradient(site, model.weights) * examples, examples)

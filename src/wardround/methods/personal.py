@@ -35,7 +35,7 @@ class PersonalModel(Private):
 class Ditto(FedAvg):
     """FedAvg, and beside it a model of each site's own that is pulled towards the shared one."""
 
-    beyond_training: ClassVar[str] = "sites train a second model on the same notes, which no ε covers"
+    beyond_training: ClassVar[str] = ""
 
     apart: ClassVar[bool] = True
     twice: ClassVar[bool] = True
@@ -51,6 +51,10 @@ class Ditto(FedAvg):
         site.keep(PersonalModel(self.train(site, own, [Pull(self.pull, weights)]).weights))
         return trained
 
+    def steps_at_once(self, rate: float) -> int:
+        """Both models'."""
+        return 2 * self.private_steps(rate)
+
     def weights_at(self, site: Site, shared: Weights) -> Weights:
         """The site's own model, or the shared one before there is any."""
         return site.recall(PersonalModel, PersonalModel(shared)).weights
@@ -60,7 +64,7 @@ class Ditto(FedAvg):
 class FedRep(FedAvg):
     """FedAvg of the body alone; each site keeps a head, which it trains first."""
 
-    beyond_training: ClassVar[str] = "sites train twice on the same notes in a round, and ε covers one training"
+    beyond_training: ClassVar[str] = ""
     refuses: ClassVar[Mapping[str, str]] = {"moments": "head and body are trained by turns; leave it out"}
 
     head_epochs: Annotated[int, Ge(1)] = 5
@@ -70,15 +74,22 @@ class FedRep(FedAvg):
         """The private part while the shared one stands still, then the other way round."""
         if not site.private:
             return super().local(site, weights)
-        replace(self, epochs=self.head_epochs, steps=0).train(site, weights, moves="private")
+        self._head().train(site, weights, moves="private")
         return self.train(site, weights, moves="shared").weights
+
+    def _head(self) -> "FedRep":
+        return replace(self, epochs=self.head_epochs, steps=0)
+
+    def steps_at_once(self, rate: float) -> int:
+        """Those with the head and those with the body; without a head, the former are paid for in vain."""
+        return self._head().private_steps(rate) + self.private_steps(rate)
 
 
 @dataclass(frozen=True, kw_only=True)
 class FineTune(FedAvg):
     """FedAvg, whose model each site trains on for itself before it is tried there."""
 
-    beyond_training: ClassVar[str] = "sites train once more on the same notes before each evaluation, which no ε covers"
+    beyond_training: ClassVar[str] = ""
 
     twice: ClassVar[bool] = True
     refuses: ClassVar[Mapping[str, str]] = {"moments": "trying the model is training here, too; leave it out"}
@@ -88,4 +99,15 @@ class FineTune(FedAvg):
 
     def weights_at(self, site: Site, shared: Weights) -> Weights:
         """What the site's training makes of the shared model; it stays there."""
-        return replace(self, epochs=self.own_epochs, steps=0).train(site, shared).weights
+        return self._own().train(site, shared).weights
+
+    def _own(self) -> "FineTune":
+        return replace(self, epochs=self.own_epochs, steps=0)
+
+    def steps_at_once(self, rate: float) -> int:
+        """Of a round or of a trial, whichever has more: both cost the same, so that neither can stand for the other."""
+        return max(self.private_steps(rate), self._own().private_steps(rate))
+
+    def trainings(self, rounds: int, tried: int) -> int:
+        """In each round, and before each trial."""
+        return rounds + tried

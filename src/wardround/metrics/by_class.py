@@ -1,4 +1,4 @@
-"""What was told of each class apart, as precision, recall and F1, and which class was taken for which.
+"""Each class by itself: precision, recall and F1, and which class was taken for which.
 
     each_class({"hits": …, "false_alarms": …, "misses": …}, ("flu", "cold", "none"))
 

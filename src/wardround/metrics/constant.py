@@ -25,7 +25,8 @@ ABOUT = {
 
 def constant_figures(task: Any, counts: Mapping[str, Tensor]) -> dict[str, float]:
     """The figures of a task's constant answer (`constant`); none if the task has no such thing."""
-    return dict(task.metrics(task.constant(counts))) if "majority" in task.references else {}
+    constant = task.constant(counts)
+    return dict(task.metrics(constant)) if constant else {}
 
 
 def class_constant(counts: Mapping[str, Tensor]) -> dict[str, Tensor]:

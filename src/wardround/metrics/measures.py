@@ -24,7 +24,7 @@ class Measures:
     metrics: Callable[[Counts], dict[str, float]]
     constant: Callable[[Counts], dict[str, Tensor]]
     chance: Callable[[Counts], dict[str, Tensor]]
-    redrawn: Callable[[Counts, np.random.Generator], dict[str, Tensor]]
+    redrawn: Callable[[Counts, np.random.Generator, int], dict[str, Tensor]]
 
 
 ONE_CLASS = Measures(class_layout, class_counts, class_metrics, class_constant, class_chance, class_redrawn)

@@ -1,4 +1,4 @@
-"""How well relations were told: from hits, false alarms and misses per class (see `classes`).
+"""How well relations were recognised: from hits, false alarms and misses per class (see `classes`).
 
 With a *negative* class (no relation), micro-F1 leaves it out: a false alarm is a pair told to be related that is not
 so, a miss a related pair that was not told so; unrelated pairs left alone count nowhere. `macro_f1` is over all

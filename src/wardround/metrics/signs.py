@@ -2,10 +2,11 @@
 
     signs(task, counts, losses)     # ["one class predicted"]
 
-A *collapsed* model has learnt nothing that its figures could mean: it answers the same class to everything, its loss is
-no number, or it is worse than a constant answer by loss and no better by its first figure. Such a run is never the best
-of a table. A loss that rises, or lies above a constant answer's while the figures are good, is a warning: the model is
-too sure of itself, and a lower rate or fewer rounds would serve it.
+A *collapsed* model has learnt nothing that its figures could mean: it answers the same class to everything, finds no
+entity, its loss is no number, or it is no better than a constant answer by its first figure and, where a constant
+answer has a loss, worse by that. Such a run is never the best of a table. A loss that rises, or lies above a constant
+answer's while the figures are good, is a warning: the model is too sure of itself, and a lower rate or fewer rounds
+would serve it.
 """
 
 import math
@@ -18,12 +19,14 @@ from torch import Tensor
 from wardround.metrics.constant import constant_figures
 
 ONE_CLASS = "one class predicted"
+NOTHING = "nothing found"
 NOT_FINITE = "the loss is not a number"
 WORSE = "no better than a constant answer"
 ABOVE = "loss above a constant answer's"
 RISING = "loss rising"
-COLLAPSED = frozenset({ONE_CLASS, NOT_FINITE, WORSE})
+COLLAPSED = frozenset({ONE_CLASS, NOTHING, NOT_FINITE, WORSE})
 REMEDY = "try a lower method.lr, a smaller method.mu, or other tokens"
+SLOW = "try more rounds or epochs, or another method.lr"
 
 RISES = 3  # evaluations in a row
 RISEN = 1.5  # times the lowest
@@ -37,10 +40,14 @@ def signs(task: Any, numbers: Mapping[str, Tensor], before: Sequence[float] = ()
         return []
     if not math.isfinite(loss):
         return [NOT_FINITE]
-    wrong = [ONE_CLASS] if _one_class(numbers) else []
-    if (constant := constant_figures(task, numbers)) and loss > constant["loss"]:
+    wrong = [ONE_CLASS] if _one_class(numbers) else [NOTHING] if _nothing(numbers) else []
+    if constant := constant_figures(task, numbers):
         first = next(iter(figures))
-        wrong.append(WORSE if figures[first] <= constant.get(first, -math.inf) else ABOVE)
+        no_better, unknown = figures[first] <= constant.get(first, -math.inf), math.isnan(constant["loss"])
+        if no_better and (unknown or loss > constant["loss"]):
+            wrong += [WORSE] * (NOTHING not in wrong)
+        elif loss > constant["loss"]:
+            wrong.append(ABOVE)
     losses = [*before[-RISES:], loss]
     rising = len(losses) > RISES and all(one < other for one, other in pairwise(losses))
     if rising and loss > RISEN * min(*before, loss):
@@ -51,6 +58,17 @@ def signs(task: Any, numbers: Mapping[str, Tensor], before: Sequence[float] = ()
 def collapsed(wrong: Sequence[str]) -> bool:
     """Whether a model with these signs has nothing to compare."""
     return not COLLAPSED.isdisjoint(wrong)
+
+
+def remedy(wrong: Sequence[str]) -> str:
+    """What to try: a model that has found nothing yet may only have trained too little."""
+    return SLOW if NOTHING in wrong else REMEDY
+
+
+def _nothing(numbers: Mapping[str, Tensor]) -> bool:
+    """Whether a tagger has found no entity, though there are some."""
+    counted = {"predicted", "true"} <= numbers.keys()
+    return counted and float(numbers["predicted"].sum()) <= 0 < float(numbers["true"].sum())
 
 
 def _one_class(numbers: Mapping[str, Tensor]) -> bool:

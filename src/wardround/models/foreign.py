@@ -213,7 +213,7 @@ def _used(model: AnyEncoder, inputs: Tensor) -> set[str]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without bars and reports: what matters is told by us."""
+    """Without bars and reports: we say what matters."""
     logging: Any = transformers.utils.logging
     before, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()

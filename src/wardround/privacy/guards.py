@@ -11,12 +11,13 @@ import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 from wardround.core.chance import Chance, key_of
 from wardround.core.private_steps import Guard, Look, Plan
 from wardround.core.site import HUB, Site
 from wardround.core.task import Units
+from wardround.core.training import LocalTraining
 from wardround.privacy.accounting import noise_for
 from wardround.privacy.journal import BudgetJournal, Entry
 from wardround.study.load import Study
@@ -47,28 +48,27 @@ class Terms:
     """What a study asks of every site's training."""
 
     dp: DPTable
-    rounds: int
+    trainings: int
+    """In how many exchanges a site trains."""
     evaluations: int
     """How often each split is counted, at most."""
-    batch: int
-    epochs: int
-    steps: int
+    method: LocalTraining
 
     @classmethod
     def of(cls, study: Study) -> "Terms":
         """The terms of this study, which has `[privacy.dp]`."""
-        dp, method, every = study.dp, cast("Any", study.method), study.evaluation.every
+        dp, method, every = study.dp, cast("LocalTraining", study.method), study.evaluation.every
         assert dp is not None  # noqa: S101 -- the caller has looked
         evaluations = study.rounds // every + bool(study.rounds % every)
-        batch = method.batch * (method.accumulate or 1)  # of one step
-        return cls(dp, study.rounds, evaluations, batch, method.epochs, method.steps)
+        trainings = method.trainings(study.rounds, evaluations * len(study.evaluation.splits))
+        return cls(dp, trainings, evaluations, method)
 
     def plan(self, size: int) -> Plan:
         """How a site with about so many units trains and counts."""
-        dp, size = self.dp, max(size, 1)
-        rate = rounded_up(min(self.batch / size, 1.0)) if self.batch else 1.0
-        steps = self.steps or self.epochs * math.ceil(1 / rate)
-        noise = noise_for(dp.epsilon * (1 - SIZE_SHARE), dp.delta, rate, steps * self.rounds)
+        dp, size, batch = self.dp, max(size, 1), self.method.per_step
+        rate = rounded_up(min(batch / size, 1.0)) if batch else 1.0
+        steps = self.method.steps_at_once(rate)
+        noise = noise_for(dp.epsilon * (1 - SIZE_SHARE), dp.delta, rate, steps * self.trainings)
         counted = noise_for(dp.epsilon, dp.delta, 1.0, self.evaluations) if dp.evaluation == "noised" else 0.0
         return Plan(dp.clip, noise, rate, steps, size, dp.count_clip, counted)
 
@@ -126,7 +126,7 @@ class Guards:
             return self.source.draw(*question(), what)
 
         def spend(look: Look) -> None:
-            planned = self.terms.rounds if look.kind == "train" else self.terms.evaluations
+            planned = self.terms.trainings if look.kind == "train" else self.terms.evaluations
             dp = self.terms.dp
             spent[look.kind] += 1
             times = (

@@ -9,7 +9,9 @@ Rules of this file:
    told by its key, which stands for study, run, data, round, step, message, and what the site recalled for it.
 3. Training, test and validation notes are different patients': a run costs what the dearest of the three costs. Runs
    and studies add up, ε and δ each (basic composition), since the same patients are in all of them.
-4. The file is a chain (`layers.ledger`): a line that was changed or taken out of its middle stops all spending.
+4. The file is a chain (`layers.ledger`): a line that was changed or taken out of its middle stops all spending, and so
+   does an end that was cut off, which the site's ledger has noted with every answer (`noted`).
+5. What a site has forgotten, because it was put back from a copy, counts as spent whole, and its run is over here.
 """
 
 from collections import Counter
@@ -25,6 +27,8 @@ from wardround.layers.ledger import Chain, LedgerError, lines, verify
 from wardround.privacy.accounting import epsilon
 
 NOTHING = 1e-9  # what rounding may add
+FORGOTTEN = "forgotten"
+"""The kind of a line that stands for looks that nobody has written down, or no longer."""
 
 
 class Overspent(Withheld):
@@ -81,6 +85,8 @@ class Spent:
     keys: set[str] = field(default_factory=set)
     looks: dict[str, Counter[tuple[float, float, int]]] = field(default_factory=dict)
     """By kind, how often with which noise, rate and steps."""
+    over: bool = False
+    """Whether looks of it were forgotten: it counts whole, and has no more."""
 
     def had(self, kind: str) -> int:
         """How many looks of this kind there were."""
@@ -94,6 +100,8 @@ class Spent:
     @property
     def cost(self) -> float:
         """The ε of what it has had so far."""
+        if self.over:
+            return self.epsilon
         return max((self._cost(kind) for kind in self.looks), default=0.0)
 
     def _cost(self, kind: str) -> float:
@@ -104,16 +112,18 @@ class Spent:
 class BudgetJournal:
     """The journal of one site, and what is left by it."""
 
-    def __init__(self, path: Path, allowance: Allowance | None = None) -> None:
+    def __init__(self, path: Path, allowance: Allowance | None = None, noted: str = "") -> None:
         self.path, self.allowance = path, allowance
         self._chain = Chain(path)
-        self.runs = spent_in(path)
+        self.runs = spent_in(path, noted)
 
     def spend(self, entry: Entry) -> None:
         """Note a look for good, unless it was noted before; `Overspent` if it may not be."""
         known = self.runs.get((entry.study, entry.run))
         if known is not None and entry.key in known.keys:
             return
+        if known is not None and known.over:
+            raise Overspent(f"{entry.name}: the site was put back from a copy while this ran, so it counts as spent")
         if (known.had(entry.look.kind) if known else 0) >= entry.planned:
             raise Overspent(f"{entry.name}: it was planned with {entry.planned} looks of this kind, and has had them")
         look = entry.look
@@ -127,6 +137,17 @@ class BudgetJournal:
             raise Overspent(f"{entry.name}: it has looked with another plan before, and both together cost more than ε")
         if self.allowance:
             self._afford(self.allowance, line)
+        self._write(line)
+
+    def forget(self, study: str, name: str, run: str, unit: str, cost: Allowance) -> None:
+        """Count a run as spent whole: what it has had is not known any more."""
+        self._write({
+            "time": datetime.now(UTC).isoformat(timespec="seconds"), "study": study, "name": name, "run": run,
+            "key": "", "kind": FORGOTTEN, "noise": 0.0, "rate": 0.0, "steps": 0, "unit": unit,
+            "epsilon": cost.epsilon, "delta": cost.delta, "size": 0.0,
+        })  # fmt: skip
+
+    def _write(self, line: Mapping[str, Any]) -> None:
         self._chain.append(line)
         try:
             self._chain.flush(durable=True)
@@ -156,9 +177,13 @@ class BudgetJournal:
         return sum(one.cost for one in self.runs.values()), sum(one.delta for one in self.runs.values())
 
 
-def spent_in(path: Path) -> dict[tuple[str, str], Spent]:
-    """What a journal says that each run of each study has had; only read, by whoever looks on as well."""
+def spent_in(path: Path, noted: str = "") -> dict[tuple[str, str], Spent]:
+    """What a journal says that each run of each study has had; only read, by whoever looks on as well.
+
+    `noted` is the hash of a line that it must have: the site's ledger has it from the last answer that left.
+    """
     runs: dict[tuple[str, str], Spent] = {}
+    known = not noted
     if path.exists():
         try:
             verify(path)
@@ -166,6 +191,9 @@ def spent_in(path: Path) -> dict[tuple[str, str], Spent]:
             raise Tampered(str(error)) from None
         for line in lines(path):
             _add(runs, line)
+            known = known or line["hash"] == noted
+    if not known:
+        raise Tampered(f"{path}: its end was cut off; the ledger has noted a line of it that is not here")
     return runs
 
 
@@ -178,5 +206,7 @@ def _with(spent: Spent | None, line: Mapping[str, Any]) -> Spent:
     """What a run has had once this line counts."""
     words = (str(line["name"]), str(line["unit"]), line["epsilon"], line["delta"], line["size"])
     kinds = {kind: Counter(had) for kind, had in spent.looks.items()} if spent else {}
+    if line["kind"] == FORGOTTEN:
+        return Spent(*words, spent.keys if spent else set(), kinds, over=True)
     kinds.setdefault(str(line["kind"]), Counter())[line["noise"], line["rate"], line["steps"]] += 1
-    return Spent(*words, {*(spent.keys if spent else ()), str(line["key"])}, kinds)
+    return Spent(*words, {*(spent.keys if spent else ()), str(line["key"])}, kinds, over=bool(spent and spent.over))

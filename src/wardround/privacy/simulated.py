@@ -49,15 +49,15 @@ def simulated_guards(study: Study, sites: Opened, out: Path) -> Guards:
 
 def misfits(terms: Terms, sizes: dict[str, int]) -> Iterator[str]:
     """Why sites with so many units cannot train on these terms."""
-    dp = terms.dp
+    dp, batch = terms.dp, terms.method.per_step
     if many := [f"{name} ({size})" for name, size in sizes.items() if size and dp.delta * size >= 1]:
         yield (
             f"privacy.dp.delta = {dp.delta:g} is not below one over the number of {dp.unit}s at {_some(many)}: it "
             f"would allow to publish one of them; take at most {0.1 / max(sizes.values()):.0e}"
         )
-    if small := [f"{name} ({size})" for name, size in sizes.items() if size < max(terms.batch, 1)]:
+    if small := [f"{name} ({size})" for name, size in sizes.items() if size < max(batch, 1)]:
         yield (
-            f"method.batch = {terms.batch} is more than the {dp.unit}s at {_some(small)}; lower it, set it to 0 to "
+            f"method.batch = {batch} is more than the {dp.unit}s at {_some(small)}; lower it, set it to 0 to "
             "take all, or leave out such sites"
         )
 

@@ -52,6 +52,17 @@ def in_words(dp: Mapping[str, Any]) -> list[str]:
     return [f"Differential privacy at each site: {short(dp)}.", protects, how, compared, counted, sites]
 
 
+def of_figures(dp: Mapping[str, Any]) -> str:
+    """What a reader of a run's figures must know: in the summary, and beside the report's tables."""
+    counted = (
+        "and what evaluation counts has noise as well: figures are approximate, the rougher the fewer test notes a "
+        "site has"
+        if dp["evaluation"] == "noised"
+        else "what evaluation counts has none"
+    )
+    return f"trained with the noise of differential privacy ({short(dp)}), {counted}"
+
+
 def _grown(epsilon: float) -> str:
     return f"{math.exp(epsilon):,.1f}" if epsilon < 20 else "more than anybody can count"
 

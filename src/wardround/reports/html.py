@@ -2,16 +2,18 @@
 
     tag("td", "<script>", class_="name")        # <td class="name">&lt;script&gt;</td>
 
-Rule of this file: only `tag` and `join` make `Html`; every other string that goes in is escaped.
+Rule of this file: only `tag`, `join` and `document` make `Html`; every other string that goes in is escaped.
 """
 
 import html
 from collections.abc import Iterable, Sequence
+from importlib import resources
 
 from wardround.reports.figures import Spread
 
 VOID = frozenset({"meta", "link", "br", "rect", "line", "circle", "path", "polygon", "use"})
 NBSP = "\N{NO-BREAK SPACE}"
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 UNITS = ((10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
 
 
@@ -60,6 +62,22 @@ def table(caption: object, head: Sequence[object], rows: Iterable[Sequence[objec
     top = tag("tr", [tag("th", cell, scope="col", class_=kind(column)) for column, cell in enumerate(head)])
     whole = tag("table", tag("caption", tag("span", caption)), tag("thead", top), tag("tbody", body))
     return tag("div", whole, class_="scroll", tabindex="0", role="region", aria_label="a table that may be wide")
+
+
+def document(title: str, body: Sequence[object], style: str = "") -> str:
+    """A whole page, which loads nothing and runs nothing; `style` goes behind the style that all pages share."""
+    shared = resources.files("wardround.reports").joinpath("page.css").read_text(encoding="utf-8")
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content=POLICY),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="color-scheme", content="light dark"),
+        tag("title", title),
+        tag("link", rel="icon", href="data:,"),
+        Html(f"<style>\n{shared}{style}</style>"),
+    )
+    return f"<!DOCTYPE html>\n{tag('html', head, tag('body', body), lang='en')}\n"
 
 
 # figures

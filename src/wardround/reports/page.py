@@ -3,23 +3,20 @@
     write_report([Path("runs/demo")], Path("runs/demo/report.html"))
 
 Rules of this file:
-1. No script, and nothing is loaded: the page's own policy forbids both.
+1. No script, and nothing is loaded: the page's own policy forbids both (see `html`).
 2. The same runs give the same bytes: no date, no absolute path, nothing drawn at random.
 3. Every name comes from outside and is escaped (see `html`).
 """
 
 from collections.abc import Sequence
-from importlib import resources
 from pathlib import Path
 
 from wardround.core.files import write
 from wardround.reports.compared import Report
-from wardround.reports.html import Html, join, plural, tag
+from wardround.reports.html import Html, document, join, plural, tag
 from wardround.reports.read import read_runs
 from wardround.reports.record import RunRecord
 from wardround.reports.sections import SECTIONS
-
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 
 
 def write_report(runs: Sequence[Path], out: Path) -> Path:
@@ -45,18 +42,7 @@ def page(runs: tuple[RunRecord, ...]) -> str:
         ]),
         tag("footer", tag("p", "Made by wardround from run folders. This page loads nothing and sends nothing.")),
     ]  # fmt: skip
-    css = resources.files("wardround.reports").joinpath("page.css").read_text(encoding="utf-8")
-    head = tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="Content-Security-Policy", content=POLICY),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name="color-scheme", content="light dark"),
-        tag("title", f"{title}: report"),
-        tag("link", rel="icon", href="data:,"),
-        Html(f"<style>\n{css}</style>"),
-    )
-    return f"<!DOCTYPE html>\n{tag('html', head, tag('body', body), lang='en')}\n"
+    return document(f"{title}: report", body)
 
 
 def _header(report: Report, title: str) -> Html:

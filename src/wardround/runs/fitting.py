@@ -30,7 +30,7 @@ def fitting(study: Study, task: BoundTask) -> Iterator[str]:
         if misfit := layer.misfit(study.method, study.layers):
             yield misfit
         if layer.only_sums and study.evaluation.each:
-            yield f"evaluation.each shows each site's counts, and {type(layer).__name__} only sums; take one out"
+            yield f"evaluation.each shows each site's counts, and {layer.called} only sums; take one out"
     for name in study.references or ():
         if name not in task.references:
             yield f"references has {name!r}, which there is not for task {named['task']!r}; leave it out"

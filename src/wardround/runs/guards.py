@@ -33,9 +33,9 @@ def unguarded(study: Study) -> Iterator[str]:
     for layer in study.layers:
         if layer.only_sums:
             yield (
-                f"robust.rule = {chosen.rule!r} compares the sites' replies, and {type(layer).__name__} shows only "
+                f"robust.rule = {chosen.rule!r} compares the sites' replies, and {layer.called} shows only "
                 "their sum, in which nobody can tell a lie; choose: take [robust] out and rely on the sites, or take "
-                f"{type(layer).__name__} out and let the coordinator's machine see each reply"
+                f"{layer.called} out and let the coordinator's machine see each reply"
             )
     if chosen.rule == "bound":
         return

@@ -20,6 +20,7 @@ from torch import Tensor
 from wardround.core.bench import Bench
 from wardround.core.exchange import EVALUATION, Exchange, seeded
 from wardround.core.weights import Weights
+from wardround.metrics.redrawn import one_by_one
 from wardround.runs.build import Built
 from wardround.runs.files import Intervals, Tally
 from wardround.text.pairs import note_of_pair
@@ -85,12 +86,13 @@ def over_documents(
 def over_answers(task: Any, round_: int, counts: Counts, seed: int) -> Intervals | None:
     """From the sums alone; none if the task cannot redraw them."""
     rng = _chance(seed)
-    if not task.redrawn(counts, _chance(seed)):
-        return None
     draws = FEWER if task.curve(counts) is not None else DRAWS
-    figures = _spanned([task.metrics(task.redrawn(counts, rng)) for _ in range(draws)])
+    drawn = (task.redrawn(counts, rng, min(AT_ONCE, draws - start)) for start in range(0, draws, AT_ONCE))
+    figures = [task.metrics(one) for several in drawn for one in one_by_one(several)]
+    if not figures:
+        return None
     examples = int(task.metrics(counts).get("examples", 0))
-    return Intervals(round=round_, way="answers", count=examples, draws=draws, figures=figures)
+    return Intervals(round=round_, way="answers", count=examples, draws=draws, figures=_spanned(figures))
 
 
 def tally(task: Any, round_: int, numbers: Counts) -> Tally:

@@ -36,6 +36,7 @@ from wardround.text.language import UNSPACED, mostly
 NEEDED = "sklearn"
 CHEAP = 5_000  # training texts up to which nobody notices the fit
 LOOKED_AT = 200
+PERFECT = 1.0  # what nothing can beat
 SMALLEST = 1e-9  # probability, for a loss that is finite
 
 Figures = dict[str, float]
@@ -136,5 +137,5 @@ def missed(final: Mapping[str, float], references: Mapping[str, Figures]) -> lis
         f"it does not beat the reference {name} ({ABOUT.get(name, 'a reference')}): "
         f"{first} {final[first]:.4f}, against {figures[first]:.4f}"
         for name, figures in references.items()
-        if first in figures and final[first] <= figures[first]
+        if first in figures and final[first] <= figures[first] and final[first] < PERFECT
     ]

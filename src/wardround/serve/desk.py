@@ -1,17 +1,21 @@
 """Where texts come in, wait for their turn and are answered.
 
 One prediction runs at a time, in a thread of its own, so that everything else still answers. What a request may take is
-bounded: its bytes, the time in which they come, and how many stand in line behind the one under way.
+bounded: its bytes, the time in which they come, that which an answer takes, and how many stand in line behind the one
+under way. A prediction for which nobody waits any more ends at the next batch.
 """
 
 import asyncio
-from collections.abc import Sequence
+import threading
+import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
+from wardround.core.wanted import NotWanted, go_on, wanted
 from wardround.serve.request import Asked, Refused, charset_of
 from wardround.serve.request import request as parsed
 from wardround.text.document import Document
@@ -22,6 +26,8 @@ from wardround.trained.model import Model
 LARGEST = 5_000_000
 WAITING = 8
 PATIENCE = 30.0
+ANSWER = 300.0
+LOOK = 0.5  # seconds between looks whether somebody still waits
 DRAINED = 20  # times the largest request: so much is read away, for the sender to hear the answer
 READ = 4  # times as many bodies as may wait are held while they arrive
 
@@ -29,13 +35,20 @@ READ = 4  # times as many bodies as may wait are held while they arrive
 class Desk:
     """The model, and the line before it."""
 
-    def __init__(self, model: Model, largest: int = LARGEST, most: int = WAITING, patience: float = PATIENCE) -> None:
-        self.model, self.largest, self.patience = model, largest, patience
+    def __init__(
+        self,
+        model: Model,
+        largest: int = LARGEST,
+        most: int = WAITING,
+        patience: float = PATIENCE,
+        answer: float = ANSWER,
+    ) -> None:
+        self.model, self.largest, self.patience, self.answer = model, largest, patience, answer
         self.most = most
         """Requests that may be here at a time, the one under way included; each holds its notes in memory."""
         self.waiting = self.reading = 0
         self.busy = False
-        """Whether a prediction is under way, which nothing can stop."""
+        """Whether a prediction is under way."""
         self.turn = asyncio.Lock()
         self.thread = ThreadPoolExecutor(1, "predict")
 
@@ -54,10 +67,27 @@ class Desk:
             async with self.turn:
                 if await request.is_disconnected():
                     return Response()
-                loop = asyncio.get_running_loop()
-                return await loop.run_in_executor(self.thread, self._answered, asked)
+                return await self._worked_out(request, asked)
         finally:
             self.waiting -= 1
+
+    async def _worked_out(self, request: Request, asked: Asked) -> Response:
+        """The answer, unless it takes too long or whoever asked has gone."""
+        gone, until = threading.Event(), time.monotonic() + self.answer
+        work = asyncio.get_running_loop().run_in_executor(
+            self.thread, self._answered, asked, lambda: not gone.is_set() and time.monotonic() < until
+        )
+        while not work.done():
+            await asyncio.wait([work], timeout=LOOK)
+            if not work.done() and await request.is_disconnected():
+                gone.set()
+        try:
+            return await work
+        except NotWanted:
+            if gone.is_set():
+                return Response()
+            what = f"an answer may take {self.answer:g} s; send fewer or shorter texts, or serve with a higher --answer"
+            raise Refused(413, "too_long", what) from None
 
     def _refuse_bare(self, asked: Asked) -> None:
         """Raise an error if entities are to be related, and there are none."""
@@ -70,10 +100,11 @@ class Desk:
     def _full(self) -> Refused:
         return Refused(503, "busy", f"{self.most} requests are waiting already; try again in a while")
 
-    def _answered(self, asked: Asked) -> Response:
+    def _answered(self, asked: Asked, ask: Callable[[], bool]) -> Response:
         self.busy = True
         try:
-            answers = [{**one.plain(), "cut": one.cut} for one in self._predicted(asked.documents)]
+            with wanted(ask):
+                answers = [{**one.plain(), "cut": one.cut} for one in self._predicted(asked.documents)]
         finally:
             self.busy = False
         content: dict[str, Any] = {"predictions": answers} if asked.many else answers[0]
@@ -82,7 +113,11 @@ class Desk:
     def _predicted(self, documents: Sequence[Document]) -> list[Prediction]:
         """In their order; the model is not asked about blank texts."""
         texts = [document for document in documents if document.text.strip()]
-        answers = iter([one for some in blocks(texts) for one in self.model.together(some)])
+        found: list[Prediction] = []
+        for some in blocks(texts):
+            go_on()
+            found += self.model.together(some)
+        answers = iter(found)
         return [next(answers) if one.text.strip() else Prediction(one.text) for one in documents]
 
     async def _body(self, request: Request) -> bytes:

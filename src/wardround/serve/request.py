@@ -22,6 +22,8 @@ CHARSETS = {
     "iso-8859-1": "latin-1", "windows-1252": "cp1252",
 }  # fmt: skip
 """Names that a Content-Type may give, and Python's; with an empty one the body's first bytes tell the order."""
+ENTITIES = 2_000
+"""At most so many in a text: every two of them may be looked at."""
 LONE = re.compile(r"[\ud800-\udfff]")
 
 
@@ -84,6 +86,8 @@ def _document(sent: Any, where: str) -> Document:
         raise _wrong(_inside(where, "text"), what)
     listed = _typed(sent, "entities", list, where) if "entities" in sent else []
     within = _inside(where, "entities")
+    if len(listed) > ENTITIES:
+        raise _wrong(within, f"may have {ENTITIES:,} entities")
     return Document("", text, entities=tuple(_entity(one, at, text, within) for at, one in enumerate(listed)))
 
 

@@ -23,8 +23,8 @@ DECLARED = ("labels", "types", "relations")
 """The settings that list what is to be told apart; each view has one of them."""
 TABLES = ("table", "list of tables")
 ROUNDS, SITES = 10, 3
+MOST = 20  # sources that are a site each; whole ones are put together where there are more, such as dialogues
 ABOUT = {
-    "partition": f"  # a simulation: the training texts cut into {SITES} sites",
     "validation": "  # the best round by validation examples is kept, not the last",
 }
 
@@ -43,16 +43,19 @@ class Draft:
     """What was counted in each split: a text that stands in two does not make a name of what it has for a label."""
     learnt: Mapping[str, Any]
     """What the task needs to be told."""
+    sources: int = 0
+    """Hospitals, wards or dialogues that the training texts name."""
 
 
 def drafted(draft: Draft) -> str:
     """The study as the text of a TOML file."""
+    cut, words = _cut(draft.sources)
     tables: dict[str, tuple[Mapping[str, Any], Mapping[str, Setting]]] = {
         "corpus": (
             {"format": draft.format, **draft.files, **_names(draft)},
             files_page(draft.format, draft.view).settings,
         ),
-        "partition": ({"name": "iid", "sites": SITES}, page("partition", "iid").settings),
+        "partition": (cut, page("partition", cut["name"]).settings),
         "task": ({"name": draft.task, **draft.learnt}, page("task", draft.task).settings),
         "method": ({"name": "fedavg"}, page("method", "fedavg").settings),
         "sites": ({}, page("sites").settings),
@@ -64,9 +67,21 @@ def drafted(draft: Draft) -> str:
     own = {key: one for key, one in page("study").settings.items() if kind_words(one.kind) not in TABLES}
     lines = [*_lines({"name": draft.name, "rounds": ROUNDS}, own)]
     for table, (given, settings) in tables.items():
-        about = ABOUT.get(table, "")
+        about = words if table == "partition" else ABOUT.get(table, "")
         lines += ["", f"[{table}]{about}", *_lines(given, settings)]
     return "\n".join([*lines, "", *[held] * bool(held), "# Other tables, methods and tasks: wardround settings", ""])
+
+
+def _cut(sources: int) -> tuple[dict[str, Any], str]:
+    """How the training texts become sites, and a comment that says so."""
+    if sources < 2:
+        return {"name": "iid", "sites": SITES}, f"  # a simulation: the training texts cut into {SITES} sites"
+    if sources <= MOST:
+        return {"name": "source"}, f"  # each of the {sources} sources is a site"
+    return {
+        "name": "source",
+        "sites": SITES,
+    }, f"  # a simulation: the {sources:,} sources put together to {SITES} sites"
 
 
 def _lines(given: Mapping[str, Any], settings: Mapping[str, Setting]) -> Iterator[str]:

@@ -19,7 +19,7 @@ def in_sums(
     problems: list[str],
 ) -> None:
     """Where a layer shows only sums, take the method's form that needs no more; what a study itself says stands."""
-    if problems or not (blind := [type(layer).__name__ for layer in layers if layer.only_sums]):
+    if problems or not (blind := [layer.called for layer in layers if layer.only_sums]):
         return
     method = built["method"]
     summed = method.in_sums()

@@ -12,6 +12,7 @@ from typing import Any
 
 from torch import Tensor
 
+from wardround.core.wanted import go_on
 from wardround.text.document import Document, Entity, Relation, overlap
 from wardround.text.pairs import candidates, pair
 from wardround.text.prediction import Prediction
@@ -71,6 +72,7 @@ def related(
     pairs = (one for number, note in enumerate(texts) for one in looked_at.within(number, note))
     relations: list[list[Relation]] = [[] for _ in texts]
     while some := list(islice(pairs, IN_MEMORY)):
+        go_on()
         read, values = scores(some)
         odds, best = values.softmax(1).max(1)
         for one, sure, label in zip(read, odds.tolist(), best.tolist(), strict=True):

@@ -72,9 +72,9 @@ class ClassesTask(BoundTask):
                 one = slice(at, at + 1)
                 yield row, self.counted(scores[one], batch.labels[one])
 
-    def redrawn(self, counts: Mapping[str, Tensor], rng: np.random.Generator) -> Mapping[str, Tensor]:
+    def redrawn(self, counts: Mapping[str, Tensor], rng: np.random.Generator, draws: int) -> Mapping[str, Tensor]:
         """From the confusion matrix, or label by label."""
-        return self.measures.redrawn(counts, rng)
+        return self.measures.redrawn(counts, rng, draws)
 
     def counts(self) -> Layout:
         """Names and shapes of what `count` returns."""

@@ -80,9 +80,9 @@ class EntitiesTask(BoundTask):
         """What finding nothing would have counted."""
         return entity_constant(counts)
 
-    def redrawn(self, counts: Mapping[str, Tensor], rng: np.random.Generator) -> Mapping[str, Tensor]:
+    def redrawn(self, counts: Mapping[str, Tensor], rng: np.random.Generator, draws: int) -> Mapping[str, Tensor]:
         """Entity by entity."""
-        return entity_redrawn(counts, rng)
+        return entity_redrawn(counts, rng, draws)
 
     def sizes(self) -> dict[str, int]:
         """How many entity types there are."""

@@ -24,6 +24,7 @@ import torch
 from annotated_types import Ge, Lt
 from torch import Tensor
 
+from wardround.core.wanted import go_on
 from wardround.federation.sites import Sites
 from wardround.metrics.relations import relation_metrics
 from wardround.models.pretrained import Pretrained
@@ -85,8 +86,8 @@ class Relations(EncoderSettings, TaskSettings):
     def bind(self, corpus: Any) -> "RelationTask":
         """The task on a corpus of labelled pairs."""
         task = self.on(corpus.labels, getattr(corpus, "negative", ""))
-        # What is wrong with weights or documents is found here, where it can be told: a site's errors are not shown.
-        task.model()
+        # What is wrong with weights or documents shows here, where it can be reported: a site's errors are not.
+        task.parts.look_through()
         if isinstance(corpus, Sites):
             kind = f"longer than {self.longest} tokens, a window around the pair"
             for document in (document for part in corpus.pool() for document in task.windowed(cast("Texts", part))):
@@ -263,6 +264,7 @@ class RelationTask(ClassifierTask):
             examples = self._unlabelled([*distinct.values()])
             scores = torch.zeros(len(distinct), len(self.labels))
             for batch in self.through(examples):
+                go_on()
                 scores[batch.rows] = self.scored(model, batch)
             return read, scores[torch.tensor([places[key] for key in homes], dtype=torch.int64)]
 

@@ -30,6 +30,7 @@ from torch import Tensor
 
 from wardround.core.bench import belongs
 from wardround.core.refusal import Misfit
+from wardround.core.wanted import go_on
 from wardround.models.encoded import EncodedTagger
 from wardround.models.tagger import Parts, Tagger, named_parts
 from wardround.tasks.batching import Ragged, budgeted, grouped
@@ -123,8 +124,8 @@ class Tagging(EncoderSettings, TaskSettings):
 
     @property
     def training(self) -> Mapping[str, Mapping[str, Any]]:
-        """What suits an encoder; a tagger of words takes what the study says."""
-        return TRAINING if self.encodes else {}
+        """What suits an encoder; a CRF over words learns next to nothing by small steps of SGD in tens of rounds."""
+        return TRAINING if self.encodes else {"adam": {"lr": 0.003, "batch": 16}}
 
     def parts(self, contextual: int) -> Parts:
         """What each of the named taggers is made of."""
@@ -138,7 +139,7 @@ class Tagging(EncoderSettings, TaskSettings):
         words = WordTable(self.vectors, self.folder, self.buckets)
         parts = self.encoder_parts(self.dropout) if self.encodes else None
         if parts:
-            parts.trained()  # what is wrong with weights is found here, where it can be told
+            parts.look_through()
         frozen = self.encoder_folder if self.model == "elmoner" else None
         return TaggingTask(self, types, types, self.scheme, WordSources(words, frozen, self.remember, parts))
 
@@ -292,11 +293,8 @@ class TaggingTask(ByOwnTags, EntitiesTask):
         """What the tagger finds in all sentences, batch by batch."""
         places = {kind: number for number, kind in enumerate(self.types)}
         for batch in self._through(examples):
-            emissions, lengths, rows = (
-                model(batch.inputs),
-                batch.inputs.lengths,
-                batch.rows.tolist(),
-            )  # (B, L, tags), (B,)
+            emissions, lengths = model(batch.inputs), batch.inputs.lengths  # (B, L, tags), (B,)
+            rows = batch.rows.tolist()
             losses = -model.crf(emissions, batch.tags, lengths).double()  # (B,)
             paths = self._spans(model.crf.decode(emissions, lengths), lengths)
             predicted = [[(places[kind], start, end) for kind, start, end in mine] for mine, _ in paths]
@@ -340,6 +338,7 @@ class TaggingTask(ByOwnTags, EntitiesTask):
         """The entities of each sentence, in order."""
         entities: list[list[Entity]] = [[] for _ in sentences]
         for batch in self._through(self._examples(sentences, [[0] * len(one.words) for one in sentences], {})):
+            go_on()
             emissions, lengths = model(batch.inputs), batch.inputs.lengths  # (B, L, tags), (B,)
             paths = model.crf.decode(emissions, lengths)  # (B, L)
             kinds = [mine for mine, _ in self._spans(paths, lengths)]

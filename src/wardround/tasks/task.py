@@ -51,7 +51,7 @@ class TaskSettings(ABC):
     of_corpus: ClassVar[tuple[str, ...]] = ()
     """Its settings that name what stands in the texts: no use on other texts."""
     types: tuple[str, ...] | None = None
-    """The types of entities that its settings declare; None if it is for the corpus to declare what there is."""
+    """The types of entities that its settings declare; None if the corpus declares them."""
 
     @property
     def training(self) -> Mapping[str, Mapping[str, Any]]:
@@ -179,8 +179,8 @@ class BoundTask(Task):
         """The counts of each part of raw examples, and which of them it is of; none if it cannot tell them apart."""
         return None
 
-    def redrawn(self, counts: Mapping[str, Tensor], rng: np.random.Generator) -> Mapping[str, Tensor]:  # noqa: ARG002 -- likewise
-        """Counts as another sample of as many answers would have them, see `metrics.redrawn`; nothing likewise."""
+    def redrawn(self, counts: Mapping[str, Tensor], rng: np.random.Generator, draws: int) -> Mapping[str, Tensor]:  # noqa: ARG002 -- likewise
+        """Counts as other samples of as many answers would have them, see `metrics.redrawn`; nothing likewise."""
         return {}
 
     def plain(self, texts: Texts) -> tuple[list[str], Tensor]:

@@ -15,7 +15,7 @@ class ByCounts:
     settings: Any
 
     def unprotected(self, unit: str, *, counted: bool, private: tuple[str, ...]) -> Iterator[str]:  # noqa: ARG002
-        """Unless there are none."""
+        """The counts that would be used as they are, and how to do without."""
         if getattr(self.settings, "counts_documents", False):
             yield (
                 'privacy.dp: task.weighting = "documents" follows from in how many of a site\'s texts words stand, '

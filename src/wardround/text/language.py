@@ -42,7 +42,7 @@ def language(text: str) -> str:
     if not letters:
         return ""
     for name, script in () if sample.isascii() else SCRIPTS.items():
-        # A Chinese note is full of Latin drug names and units; Japanese is told by its own letters among Chinese ones.
+        # A Chinese note is full of Latin drug names and units; Japanese has letters of its own among Chinese ones.
         if len(re.findall(f"[{script}]", sample)) > letters * (0.1 if name == "ja" else 0.2):
             return name
     words = Counter(re.findall(r"[^\W\d_]+", sample.casefold()))

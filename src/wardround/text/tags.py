@@ -36,7 +36,7 @@ def split_tag(tag: str) -> tuple[str, str]:
 
 
 def no_tag(tag: str, token: str) -> str:
-    """What to do about a tag that is none."""
+    """What to do about a tag that is not one."""
     if split_tag(token.strip())[0]:
         return "where the token should be there is a tag: columns look swapped"
     if re.match(r"[BIES][_:./]\w", tag):

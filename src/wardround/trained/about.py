@@ -144,6 +144,14 @@ def listed(folder: Path) -> dict[str, str]:
     return {name: expected for line in lines for expected, mark, name in [line.partition("  ")] if mark}
 
 
+def folder_digest(folder: Path) -> str:
+    """The hash of a folder's checksums, which tells one model from another."""
+    try:
+        return file_sum(folder / SUMS)
+    except OSError:
+        raise ModelError(folder / SUMS, "cannot be read", "copy the model's folder again") from None
+
+
 def verify(folder: Path) -> None:
     """Raise an error if a file of a model's folder is missing or not as it was written."""
     path, sums = folder / SUMS, listed(folder)

@@ -83,7 +83,7 @@ def _data(about: About, built: Built, wire: Sequence[WireRow]) -> Iterator[str]:
     if built.raw is None:
         sent = [row for row in wire if row.direction == "from site" and _tells_size(row.reveals)]
         fields = "".join(f"\n- {row.message}.{row.field}: {row.reveals}" for row in sent)
-        known = f" The coordinator's machine was told of their numbers:\n{fields}" if fields else ""
+        known = f" The coordinator's machine was told their sizes:\n{fields}" if fields else ""
         yield f"{len(built.sites.names)} sites, each with its own notes. {DECLARED}{known}\n"
         return
     names = [about.site] if about.site else built.raw.names

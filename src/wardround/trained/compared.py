@@ -1,4 +1,4 @@
-"""Two models' folders side by side: what is told of them, and how far their weights are apart.
+"""Two models' folders side by side: what their cards say, and how far their weights are apart.
 
 for line in differences(Path("before/model"), Path("runs/x/model")): ...
 """
@@ -50,7 +50,7 @@ def _flat(name: str, value: Any) -> Iterator[tuple[str, str]]:
 
 
 def _files(one: Path, other: Path) -> Iterator[Difference]:
-    """Files beside weights, card and what is told already: an encoder, vectors, terms."""
+    """Files beside weights, card and what is compared already: an encoder, vectors, terms."""
     listed_apart = {WEIGHTS, CARD, SUMS, "model.json", "study.toml"}
     first, second = (listed(folder) for folder in (one, other))
     for name in sorted({*first, *second} - listed_apart):

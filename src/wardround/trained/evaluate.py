@@ -28,6 +28,7 @@ from wardround.formats.options import Options
 from wardround.formats.recognise import recognised
 from wardround.formats.register import Format
 from wardround.metrics.by_class import ByClass, each_class
+from wardround.privacy.words import short
 from wardround.runs.loop import one_thread
 from wardround.study.settings import named
 from wardround.text.reading import DataError, Problems
@@ -61,6 +62,8 @@ class Evaluation:
     """How often there are others, which may not be shown."""
     problems: tuple[str, ...]
     """What was odd in the files, with counts and places."""
+    noise: str = ""
+    """What differential privacy has to do with these figures, if the model was trained with it."""
 
     def plain(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -164,4 +167,15 @@ def _evaluation(
         unknown={name: count for name, count in sorted(unknown.items()) if name in shown},
         unnamed=sum(count for name, count in unknown.items() if name not in shown),
         problems=tuple(str(problems).splitlines()),
+        noise=_noise(part),
+    )
+
+
+def _noise(part: Part) -> str:
+    dp = tomllib.loads((part.folder / "study.toml").read_text(encoding="utf-8")).get("privacy", {}).get("dp")
+    if not dp:
+        return ""
+    return (
+        f"the model was trained with the noise of differential privacy ({short(dp)}); these figures are counted "
+        "without any, so they are exact, and the texts behind them are not protected"
     )

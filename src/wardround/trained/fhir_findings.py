@@ -81,7 +81,9 @@ def read_resources(path: Path) -> Resources:
             what = "the same type stands above" if kind else "no type"
             raise DataError(path, rows.line_num, what, "one row for each type")
         if resource not in KINDS:
-            raise DataError(path, rows.line_num, "its resource is none that is written", f"use {' or '.join(KINDS)}")
+            raise DataError(
+                path, rows.line_num, "its resource is not one that can be written", f"use {' or '.join(KINDS)}"
+            )
         kinds[kind] = resource
         coding = {key: value for key in ("system", "code", "display") if (value := (row.get(key) or "").strip())}
         if coding:

@@ -10,7 +10,7 @@ from wardround.text.shown import code
 from wardround.trained.about import About
 from wardround.trained.card import CODES
 
-SHARE = 0.05  # of texts in another language from which on it is told
+SHARE = 0.05  # of texts in another language above which there is a warning
 ENOUGH = 40  # characters: of fewer in Latin letters the language is a guess
 
 

@@ -5,7 +5,7 @@
     for line in mentions.lines(): ...
 
 Given and found entities are never mixed without a word. A file whose entities have none of the types that a model
-relates gets no relation, for a reason that is told.
+relates gets no relation, and the reason is given.
 """
 
 from collections.abc import Iterator

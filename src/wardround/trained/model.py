@@ -10,7 +10,6 @@ come as a `Document` with entities of its own, which are then taken as they are,
 `both.using("given")` or `"found"` takes only the ones or the others. Nothing of a text is kept, in memory or on disk.
 """
 
-import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,7 +27,7 @@ from wardround.study.settings import StudyError, settings_of
 from wardround.tasks.task import BoundTask, Finds, TaskSettings
 from wardround.text.document import Document, Entity
 from wardround.text.prediction import Prediction, numbered
-from wardround.trained.about import SUMS, WEIGHTS, About, ModelError, model_folder, read_about, verify
+from wardround.trained.about import WEIGHTS, About, ModelError, folder_digest, model_folder, read_about, verify
 from wardround.trained.blocks import AT_ONCE, blocks
 from wardround.trained.chain import refuse_misfit
 from wardround.trained.signature import check_signature
@@ -49,6 +48,8 @@ class Part:
     settings: TaskSettings
     task: BoundTask
     network: nn.Module
+    digest: str
+    """The hash of its checksums when it was loaded: which one it is, even if the folder changes meanwhile."""
 
     @property
     def finds(self) -> Finds:
@@ -58,20 +59,26 @@ class Part:
     @property
     def version(self) -> str:
         """Its name, and by its checksums which one it is."""
-        return f"{self.about.study}@{hashlib.sha256((self.folder / SUMS).read_bytes()).hexdigest()[:8]}"
+        return f"{self.about.study}@{self.digest[:8]}"
 
 
 class Model:
     """One or several trained models that answer together."""
 
     def __init__(
-        self, parts: Sequence[Part], rename: Mapping[str, str] | None = None, entities: Entities = "both"
+        self,
+        parts: Sequence[Part],
+        rename: Mapping[str, str] | None = None,
+        entities: Entities = "both",
+        trust: Sequence[str | Path] = (),
     ) -> None:
         self.parts = tuple(sorted(parts, key=lambda part: ORDER.index(part.finds)))
         self.rename = dict(rename or {})
         """From a type that a tagger finds to the one that the next model calls it."""
         self.entities: Entities = entities
         """Which a text has in the end, and which are related."""
+        self.trust = tuple(map(str, trust))
+        """The public keys that were trusted when it was loaded, for whoever loads it again."""
 
     @property
     def about(self) -> tuple[About, ...]:
@@ -95,7 +102,7 @@ class Model:
             self._refuse("relations", "it finds no entities by itself", "name a tagging model before it")
         if entities == "given" and kinds == {"entities"}:
             self._refuse("entities", "with given entities there is nothing for it to find", "use those that it finds")
-        return Model(self.parts, self.rename, entities)
+        return Model(self.parts, self.rename, entities, self.trust)
 
     def _refuse(self, finds: Finds, what: str, remedy: str) -> NoReturn:
         raise ModelError(next(part.folder for part in self.parts if part.finds == finds), what, remedy)
@@ -186,7 +193,7 @@ def load(*folders: str | Path, rename: Mapping[str, str] | None = None, trust: S
     """The model in a folder, or several that answer together; each signed by one of the keys to `trust`, if any."""
     if not folders:
         raise ValueError("name at least one model's folder")
-    model = Model([load_part(Path(folder), trust) for folder in folders], rename)
+    model = Model([load_part(Path(folder), trust) for folder in folders], rename, trust=trust)
     refuse_misfit(model.parts, model.rename)
     return model
 
@@ -194,6 +201,7 @@ def load(*folders: str | Path, rename: Mapping[str, str] | None = None, trust: S
 def load_part(path: Path, trust: Sequence[str | Path] = ()) -> Part:
     """One model, checked against its checksums and, if there are public keys to trust, its signature."""
     folder = model_folder(path)
+    digest = folder_digest(folder)
     if trust:
         check_signature(folder, [Path(key) for key in trust])
     verify(folder)
@@ -217,7 +225,10 @@ def load_part(path: Path, trust: Sequence[str | Path] = ()) -> Part:
             "put its module on PYTHONPATH" if ":" in name else "copy the model's folder again, or upgrade wardround"
         )
         raise ModelError(folder, str(error), remedy) from None
-    return Part(folder, about, settings, task, _filled(folder, network))
+    part = Part(folder, about, settings, task, _filled(folder, network), digest)
+    if folder_digest(folder) != digest:
+        raise ModelError(folder, "it was changed while it was loaded", "try again when nobody writes to it")
+    return part
 
 
 def _refuse_code(name: str, folder: Path) -> None:

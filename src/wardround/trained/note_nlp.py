@@ -11,7 +11,7 @@ concept, then by words, then by type alone.
     ,problem,chest pain,77670
     ,problem,,4274025
 
-`term_exists` and `term_temporal` are told from attributes that came with the entities, as the data model says: a term
+`term_exists` and `term_temporal` are taken from attributes that came with the entities, as the data model says: a term
 does not exist if it is negated, somebody else's, conditional, hypothetical or very unlikely. No model of ours tells
 these, so of entities without such attributes both are empty. Every attribute stands in `term_modifiers` as it was.
 """

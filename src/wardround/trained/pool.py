@@ -28,6 +28,7 @@ import torch
 from wardround.core.refusal import Refusal
 from wardround.text.document import Document, Entity, Placed, Relation
 from wardround.text.prediction import Label, Prediction
+from wardround.trained.about import ModelError
 from wardround.trained.blocks import blocks
 from wardround.trained.model import HALF, Model, load
 from wardround.trained.resume import Journal
@@ -108,9 +109,8 @@ class Worker:
         # In a group of its own: Ctrl-C is for whoever started it, who ends the pipe.
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0)
         self.into, self.out = cast("IO[bytes]", self.process.stdin), cast("IO[bytes]", self.process.stdout)
-        self._send(
-            {"models": [str(part.folder) for part in model.parts], "rename": model.rename, "entities": model.entities}
-        )
+        parts = [(str(part.folder), part.digest) for part in model.parts]
+        self._send({"models": parts, "rename": model.rename, "entities": model.entities, "trust": model.trust})
 
     def ask(self, documents: Sequence[Document]) -> list[Prediction]:
         """The predictions on a block."""
@@ -120,6 +120,8 @@ class Worker:
             code = self.process.wait(PATIENCE)
             raise WorkerError(f"a worker ended (code {code}), for want of memory perhaps; try fewer --workers")
         reply = json.loads(line)
+        if "refused" in reply:
+            raise WorkerError(f"a worker does not load the model: {reply['refused']}")
         if "failed" in reply:
             raise WorkerError(f"a worker failed: {reply['failed']}; try --workers 1")
         return _restored(documents, reply["predictions"])
@@ -176,6 +178,16 @@ def _answer(model: Model, line: bytes) -> dict[str, Any]:
     return {"predictions": _rows(model.together(documents))}
 
 
+def _loaded(spec: dict[str, Any]) -> Model:
+    """The models that whoever started us has, and no others: signatures and checksums are looked at here, too."""
+    folders = [folder for folder, _ in spec["models"]]
+    model = load(*folders, rename=spec["rename"], trust=spec["trust"]).using(spec["entities"])
+    for part, (folder, digest) in zip(model.parts, spec["models"], strict=True):
+        if part.digest != digest:
+            raise ModelError(folder, "it was changed since it was first loaded", "start again")
+    return model
+
+
 def main() -> None:
     """Answer line by line; an error is given by its kind and place, for its text could quote a note."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -185,7 +197,12 @@ def main() -> None:
     spec = json.loads(requests.readline() or "null")
     if spec is None:  # whoever started us has ended
         return
-    model = load(*spec["models"], rename=spec["rename"]).using(spec["entities"])
+    try:
+        model = _loaded(spec)
+    except Refusal as error:  # which quotes no text, for there was none yet
+        with suppress(BrokenPipeError):
+            replies.write(json.dumps({"refused": str(error)}).encode() + b"\n")
+        return
     for line in iter(requests.readline, b""):
         try:
             reply = _answer(model, line)

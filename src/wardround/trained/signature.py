@@ -5,8 +5,9 @@
     check_signature(Path("runs/x/model"), [Path("ward.key.pub")])
 
 Ed25519 over `SHA256SUMS`, which has the checksum of every file. A folder that is to be trusted holds no file beside
-those: checksums alone do not tell of one that was put in. Checksums say that a folder arrived as it was written, and a
-signature by whom; neither says that the model is any good. Keys are PEM files, as OpenSSL has them.
+those, for checksums alone do not tell of one that was put in, and no link, for what is behind it can change at any
+time. Checksums say that a folder arrived as it was written, and a signature by whom; neither says that the model is any
+good. Keys are PEM files, as OpenSSL has them.
 """
 
 import json
@@ -95,8 +96,11 @@ def _statement(folder: Path) -> bytes:
 
 
 def _refuse_more(folder: Path) -> None:
-    """Raise an error if there is a file that has no checksum."""
-    files = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir()}
+    """Raise an error if there is a link, or a file that has no checksum."""
+    paths = sorted(folder.rglob("*"))
+    for link in filter(Path.is_symlink, paths):
+        raise ModelError(link, "it is a link, and what is behind it can change", "put a copy in its place")
+    files = {path.relative_to(folder).as_posix() for path in paths if not path.is_dir()}
     if more := sorted(files - listed(folder).keys() - {SUMS, SIGNATURE}):
         raise ModelError(folder / more[0], f"it is not in {SUMS}", "remove it, or ask for the model again")
 

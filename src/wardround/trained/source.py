@@ -5,14 +5,16 @@
 Plain `.txt` files are a text each, and so are those of a folder, unless their content is plainly an export (PubTator,
 JSON lines, …), which is read as such; a folder with `.ann` files is BRAT's, and every other file is what `data check`
 recognises. A pipe can be read only once: it is one plain text, or what `--from` says. Entities that come with a text
-are kept.
+are kept. A table's text is in the column that the model's training texts were in, if there is one and nobody names
+another.
 """
 
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from wardround.formats.options import Options
+from wardround.formats.options import Column, Options
 from wardround.formats.recognise import read_each, recognised
 from wardround.formats.register import FORMATS, Format
 from wardround.text.document import Placed
@@ -35,6 +37,29 @@ def read_texts(path: Path, problems: Problems, options: Options, form: str = "")
         yield from _folder(path, problems, options, form)
     else:
         yield from read_each(recognised(path, form, options.encoding, problems), problems, options)
+
+
+def as_trained(path: Path, options: Options, form: str, models: Iterable[Path]) -> Options:
+    """The same options with the text's column that the models' training texts had, if this file has it."""
+    named = {column for model in models if (column := _trained_column(model))}
+    if options.text or len(named) != 1 or not path.is_file():
+        return options
+    wished = replace(options, text=named.pop())
+    ways = (wished, options) if isinstance(wished.text, str | tuple) else (options, wished)  # a number fits any table
+    for way in ways:
+        try:
+            if next(read_each(recognised(path, form, options.encoding), Problems(), way), None) is not None:
+                return way
+        except DataError:
+            continue
+    return options
+
+
+def _trained_column(model: Path) -> Column | tuple[Column, ...]:
+    """The column or key of the texts that a model was trained on, if its study names one."""
+    corpus = tomllib.loads((model / "study.toml").read_text(encoding="utf-8")).get("corpus", {})
+    column = corpus.get("text", "")
+    return tuple(column) if isinstance(column, list) else column
 
 
 def count_files(path: Path, form: str = "") -> int | None:

@@ -14,8 +14,9 @@ from typing import Any
 
 from wardround.consortium.approval import Approval, read_approval
 from wardround.consortium.budget import Budget, Spent
+from wardround.consortium.forgotten import MARK
 from wardround.consortium.forms import FormError, read_membership
-from wardround.consortium.private_site import JOURNAL
+from wardround.consortium.private_site import JOURNAL, noted_budget
 from wardround.core.doing import read_notice
 from wardround.core.lock import held
 from wardround.core.refusal import Refusal
@@ -161,6 +162,8 @@ class House:
     def look(self) -> None:
         """Take in what has changed."""
         self.problem = "" if self.folder.is_dir() else f"{self.folder} is not there any more; it was moved or deleted"
+        if (self.folder / MARK).exists():
+            self.problem = f"put back from a copy: it answers nothing until: wardround site recover {self.folder}"
         try:
             for raw in self._tail:
                 self._take(raw)
@@ -209,6 +212,8 @@ class House:
             run.add(time, size=size)
             run.rounds, run.ended = max(run.rounds, int(line["round"])), False
             self._event(f"{self.named(study)}, round {line['round']}: {kind} left, {size:,} bytes", time, "")
+        elif "recovered" in line:
+            self._event(f"put back from a copy: {line['recovered']['exchanges']:,} answers were forgotten", time, "bad")
         elif "run" in line:
             run = account.runs.setdefault((study, str(line["run"])), RunSum())
             run.ended |= bool(line.get("ended"))
@@ -227,7 +232,7 @@ class House:
         try:
             self.costs = [
                 Cost(f"{spent.name} ({study[:8]})", run, spent.unit, spent.cost, spent.epsilon, spent.delta)
-                for (study, run), spent in spent_in(path).items()
+                for (study, run), spent in spent_in(path, noted_budget(self.folder)).items()
             ]
         except (Tampered, Refusal) as error:  # or a line that is being written: the next look is soon
             self.problem = str(error)

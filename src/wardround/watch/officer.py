@@ -12,9 +12,8 @@ from importlib import resources
 from pathlib import Path
 
 from wardround.core.files import write
-from wardround.engines.remote import CODES
-from wardround.reports.html import Html, bytes_of, count, join, plural, table, tag
-from wardround.reports.page import POLICY
+from wardround.engines.codes import CODES
+from wardround.reports.html import Html, bytes_of, count, document, join, plural, table, tag
 from wardround.watch import parts
 from wardround.watch.board import Part, View
 from wardround.watch.gauges import Sample
@@ -236,21 +235,8 @@ def write_page(folder: Path, out: Path) -> House:
 def officers_page(house: House) -> str:
     """The whole page."""
     now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M")
-    style = "".join(
-        resources.files(package).joinpath(name).read_text(encoding="utf-8")
-        for package, name in (("wardround.reports", "page.css"), ("wardround.watch", "page/watch.css"))
-    )
+    style = resources.files("wardround.watch").joinpath("page/watch.css").read_text(encoding="utf-8")
     shown = sections(house)
-    head = tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="Content-Security-Policy", content=POLICY),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name="color-scheme", content="light dark"),
-        tag("title", f"{house.name}: what left"),
-        tag("link", rel="icon", href="data:,"),
-        Html(f"<style>\n{style}</style>"),
-    )
     top = tag(
         "header",
         tag("p", f"For the data-protection officer · {house.consortium or 'no consortium'}", class_="over"),
@@ -261,4 +247,4 @@ def officers_page(house: House) -> str:
     )
     body = [tag("section", tag("h2", part.title, id=part.id), part.markup, aria_labelledby=part.id) for part in shown]
     foot = tag("footer", tag("p", "Made by wardround from this site's own ledger. This page loads and sends nothing."))
-    return f"<!DOCTYPE html>\n{tag('html', head, tag('body', top, tag('main', body), foot), lang='en')}\n"
+    return document(f"{house.name}: what left", [top, tag("main", body), foot], style)

@@ -114,7 +114,7 @@ class WatchedRun:
 
     @property
     def round(self) -> int:
-        """The last round that is done; [finish], which has a line of its own, is none."""
+        """The last round that is done; [finish], which has a line of its own, is not one."""
         return min(self.seen.line.round, self.rounds) if self.rounds else self.seen.line.round
 
     @property
@@ -213,7 +213,7 @@ class WatchedRun:
             self.log.add(Event(text, self.now(), self.round or None, weight))
 
     def _forget(self) -> None:
-        """The journal was cut back to a checkpoint, and is told again from its start."""
+        """The journal was cut back to a checkpoint, and is read again from its start."""
         again = self.seen.line.round
         self.seen = Seen()
         if again and self._live:

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 
 def when(text: str) -> float | None:
-    """Such a time as seconds; None if it is none."""
+    """Such a time in seconds; None if it is not one."""
     try:
         return datetime.fromisoformat(text).timestamp()
     except ValueError:

@@ -1,5 +1,6 @@
 """`wardround site check SITE --study S.toml`: what is wrong, and what would leave."""
 
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
@@ -17,10 +18,16 @@ def command(
     """Test everything that can be wrong, and print what a study would make leave this site."""
     from wardround.cli.site.leaving import show_leaving, study_at
     from wardround.consortium.check import checked
+    from wardround.consortium.machine_check import machine
 
     chosen = study_at(folder, study) if study else None
     bad = 0
-    for finding in checked(folder, chosen, online=not offline):
+    kit = [folder / "kit" / "site.json", folder / "kit" / "startup" / "client.crt"]
+    early = offline and not any(file.exists() for file in kit)  # a hospital may look before it joins
+    for finding in chain(checked(folder, chosen, online=not offline), machine(folder, room=chosen is None)):
+        if early and finding.what in ("kit", "keys"):
+            console.print(f"??  {finding.what}: {finding.detail}")
+            continue
         console.print(f"{finding.mark} {finding.what}: {finding.detail}")
         bad += not finding.good
     if bad:

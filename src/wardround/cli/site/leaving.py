@@ -55,7 +55,7 @@ def show_leaving(folder: Path, study: Study) -> None:
     )
     if expected.estimated:
         console.print(
-            f"This is an estimate: {study.resolved['method']['name']} asks the more often the more examples all sites "
+            f"This is an estimate: {study.resolved['method']['name']} asks more often the more examples all sites "
             f"have together; for {examples:,} training examples here, and as many at each of the {sites:,} sites of "
             f"the consortium."
         )

@@ -18,8 +18,7 @@ def command(
     fingerprint: Annotated[str, typer.Argument(help="Its fingerprint, as its people read it out.")] = "",
 ) -> None:
     """Show this site's fingerprint and those of the others, or pin one: who may be in a masked sum with this site."""
-    from wardround.consortium.forms import read_membership
-    from wardround.consortium.identity import own_fingerprint, pin, pinned, seen
+    from wardround.consortium.identity import others, own_fingerprint, pin, pinned, seen
     from wardround.consortium.kit_check import site_name
     from wardround.engines.certificates import same_fingerprint
     from wardround.runs.errors import RunError
@@ -35,10 +34,9 @@ def command(
         pinned(folder),
         seen(folder),
     )
-    for other in read_membership(folder / "kit").sites:
-        if other != own:
-            mine, theirs = known.get(other, ""), shown.get(other, "")
-            same = not (mine and theirs) or same_fingerprint(mine, theirs)
-            words = "" if same else "ANOTHER KEY: find out why before you take part"
-            table.add_row(other, mine or "—", theirs or "—", words)
+    for other in others(folder):
+        mine, theirs = known.get(other, ""), shown.get(other, "")
+        same = not (mine and theirs) or same_fingerprint(mine, theirs)
+        words = "" if same else "ANOTHER KEY: find out why before you take part"
+        table.add_row(other, mine or "—", theirs or "—", words)
     console.print(table)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from wardround.metrics.constant import ABOUT
 from wardround.metrics.defined import better, lower_is_better
+from wardround.privacy.words import of_figures
 from wardround.reports.compared import Report
 from wardround.reports.figures import SPLIT_WORDS, named, of_one_class, split_of
 from wardround.reports.html import Html, figure, join, p_value, plural, plus_minus, signed, table, tag
@@ -35,7 +36,7 @@ def results(report: Report) -> Html:
     """Per panel its tables and tests, then all runs, folded."""
     parts: list[object] = []
     for panel, pairs in zip(report.panels, report.pairs, strict=True):
-        parts += [report.heading(panel), _chosen(panel)]
+        parts += [report.heading(panel), _chosen(panel), _noise(panel)]
         if not panel.metrics:
             parts.append(tag("p", "No round has been evaluated yet."))
             continue
@@ -80,6 +81,16 @@ def _chosen(panel: Panel) -> Html | None:
     if any(run.study.get("stop", {}).get("on_test_figures") for run in runs):
         sentences.append("Runs ended when a figure of the test split met its target: these figures are too good.")
     return tag("p", " ".join(sentences), class_="notice" if len(sentences) > len(by) else "soft") if sentences else None
+
+
+def _noise(panel: Panel) -> Html | None:
+    """Which methods' figures come out of noise, and how much of it is in the figures themselves."""
+    labels: dict[str, list[str]] = {}
+    for group in panel.groups:
+        for words in {of_figures(dp) for run in group.runs if (dp := run.study.get("privacy", {}).get("dp"))}:
+            labels.setdefault(words, []).append(group.label)
+    sentences = [f"{', '.join(names)}: {words}." for words, names in labels.items()]
+    return tag("p", " ".join(sentences), class_="notice") if sentences else None
 
 
 def _final(panel: Panel, split: str, metrics: Sequence[str], *, interval: bool) -> Html:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from wardround.metrics.constant import ABOUT
 from wardround.metrics.defined import better, lower_is_better
-from wardround.metrics.signs import REMEDY
+from wardround.metrics.signs import remedy
 from wardround.reports.compared import Report
 from wardround.reports.figures import SPLIT_WORDS, named, split_of
 from wardround.reports.html import Html, bytes_of, describe_p, figure, join, plural, plus_minus, tag
@@ -122,7 +122,8 @@ def _references(panel: Panel, best: Group, pairs: Sequence[Comparison]) -> list[
 def _wrong(panel: Panel) -> list[str]:
     """Models that have collapsed, or look odd."""
     return [
-        f"{group.label} {'has collapsed' if group.collapsed else 'looks odd'}: {'; '.join(group.signs)}; {REMEDY}."
+        f"{group.label} {'has collapsed' if group.collapsed else 'looks odd'}: {'; '.join(group.signs)}; "
+        f"{remedy(group.signs)}."
         for group in panel.groups
         if group.signs
     ]

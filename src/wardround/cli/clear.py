@@ -1,0 +1,40 @@
+"""`wardround clear FOLDER`: what old runs have left at a site or a coordinator, with sizes; `--yes` clears it."""
+
+from typing import Annotated
+
+import typer
+
+from wardround.cli.backup import Folder
+from wardround.cli.options import console
+
+
+def command(
+    folder: Folder,
+    yes: Annotated[bool, typer.Option("--yes", help="Clear what is listed as going; without it, only list.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Clear also what a run needs that goes on or can be resumed.")
+    ] = False,
+) -> None:
+    """List what old runs have left in a site's or a coordinator's folder, with sizes, and clear it."""
+    from rich.table import Table
+
+    from wardround.cli.options import wide
+    from wardround.consortium.leftovers import clear, leftovers
+
+    rows = leftovers(folder)
+    going = [one for one in rows if force or not one.kept]
+    table = Table("what", "MB", "", "where", box=None)
+    for one in rows:
+        stays = one.kept if not force else ""
+        table.add_row(one.what, f"{one.size / 1e6:.1f}", f"stays: {stays}" if stays else "goes", str(one.path))
+    if rows:
+        wide().print(table)
+    size = sum(one.size for one in going) / 1e6
+    if not going:
+        console.print("there is nothing to clear")
+    elif not yes:
+        if any(one.what.startswith("memory") for one in going):
+            console.print("what a site has kept of a run is a part of its own model: wardround site model comes first")
+        console.print(f"{len(going):,} of {len(rows):,} can go, {size:.1f} MB: wardround clear {folder} --yes")
+    else:
+        console.print(f"cleared {len(clear(rows, force=force)):,} of {len(rows):,}, {size:.1f} MB")

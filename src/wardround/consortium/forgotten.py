@@ -1,0 +1,262 @@
+"""A site that was put back from a copy: what it has forgotten, and what counts as spent until its hospital has said so.
+
+    lapse = mark_restored(folder, taken)    # `wardround restore` does; so does a site that is shown its own future
+    recover(folder, as_told=True)           # what the coordinator says was answered since counts as spent
+
+Rules of this file:
+1. A site whose ledger is older than what it has answered would answer again what its approvals and its privacy budget
+   were spent on. It knows by the file that `restore` leaves; or, put back by other means, by the head of its own ledger
+   that the coordinator shows with every ask, and that it does not have. From then on it answers nothing (`restored`).
+2. The coordinator tells what it has of the site's answers, in a letter that it signs, in answer to a number that the
+   site has drawn: an older letter is worth nothing. Nobody can prove that it tells all. So a person decides: that it is
+   all (`as_told`), or that whatever was approved is spent (`nothing_left`). The letter stays in the ledger.
+3. What was told is in the ledger from then on like any answer: the same question with the same reply may leave again,
+   and costs nothing; any other in its place is a restart.
+4. Of the privacy budget, a run in which something was forgotten costs what it may cost at most, and is over here.
+5. The secrets of all runs are drawn anew: no mask of before lies on anything that leaves now (`layers.masks`).
+6. The ledger is written to by the site process alone, but for the time in which it is marked: then by `recover` alone.
+"""
+
+import hashlib
+import json
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from wardround.consortium.approval import read_approval, write_approval
+from wardround.consortium.budget import Answered, Budget, Spent
+from wardround.consortium.forms import Form, FormError, parsed, read_membership
+from wardround.consortium.kit_check import site_name
+from wardround.consortium.private_site import budget_journal
+from wardround.consortium.settings import SiteSettings, read_site, site_study
+from wardround.core.files import write
+from wardround.engines.seal import SealError, verify_statement
+from wardround.layers.ledger import START, Chain, has_value
+from wardround.privacy.journal import Allowance
+from wardround.runs.errors import RunError
+
+MARK, LEDGER, TOLD = "restored.json", Path("ledger") / "site.jsonl", Path("ledger") / "told.json"
+LARGEST = 1 << 27  # bytes that a coordinator may tell: some 300,000 answers
+Word = Annotated[str, Field(max_length=200)]
+Mark16 = Annotated[str, Field(pattern=r"^[0-9A-Za-z]{1,16}$")]
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+Count = Annotated[int, Field(ge=0)]
+
+
+class Restored(Form):
+    """`restored.json`: since when a site is not sure of what it has answered."""
+
+    lapse: str
+    """A number drawn then: what the coordinator tells is told for this time."""
+    taken: str
+    """When the copy was made, in UTC; nothing if it is not known."""
+    noticed: str
+
+
+class Received(Form):
+    """The message that was answered."""
+
+    kind: Word
+    bytes: Count
+    digest: Digest
+    still: dict[Word, int | float | str | bool | None] = Field(default_factory=dict)
+
+
+class SentAnswer(Form):
+    """The reply."""
+
+    kind: Word
+    bytes: Count
+    digest: Digest
+
+
+class ToldAnswer(Form):
+    """One answer of the site's, as its coordinator remembers it."""
+
+    time: Word
+    study: Mark16
+    run: Mark16
+    attempt: Count
+    round: Count
+    exchange: Count
+    step: Word
+    received: Received
+    sent: SentAnswer
+    was: Digest
+    """The head that the site's ledger had with it."""
+
+
+class Letter(Form):
+    """`ledger/told.json`: what the coordinator has told, and its signature."""
+
+    lapse: str
+    statement: dict[str, Any]
+    lines: list[str]
+
+
+# noticing
+
+
+def mark_restored(folder: Path, taken: str = "") -> Restored:
+    """Have a site answer nothing until its hospital has said what counts."""
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    mark = Restored(lapse=secrets.token_hex(16), taken=taken, noticed=now)
+    write(folder / MARK, mark.encode())
+    (folder / TOLD).unlink(missing_ok=True)
+    return mark
+
+
+def restored(folder: Path) -> Restored | None:
+    """Since when a site is not sure; None if it is."""
+    try:
+        return parsed(Restored, (folder / MARK).read_bytes())
+    except FileNotFoundError:
+        return None
+    except FormError:
+        return mark_restored(folder)
+
+
+def knows(folder: Path, head: object) -> bool:
+    """Whether the ledger has had this head, or has written down that it was forgotten."""
+    if not head or head == START:
+        return True
+    return any(has_value(folder / LEDGER, key, str(head)[:64]) for key in ("hash", "was"))
+
+
+def keep_told(folder: Path, mark: Restored, statement: Mapping[str, Any], lapse: object, data: bytes) -> bool:
+    """Keep what the coordinator has told, if it is told for this time."""
+    if lapse != mark.lapse or len(data) > LARGEST:
+        return False
+    letter = Letter(lapse=mark.lapse, statement=dict(statement), lines=data.decode("utf-8", "replace").splitlines())
+    write(folder / TOLD, letter.encode())
+    return True
+
+
+# looking
+
+
+@dataclass(frozen=True)
+class Lapse:
+    """What is known of what a site has forgotten."""
+
+    mark: Restored
+    told: bool
+    """Whether the coordinator has said anything yet."""
+    answers: tuple[ToldAnswer, ...]
+    """What it says that was answered, and that the ledger does not have."""
+    statement: Mapping[str, Any]
+
+
+def read_lapse(folder: Path) -> Lapse | None:
+    """What a site has forgotten; None if it is not known to have been put back."""
+    mark = restored(folder)
+    if mark is None:
+        return None
+    path = folder / TOLD
+    try:
+        letter = parsed(Letter, path.read_bytes())
+        verify_statement(letter.statement, read_membership(folder / "kit").ask_key)
+        whole = "".join(f"{line}\n" for line in letter.lines).encode()
+        signed = letter.lapse == mark.lapse and hashlib.sha256(whole).hexdigest() == letter.statement["digest"]
+        answers = [parsed(ToldAnswer, line.encode()) for line in letter.lines]
+    except FileNotFoundError:
+        return Lapse(mark, told=False, answers=(), statement={})
+    except (FormError, SealError):
+        signed, answers = False, []
+    if not signed:
+        raise RunError(f"{path}: is not what the coordinator has told; delete it, and start the site: it is told anew")
+    missing = tuple(one for one in answers if not knows(folder, one.was))
+    return Lapse(mark, told=True, answers=missing, statement=letter.statement)
+
+
+# deciding
+
+
+def recover(folder: Path, *, as_told: bool) -> Lapse:
+    """Take a site back: count what was told as spent, and no more; or all that was ever approved."""
+    lapse = read_lapse(folder)
+    if lapse is None:
+        raise RunError(f"{folder} was not put back from a copy, as far as it knows; there is nothing to recover")
+    if not lapse.told:
+        raise RunError(
+            "the coordinator has not told yet what was answered: start the site, and wait until a study is submitted "
+            f"or goes on; then: wardround site recover {folder}"
+        )
+    settings = read_site(folder)
+    costs = list(_costs(settings, lapse.answers))
+    journal = budget_journal(settings)
+    for study, name, run, unit, cost in costs:
+        if not ((known := journal.runs.get((study, run))) and known.over):  # after a crash, say
+            journal.forget(study, name, run, unit, cost)
+    budget = _written(folder, lapse, as_told=as_told)
+    if not as_told:
+        _spend_all(folder, settings, budget, lapse.mark)
+    for pattern in ("*/*/secret", "*/*/*.sum"):
+        for path in (folder / "memory").glob(pattern):
+            path.unlink()
+    (folder / TOLD).unlink(missing_ok=True)
+    (folder / MARK).unlink()
+    return lapse
+
+
+def _costs(settings: SiteSettings, answers: Sequence[ToldAnswer]) -> Iterator[tuple[str, str, str, str, Allowance]]:
+    """What forgotten runs cost at most, where that can be counted."""
+    folder = settings.folder
+    for study, run in dict.fromkeys((one.study, one.run) for one in answers):
+        path = next((folder / "approved").glob(f"{study}*.toml"), None)
+        if path is None and settings.allowance is not None:
+            raise RunError(
+                f"the study {study} was answered since the copy was made, and its approval is not here: what it cost "
+                f"cannot be counted. Approve it again first: wardround site approve {folder} STUDY"
+            )
+        chosen = site_study(folder, path.read_text(encoding="utf-8"), str(path)) if path else None
+        if chosen and chosen.dp:
+            yield study, chosen.name, run, chosen.dp.unit, Allowance(chosen.dp.epsilon, chosen.dp.delta)
+
+
+def _written(folder: Path, lapse: Lapse, *, as_told: bool) -> Budget:
+    """Write down what was forgotten as if it had just been answered, and the letter; what the ledger says then."""
+    budget, chain, now = (
+        Budget(folder / LEDGER),
+        Chain(folder / LEDGER),
+        datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+    if chain.head == START:
+        chain.append({"time": now, "ledger_of": str(site_name(folder))})
+    for one in lapse.answers:
+        line = {**json.loads(one.model_dump_json(exclude={"time"})), "time": now, "answered": one.time}
+        line["mark"] = _mark(budget.of(one.study), one)
+        budget.take(line)
+        chain.append(line)
+    facts = {"copy": lapse.mark.taken, "exchanges": len(lapse.answers), "how": "as told" if as_told else "nothing left"}
+    chain.append({"time": now, "recovered": facts, "signed": dict(lapse.statement)})
+    chain.flush(durable=True)
+    return budget
+
+
+def _mark(spent: Spent, one: ToldAnswer) -> str:
+    known = spent.answered.get((one.round, one.exchange, one.step))
+    if known is None:
+        return "new"
+    return "again" if known == Answered(one.received.digest, one.sent.digest) else "restart"
+
+
+def _spend_all(folder: Path, settings: SiteSettings, budget: Budget, mark: Restored) -> None:
+    """Leave nothing of what was approved, and nothing of the privacy budget."""
+    for path in (folder / "approved").glob("*.toml"):
+        with suppress(ValueError):
+            if approval := read_approval(folder, path.stem):
+                spent = budget.of(path.stem)
+                had = {"exchanges": min(spent.exchanges, approval.exchanges), "restarts": 0}
+                write_approval(folder, path.stem, approval.model_copy(update=had))
+    if settings.allowance is not None:
+        journal = budget_journal(settings)
+        epsilon, delta = journal.spent
+        rest = Allowance(max(settings.allowance.epsilon - epsilon, 0.0), max(settings.allowance.delta - delta, 0.0))
+        journal.forget("restored", "what was forgotten", mark.lapse[:16], "patient", rest)
