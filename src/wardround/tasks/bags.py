@@ -249,8 +249,7 @@ class BagsTask(ByBags, BoundTask):
         """Right and wrong predictions by band of score, the summed loss, and how much training saw of the truth."""
         numbers, pairs, units = examples.numbers, examples.pairs, examples.units
         total = {name: torch.zeros(shape, dtype=torch.float64) for name, shape in self.counts().shapes.items()}
-        vectors = self._encoded(model, numbers)  # (S, D)
-        chosen = self.settings.denoiser
+        vectors, chosen = self._encoded(model, numbers), self.settings.denoiser  # (S, D)
         for groups in torch.split(torch.arange(len(pairs)), AT_ONCE):
             rows, owner = pairs.take(groups)
             odds, truth = pair_odds(chosen, model, vectors[rows], owner, len(groups)), examples.truths[groups]
@@ -271,16 +270,14 @@ class BagsTask(ByBags, BoundTask):
 
     def by_class(self, counts: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """Facts right, wrong and missed per relation, of those that are likelier than not."""
-        there, told, truly = (counts[name] for name in ("there", "told", "truly"))
-        return {"hits": truly, "false_alarms": told - truly, "misses": there - truly}
+        hits = counts["truly"]
+        return {"hits": hits, "false_alarms": counts["told"] - hits, "misses": counts["there"] - hits}
 
     def constant(self, counts: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """What being equally sure of everything would have counted."""
         return fact_constant(counts)
 
-    def chance(self, counts: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """The same: a ranking at random has, in the mean, the precision of one that tells nothing apart."""
-        return fact_constant(counts)
+    chance = constant  # a ranking at random has, in the mean, the precision of one that tells nothing apart
 
     def redrawn(self, counts: Mapping[str, Tensor], rng: np.random.Generator, draws: int) -> Mapping[str, Tensor]:
         """Prediction by prediction."""
@@ -345,8 +342,7 @@ class BagsTask(ByBags, BoundTask):
         """The relations between the entities of each text."""
 
         def scores(pairs: Sequence[Pair]) -> tuple[Sequence[Pair], Tensor]:
-            documents = [one.document for one in pairs]
-            rows = [sentence("", d.text, d.entities[0], d.entities[1], UNRELATED) for d in documents]
+            rows = [sentence("", d.text, d.entities[0], d.entities[1], UNRELATED) for d in (p.document for p in pairs)]
             return pairs, model.classifier(self._encoded(model, self._numbers(rows)))
 
         return related(self.candidates, texts, self.labels, UNRELATED, scores)
