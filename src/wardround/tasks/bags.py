@@ -50,6 +50,7 @@ from wardround.text.texts import Texts
 
 AT_ONCE = 256
 CURVE_POINTS = 400
+OF_PCNN = {"sgd": {"lr": 0.3, "batch": 16}, "adam": {"lr": 0.003, "batch": 16}}
 OF_WORDS = ("tokens", "buckets", "vectors", "embedding", "position", "filters")
 
 
@@ -110,9 +111,7 @@ class Bags(EncoderSettings, TaskSettings):
     @property
     def training(self) -> Mapping[str, Mapping[str, Any]]:
         """What suits an encoder, or a PCNN: at the general rate of 0.01 it learns a third less in eight rounds."""
-        if self.model == "encoder":
-            return TRAINING
-        return {"sgd": {"lr": 0.3, "batch": 16}, "adam": {"lr": 0.003, "batch": 16}}
+        return TRAINING if self.model == "encoder" else OF_PCNN
 
     def files(self) -> dict[str, Path]:
         """Word vectors, or the encoder."""
@@ -138,8 +137,7 @@ class BagsTask(ByBags, BoundTask):
 
     def __post_init__(self) -> None:
         if len(self.labels) < 2 or self.labels[0] != UNRELATED:
-            known = ", ".join(self.labels) or "nothing"
-            raise ValueError(f'the task "bags" needs a corpus of bags with NA and a relation; this one has {known}')
+            raise ValueError('the task "bags" needs a corpus of bags with NA and at least one relation')
 
     # text → numbers
 
@@ -203,8 +201,7 @@ class BagsTask(ByBags, BoundTask):
             ids += self._tokens(entity.type if self.settings.blind else row.text[entity.start : entity.end])
             last = entity.end
         ids += self._tokens(row.text[last:])
-        most = self.settings.longest
-        end = max(len(ids) - 1, 0)
+        most, end = self.settings.longest, max(len(ids) - 1, 0)
         first, second = sorted((min(begins[head.start], end), min(begins[tail.start], end)))
         # Entities in the middle of what is kept; if they are too far apart, the first decides.
         start = max(0, min(first - (most - (second - first)) // 2, len(ids) - most, first))
