@@ -42,8 +42,8 @@ ALLOWED = {
     },
     "reports": {"core", "formats", "metrics", "privacy", "runs"},
     "audit": {
-        "clinic", "core", "engines", "federation", "layers", "methods", "metrics", "models", "reports", "runs", "study",
-        "tasks", "text",
+        "clinic", "core", "engines", "federation", "layers", "methods", "metrics", "models", "privacy", "reports",
+        "runs", "study", "tasks", "text",
     },
     "exports": {"core", "text", "models", "tasks", "trained"},
     "serve": {"core", "text", "trained"},
