@@ -69,7 +69,7 @@ def deliver(remote: Remote, out: Path, names: Iterable[str]) -> dict[str, str]:
             chain.append(line | {"run": remote.mark["run"], "theirs": str(head.get("ledger", ""))[:100]})
     chain.flush(durable=True)
     DELIVERED.write(out, Delivered(study=remote.mark["study"], run=remote.mark["run"], digest=digest, sites=got))
-    return {name: got[name] for name in heads}
+    return {name: got[name] for name in sorted(heads)}
 
 
 def bring(remote: Remote, out: Path, names: Iterable[str], say: Callable[[str], None] = lambda _: None) -> None:
