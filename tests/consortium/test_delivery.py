@@ -13,7 +13,7 @@ from loopback import Exchange, put
 from study_files import cli
 from wardround import __version__
 from wardround.consortium import submit as submitting
-from wardround.consortium.delivery import FILES, main, model_of
+from wardround.consortium.delivery import FILES, bring, main, model_of
 from wardround.consortium.deployed import study_hash
 from wardround.consortium.house_ledger import compared, proven
 from wardround.consortium.received import received, whole_model
@@ -68,12 +68,11 @@ def test_a_site_that_was_away_gets_it_once_it_is_back(
     tmp_path: Path, study: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said, away = list[str](), False
-    deliver = submitting.bring
 
     def gone_first(*arguments: Any) -> None:
         nonlocal away
         away = True
-        deliver(*arguments)
+        bring(*arguments)
 
     monkeypatch.setattr(submitting, "bring", gone_first)
     monkeypatch.setattr("wardround.consortium.delivery.PATIENCE", 0.2)

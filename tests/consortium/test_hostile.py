@@ -377,7 +377,7 @@ def test_a_tail_that_is_cut_off_shows_in_the_other_sides_ledger(tmp_path: Path) 
         tmp_path / "run" / "ledger" / "coordinator.jsonl",
     )
     assert 6 == compared(own, central)  # three rounds, a fit and an evaluation in each
-    assert 7 == compared(central, own)  # and a last word
+    assert 8 == compared(central, own)  # a last word, and the model
     sums = summed(own)
     assert [("Update", 3), ("Counts", 3)] == [(kind, sent.times) for (_, _, kind), sent in sums.items()]
     assert all("hostile" in study for _, study, _ in sums)

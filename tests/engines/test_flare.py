@@ -251,8 +251,7 @@ def assert_ledgers_agree(federation: Federation | Exchange, out: Path, before: d
             (line["round"], line["exchange"], line["step"], {key: line["sent"][key] for key in ("kind", "bytes")})
             for line in mine
         ]
-        assert len(theirs) == compared(own, central)
-        assert [1] * ("delivered" in theirs[-1]) == [
-            1 for line in federation.ledger(name)[before[name] :] if "model" in line
-        ]
+        assert sum("theirs" in line for line in theirs) == compared(own, central)
+        models = sum("model" in line for line in list(lines(own))[before[name] :])
+        assert models == sum("delivered" in line for line in theirs)
         assert 0 < compared(central, own)

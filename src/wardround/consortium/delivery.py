@@ -6,7 +6,7 @@
 
 What travels is `model.json`, the weights, the card, the study, their checksums and, if there is one, the signature;
 what sites have themselves, such as an encoder, does not. `delivered.json` in the run folder says who has what. Both
-ledgers have a line: the coordinator's with the head of the site's, the site's with what the coordinator signed.
+ledgers have a line, the site's with what the coordinator signed.
 """
 
 import hashlib
@@ -66,7 +66,7 @@ def deliver(remote: Remote, out: Path, names: Iterable[str]) -> dict[str, str]:
         got[name] = str(fault(head)) if "fault" in head else ""
         if not got[name]:
             line = {"time": now, "from": name, "delivered": {"digest": digest, "bytes": len(data)}}
-            chain.append(line | {"run": remote.mark["run"], "theirs": str(head.get("ledger", ""))[:100]})
+            chain.append(line | {"run": remote.mark["run"]})  # without the site's head: nothing left it
     chain.flush(durable=True)
     DELIVERED.write(out, Delivered(study=remote.mark["study"], run=remote.mark["run"], digest=digest, sites=got))
     return {name: got[name] for name in sorted(heads)}
