@@ -33,7 +33,7 @@ from wardround.metrics.facts import curve_of, fact_layout, fact_metrics, score_b
 from wardround.metrics.redrawn import fact_redrawn
 from wardround.models.pcnn import PCNN
 from wardround.models.relation import BagEncoder
-from wardround.tasks.bag_examples import BagBatch, BagExamples, Groups, Numbers, encoded, numbered
+from wardround.tasks.bag_examples import OF_PCNN, BagBatch, BagExamples, Groups, Numbers, encoded, numbered
 from wardround.tasks.batching import Ragged, budgeted, grouped
 from wardround.tasks.candidates import Candidates, Pair, related, within_limit
 from wardround.tasks.denoise import Denoiser, SentenceModel, bag_scores, pair_odds, surest, weights_of
@@ -48,8 +48,7 @@ from wardround.text.segment import Segmenter
 from wardround.text.shown import called
 from wardround.text.texts import Texts
 
-AT_ONCE = 256
-CURVE_POINTS = 400
+AT_ONCE, CURVE_POINTS = 256, 400
 OF_WORDS = ("tokens", "buckets", "vectors", "embedding", "position", "filters")
 
 
@@ -109,9 +108,7 @@ class Bags(EncoderSettings, TaskSettings):
     @property
     def training(self) -> Mapping[str, Mapping[str, Any]]:
         """What suits an encoder, or a PCNN: at the general rate of 0.01 it learns a third less in eight rounds."""
-        if self.model == "encoder":
-            return TRAINING
-        return {"sgd": {"lr": 0.3, "batch": 16}, "adam": {"lr": 0.003, "batch": 16}}
+        return TRAINING if self.model == "encoder" else OF_PCNN
 
     def files(self) -> dict[str, Path]:
         """Word vectors, or the encoder."""
@@ -170,8 +167,7 @@ class BagsTask(ByBags, BoundTask):
         return BagExamples(numbers, bags, facts, pairs, truths, units)
 
     def _numbers(self, rows: Sequence[Sentence]) -> Numbers:
-        places = {label: index for index, label in enumerate(self.labels)}
-        relations = torch.tensor([places[row.labels[0]] for row in rows], dtype=torch.int64)
+        relations = torch.tensor([self.labels.index(row.labels[0]) for row in rows], dtype=torch.int64)
         truths = torch.tensor([-1 if row.expressed is None else row.expressed for row in rows], dtype=torch.int64)
         if self.settings.model == "encoder":
             marked = encoded(rows, self.parts, self.settings.longest, blind=self.settings.blind)
@@ -277,9 +273,7 @@ class BagsTask(ByBags, BoundTask):
         """What being equally sure of everything would have counted."""
         return fact_constant(counts)
 
-    def chance(self, counts: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """The same: a ranking at random has, in the mean, the precision of one that tells nothing apart."""
-        return fact_constant(counts)
+    chance = constant  # in the mean, a ranking at random has the precision of one that tells nothing apart
 
     def redrawn(self, counts: Mapping[str, Tensor], rng: np.random.Generator) -> Mapping[str, Tensor]:
         """Prediction by prediction."""
