@@ -32,9 +32,11 @@ from wardround.consortium.forgotten import mark_restored
 from wardround.consortium.forms import Form, FormError, Version, parsed
 from wardround.consortium.kit_check import FILES as KIT
 from wardround.consortium.kit_check import site_name
+from wardround.consortium.settings import strings_in
 from wardround.core.files import fresh_folder
 from wardround.core.unfinished import NEW, new_name, unfinished
 from wardround.runs.errors import RunError
+from wardround.text.reading import DataError, found_path
 
 FORM: Literal["wardround copy 1"] = "wardround copy 1"
 MANIFEST = "MANIFEST.json"
@@ -126,9 +128,14 @@ def _notes(folder: Path) -> list[Path]:
         data = tomllib.loads((folder / "site.toml").read_text(encoding="utf-8-sig")).get("data")
     except ValueError:
         raise RunError(f"{folder / 'site.toml'} is not valid TOML, so nobody knows which files are notes") from None
-    values = data.values() if isinstance(data, dict) else ()
-    named = [(folder / value).resolve() for value in values if isinstance(value, str) and value]
-    return [path for path in named if path.exists() and path != folder.resolve()]
+    named = []
+    paths = {key: value for key, value in data.items() if key != "separator"} if isinstance(data, dict) else {}
+    for value in filter(None, strings_in(paths)):  # a file, a folder, or one for each department
+        with suppress(DataError):  # a variable that is not set names nothing here
+            named.append(found_path(value, str(folder)).resolve())
+    if folder.resolve() in named:
+        raise RunError(f"[data] in {folder / 'site.toml'} names the site's folder itself; put the notes elsewhere")
+    return [path for path in named if path.exists()]
 
 
 def _taken(path: Path, inside: str) -> bytes:
