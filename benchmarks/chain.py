@@ -8,6 +8,9 @@ encoder for as many tokens as are read, once, without padding, attention or anyt
 exact answer costs. A ratio is that of neighbours in time, in CPU time of this process. Now and before must tell the
 same relations, and confidence to `SAME`.
 
+Printed first is what is not looked at: pairs of types that the model was never trained to relate, which its folder
+knows, and sentences without a pair of the others.
+
 - *marked*: markers and blinding, as by default; every pair of a sentence is a text of its own to the encoder.
 - *plain, frozen*: neither, all layers frozen; the pairs of a sentence have its states in common.
 - *repeated lines*: marked, and a third of each note is one of ten paragraphs that stand in many notes.
@@ -38,6 +41,7 @@ from wardround.tasks.relation import Relations, RelationTask
 from wardround.tasks.trunk import AT_ONCE, Trunk
 from wardround.text.document import Document
 from wardround.text.prediction import Prediction, numbered
+from wardround.text.sentences import sentences
 
 SAME = 1e-4
 LABELS = ("none", "TrAP", "TeRP", "PIP")
@@ -59,6 +63,7 @@ def main() -> None:
         for name, settings in CASES.items():
             task = Relations(remember=False, **settings).on(LABELS, "none", Candidates(PAIRS))
             notes = _notes(options.notes, repeated=name == "repeated lines")
+            _count(name, task, notes)
             results[name] = _compared(name, task, notes, options.repeats)
     if options.json:
         options.json.write_text(json.dumps(results, indent=1) + "\n")
@@ -89,6 +94,18 @@ def _with(note: Document, other: Document | None) -> Prediction:
         entities += [entity.moved(len(text) + 1) for entity in other.entities]
         text = f"{text}\n{other.text}"
     return Prediction(text, entities=numbered(entities))
+
+
+def _count(name: str, task: RelationTask, notes: Sequence[Prediction]) -> None:
+    """Print how many pairs there are, and how many are looked at: those of types that it was trained to relate."""
+    spans = [sentences(note.text, "sentence", note.entities) for note in notes]
+    all_pairs = sum(1 for note in notes for _ in Candidates().within(0, note))
+    asked = [one for number, note in enumerate(notes) for one in task.candidates.within(number, note)]
+    read = {(one.text, one.document.text) for one in asked}
+    print(
+        f"  {name}: {len(asked):,} of {all_pairs:,} ordered pairs in {len(read):,} of {sum(map(len, spans)):,} "
+        "sentences are looked at"
+    )
 
 
 def _compared(name: str, task: RelationTask, notes: Sequence[Prediction], repeats: int) -> dict[str, Any]:

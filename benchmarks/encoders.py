@@ -1,6 +1,6 @@
 """Fine-tuning and asking an encoder: ours over a plain loop of transformers, on the same batches in the same run.
 
-    python benchmarks/encoders.py [--size tiny|small|half|base] [--repeats N] [--batch N] [--json FILE] [--quick]
+    python benchmarks/encoders.py [--size tiny|small|half|base] [--repeats N] [--batch N] [--only WORD] [--quick]
 
 A random BERT (`base`: 12 layers of 768, `half`: 6 of them, `small`: 6 layers of 384) on generated texts. Each
 comparison is of two ways that take turns; a ratio is that of two neighbours in CPU time of this process, and printed
@@ -11,7 +11,10 @@ are the median and the quartiles.
   same loss. Then ours with two thirds of the layers frozen and cached, over the same plain loop, and over a plain loop
   in which they are frozen too and run again in each step. Where the processor has instructions for it, all trained
   also with our products in bf16, over the plain loop in fp32.
-- *predict*: texts of mixed length through a trained model of ours, over `transformers.pipeline` with its defaults.
+- *predict*: texts of mixed length through a trained model of ours, over `transformers.pipeline` with its defaults, that
+  is one text at a time; for relations, over `text-classification` of the same sentences with markers in them. Then over
+  the bare products of the encoder's matrices with as many tokens as there are, without padding: what an exact answer in
+  fp32 costs whoever gives it.
 - *trunk*: the frozen layers of sentences of one length together, over one by one.
 - *evaluation*: batches by a budget of tokens, over batches of 64 sentences.
 """
@@ -23,6 +26,7 @@ import platform
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +43,7 @@ from wardround.core.optimizer import Adam
 from wardround.models.pretrained import packaged, read_encoder
 from wardround.runs.loop import one_thread
 from wardround.tasks.batching import budgeted, grouped
+from wardround.tasks.candidates import Candidates
 from wardround.tasks.classification import Classification
 from wardround.tasks.relation import Relations
 from wardround.tasks.tagging import Tagging
@@ -52,6 +57,7 @@ LENGTHS = (64, 128)
 LR = 1e-5
 LABELS = Sentences.labels
 TYPES = ("chemical", "gene")
+MARKERS = (("[E1]", "[/E1]"), ("[E2]", "[/E2]"))
 
 
 def main() -> None:
@@ -65,7 +71,8 @@ def main() -> None:
         os.environ["WARDROUND_CACHE"] = f"{folder}/cache"
         encoder = _random_bert(Path(folder) / "encoder", *SIZES[options.size])
         for name, mine, theirs, steps, aim in _comparisons(encoder, options.batch, quick=options.quick):
-            results[name] = compared(name, mine, theirs, steps, options.repeats, aim)
+            if options.only in name:
+                results[name] = compared(name, mine, theirs, steps, options.repeats, aim)
     if options.json:
         options.json.write_text(json.dumps(results, indent=1) + "\n")
 
@@ -75,6 +82,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--size", choices=SIZES, default="half", help="of the random encoder (half)")
     parser.add_argument("--repeats", type=int, default=3, help="how often everyone's turn comes (3)")
     parser.add_argument("--batch", type=int, default=8, help="texts per step (8)")
+    parser.add_argument("--only", default="", metavar="WORD", help="comparisons with this in their names, e.g. predict")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the ratios here")
     parser.add_argument("--quick", action="store_true", help="one repeat, one length, few texts: does it work at all?")
     options = parser.parse_args()
@@ -239,19 +247,63 @@ class Plain(nn.Module):
 
 
 def _asking(encoder: Path, count: int) -> Iterator[tuple[str, Run, Run, int, float | None]]:
-    """Texts of mixed length through a model and through a pipeline."""
-    texts = [one.text for one in Sentences(count=count).documents("train")]
+    """Texts of mixed length through a model, through a pipeline and through bare products."""
+    documents = list(Sentences(count=count).documents("train"))
+    texts = [one.text for one in documents]
     tokenizer = transformers.AutoTokenizer.from_pretrained(encoder)
-    for name, kind, work in (
-        ("classification", transformers.AutoModelForSequenceClassification, "text-classification"),
-        ("tagging", transformers.AutoModelForTokenClassification, "token-classification"),
+    tokenizer.add_tokens([mark for pair in MARKERS for mark in pair])
+    products = _products(encoder, tokenizer, texts)
+    for name, kind, work, given in (
+        (
+            "relation",
+            transformers.AutoModelForSequenceClassification,
+            "text-classification",
+            [*map(_marked, documents)],
+        ),
+        ("classification", transformers.AutoModelForSequenceClassification, "text-classification", texts),
+        ("tagging", transformers.AutoModelForTokenClassification, "token-classification", texts),
     ):
         task = _tasks(encoder, 128)[name]()
-        labels = len(LABELS) if name == "classification" else len(task.tags)
-        model = kind.from_pretrained(encoder, num_labels=labels).eval()
+        labels = len(task.tags) if name == "tagging" else len(LABELS)
+        model: Any = kind.from_pretrained(encoder, num_labels=labels).eval()
+        model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
         asked: Any = transformers.pipeline(work, model=model, tokenizer=tokenizer)  # type: ignore[call-overload]
-        mine = _predicting(task, task.model().eval(), [Prediction(text) for text in texts])
-        yield f"predict {name}", mine, _piped(asked, texts), len(texts), 0.33
+        if name == "relation":  # as a trained one would, which knows what it was shown
+            task = replace(task, candidates=Candidates((TYPES,)))
+        notes = [Prediction(one.text, entities=one.entities if name == "relation" else ()) for one in documents]
+        mine = _predicting(task, task.model().eval(), notes)
+        yield f"predict {name}", mine, _piped(asked, given), len(texts), 0.33
+        yield f"predict {name} / products", mine, products, len(texts), None
+
+
+def _marked(document: Document) -> str:
+    """A sentence as a script would give it to a classifier: markers around the two entities."""
+    text = document.text
+    for entity, (opening, closing) in sorted(
+        zip(document.entities, MARKERS, strict=True), key=lambda both: -both[0].start
+    ):
+        words = f"{opening} {entity.type} {closing}"
+        text = text[: entity.start] + words + text[entity.end :]
+    return text
+
+
+def _products(encoder: Path, tokenizer: Any, texts: Sequence[str]) -> Run:
+    """All linear maps of the encoder on all tokens of all texts, and nothing else."""
+    shape = read_encoder(encoder).shape
+    tokens = sum(min(len(one), 128) for one in tokenizer(texts)["input_ids"])
+    inputs = torch.split(torch.randn(tokens, shape.width), 2048)
+    wide, narrow = (nn.Linear(a, b) for a, b in ((shape.width, shape.inner), (shape.inner, shape.width)))
+    square = nn.Linear(shape.width, shape.width)
+
+    @torch.no_grad()
+    def work(_: Path) -> None:
+        for states in inputs:
+            for _layer in range(shape.layers):
+                for _part in range(4):
+                    square(states)
+                narrow(wide(states))
+
+    return work
 
 
 def _piped(asked: Any, texts: Sequence[str]) -> Run:

@@ -50,7 +50,7 @@ AT_MOST: dict[str, float] = {
 UNSAID = {"relation": "sites.share", "tagging": "corpus.most"}  # by task, where a study has all of its corpus
 TENSORS = ("model", "state", "sites")
 KEPT = re.compile(r"(?P<kind>.+)-(?P<round>\d+)-(?P<exchange>\d+)")
-HEAD = 4096  # bytes in which the tensors of a sealed file begin
+HEAD = 1 << 20  # bytes in which the tensors of a sealed file begin
 
 Cell = dict[str, Any]
 

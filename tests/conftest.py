@@ -2,11 +2,13 @@
 
 import os
 import signal
+from collections.abc import Iterator
 
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
+from browser import Browser, chromium
 from wardround.engines import certificates
 from wardround.runs import intervals
 
@@ -50,3 +52,16 @@ def _signals() -> None:
     ):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, handler)
+
+
+@pytest.fixture(scope="session")
+def _started_browser() -> Iterator[Browser]:
+    with Browser(chromium()) as one:
+        yield one
+
+
+@pytest.fixture
+def browser(_started_browser: Browser) -> Iterator[Browser]:
+    """A browser that leaves the page after a test: whose server is gone, it would be looked for again and again."""
+    yield _started_browser
+    _started_browser.open("about:blank")

@@ -40,8 +40,8 @@ ALLOWED = {
     "consortium": {"core", "text", "formats", "federation", "engines", "layers", "privacy", "runs", "study"},
     "reports": {"core", "formats", "metrics", "privacy", "runs"},
     "audit": {
-        "clinic", "core", "engines", "federation", "layers", "methods", "metrics", "models", "reports", "runs", "study",
-        "tasks", "text",
+        "clinic", "core", "engines", "federation", "layers", "methods", "metrics", "models", "privacy", "reports",
+        "runs", "study", "tasks", "text",
     },
     "exports": {"core", "text", "models", "tasks", "trained"},
     "serve": {"core", "text", "trained"},

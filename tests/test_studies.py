@@ -39,6 +39,14 @@ def test_a_study_of_relations_can_be_built(path: Path, tmp_path: Path) -> None:
     assert {"classes": 8 if kept else 9} == build(cell.study, tmp_path).task.sizes()
 
 
+@pytest.mark.parametrize("paper", ["flcmc", "feded", "fedcmc", "lazymil", "fedner"])
+def test_the_page_of_all_papers_has_the_table_that_a_papers_results_begin_with(paper: str) -> None:
+    text = (STUDIES / paper / "RESULTS.md").read_text(encoding="utf-8")
+    first = next(block for block in text.split("\n\n") if block.startswith("|"))
+    assert "| claim | published | here | holds? | why |" == first.partition("\n")[0]
+    assert first in (STUDIES / "README.md").read_text(encoding="utf-8")
+
+
 def test_transfer_between_sites_is_told_before_and_after_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

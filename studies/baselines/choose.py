@@ -5,7 +5,8 @@
 For each study of this folder that is named, and each entry of `VARIANTS`, one model is trained in one place (FedAvg is
 within 3 % of it) with one seed; the figures are those of the last round on what `[validation]` set aside. A study reads
 here two and a half times the texts (PsyTAR: twice) and sets the rest aside, so that it trains on as many as in
-`table.py` and is judged by more than a thousand.
+`table.py` and is judged by more than a thousand. A corpus with a validation split of its own (generated hospitals,
+cMedTC) is judged by that, and trains on all that is read.
 """
 
 import sys

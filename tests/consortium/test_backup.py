@@ -220,6 +220,7 @@ def test_a_site_that_was_put_back_counts_what_it_has_forgotten_as_spent(tmp_path
         submit(study, tmp_path / "again", exchange.over, wait=0.1)
         left = {line.left_out.get("site-0", "") for line in read_journal(tmp_path / "again")}
         assert all("it was put back from a copy" in why for why in left)
+        assert "answers nothing until somebody has said" in (tmp_path / "back" / "log.txt").read_text()
         lapse = read_lapse(tmp_path / "back")
         assert lapse is not None
         assert {1, 2} == {one.round for one in lapse.answers if one.round}
@@ -253,6 +254,7 @@ def test_a_site_that_was_rolled_back_by_other_means_is_shown_its_own_future(tmp_
         assert (tmp_path / "old" / MARK).exists()
         assert ["restored"] == [line["refused"] for line in lines(tmp_path / "old" / LEDGER) if "refused" in line]
         recover(tmp_path / "old", as_told=False)
+        assert 0 < compared(tmp_path / "old" / LEDGER, tmp_path / "run" / "ledger" / "coordinator.jsonl")
         before = spent(tmp_path / "old", study)
         submit(study, tmp_path / "third", exchange.over, wait=0.1)  # bit for bit what left before, which is free
     assert before == spent(tmp_path / "old", study) == spent(tmp_path / "site-0", study)
@@ -324,5 +326,6 @@ def test_a_privacy_budget_is_not_spent_twice(tmp_path: Path, as_told: bool) -> N
             if out == "again":
                 assert not (tmp_path / "back" / JOURNAL).exists()
                 recover(tmp_path / "back", as_told=as_told)
+                assert 0 < compared(tmp_path / "back" / LEDGER, tmp_path / "run" / "ledger" / "coordinator.jsonl")
     shown = CliRunner().invoke(app, ["site", "budget", str(tmp_path / "back")], env={"COLUMNS": "200"}).output
     assert f"spent in all: ε = {4 if as_told else 5}.000 of 5" in shown

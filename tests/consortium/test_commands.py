@@ -3,6 +3,7 @@
 import json
 import shutil
 import socket
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from loopback import DEPARTMENTS, Exchange
 from real_sites import free_port
 from wardround.cli.app import main
 from wardround.consortium.submit import submit
+from wardround.engines.certificates import Authority, pem_of, read_certificate
 from wardround.engines.flare_kits import place_stores
 from wardround.runs.errors import RunError
 from wardround.study.load import cells
@@ -148,6 +150,19 @@ def test_a_certificate_that_ends_soon_is_told(tmp_path: Path, capsys: pytest.Cap
         capsys.readouterr()
         main_ok("site", "check", place / "a", "--offline")
         assert soon is ("which is soon: ask the coordinator for a new kit" in capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(("minutes", "late"), [(4, False), (10, True)])
+def test_clocks_may_be_minutes_apart_and_no_more(
+    minutes: int, late: bool, north: Path, site: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Certificates alone have a time; letters, keys and sums go by numbers of their own."""
+    authority = Authority(north / "root", datetime.now(UTC) + timedelta(minutes=minutes))
+    path = site / "kit" / "startup" / "client.crt"
+    path.write_bytes(pem_of(authority.renewed(read_certificate(path), 100)))
+    with pytest.raises(SystemExit):
+        main(["site", "check", str(site), "--offline"])
+    assert late is ("is this machine's clock right?" in " ".join(capsys.readouterr().out.split()))
 
 
 def test_a_site_is_checked_and_told_what_would_leave_before_it_approves(

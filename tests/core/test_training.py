@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from wardround.core import optimizer
 from wardround.core.answer import answer
 from wardround.core.bench import Bench
 from wardround.core.cohort import Cohort
@@ -134,6 +135,19 @@ def test_optimisers_step_as_torchs_do(
 KINDS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW
 }  # fmt: skip
+
+
+def test_a_large_model_steps_piece_by_piece_to_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    gradient = torch.randn(10_007, generator=torch.Generator().manual_seed(0))
+    whole, pieces = torch.linspace(-1, 1, 10_007), torch.linspace(-1, 1, 10_007)
+    one, other = (Adam(0.01, (0.9, 0.999), 1e-8, flat) for flat in (whole, pieces))
+    for _ in range(3):
+        one.step(whole, gradient)
+        with monkeypatch.context() as patch:
+            patch.setattr(optimizer, "PIECE", 1024)
+            other.step(pieces, gradient)
+    assert torch.equal(whole, pieces)
+    assert not torch.equal(whole, torch.linspace(-1, 1, 10_007))
 
 
 @pytest.mark.parametrize(

@@ -78,6 +78,7 @@ def test_a_host_is_reached_through_a_proxy_with_and_without_a_password(login: st
     [
         ("a:b", "", b"", "asks for a name and password; set https_proxy=http://NAME:PASSWORD@127.0.0.1:"),
         ("a:b", "a:secret@", b"", "refuses the name and password that https_proxy has"),
+        ("", "a:secret@", b"HTTP/1.0 401 Unauthorized\r\n\r\n", "refuses the name and password that https_proxy has"),
         ("", "", b"HTTP/1.1 403 Filtered\r\n\r\n", "does not connect to far.example:443 (status 403)"),
         ("", "", b"SSH-2.0-x\r\n\r\n", "does not answer as an HTTP proxy does"),
     ],

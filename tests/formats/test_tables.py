@@ -291,3 +291,11 @@ def test_a_patient_column_that_was_named_is_read(tmp_path: Path) -> None:
     path.write_text("text,label,whose,bed\nAspirin,a,p1,7\nIbuprofen,b,p2,8\n")
     [(what, _)] = unread(path, Options(patient="whose"), "csv")
     assert what == 'columns that are not read: "bed"'
+
+
+def test_a_table_of_pairs_with_offsets_is_told_how_they_are_written(tmp_path: Path) -> None:
+    rows = [f"a gene {at} and an effect,{at},{at + 4},{at + 9},{at + 15},yes" for at in range(6)]
+    path = tmp_path / "pairs.csv"
+    path.write_text("\n".join(["text,from,to,start,stop,linked", *rows]) + "\n")
+    (one,) = [found for found in check(path, Options()).findings.listed if "not read" in found.what]
+    assert "entities by their offsets? a table has no place for them; write a line for each text: {" in one.remedy

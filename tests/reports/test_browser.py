@@ -1,11 +1,10 @@
 """The page in a real browser: no complaint, no request but its own, nothing wider than the window."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from browser import Browser, chromium
+from browser import Browser
 from run_folders import make_run, make_sweep
 from wardround.reports.page import write_report
 
@@ -16,12 +15,6 @@ CUT = """[...document.querySelectorAll('svg text')].filter(e => {
     const t = e.getBoundingClientRect(), s = e.closest('svg').getBoundingClientRect();
     return t.width && (t.left < s.left - 1 || t.right > s.right + 1 || t.top < s.top - 1 || t.bottom > s.bottom + 1)
 }).map(e => e.textContent)"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with Browser(chromium()) as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from browser import Browser, chromium
+from browser import Browser
 from serving import Relates, Scripted, served
 from wardround.clinic import Clinic
 from wardround.formats.jsonl import read_jsonl
@@ -24,12 +24,6 @@ STATUS = "document.getElementById('status').textContent"
 WIDER = """[...document.querySelectorAll('body *')].filter(e =>
     !e.closest('.scroll, svg, dialog') && e.getBoundingClientRect().right > innerWidth + 1
 ).map(e => e.outerHTML.slice(0, 80))"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with Browser(chromium()) as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

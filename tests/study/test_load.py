@@ -416,3 +416,19 @@ def test_a_rate_that_a_study_leaves_open_is_the_one_that_suits_the_model(
     tables = {"name": "open", "rounds": 1, "corpus": {"name": "clinic"}, "task": {"name": "classification"}}
     told = cells({**tables, "method": method})[0].study.resolved["method"]
     assert expected == (told["optimizer"], told["lr"], told["batch"])
+
+
+@pytest.mark.parametrize(
+    ("corpus", "task", "method", "expected"),
+    [
+        ("clinic", "tagging", "fedavg", ("adam", 0.003, 16)),
+        ("clinic", "tagging", "scaffold", ("sgd", 0.01, 10)),  # which is for SGD alone
+        ("clinic-bags", "bags", "fedavg", ("sgd", 0.3, 16)),
+    ],
+)
+def test_taggers_and_bags_have_rates_of_their_own(
+    corpus: str, task: str, method: str, expected: tuple[str, float, int]
+) -> None:
+    tables = {"name": "open", "rounds": 1, "corpus": {"name": corpus}, "task": {"name": task}}
+    settings = cells({**tables, "method": {"name": method}})[0].study.resolved["method"]
+    assert expected == (settings.get("optimizer", "sgd"), settings["lr"], settings["batch"])

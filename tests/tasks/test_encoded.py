@@ -264,3 +264,16 @@ def test_batches_by_a_budget_take_every_row_once_and_pad_little() -> None:
     assert list(range(8)) == sorted(row for batch in batches for row in batch.tolist())
     assert [[7, 0, 4, 2, 3], [5, 1], [6]] == [batch.tolist() for batch in batches]
     assert [] == budgeted(lengths[:0])
+
+
+@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("freeze", ["nothing", 1, 2])
+def test_weights_that_do_not_fit_are_told_before_any_site_is_asked(
+    name: str, freeze: int | str, tmp_path: Path
+) -> None:
+    folder = tiny_encoder(tmp_path / "encoder")
+    config = folder / "config.json"
+    config.write_text(config.read_text().replace('"intermediate_size": ', '"intermediate_size": 1'), encoding="utf-8")
+    kind, more, _ = TASKS[name]
+    with pytest.raises(EncoderError, match=r"the weights of layers\.\d\.wide\.weight have shape"):
+        kind(**more, encoder=str(folder), freeze=freeze).bind(Corpus())

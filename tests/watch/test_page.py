@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from browser import Browser, chromium
+from browser import Browser
 from run_folders import make_run
 from serving import hosted
 from wardround.runs.files import GRID, Planned
@@ -23,19 +23,6 @@ WIDER = """[...document.querySelectorAll('body *')].filter(e =>
 ).map(e => e.outerHTML.slice(0, 80))"""
 CONTRAST = """[...document.querySelectorAll('.badge, .mood, .soft, .wrong')].every(e =>
     getComputedStyle(e).color !== getComputedStyle(document.body).backgroundColor)"""
-
-
-@pytest.fixture(scope="module")
-def started() -> Iterator[Browser]:
-    with Browser(chromium()) as one:
-        yield one
-
-
-@pytest.fixture
-def browser(started: Browser) -> Iterator[Browser]:
-    """A browser that leaves the page after a test: whose server is gone, it would be looked for again and again."""
-    yield started
-    started.open("about:blank")
 
 
 @contextmanager

@@ -1,13 +1,12 @@
 """A hospital's page: what is asked, what left, what was refused, and what an officer can print."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from browser import Browser, chromium
+from browser import Browser
 from loopback import Exchange, ask, put
 from serving import hosted, send
 from study_files import cli
@@ -124,19 +123,6 @@ def test_a_site_has_numbers_for_other_programs_and_nothing_to_stop(folder: Path)
         assert any(line.startswith('wardround_site_refusals_total{reason="study"} ') for line in lines)
         assert any(line.startswith('wardround_site_answers_left{study="north (') for line in lines)
         assert 404 == send(place, "/stop/0", {})[0]
-
-
-@pytest.fixture(scope="module")
-def started() -> Iterator[Browser]:
-    with Browser(chromium()) as one:
-        yield one
-
-
-@pytest.fixture
-def browser(started: Browser) -> Iterator[Browser]:
-    """A browser that leaves the page after a test: whose server is gone, it would be looked for again and again."""
-    yield started
-    started.open("about:blank")
 
 
 def test_what_is_asked_now_is_seen_as_it_comes(browser: Browser, folder: Path) -> None:

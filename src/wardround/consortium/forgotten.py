@@ -32,6 +32,7 @@ from pydantic import Field
 from wardround.consortium.approval import read_approval, write_approval
 from wardround.consortium.budget import Answered, Budget, Spent
 from wardround.consortium.forms import Form, FormError, parsed, read_membership
+from wardround.consortium.kit_check import site_name
 from wardround.consortium.private_site import budget_journal
 from wardround.consortium.settings import SiteSettings, read_site, site_study
 from wardround.core.files import write
@@ -230,6 +231,8 @@ def _written(folder: Path, lapse: Lapse, *, as_told: bool) -> Budget:
         Chain(folder / LEDGER),
         datetime.now(UTC).isoformat(timespec="seconds"),
     )
+    if chain.head == START:
+        chain.append({"time": now, "ledger_of": str(site_name(folder))})
     for one in lapse.answers:
         line = {**json.loads(one.model_dump_json(exclude={"time"})), "time": now, "answered": one.time}
         line["mark"] = _mark(budget.of(one.study), one)

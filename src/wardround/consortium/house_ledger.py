@@ -202,7 +202,7 @@ def proven(path: Path, ask_key: str) -> int:
                 verify_statement(line["signed"], ask_key)
             except SealError:
                 raise LedgerError(f"{path}:{number}: the coordinator did not sign this message") from None
-            count += 1
+            count += "sent" in line
     return count
 
 

@@ -71,6 +71,8 @@ class SiteProcess:
         self.ledger = HouseLedger(folder / LEDGER, self.name)
         self.lapse = restored(folder)
         """Since when it has not known what it has answered, if that is so."""
+        if self.lapse is not None:
+            self._log(f"restored: {UNSURE.format(folder)}")
 
     def answer(self, head: Mapping[str, Any], data: bytes) -> Frame:
         """The sealed reply to an ask of the coordinator's; to anybody else a code that says nothing."""

@@ -8,6 +8,7 @@ of tensors. Rates change from round to round and not within one: sites take diff
 """
 
 import math
+from collections.abc import Iterable
 from typing import Literal
 
 import torch
@@ -17,6 +18,8 @@ from wardround.core.record import Private
 
 WEIGHT_DECAY = 0.01
 """AdamW's, where a study does not say."""
+
+PIECE = 2**20  # weights
 
 Moments = tuple[int, Tensor, Tensor]
 """Where an Adam stands: its steps so far, and its first and second moments."""
@@ -96,11 +99,19 @@ class Adam:
         self.first.add_(gradient, alpha=1 - beta1)
         self.second.addcmul_(gradient, gradient, value=1 - beta2)
         unbias1, unbias2 = 1 - beta1**self.steps, 1 - beta2**self.steps
-        flat.addcdiv_(self.first, (self.second / unbias2).sqrt_().add_(self.eps), value=-self.lr / unbias1)
+        for weights, first, second in _pieces(flat, self.first, self.second):
+            weights.addcdiv_(first, (second / unbias2).sqrt_().add_(self.eps), value=-self.lr / unbias1)
 
     def kept(self) -> OwnMoments | None:
         """Where it stands, once it has taken a step."""
         return OwnMoments(self.steps, self.first.cpu(), self.second.cpu()) if self.steps else None
+
+
+def _pieces(*buffers: Tensor) -> Iterable[tuple[Tensor, ...]]:
+    """The buffers piece by piece: of a large one, what is in between would be fetched from memory page by page."""
+    if buffers[0].numel() <= PIECE:
+        return (buffers,)
+    return zip(*(torch.split(buffer, PIECE) for buffer in buffers), strict=True)
 
 
 def clip(gradient: Tensor, longest: float) -> None:

@@ -99,7 +99,7 @@ class Guard:
         for start in range(0, steps, ahead):
             many = min(ahead, steps - start)
             step, unit = (chance.uniform(many * count).view(many, count) < plan.rate).nonzero(as_tuple=True)
-            for drawn in unit.split(torch.bincount(step, minlength=many).tolist()):
+            for drawn in torch.split(unit, torch.bincount(step, minlength=many).tolist()):
                 yield Sample(task, train, self.units, drawn, chance)
 
     def descend(self, bench: "Bench", loss: Loss, sample: "Sample") -> None:

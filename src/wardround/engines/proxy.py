@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 
 PROXIES, EXCEPTIONS = ("grpc_proxy", "https_proxy", "http_proxy"), ("no_grpc_proxy", "no_proxy")
 HEAD = 1 << 16  # bytes of a proxy's answer
-PASSWORD = 407
+PASSWORD = (401, 407)  # the second is right; tinyproxy says the first of a wrong password
 
 
 class ProxyError(OSError):
@@ -96,7 +96,7 @@ def _status(line: socket.socket) -> int:
 
 
 def _why(proxy: Proxy, status: int, target: str) -> str:
-    if status == PASSWORD:
+    if status in PASSWORD:
         wrong = "refuses the name and password that https_proxy has" if proxy.login else "asks for a name and password"
         return f"the proxy {proxy} {wrong}; set https_proxy=http://NAME:PASSWORD@{proxy}"
     if not status:

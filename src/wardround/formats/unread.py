@@ -21,6 +21,11 @@ from wardround.text.shown import NOT_SHOWN, names_of, short
 MOST = 50  # classes
 NAMED = 8
 FLAGS = {"0", "1"}
+ENDS = 4  # of two entities
+PAIR = (
+    '{"text": …, "entities": [{"id": "a", "type": …, "start": …, "end": …}, {"id": "b", …}], '
+    '"relations": [{"type": …, "head": "a", "tail": "b"}]}'
+)
 READ = {"jsonl": KEYS, "doccano": KNOWN}
 
 
@@ -48,6 +53,8 @@ def unread(path: Path, options: Options, form: str) -> Iterator[tuple[str, str]]
         offers.append(f"labels as flags? flags = [{', '.join(names[name] for name in flags[:NAMED])}] in [corpus]")
     if any(_like_entities(values) for values in columns.values()):
         offers.append("entities? they are read from JSONL, BRAT, CoNLL, …: wardround data convert")
+    if sum(map(_like_offsets, columns.values())) >= ENDS:
+        offers.append(f"entities by their offsets? a table has no place for them; write a line for each text: {PAIR}")
     kind = "columns" if form in ("csv", "tsv") else "keys"
     yield f"{kind} that are not read: {listed}", "; ".join(offers)
 
@@ -76,6 +83,11 @@ def _called(name: str, *, header: bool) -> str:
 def _like_labels(values: Counter[str]) -> bool:
     """Whether a column holds few values that repeat."""
     return 1 < len(values) <= MOST and sum(values[name] for name in names_of(values)) > 0.9 * values.total()
+
+
+def _like_offsets(values: Counter[str]) -> bool:
+    """Whether a column holds many different whole numbers."""
+    return all(value.isdecimal() for value in values) and len(values) > len(FLAGS)
 
 
 def _like_entities(values: Counter[str]) -> bool:

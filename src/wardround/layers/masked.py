@@ -70,8 +70,8 @@ class Masked(Message):
         """The sum; numbers of 32 bits go modulo 2³² as they are, since masks do."""
         if self.narrow.shape != other.narrow.shape:
             raise ValueError("narrow has another shape at another site and cannot be added")
-        rest = [replace(one, narrow=one.narrow[:0]) for one in (self, other)]
-        return replace(super(Masked, rest[0]).__add__(rest[1]), narrow=self.narrow + other.narrow)
+        mine, theirs = replace(self, narrow=self.narrow[:0]), replace(other, narrow=other.narrow[:0])
+        return replace(Message.__add__(mine, theirs), narrow=self.narrow + other.narrow)
 
 
 class Again(Message):

@@ -82,7 +82,7 @@ class FedRep(FedAvg):
         return replace(self, epochs=self.head_epochs, steps=0)
 
     def steps_at_once(self, rate: float) -> int:
-        """Those with the head and those with the body, if there is a head."""
+        """Those with the head and those with the body; without a head, the former are paid for in vain."""
         return self._head().private_steps(rate) + self.private_steps(rate)
 
 

@@ -82,5 +82,5 @@ class EncodedTextTask(EncodedTextsTask, OneLabelTask):
 def encoded_task(settings: Classification, labels: tuple[str, ...]) -> EncodedTextsTask:
     """The task on a corpus with these labels, its encoder looked through."""
     task = (EncodedTextsTask if settings.several else EncodedTextTask)(settings, labels)
-    task.parts.trained()  # what is wrong with weights is found here, where it can be told
+    task.parts.look_through()
     return task

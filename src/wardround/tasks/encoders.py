@@ -136,6 +136,10 @@ class EncoderParts:
         )
         return Trunk(frozen, remember=self.chosen.remember)
 
+    def look_through(self) -> None:
+        """Raise an error if weights are wrong, of what is trained or frozen: later it could not be told in words."""
+        _ = self.trunk, self.trained()
+
     def trained(self) -> AnyEncoder:
         """What is not, for a model to begin with."""
         layers = range(max(self.frozen, 0), self.layers)

@@ -87,7 +87,7 @@ class Relations(EncoderSettings, TaskSettings):
         """The task on a corpus of labelled pairs."""
         task = self.on(corpus.labels, getattr(corpus, "negative", ""))
         # What is wrong with weights or documents shows here, where it can be reported: a site's errors are not.
-        task.model()
+        task.parts.look_through()
         if isinstance(corpus, Sites):
             kind = f"longer than {self.longest} tokens, a window around the pair"
             for document in (document for part in corpus.pool() for document in task.windowed(cast("Texts", part))):

@@ -124,8 +124,8 @@ class Tagging(EncoderSettings, TaskSettings):
 
     @property
     def training(self) -> Mapping[str, Mapping[str, Any]]:
-        """What suits an encoder; a tagger of words takes what the study says."""
-        return TRAINING if self.encodes else {}
+        """What suits an encoder; a CRF over words learns next to nothing by small steps of SGD in tens of rounds."""
+        return TRAINING if self.encodes else {"adam": {"lr": 0.003, "batch": 16}}
 
     def parts(self, contextual: int) -> Parts:
         """What each of the named taggers is made of."""
@@ -139,7 +139,7 @@ class Tagging(EncoderSettings, TaskSettings):
         words = WordTable(self.vectors, self.folder, self.buckets)
         parts = self.encoder_parts(self.dropout) if self.encodes else None
         if parts:
-            parts.trained()  # what is wrong with weights is found here, where it can be told
+            parts.look_through()
         frozen = self.encoder_folder if self.model == "elmoner" else None
         return TaggingTask(self, types, types, self.scheme, WordSources(words, frozen, self.remember, parts))
 

@@ -57,8 +57,9 @@ def as_trained(path: Path, options: Options, form: str, models: Iterable[Path]) 
 
 def _trained_column(model: Path) -> Column | tuple[Column, ...]:
     """The column or key of the texts that a model was trained on, if its study names one."""
-    corpus = tomllib.loads((model / "study.toml").read_text(encoding="utf-8")).get("corpus", {})
-    column = corpus.get("text", "")
+    study = model / "study.toml"
+    corpus = tomllib.loads(study.read_text(encoding="utf-8")).get("corpus", {}) if study.exists() else {}
+    column: Column | list[Column] = corpus.get("text", "")
     return tuple(column) if isinstance(column, list) else column
 
 
