@@ -24,6 +24,7 @@ from wardround.methods.feded import Vote
 from wardround.study.load import Study, cells
 from wardround.study.settings import StudyError
 from wardround.text.document import Document
+from wardround.text.texts import Texts
 
 LSTM: dict[str, Any] = {"name": "classification", "model": "lstm", "buckets": 2048, "hidden": 8, "embedding": 8}
 BAG: dict[str, Any] = {"name": "classification", "model": "logistic", "buckets": 4096}
@@ -130,6 +131,22 @@ def test_planted_notes_are_trained_on_with_the_noise_of_the_study(tmp_path: Path
     train, test = case.built.sites.raw(case.sites[0])
     make, _ = own_notes(train, test, 20, 0)
     assert make(case.study, tmp_path / "own").host.guards is not None
+
+
+def test_notes_are_planted_where_noise_protects_patients(tmp_path: Path) -> None:
+    settings = {"name": "fedavg", "batch": 2}
+    plain = next(cases(study_of(settings, {**BAG, "shrinkage": 0.0}), tmp_path, wanted=(OFF,)))
+    train, test = (
+        Texts(tuple(replace(note, patient=f"{split} {at}") for at, note in enumerate(texts.documents)))
+        for split, texts in zip(("train", "test"), plain.built.sites.raw(plain.sites[0]), strict=True)
+    )
+    tables: dict[str, Any] = {
+        **plain.study.resolved,
+        "privacy": {"dp": {"epsilon": 3.0, "delta": 1e-3, "unit": "patient"}},
+    }
+    make, _ = own_notes(train, test, 20, 0)
+    case = observed(DP, cells(tables)[0].study, tmp_path / "patients", 1, make)
+    assert "the study accounts for 3;" in only(membership.canaries(case, tmp_path / "canaries")).why
 
 
 def test_limits_of_a_share_are_clopper_and_pearsons() -> None:

@@ -1,6 +1,7 @@
 """Copies of a site's and a coordinator's folder; and a site that was put back is asked again for what it answered."""
 
 import io
+import json
 import shutil
 import tarfile
 import threading
@@ -16,6 +17,7 @@ from loopback import OPEN, Exchange, ask, first_weights, put, site_folder
 from study_files import small_study
 from threat_table import threat
 from wardround.cli.app import app
+from wardround.consortium.answers import Answers
 from wardround.consortium.approval import read_approval, write_approval
 from wardround.consortium.backup import MANIFEST, back_up, put_back
 from wardround.consortium.budget import Budget
@@ -61,7 +63,7 @@ def allow_no_restart(place: Path, study: Study) -> None:
 
 def test_a_copy_has_all_but_notes_logs_and_the_secrets_of_masks(tmp_path: Path) -> None:
     place = site_of(tmp_path, study_of(tmp_path))
-    (place / "site.toml").write_text('name = "site-0"\n[data]\nformat = "csv"\ntrain = "notes/train.csv"\n')
+    (place / "site.toml").write_text('name = "site-0"\n[data]\nformat = "csv"\ntrain = { a = "notes/train.csv" }\n')
     kept = {"ledger/site.jsonl": "{}\n{", "memory/a/b/Met-1-1.kept": "m", "memory/a/sums.jsonl": "[]\n", "mine.py": "1"}
     left = {
         "notes/train.csv": "text", "log.txt": "l", "log.jsonl.1": "l", "printed.txt": "p", "memory/a/b/secret": "s",
@@ -80,6 +82,13 @@ def test_a_copy_has_all_but_notes_logs_and_the_secrets_of_masks(tmp_path: Path) 
     assert "{}\n" == back["ledger/site.jsonl"].read_text()  # a line that was being written is none
     assert {0o600} == {path.stat().st_mode & 0o777 for path in back.values() if path.is_file() and path.name != MARK}
     assert 0o700 == (tmp_path / "new").stat().st_mode & 0o777
+
+
+def test_notes_that_lie_among_a_sites_own_files_are_not_copied_by_mistake(tmp_path: Path) -> None:
+    place = site_of(tmp_path, study_of(tmp_path))
+    (place / "site.toml").write_text('name = "site-0"\n[data]\nformat = "brat"\ntrain = "."\n')
+    with pytest.raises(RunError, match="names the site's folder itself; put the notes elsewhere"):
+        back_up(place, tmp_path / "copy.tar")
 
 
 def test_a_copy_overwrites_nothing_and_is_put_over_nothing(tmp_path: Path) -> None:
@@ -271,6 +280,28 @@ def test_nothing_is_recovered_before_the_coordinator_has_told_and_no_older_lette
     (place / TOLD).write_text((place / TOLD).read_text().replace('"lines": []', '"lines": ["{}"]'))
     with pytest.raises(RunError, match="is not what the coordinator has told"):
         recover(place, as_told=True)
+
+
+def test_a_line_that_a_full_disk_cut_off_costs_no_other_answer(tmp_path: Path) -> None:
+    answers = Answers(tmp_path / "answers")
+    answers.note("site-0", {"was": "a"})
+    path = tmp_path / "answers" / "site-0.jsonl"
+    path.write_bytes(path.read_bytes() + b'{"time":"2026-11-17T12:00:00+00:00","was":"b')
+    assert "a" == Answers(tmp_path / "answers").head("site-0")
+    Answers(tmp_path / "answers").note("site-0", {"was": "c"})
+    again = Answers(tmp_path / "answers")
+    assert ["a", "c"] == [json.loads(line)["was"] for line in again.all_of("site-0").splitlines()]
+    assert "c" == again.head("site-0")
+
+
+def test_what_a_coordinator_tells_does_not_change_what_stands_still() -> None:
+    """Of ten sentences and of eleven, the gradients tell that of one, whoever says which it was."""
+    place = {"study": "s", "run": "r", "round": 1, "exchange": 1, "step": "grade"}
+    line = {**place, "mark": "new", "sent": {"digest": ""}}
+    budget = Budget()
+    for share in (10, 11):
+        budget.take({**line, "received": {"digest": "", "still": {"share": share}}})
+    assert {"grade": {"share": 10}} == budget.of("s").still
 
 
 @threat("the privacy budget after a restore")

@@ -165,9 +165,14 @@ def test_a_site_that_is_asked_again_within_a_round_trains_once(tmp_path: Path) -
     assert 1 == len([*lines(next((tmp_path / "budget").iterdir()))])
 
 
-def test_the_same_question_on_another_memory_has_other_noise_and_is_paid_for(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "method", [{"optimizer": "adam", "moments": "kept", "lr": 0.05}, {"name": "ditto"}], ids=["moments", "own model"]
+)
+def test_the_same_question_on_another_memory_has_other_noise_and_is_paid_for(
+    method: dict[str, Any], tmp_path: Path
+) -> None:
     """Under the same noise, two answers would differ by what the notes alone say."""
-    study = study_of(method={"optimizer": "adam", "moments": "kept", "lr": 0.05}, rounds=4)
+    study = study_of(method=method, rounds=4)
     built = build(study, tmp_path)
     name = built.sites.names[0]
     model = Global(built.weights)

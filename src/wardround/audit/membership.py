@@ -91,16 +91,16 @@ def canaries(case: Case, folder: Path) -> list[Finding]:
 
 
 def _canary(name: str, rng: Random, words: list[str], label: str, texts: Texts) -> Document:
-    """A note of random words; where notes are pairs, two of the words are its entities, of types that a pair has."""
+    """A note of random words about a patient of its own; where notes are pairs, with entities of the types of one."""
     chosen = rng.choices(words, k=LENGTH)
     starts = [0, *accumulate(len(word) + 1 for word in chosen)]
     like = rng.choice(texts.documents)
-    places = rng.sample(range(LENGTH), len(like.entities)) if like.entities else []
+    places = rng.sample(range(LENGTH), min(len(like.entities), LENGTH))
     entities = [
         replace(entity, start=starts[at], end=starts[at] + len(chosen[at]), parts=())
-        for entity, at in zip(like.entities, places, strict=True)
+        for entity, at in zip(like.entities, places, strict=False)  # a whole note has more of them than words here
     ]
-    return Document(name, " ".join(chosen), (label,), tuple(entities), source=like.source)
+    return Document(name, " ".join(chosen), (label,), tuple(entities), source=like.source, patient=name)
 
 
 def empirical_epsilon(inside: list[float], outside: list[float], delta: float = DELTA, sure: float = 0.95) -> float:

@@ -5,7 +5,7 @@
 
 Rules of this file:
 1. A copy holds the folder's keys: it is for its owner alone to read (0600), and as secret as the folder.
-2. It is a plain tar file, whose last member has the hash of every other: half a copy, or one that was changed, is none.
+2. It is a plain tar file, whose last member has the hash of every other: half a copy, or a damaged one, is none.
 3. It is made while the folder is in use. Files are written whole or appended to by lines; of those, whole lines are
    taken. What says what was spent comes last, each after whatever points to it, so a copy knows of too much rather than
    of too little: ledger, then the privacy budget's journal that it names, then the journal of masked sums.
@@ -32,9 +32,11 @@ from wardround.consortium.forgotten import mark_restored
 from wardround.consortium.forms import Form, FormError, Version, parsed
 from wardround.consortium.kit_check import FILES as KIT
 from wardround.consortium.kit_check import site_name
+from wardround.consortium.settings import strings_in
 from wardround.core.files import fresh_folder
 from wardround.core.unfinished import NEW, new_name, unfinished
 from wardround.runs.errors import RunError
+from wardround.text.reading import DataError, found_path
 
 FORM: Literal["wardround copy 1"] = "wardround copy 1"
 MANIFEST = "MANIFEST.json"
@@ -126,9 +128,14 @@ def _notes(folder: Path) -> list[Path]:
         data = tomllib.loads((folder / "site.toml").read_text(encoding="utf-8-sig")).get("data")
     except ValueError:
         raise RunError(f"{folder / 'site.toml'} is not valid TOML, so nobody knows which files are notes") from None
-    values = data.values() if isinstance(data, dict) else ()
-    named = [(folder / value).resolve() for value in values if isinstance(value, str) and value]
-    return [path for path in named if path.exists() and path != folder.resolve()]
+    named = []
+    paths = {key: value for key, value in data.items() if key != "separator"} if isinstance(data, dict) else {}
+    for value in filter(None, strings_in(paths)):  # a file, a folder, or one for each department
+        with suppress(DataError):  # a variable that is not set names nothing here
+            named.append(found_path(value, str(folder)).resolve())
+    if folder.resolve() in named:
+        raise RunError(f"[data] in {folder / 'site.toml'} names the site's folder itself; put the notes elsewhere")
+    return [path for path in named if path.exists()]
 
 
 def _taken(path: Path, inside: str) -> bytes:
@@ -162,11 +169,6 @@ def put_back(copy: Path, folder: Path) -> Manifest:
     return manifest
 
 
-def read_manifest(copy: Path) -> Manifest:
-    """What a copy says that it is."""
-    return _read(copy, None)
-
-
 def _unpacked(copy: Path, folder: Path) -> Manifest:
     manifest = _read(copy, folder)
     there = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
@@ -177,8 +179,8 @@ def _unpacked(copy: Path, folder: Path) -> Manifest:
     return manifest
 
 
-def _read(copy: Path, folder: Path | None) -> Manifest:
-    """The manifest; and, into a folder, all the rest."""
+def _read(copy: Path, folder: Path) -> Manifest:
+    """The manifest; and, into this folder, all the rest."""
     manifest = None
     try:
         with tarfile.open(copy, "r:") as tar:
@@ -190,7 +192,7 @@ def _read(copy: Path, folder: Path | None) -> Manifest:
                     )
                 if member.name == MANIFEST:
                     manifest = parsed(Manifest, _bytes(tar, member, LARGEST))
-                elif folder is not None:
+                else:
                     target = folder / inside
                     target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
                     handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)

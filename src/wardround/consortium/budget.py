@@ -91,7 +91,7 @@ class Budget:
             return
         spent = self.of(str(line["study"]))
         if still := line["received"].get("still"):
-            spent.still[line["step"]] = still
+            spent.still.setdefault(line["step"], still)
         spent.runs.add(str(line["run"]))
         place: Place = (line["round"], line["exchange"], line["step"])
         if line["mark"] == "again":

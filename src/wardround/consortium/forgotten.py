@@ -37,7 +37,7 @@ from wardround.consortium.private_site import budget_journal
 from wardround.consortium.settings import SiteSettings, read_site, site_study
 from wardround.core.files import write
 from wardround.engines.seal import SealError, verify_statement
-from wardround.layers.ledger import START, Chain, has_value
+from wardround.layers.ledger import START, Chain, has_value, lines
 from wardround.privacy.journal import Allowance
 from wardround.runs.errors import RunError
 
@@ -130,9 +130,11 @@ def knows(folder: Path, head: object) -> bool:
 
 
 def keep_told(folder: Path, mark: Restored, statement: Mapping[str, Any], lapse: object, data: bytes) -> bool:
-    """Keep what the coordinator has told, if it is told for this time."""
+    """Keep what the coordinator has told, if it is told for this time; what it told first is what a person looks at."""
     if lapse != mark.lapse or len(data) > LARGEST:
         return False
+    if (folder / TOLD).exists():
+        return True
     letter = Letter(lapse=mark.lapse, statement=dict(statement), lines=data.decode("utf-8", "replace").splitlines())
     write(folder / TOLD, letter.encode())
     return True
@@ -171,7 +173,9 @@ def read_lapse(folder: Path) -> Lapse | None:
         signed, answers = False, []
     if not signed:
         raise RunError(f"{path}: is not what the coordinator has told; delete it, and start the site: it is told anew")
-    missing = tuple(one for one in answers if not knows(folder, one.was))
+    own = list(lines(folder / LEDGER)) if (folder / LEDGER).exists() else []
+    known = {line.get(key) for line in own for key in ("hash", "was")}  # each as `knows` has it, in one pass
+    missing = tuple(one for one in answers if one.was not in known)
     return Lapse(mark, told=True, answers=missing, statement=letter.statement)
 
 

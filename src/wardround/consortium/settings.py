@@ -144,7 +144,7 @@ class SiteSettings:
                 "public.fraction would make some of this site's notes public; a study names [public.corpus]"
             )
         allowed = (self.folder / "public").resolve()
-        for name in _strings(study.resolved["public"]["corpus"]):
+        for name in strings_in(study.resolved["public"]["corpus"]):
             path = found_path(name, str(self.folder)).resolve()
             if name and path.exists() and not path.is_relative_to(allowed):
                 raise ValueError(
@@ -184,16 +184,16 @@ def _parts(sites: Sites, name: str) -> tuple[Raw, ...]:
     return (*sites.raw(name), *([sites.valid(name)] if sites.valid else []))
 
 
-def _strings(value: Any) -> Iterator[str]:
+def strings_in(value: Any) -> Iterator[str]:
     """Every text in a table, however deep."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
         for item in value.values():
-            yield from _strings(item)
+            yield from strings_in(item)
     elif isinstance(value, list | tuple):
         for item in value:
-            yield from _strings(item)
+            yield from strings_in(item)
 
 
 def _renamed(raw: Raw, words: Mapping[str, str]) -> Raw:

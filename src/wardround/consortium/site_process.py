@@ -52,7 +52,7 @@ from wardround.engines.host import describe
 from wardround.engines.processes import end_with_parent, tell
 from wardround.engines.seal import Answerer, Ask, SealError, read_sealing_key
 from wardround.engines.versions import compatible
-from wardround.layers.ledger import Chain
+from wardround.layers.ledger import last_value
 
 Frame = tuple[dict[str, Any], bytes]
 UNSURE = (
@@ -176,7 +176,7 @@ class SiteProcess:
             mark = budget.settle(study, approval, question, sent)
             name, theirs = run.ready.built.study.name, str(ask.head.get("ledger", ""))
             hides = "" if type(reply).alone or type(reply) is step.reply else step.reply.__name__
-            spent = Chain(self.folder / JOURNAL).head if run.ready.built.study.dp else ""
+            spent = last_value(self.folder / JOURNAL, "hash") if run.ready.built.study.dp else ""
             answer = Answer(
                 ask.statement, theirs, question, name, run.ready.data, message, reply, sent, hides, mark, spent
             )

@@ -169,7 +169,7 @@ class Programs:
         """Begin anew where too much was printed; the file itself stays, for the programs have it open."""
         with suppress(OSError):
             if self.log.stat().st_size > LARGEST:
-                shutil.copyfile(self.log, self.log.with_name(f"{self.log.name}.1"))
+                shutil.copy(self.log, self.log.with_name(f"{self.log.name}.1"))
                 os.truncate(self.log, 0)
 
     def stop(self) -> None:

@@ -277,7 +277,7 @@ class WithinSource:
     def aside(self, count: int, rng: np.random.Generator) -> npt.NDArray[np.bool_]:
         """Which of a site's examples it is tested on."""
         testing = np.zeros(count, dtype=bool)
-        testing[rng.permutation(count)[: max(round(self.test * count), 1)]] = True
+        testing[rng.permutation(count)[: min(max(round(self.test * count), 1), count - 1)]] = True
         return testing
 
 

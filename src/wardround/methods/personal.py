@@ -46,8 +46,9 @@ class Ditto(FedAvg):
 
     def local(self, site: Site, weights: Weights) -> Weights:
         """Train the shared model for FedAvg, then the site's own, pulled to what was shared."""
-        trained = super().local(site, weights)
+        # Recalled first: both trainings are paid for at once, by all that they depend on.
         own = site.recall(PersonalModel, PersonalModel(weights)).weights
+        trained = super().local(site, weights)
         site.keep(PersonalModel(self.train(site, own, [Pull(self.pull, weights)]).weights))
         return trained
 

@@ -113,11 +113,11 @@ class Desk:
     def _predicted(self, documents: Sequence[Document]) -> list[Prediction]:
         """In their order; the model is not asked about blank texts."""
         texts = [document for document in documents if document.text.strip()]
-        found: list[Prediction] = []
+        predictions: list[Prediction] = []
         for some in blocks(texts):
             go_on()
-            found += self.model.together(some)
-        answers = iter(found)
+            predictions += self.model.together(some)
+        answers = iter(predictions)
         return [next(answers) if one.text.strip() else Prediction(one.text) for one in documents]
 
     async def _body(self, request: Request) -> bytes:

@@ -210,7 +210,7 @@ class House:
             account.days.setdefault((time[:10], study, kind), Sum()).add(time, size=size)
             run = account.runs.setdefault((study, str(line["run"])), RunSum())
             run.add(time, size=size)
-            run.rounds, run.ended = max(run.rounds, int(line["round"])), False
+            run.rounds, run.ended = max(run.rounds, int(line["round"])), False  # it had stopped, or waited
             self._event(f"{self.named(study)}, round {line['round']}: {kind} left, {size:,} bytes", time, "")
         elif "recovered" in line:
             self._event(f"put back from a copy: {line['recovered']['exchanges']:,} answers were forgotten", time, "bad")
