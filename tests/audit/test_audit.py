@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -137,7 +137,7 @@ def test_notes_are_planted_where_noise_protects_patients(tmp_path: Path) -> None
     settings = {"name": "fedavg", "batch": 2}
     plain = next(cases(study_of(settings, {**BAG, "shrinkage": 0.0}), tmp_path, wanted=(OFF,)))
     train, test = (
-        Texts(tuple(replace(note, patient=f"{split} {at}") for at, note in enumerate(texts.documents)))
+        Texts(tuple(replace(note, patient=f"{split} {at}") for at, note in enumerate(cast("Texts", texts).documents)))
         for split, texts in zip(("train", "test"), plain.built.sites.raw(plain.sites[0]), strict=True)
     )
     tables: dict[str, Any] = {
