@@ -277,6 +277,9 @@ def test_nothing_is_recovered_before_the_coordinator_has_told_and_no_older_lette
     now = read_lapse(place)
     assert now is not None
     assert {} == put(site, {**head, "exchange": None, "told": now.mark.lapse})[0]
+    letter = (place / TOLD).read_bytes()
+    assert {} == put(site, {**head, "exchange": None, "told": now.mark.lapse}, b"{}\n")[0]
+    assert letter == (place / TOLD).read_bytes()  # while somebody looks at the first, no other takes its place
     (place / TOLD).write_text((place / TOLD).read_text().replace('"lines": []', '"lines": ["{}"]'))
     with pytest.raises(RunError, match="is not what the coordinator has told"):
         recover(place, as_told=True)
