@@ -179,7 +179,7 @@ class Liar:
         """The site's answer to this message in this exchange, opened."""
         self.remote.mark["run"] = run
         head = {"exchange": exchange_of(seed=self.study.seed, **changes), "ledger": "", "void": []}
-        return self.remote._ask(site, head, message.encode(), 30.0)  # as nobody else may
+        return self.remote.put(site, head, message.encode(), 30.0)  # as nobody else may
 
     def __enter__(self) -> Self:
         return self

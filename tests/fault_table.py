@@ -39,7 +39,8 @@ TABLE = {
     "straggler": Row(
         "a straggler beyond the deadline",
         "`round 2: site-1 left out (fit: late: no reply within the deadline)`",
-        "the round goes on with the quorum; the site is asked again in the next round",
+        "the round goes on with the quorum; the site is asked again in the next round, and has twice as long, up "
+        "to eight deadlines",
     ),
     "away": Row(
         "a site that is away for two rounds and comes back",
@@ -116,7 +117,7 @@ TABLE = {
     ),
     "versions": Row(
         "mixed versions of wardround",
-        "`site-0: refused: it runs wardround 9.9.9, the coordinator 0.2.0; install the same`",
+        "`site-0: refused: it runs wardround 9.9.9, the coordinator 0.2.0; install 0.2.x`",
         "nothing is started",
     ),
     "cut ledger": Row(

@@ -37,7 +37,9 @@ ALLOWED = {
         "core", "text", "federation", "engines", "layers", "methods", "metrics", "privacy", "study", "tasks",
         "trained",
     },
-    "consortium": {"core", "text", "formats", "federation", "engines", "layers", "privacy", "runs", "study"},
+    "consortium": {
+        "core", "text", "formats", "federation", "engines", "layers", "privacy", "runs", "study", "trained",
+    },
     "reports": {"core", "formats", "metrics", "privacy", "runs"},
     "audit": {
         "clinic", "core", "engines", "federation", "layers", "methods", "metrics", "models", "privacy", "reports",

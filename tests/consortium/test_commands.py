@@ -282,7 +282,7 @@ def test_mixed_versions_are_refused_with_both_named(tmp_path: Path, monkeypatch:
     with (
         Exchange(tmp_path / "x", study, ["site-0", "site-1"]) as exchange,
         pytest.raises(
-            RunError, match=r"site-0: refused: it runs wardround 9\.9\.9, the coordinator \d.*install the same"
+            RunError, match=r"site-0: refused: it runs wardround 9\.9\.9, the coordinator \d.*install \d\.\d\.x"
         ),
     ):
         submit(study, tmp_path / "run", exchange.over, wait=0.1)

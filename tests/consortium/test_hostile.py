@@ -23,9 +23,9 @@ from wardround.core.cohort import BelowQuorum
 from wardround.core.exchange import EVALUATION
 from wardround.core.method import Exam, Global
 from wardround.core.weights import Weights
+from wardround.engines.codes import CODES
 from wardround.engines.frames import AccessError, Line, dial, listen
 from wardround.engines.host import Host
-from wardround.engines.remote import CODES
 from wardround.layers.ledger import LedgerError, verify
 from wardround.methods.fedavg import Update
 from wardround.runs.files import Round
@@ -377,14 +377,14 @@ def test_a_tail_that_is_cut_off_shows_in_the_other_sides_ledger(tmp_path: Path) 
         tmp_path / "run" / "ledger" / "coordinator.jsonl",
     )
     assert 6 == compared(own, central)  # three rounds, a fit and an evaluation in each
-    assert 7 == compared(central, own)  # and a last word
+    assert 8 == compared(central, own)  # a last word, and the model
     sums = summed(own)
     assert [("Update", 3), ("Counts", 3)] == [(kind, sent.times) for (_, _, kind), sent in sums.items()]
     assert all("hostile" in study for _, study, _ in sums)
     assert "how" in str([sent.reveals for sent in sums.values()])
     for path, other in ((own, central), (central, own)):
         whole = path.read_bytes()
-        path.write_bytes(b"".join(whole.splitlines(keepends=True)[:-3]))
+        path.write_bytes(b"".join(whole.splitlines(keepends=True)[:-6]))  # of which nobody notes the deliveries
         assert 0 < verify(path)  # by itself it looks intact
         with pytest.raises(LedgerError, match="lines were cut off or replaced"):
             compared(path, other)

@@ -2,16 +2,23 @@
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from loopback import Exchange
 from study_files import result_of
+from wardround import __version__
 from wardround.cli.status import _standing
-from wardround.consortium.submit import submit
+from wardround.consortium.roster import read_roster, write_roster
+from wardround.consortium.submit import Consortium, submit
 from wardround.consortium.submitted import FILE, MOST, note_run, submitted
+from wardround.engines.remote import Remote
+from wardround.engines.seal import Asker, Parcel, make_signing_key, read_signing_key
+from wardround.engines.versions import compatible
 from wardround.layers.ledger import lines
+from wardround.runs.files import SITES as SITES_FILE
 from wardround.runs.files import Round
 from wardround.runs.stopping import Stopped, ask_to_stop
 from wardround.runs.window import Clock
@@ -71,3 +78,87 @@ def test_a_consortium_remembers_its_newest_runs_over_restarts(tmp_path: Path) ->
     assert [*map(str, range(2, MOST)), str(MOST + 1), str(MOST)] == kept
     (tmp_path / FILE).write_text("{")
     assert {} == submitted(tmp_path)
+
+
+def test_a_site_may_be_admitted_or_revoked_between_two_rounds(tmp_path: Path) -> None:
+    study = study_of(
+        rounds=4,
+        corpus={"name": "synthetic", "sites": 3, "largest": 400},
+        partition={"name": "iid", "sites": 3},
+        sites={"quorum": 2},
+    )
+    counts: list[int] = []
+
+    def once(line: Round) -> None:
+        counts.append(line.sites)
+        ask_to_stop(tmp_path / "run")
+
+    with Exchange(tmp_path, study, ("site-0", "site-1", "site-2")) as exchange:
+        centre = exchange.over.folder
+        members = read_roster(centre)
+        gone = members["site-0"].model_copy(update={"revoked": datetime.now(UTC)})
+        for roster in (
+            {name: members[name] for name in ("site-0", "site-1")},
+            members,
+            {**members, "site-0": gone},
+        ):
+            write_roster(centre, roster)
+            with pytest.raises(Stopped):
+                submit(
+                    study, tmp_path / "run", Consortium(centre, deadline=20.0, patience=0.5), progress=once,
+                    resume=bool(counts),
+                )  # fmt: skip
+    assert [2, 3, 2] == counts
+
+
+def test_a_site_with_a_newer_patch_is_let_in_and_named_with_its_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    newer = f"{__version__.rpartition('.')[0]}.99"
+    monkeypatch.setattr("wardround.consortium.site_process.__version__", newer)
+    study = study_of(rounds=1)
+    with Exchange(tmp_path, study, SITES) as exchange:
+        submit(study, tmp_path / "run", exchange.over)
+    assert {"site-0": newer, "site-1": newer} == {
+        name: one.version for name, one in (SITES_FILE.read(tmp_path / "run") or {}).items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "together"),
+    [
+        ("0.2.0", "0.2.7", True),
+        ("0.2.7", "0.2.0", True),
+        ("0.2.0", "0.3.0", False),
+        ("1.2.0", "0.2.0", False),
+        ("0.2.0", "0.20.0", False),
+        ("0.2.1.dev4", "0.2.1.dev4", True),
+        ("0.2.1.dev4", "0.2.1", False),
+        ("0.2.0", "0.2", False),
+        ("0.2.\u0660", "0.2.0", False),
+        ("None", "0.2.0", False),
+    ],
+)
+def test_versions_go_together_that_differ_in_the_last_number_alone(one: str, other: str, *, together: bool) -> None:
+    assert together == compatible(one, other)
+
+
+def test_a_slow_site_has_a_longer_deadline_each_time_and_then_what_it_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, needs, asked = 0.0, 0.0, list[float]()
+    make_signing_key(tmp_path / "key")
+    line = Remote(tmp_path, Asker(read_signing_key(tmp_path / "key"), {}), "s", "r", deadline=10.0)
+
+    def put(_name: str, _head: object, _parcel: object, seconds: float) -> tuple[dict[str, Any], bytes]:
+        nonlocal now
+        asked.append(seconds)
+        now += min(seconds, needs)
+        return ({"fault": "late"} if seconds < needs else {}), b""
+
+    monkeypatch.setattr(line, "put", put)
+    monkeypatch.setattr("wardround.engines.remote.time", SimpleNamespace(monotonic=lambda: now))
+    for needed in (35.0, 35.0, 35.0, 35.0, 1.0, 1.0, *[1000.0] * 5):
+        needs = needed
+        line._timed("slow", {}, Parcel.of(b""))
+    assert [10.0, 20.0, 40.0, 52.5, 52.5, 10.0, 10.0, 20.0, 40.0, 80.0, 80.0] == asked

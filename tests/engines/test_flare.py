@@ -245,9 +245,13 @@ def assert_ledgers_agree(federation: Federation | Exchange, out: Path, before: d
         mine = [line for line in list(lines(own))[before[name] :] if "sent" in line]
         theirs = [line for line in received if line["from"] == name]
         assert 0 < len(mine)
-        assert [(line["round"], line["exchange"], line["step"], line["message"]) for line in theirs] == [
+        assert [
+            (line["round"], line["exchange"], line["step"], line["message"]) for line in theirs if "message" in line
+        ] == [
             (line["round"], line["exchange"], line["step"], {key: line["sent"][key] for key in ("kind", "bytes")})
             for line in mine
         ]
-        assert len(theirs) == compared(own, central)
+        assert sum("theirs" in line for line in theirs) == compared(own, central)
+        models = sum("model" in line for line in list(lines(own))[before[name] :])
+        assert models == sum("delivered" in line for line in theirs)
         assert 0 < compared(central, own)

@@ -9,6 +9,7 @@ import pytest
 from loopback import Exchange
 from wardround.consortium.submit import submit
 from wardround.engines import remote
+from wardround.engines.codes import CODES
 from wardround.runs.files import Round
 from wardround.study.load import cells
 
@@ -42,7 +43,7 @@ def test_a_hung_site_costs_one_deadline_and_takes_part_again_when_it_wakes(
         exchange.unasked = hangs
         exchange.over.deadline = 4.0
         submit(study, tmp_path / "run", exchange.over, progress=after)
-    late, hung = (f"{code}: {words}" for code, words in (remote.CODES["late"], remote.CODES["hung"]))
+    late, hung = (f"{code}: {words}" for code, words in (CODES["late"], CODES["hung"]))
     assert [
         {"site-1": f"fit: {late}; evaluate: {hung}"}, {"site-1": f"fit: {hung}; evaluate: {hung}"}, {}, {},
     ] == [line.left_out for line in lines]  # fmt: skip

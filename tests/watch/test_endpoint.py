@@ -10,7 +10,7 @@ import pytest
 
 from serving import JSON, hosted, send
 from wardround.runs.errors import RunError
-from wardround.runs.stopping import STOP
+from wardround.runs.stopping import STOP, stop_asked
 from wardround.watch.app import Desk, application
 from wardround.watch.board import RunBoard
 from wardround.watch.token import read_token
@@ -61,6 +61,20 @@ def test_the_token_in_the_address_becomes_a_cookie_and_leaves_the_address(closed
     assert b"small" in body
     assert TOKEN.encode() not in body
     assert 200 == send(closed, "/metrics", headers={"Authorization": f"Bearer {TOKEN}"})[0]
+
+
+def test_who_has_the_token_for_looking_sees_all_and_stops_nothing(run: Going) -> None:
+    looking = {"Authorization": f"Bearer {TOKEN[::-1]}", "Content-Type": "application/json"}
+    board = RunBoard([run.folder])
+    with hosted(application(Desk(board), token=TOKEN, looking=TOKEN[::-1])) as address:
+        assert (200, 200) == (send(address, "/", headers=looking)[0], send(address, "/metrics", headers=looking)[0])
+        status, _, body = send(address, "/stop/0", {}, headers=looking)
+        assert (403, True) == (status, b"This token is for looking" in body)
+        assert not stop_asked(run.folder)
+        cookie = send(address, f"/?token={TOKEN[::-1]}")[1]["set-cookie"].partition(";")[0]
+        assert 403 == send(address, "/stop/0", {}, headers={**looking, "Authorization": "", "Cookie": cookie})[0]
+        assert 200 == send(address, "/stop/0", {}, headers={**looking, "Authorization": f"Bearer {TOKEN}"})[0]
+        assert stop_asked(run.folder)
 
 
 def test_a_token_file_is_made_for_its_owner_alone_and_a_poor_one_refused(tmp_path: Path) -> None:

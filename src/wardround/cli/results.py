@@ -10,7 +10,8 @@ from rich.table import Table
 from wardround.cli.options import console, errors, wide
 from wardround.metrics.signs import collapsed, remedy
 from wardround.privacy.words import of_figures
-from wardround.runs.files import DATA, METRICS, REFERENCES, Round, absences, read_journal
+from wardround.runs.absent import absences, uncovered
+from wardround.runs.files import DATA, METRICS, REFERENCES, read_journal
 from wardround.runs.folder import Result
 from wardround.runs.references import missed
 from wardround.runs.sweep import CellState, summary
@@ -31,7 +32,7 @@ def show_result(study: Study, folder: Path, result: Result, *, report: bool = Tr
         console.print(f"{method}: {of_figures(dp)}")
     if wrong := _signs(folder):
         console.print(f"{method}: {wrong}")
-    _show_absences(read_journal(folder))
+    _show_absences(folder)
     for words in missed(result.metrics, REFERENCES.read(folder) or {}):
         console.print(f"{method}: {words}")
     if report:
@@ -40,8 +41,8 @@ def show_result(study: Study, folder: Path, result: Result, *, report: bool = Tr
     console.print(f"the run is in {folder}{where}")
     if study.sites.private or study.method.personal:
         assemble = f"{shlex.join(['wardround', 'model', 'assemble', str(folder)])} SITE --out DIR"
-        which = "--shared MODEL" if study.method.shares else f"--round {result.chosen or result.rounds}"
-        there = f"wardround site model FOLDER STUDY {which} --out DIR (at the site)"
+        which = "" if study.method.shares else f" --round {result.chosen or result.rounds}"
+        there = f"wardround site model FOLDER STUDY{which} --out DIR (at the site)"
         console.print(f"a site's own model: {there if apart else assemble}")
 
 
@@ -66,7 +67,7 @@ def show_grid(states: Sequence[CellState]) -> None:
         console.print(words)
     for state in states:
         if state.done:
-            _show_absences(read_journal(state.folder), f"{state.cell.label}: ")
+            _show_absences(state.folder, f"{state.cell.label}: ")
         if state.done and (wrong := _signs(state.folder)):
             console.print(f"{state.cell.label}: {wrong}")
     if done := [state.folder for state in states if state.done]:
@@ -99,13 +100,16 @@ def report_of(folder: Path) -> None:
         errors.print(f"the run is complete, but its report could not be written: {error}; try: {again}")
 
 
-def _show_absences(lines: Sequence[Round], before: str = "") -> None:
-    """Who was left out; of many sites, the first few."""
+def _show_absences(folder: Path, before: str = "") -> None:
+    """Who was left out, of many sites the first few, and what that did to the labels."""
+    lines = read_journal(folder)
     words = absences(lines)
     for one in words[:ABSENT]:
         console.print(f"{before}{one}")
     if len(words) > ABSENT:
         console.print(f"{before}so were {len(words) - ABSENT:,} other sites: see the report")
+    for one in uncovered(lines, DATA.read(folder)):
+        console.print(f"{before}{one}")
 
 
 def _signs(folder: Path) -> str:

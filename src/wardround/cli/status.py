@@ -31,4 +31,5 @@ def _standing(place: Path) -> str:
     run = WatchedRun(place)
     run.look()
     state, words = STATES[run.state], standing(run)
-    return f"{run.name} in {place}: {words if state in words else f'{state}; {words}'}"
+    absent = [f"{site} left out of {one.rounds:,}" for site, one in sorted(run.seen.absences.items())]
+    return f"{run.name} in {place}: {'; '.join([words if state in words else f'{state}; {words}', *absent])}"

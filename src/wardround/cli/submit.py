@@ -17,7 +17,9 @@ def command(
     out: Annotated[Path | None, typer.Option(help="The run folder; default: runs/NAME.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where an earlier run was stopped.")] = False,
     wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for sites that are missing.")] = 600.0,
-    deadline: Annotated[float, typer.Option(min=1, help="Seconds that a site has for one answer.")] = 3600.0,
+    deadline: Annotated[
+        float, typer.Option(min=1, help="Seconds that a site has for one answer; a slow one gets more, up to 8 times.")
+    ] = 3600.0,
     alone: Annotated[
         bool, typer.Option("--alone", help="Let one site be enough; the coordinator can read its updates.")
     ] = False,

@@ -21,7 +21,7 @@ from typing import Any
 
 from wardround.consortium.budget import Budget, Mark, Question
 from wardround.core.record import Message, reveals_of
-from wardround.engines.seal import SealError, verify_statement
+from wardround.engines.seal import Ask, SealError, verify_statement
 from wardround.layers.ledger import START, Chain, LedgerError, lines, verify
 
 MINUTE = 60.0
@@ -125,10 +125,24 @@ class HouseLedger:
             self._append({"study": study, "run": run, "ended": True, "theirs": theirs})
             self.farewells.add((study, run, theirs))
 
+    def delivered(self, ask: Ask) -> str:
+        """Write down that the model of a run came; the ledger's new head."""
+        study, run = str(ask.head["study"])[:16], str(ask.head["run"])[:16]
+        model = {"bytes": len(ask.data), "digest": ask.statement["digest"]}
+        theirs = str(ask.head.get("ledger", ""))[:64]
+        self._append({"study": study, "run": run, "model": model, "theirs": theirs, "signed": dict(ask.statement)})
+        return self.chain.head
+
     def refusal(self, head: Mapping[str, Any], code: str) -> None:
         """Write down that an ask was refused; the same one once a minute, however often it is sent."""
         exchange = head.get("exchange")
-        step = str(exchange.get("step", ""))[:50] if isinstance(exchange, dict) else "hello"
+        step = (
+            str(exchange.get("step", ""))[:50]
+            if isinstance(exchange, dict)
+            else "model"
+            if "model" in head
+            else "hello"
+        )
         round_ = str(exchange.get("round", ""))[:20] if isinstance(exchange, dict) else ""
         self._refused({"study": str(head.get("study"))[:16], "step": step, "refused": code}, (round_,))
 

@@ -6,9 +6,9 @@ Rules of this file:
 1. It opens a letter only if the coordinator signed it for this site (`engines.seal`), looks at nothing else before, and
    answers so that only the coordinator can read it: whoever carries the letters is not trusted.
 2. It answers one ask at a time, with a message or with one of the engine's codes: never an exception's text.
-3. It refuses another version of wardround, a study that was not approved here for these data, what its approval or its
-   consent does not cover, an exchange that is over, weights that cannot be this study's, a reply that stands on too few
-   examples, and whatever does not match the manifest, in either direction.
+3. It refuses a version of wardround that does not go with its own, a study that was not approved here for these data,
+   what its approval or its consent does not cover, an exchange that is over, weights that cannot be this study's, a
+   reply that stands on too few examples, and whatever does not match the manifest, in either direction.
 4. An exchange is over when a later one has been asked for. The last one may be asked for again with the same message
    and gets the same reply; another message in its place is refused.
 5. What a reply says is in the ledger, on the disk, and spent from the approval before it leaves. If it cannot be
@@ -36,6 +36,7 @@ from wardround.consortium.forgotten import LEDGER, keep_told, knows, mark_restor
 from wardround.consortium.forms import read_membership
 from wardround.consortium.house_ledger import Answer, HouseLedger
 from wardround.consortium.private_site import JOURNAL
+from wardround.consortium.received import keep_model
 from wardround.consortium.studies import Run, Studies
 from wardround.consortium.voice import append
 from wardround.core.codec import DecodeError, decode
@@ -50,6 +51,7 @@ from wardround.engines.frames import Line, calls, door_of
 from wardround.engines.host import describe
 from wardround.engines.processes import end_with_parent, tell
 from wardround.engines.seal import Answerer, Ask, SealError, read_sealing_key
+from wardround.engines.versions import compatible
 from wardround.layers.ledger import last_value
 
 Frame = tuple[dict[str, Any], bytes]
@@ -107,7 +109,7 @@ class SiteProcess:
 
     def _respond(self, ask: Ask) -> Frame:
         head = ask.head
-        if head.get("version") != __version__:
+        if not compatible(str(head.get("version")), __version__):
             raise Denial("version")
         if "hello" in head and abs(error := note_clock(self.folder, head.get("time"))) > OFF:
             self._log(f"clock: this machine's clock is {off(error)}; set it, or certificates will seem to have expired")
@@ -116,6 +118,9 @@ class SiteProcess:
             return {}, b""
         study = str(head.get("study"))
         approval = self.studies.approved(study)
+        if "model" in head:  # of a run that has ended: the data may be others by now
+            keep_model(self.folder, ask)
+            return {"ledger": self.ledger.delivered(ask)}, b""
         run = self.studies.run(study, str(head.get("run")), fresh="hello" in head)
         if run.ready.data != approval.data:
             raise Denial("changed")
@@ -124,7 +129,7 @@ class SiteProcess:
                 raise Denial("rounds")
             self.ledger.greeted(head, run.ready.sizes)
             left = max(approval.exchanges - self.ledger.budget.of(study).exchanges, 0)
-            return {"ready": True, "most": dict(run.ready.sizes), "left": left}, b""
+            return {"ready": True, "version": __version__, "most": dict(run.ready.sizes), "left": left}, b""
         if "bye" in head:
             self.ledger.farewell(head)
             return {}, b""

@@ -12,9 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from wardround import __version__
 from wardround.consortium.answers import PLACE as ANSWERS
 from wardround.consortium.answers import Answers
+from wardround.consortium.delivery import bring
 from wardround.consortium.deployed import study_hash
 from wardround.consortium.forms import read_charter
 from wardround.consortium.notify import notify, read_notify
@@ -61,6 +61,8 @@ class Consortium:
     """What each site has at most, by split, as it said at the start."""
     left: dict[str, int] = field(default_factory=dict, init=False)
     """How many answers each site's approval had left then."""
+    versions: dict[str, str] = field(default_factory=dict, init=False)
+    """Which version of wardround each site runs, as it said then."""
 
     def __post_init__(self) -> None:
         self.names = tuple(sorted(read_charter(self.folder).sites))
@@ -176,7 +178,7 @@ def _submit(
                 with locked(out), noticed(out / NOTICE, show):
                     _in_window(study, out, over, clock, say)
                     few = min(few, wait_for_sites(study, out, over, wait, say))
-            return run(
+            result = run(
                 study, out, resume=resume, progress=noted, checkpoint_seconds=0.0, apart=over, show=show, clock=clock
             )
         except BelowQuorum as error:
@@ -185,6 +187,9 @@ def _submit(
                 raise
             short(error)
             resume = True
+        else:
+            bring(over.remote(study, out), out, over.names, say)
+            return result
 
 
 def _in_window(study: Study, out: Path, over: Consortium, clock: Clock, say: Say) -> None:
@@ -235,6 +240,7 @@ def wait_for_sites(study: Study, out: Path, over: Consortium, wait: float, say: 
             states = remote.ready(over.names, study.rounds)
             over.declared |= remote.declared
             over.left |= remote.left
+            over.versions |= remote.versions
             if not over.trust_sizes:
                 there = {name: over.declared[name] for name, why in states.items() if not why and name in over.declared}
                 states |= {name: Fault("refused", why) for name, why in oversized(there).items()}
@@ -269,7 +275,7 @@ def wait_for_sites(study: Study, out: Path, over: Consortium, wait: float, say: 
 def _note(out: Path, states: Mapping[str, Fault | None], over: Consortium) -> None:
     """Write down how each site is, for whoever watches the run."""
     now = {
-        name: Member(state=str(why or ""), left=over.left.get(name), version="" if why else __version__)
+        name: Member(state=str(why or ""), left=over.left.get(name), version="" if why else over.versions.get(name, ""))
         for name, why in states.items()
     }
     if not SITES.exists(out) or SITES.read(out) != now:

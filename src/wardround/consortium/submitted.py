@@ -2,20 +2,25 @@
 
     note_run(north, Path("runs/mentions"), "mentions")
     submitted(north)                          # {"/…/runs/mentions": "mentions"}
+    pending(north, ["charite"])               # the runs whose model it is still to get
 
 A run may go on for weeks, and its coordinator be started again meanwhile: who asks for its status still hears of it.
 No torch here.
 """
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from pydantic import RootModel, ValidationError
 
 from wardround.core.files import write
 from wardround.core.lock import sole
+from wardround.runs.errors import RunError
+from wardround.runs.files import DELIVERED
 
 FILE = "runs.json"
 MOST = 50  # that are remembered
+LATER = ("late", "lost")  # what becomes of a delivery that is tried again
 _Runs = RootModel[dict[str, str]]
 
 
@@ -34,3 +39,17 @@ def note_run(folder: Path, out: Path, title: str) -> None:
         runs.pop(place, None)
         newest = list({**runs, place: title}.items())[-MOST:]
         write(folder / FILE, (_Runs(dict(newest)).model_dump_json(indent=1) + "\n").encode())
+
+
+def pending(folder: Path, there: Iterable[str]) -> list[tuple[Path, list[str]]]:
+    """The runs of a consortium whose model some of these sites are still to get."""
+    found = []
+    for place in map(Path, submitted(folder)):
+        try:
+            known = DELIVERED.read(place)
+        except RunError:
+            continue
+        sites = known.sites if known else {}
+        if names := [name for name in there if sites.get(name, "").startswith(LATER)]:
+            found.append((place, names))
+    return found

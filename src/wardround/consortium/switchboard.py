@@ -16,6 +16,7 @@ import errno
 import os
 import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -27,6 +28,7 @@ from wardround.consortium.door import Pipes
 from wardround.consortium.forms import read_charter
 from wardround.consortium.notify import notify, read_notify
 from wardround.consortium.presence import Presence
+from wardround.consortium.submitted import pending
 from wardround.consortium.voice import LOG, Voice
 from wardround.core.files import UNWRITABLE
 from wardround.core.lock import InUse, sole
@@ -66,6 +68,10 @@ class Switchboard:
         self.counted: dict[str, float] = {}
         """When it was last said of an address that it knocks too often."""
         self.desk: Admin | None = None
+        self.owed: set[str] = set()
+        """Sites that are back, and may be owed the model of a run that ended without them."""
+        self.courier: subprocess.Popen[bytes] | None = None
+        self.asked = time.monotonic()
 
     def run(self) -> None:
         """Serve until told to stop."""
@@ -102,6 +108,7 @@ class Switchboard:
                 programs.look()
                 self._look()
                 self._mind(own)
+                self._bring()
             self.say("stopping")
             self._forget()
         accepting.join(5.0)
@@ -163,6 +170,7 @@ class Switchboard:
             for site in sorted(there ^ self.connected):
                 kind = "connected" if site in there else "gone"
                 self.say(f"{site} is {kind}", kind, site=site)
+            self.owed |= there - self.connected
             self.connected = there
             for site in sorted(there):
                 if not self.presence.barred(site):
@@ -175,6 +183,19 @@ class Switchboard:
                 with contextlib.suppress(Exception):
                     self.desk.close()
             self.desk = None
+
+    def _bring(self) -> None:
+        """Have sites that are back, and not busy, get the models that they missed."""
+        if time.monotonic() - self.asked > HOUR:  # one that was busy then
+            self.owed, self.asked = set(self.connected), time.monotonic()
+        ready = sorted(self.owed & set(self.door.idle))
+        if not ready or (self.courier is not None and self.courier.poll() is None):
+            return
+        self.owed -= set(ready)
+        if pending(self.folder, ready):
+            self.say(f"the model of a run that has ended is on its way to {', '.join(ready)}")
+            program = [sys.executable, "-m", "wardround.consortium.delivery"]
+            self.courier = subprocess.Popen([*program, str(self.folder), *ready])
 
     def _see_to(self, site: str, known: dict[str, str]) -> None:
         assert self.desk is not None  # noqa: S101 -- the caller has it

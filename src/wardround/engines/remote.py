@@ -5,11 +5,12 @@ Rules of this file:
    very letter. All that the way itself can say is that a letter did not get through.
 2. A pipe that breaks is asked for again, and the same ask sent again: a site answers the same ask with the same
    reply. So a killed process in between costs seconds, and no site its place in the round.
-3. What a site may say besides its message is one of the codes below; the words for it are ours.
+3. What a site may say besides its message is a code (`codes`); the words for it are ours.
 4. A site hears which of its replies did not arrive, and forgets what it kept then: it was not in that round. Which
    these are outlives this process, in a file beside the checkpoints, written before the round is over.
 5. Nothing waits without end: an exchange has a deadline, and a site that is away has less than that. One that missed
-   a deadline is greeted before it is asked again, and asked only if it answers.
+   a deadline is greeted before it is asked again, and asked only if it answers; then it has twice as long, up to eight
+   deadlines, and keeps what it was seen to need: a slow hospital is not left out for good.
 6. A site hears with every ask which line of its own ledger it told us of last. One that was put back from a copy does
    not know it, answers nothing, and is told what it has forgotten.
 """
@@ -22,74 +23,33 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from wardround import __version__
 from wardround.core.codec import DecodeError, decode
-from wardround.core.device import OUT_OF_MEMORY
 from wardround.core.exchange import Exchange, Fault
 from wardround.core.manifest import COUNT_LIMIT
 from wardround.core.method import Step
 from wardround.core.record import Message
+from wardround.engines.codes import CODES
 from wardround.engines.frames import Line, dial
 from wardround.engines.recollection import Recollection, answered
 from wardround.engines.seal import Asker, Letter, Parcel, SealError
+from wardround.engines.versions import series
 
 R = TypeVar("R", bound=Message)
 Void = dict[str, list[Exchange]]
-Code = Literal["failed", "refused", "invalid", "late", "lost"]
 
 PATIENCE = 60.0  # what a new job needs, and a client that is started again
 AWAY = 1.0  # what a site gets that was away the last time
 PROBE = 5.0  # what a site gets to show that it lives, once it has missed a deadline
 SLACK = 2.0
+LONGEST = 8.0  # deadlines that a slow site may have
+ROOM = 1.5  # times as long as it took, for its next answer
 SPLITS = ("train", "test", "valid")  # of which a site says how much it has
 UNCERTAIN = ("died", "forged", "late", "lost", "unsigned")  # what the site did before, nobody knows
 ON_THE_WAY = ("died", "late", "lost", "unsigned")  # what can be said by whoever carries a letter
 UNLENT = ("busy", "expired", "revoked", "unseen")  # why our own switchboard has no line to lend
-
-CODES: dict[str, tuple[Code, str]] = {
-    "absent": ("lost", "it is not connected"),
-    "batches": ("refused", "it was asked before for batches of another size, and two sizes tell a single example"),
-    "budget": ("refused", "its privacy budget does not allow this; there: wardround site budget"),
-    "busy": ("lost", "it is busy with another run"),
-    "changed": ("refused", "its data or label map have changed since it approved; there: wardround site approve"),
-    "consent": ("refused", "its consent does not allow this; there: consent.messages and consent.steps in site.toml"),
-    "data": ("refused", "it has no usable data for this task; there: wardround site check"),
-    "died": ("lost", "its site process died twice over this message; out of memory?"),
-    "disk": ("failed", "it has no room left on its disk, and sent nothing"),
-    "expired": ("refused", "its certificate has expired; here: wardround consortium renew"),
-    "failed": ("failed", "an error in the step; its own log says where"),
-    "few": ("refused", "too few examples would stand behind its answer; there: consent.least_examples in site.toml"),
-    "forged": ("invalid", "what came back is not sealed by it to this ask"),
-    "hung": ("late", "it has not answered since it missed a deadline, and was not asked"),
-    "journal": ("refused", "the journal of its privacy budget was changed; there: wardround site budget"),
-    "late": ("late", "no reply within the deadline"),
-    "lost": ("lost", "the connection to it broke"),
-    "memory": ("failed", OUT_OF_MEMORY),
-    "message": ("invalid", "the message that it received does not fit the study"),
-    "privacy": ("refused", "its notes do not fit the study's privacy.dp; there: wardround site check"),
-    "restart": ("refused", "it has answered this round with another state; there: wardround site approve --again"),
-    "restored": (
-        "refused",
-        "it was put back from a copy, and nobody has said yet what counts as spent; there: wardround site recover",
-    ),
-    "result": ("invalid", "its result does not fit the study (NaN, shape or count), and it sent nothing"),
-    "revoked": ("refused", "its certificate was revoked"),
-    "rounds": ("refused", "it has approved fewer rounds of this study; there: wardround site approve"),
-    "settings": ("refused", "its site.toml is not in order; there: wardround site check"),
-    "spent": ("refused", "its approval is spent; there: wardround site approve --again"),
-    "sum": ("refused", "the sum is not one that it agreed to, or its answer went into another one already"),
-    "stale": ("refused", "the message is of an exchange that is over"),
-    "study": ("refused", "it has not approved this study; there: wardround site approve"),
-    "unpinned": ("refused", "it has not pinned the key of another site, or another one; there: wardround site trust"),
-    "unseen": ("lost", "it has not connected since the coordinator was started; there: wardround site start"),
-    "unsigned": ("refused", "it does not take this coordinator's signature; its kit is of another or an older one"),
-    "version": ("refused", "it runs another version of wardround"),
-    "weights": ("refused", "the weights that it received are too far out to be this study's"),
-    "withheld": ("refused", "a layer there does not let its answer leave; its own log says which"),
-}
-"""All that a site or the way to it can say instead of a message, and what it means."""
 
 
 class Remote:
@@ -127,6 +87,10 @@ class Remote:
         """At most how many examples of each split each site has, as it said when it was last greeted."""
         self.left: dict[str, int] = {}
         """How many answers each site's approval has left, likewise."""
+        self.versions: dict[str, str] = {}
+        """Which version of wardround each site runs, likewise."""
+        self.slow: dict[str, float] = {}
+        """How many deadlines a site has for one answer, where it needs more than one."""
         self.reminded: set[tuple[str, str]] = set()
         """Sites that have been told what they have forgotten, and at which time they forgot it."""
         self.void, self.keep = void or {}, keep
@@ -147,7 +111,7 @@ class Remote:
             given: tuple[dict[str, Any], bytes] = {"fault": "forged"}, b""
             try:
                 hangs = name in self.hung and self._hangs(name)
-                given = ({"fault": "hung"}, b"") if hangs else self._ask(name, whole, parcel, self.deadline)
+                given = ({"fault": "hung"}, b"") if hangs else self._timed(name, whole, parcel)
             finally:  # whatever a site sends, the others are not kept waiting
                 replies.put((name, *given))
 
@@ -172,6 +136,17 @@ class Remote:
                     self.recollection.note(name, {**line, **was})
             yield name, reply
 
+    def _timed(self, name: str, head: Mapping[str, Any], parcel: Parcel) -> tuple[dict[str, Any], bytes]:
+        """The site's answer within its own deadline, which grows with what it turns out to need."""
+        began, times = time.monotonic(), self.slow.get(name, 1.0)
+        answer = self.put(name, head, parcel, times * self.deadline)
+        if answer[0].get("fault") == "late":
+            self.slow[name] = min(2 * times, LONGEST)
+        elif "fault" not in answer[0]:
+            needed = ROOM * (time.monotonic() - began) / self.deadline
+            self.slow[name] = min(max(needed, 1.0), LONGEST)
+        return answer
+
     def _tell(self, doing: str, names: Iterable[str]) -> None:
         """Let whoever asks for the consortium's status know what these sites are busy with, once a round."""
         if self.title and doing != self.doing:
@@ -181,7 +156,7 @@ class Remote:
 
     def _hangs(self, name: str) -> bool:
         """Whether a site that missed a deadline does not even answer a greeting: one more deadline would be lost."""
-        head, _ = self._ask(name, {"hello": True, "rounds": 0}, b"", PROBE, patience=0.0)
+        head, _ = self.put(name, {"hello": True, "rounds": 0}, b"", PROBE, patience=0.0)
         return head.get("fault") == "late"
 
     def _note(self, void: Void) -> None:
@@ -202,11 +177,13 @@ class Remote:
         states: dict[str, Fault | None] = {}
 
         def one(name: str) -> None:
-            head, _ = self._ask(name, {"hello": True, "rounds": rounds}, b"", seconds, patience=0.0)
+            head, _ = self.put(name, {"hello": True, "rounds": rounds}, b"", seconds, patience=0.0)
             states[name] = fault(head) if "fault" in head else None
             most, left = head.get("most"), head.get("left")
             if type(left) is int and left >= 0:
                 self.left[name] = left
+            if "fault" not in head and version_name(version := str(head.get("version", ""))):
+                self.versions[name] = version
             if isinstance(most, dict):
                 sizes = {split: most.get(split) for split in SPLITS}
                 self.declared[name] = {k: min(v, COUNT_LIMIT) for k, v in sizes.items() if type(v) is int and v >= 0}
@@ -218,7 +195,7 @@ class Remote:
             thread.join()
         return dict(sorted(states.items()))
 
-    def _ask(
+    def put(
         self,
         name: str,
         head: Mapping[str, Any],
@@ -265,12 +242,12 @@ class Remote:
                 line.send({**letter.head, "seconds": max(left, 0.1)}, letter.data)
                 frame = line.receive()
             except TimeoutError:
-                self._drop(name)
+                self.drop(name)
                 return {"fault": "late"}, b""
             except OSError:
                 frame = None
             if frame is None or frame[0].get("fault") == "lost":
-                self._drop(name)
+                self.drop(name)
                 with suppress(OSError), dial(self.door, timeout=5.0) as desk:
                     desk.send({"over": name})
                 if not broken:
@@ -282,7 +259,7 @@ class Remote:
             self.away.discard(name)
             answer = opened(letter, *frame)
             if answer[0].get("fault") in ("forged", "late"):
-                self._drop(name)
+                self.drop(name)
             return answer
 
     def _line(self, name: str, until: float) -> Line | None:
@@ -301,7 +278,8 @@ class Remote:
             time.sleep(0.2)
         return self.lines[name]
 
-    def _drop(self, name: str) -> None:
+    def drop(self, name: str) -> None:
+        """Hang up."""
         if line := self.lines.pop(name, None):
             line.close()
 
@@ -314,7 +292,7 @@ class Remote:
                     letter = self.desk.write(name, {**self.mark, "bye": True, "ledger": head})
                     line.send({**letter.head, "seconds": SLACK}, letter.data)
                     line.receive()
-            self._drop(name)
+            self.drop(name)
 
 
 def opened(letter: Letter, head: Mapping[str, Any], data: bytes) -> tuple[dict[str, Any], bytes]:
@@ -331,9 +309,14 @@ def fault(head: Mapping[str, Any]) -> Fault:
     """A code in our own words; what is no code of ours is not repeated."""
     code, words = CODES.get(str(head["fault"]), ("invalid", "it answered with something that is no code"))
     version = str(head.get("version", ""))
-    if head["fault"] == "version" and version.replace(".", "").isalnum() and len(version) < 40:
-        words = f"it runs wardround {version}, the coordinator {__version__}; install the same"
+    if head["fault"] == "version" and version_name(version):
+        words = f"it runs wardround {version}, the coordinator {__version__}; install {series(__version__)}"
     return Fault(code, words)
+
+
+def version_name(text: str) -> bool:
+    """Whether a site's word for its version can be repeated."""
+    return text.replace(".", "").isalnum() and text.isascii() and len(text) < 40
 
 
 def borrowed(door: Path, name: str, title: str = "") -> Line | str:

@@ -10,7 +10,7 @@ They hold numbers, not words made of numbers; what is read is shown by whoever s
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
@@ -89,6 +89,17 @@ class Round(Plain):
     """How many sites the round was asked of."""
     waited: float = 0.0
     """Seconds that it waited for the study's window to open."""
+
+
+class Delivered(Plain):
+    """`delivered.json`: which real sites have the model of this run, and the marks that letters about it bear."""
+
+    study: str
+    run: str
+    digest: str
+    """Of what was delivered."""
+    sites: dict[str, str] = {}
+    """By site, why it has not got it; nothing if it has."""
 
 
 class Best(Plain):
@@ -280,6 +291,7 @@ MEMBERS: RunFile[list[Change]] = RunFile("members.json", list[Change], "who left
 COUNTS: RunFile[Tally] = RunFile("counts.json", Tally, "what was counted on the test split")
 INTERVALS: RunFile[Intervals] = RunFile("intervals.json", Intervals, "intervals of the final figures")
 GRID: RunFile[list[Planned]] = RunFile("grid.json", list[Planned], "the cells of a grid")
+DELIVERED: RunFile[Delivered] = RunFile("delivered.json", Delivered, "which sites have the model")
 SITES: RunFile[dict[str, Member]] = RunFile("sites.json", dict[str, Member], "how real sites were at the start")
 CURVE: RunFile[RecallCurve] = RunFile("curve.json", RecallCurve, "points of recall and precision")
 
@@ -321,15 +333,3 @@ def read_journal(folder: Path) -> tuple[Round, ...]:
             remedy = "restore it, or go back to the last checkpoint with `wardround run … --resume`"
             raise RunError(f"{path}:{number}: is not a line of a journal ({what}); {remedy}") from None
     return tuple(rounds)
-
-
-def absences(lines: Iterable[Round]) -> list[str]:
-    """In words, which sites were left out of rounds, how often, and why at first."""
-    rounds: dict[str, list[tuple[int, str]]] = {}
-    for line in lines:
-        for site, why in line.left_out.items():
-            rounds.setdefault(site, []).append((line.round, why))
-    return [
-        f"{site} was left out of {len(mine):,} round{'s' * (len(mine) > 1)}, first of round {mine[0][0]}: {mine[0][1]}"
-        for site, mine in sorted(rounds.items())
-    ]

@@ -170,7 +170,11 @@ def _impossible(out: Path, study: Study, site: str, action: Action) -> str:
             f"with {site} among its sites, or train with ridge, to which sites can be added"
         )
     ledger = out / "ledger" / "coordinator.jsonl"
-    seen = [line["round"] for line in lines(ledger) if line.get("from") == site and line.get("step") != "evaluate"]
+    seen = [
+        line["round"]
+        for line in lines(ledger)
+        if line.get("from") == site and line.get("step", "evaluate") != "evaluate"
+    ]
     if not seen:
         return f"{site} never took part in the training of this run: there is nothing to forget"
     first = max(min(seen), 1)

@@ -1,6 +1,6 @@
 """Sentences as a bag model takes them, and what they belong to: facts, pairs, and the units of training."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +12,9 @@ from wardround.tasks.encoders import EncoderParts
 from wardround.tasks.marking import Marked, Marker
 from wardround.tasks.pair_examples import PairExamples
 from wardround.text.facts import Sentence
+
+OF_PCNN: Mapping[str, Mapping[str, Any]] = {"sgd": {"lr": 0.3, "batch": 16}, "adam": {"lr": 0.003, "batch": 16}}
+"""By optimiser, the local training that suits a PCNN, as studies/baselines measured it."""
 
 
 class Groups:

@@ -56,7 +56,7 @@ def save_model(folder: Path, about: About, study: Study, weights: Mapping[str, T
     with fresh_folder(folder, instead=True) as new:
         write(new / WEIGHTS, save({name: tensor.contiguous() for name, tensor in weights.items()}))
         write(new / "study.toml", study.toml().encode())
-        _put_files(new, study)
+        put_files(new, study)
         write(new / ABOUT, about.text().encode())
         write(new / CARD, words.encode())
         write(new / SUMS, seal_folder(new).encode())
@@ -130,7 +130,8 @@ def _stored(setting: str, source: Path) -> str:
     return setting if source.is_dir() else setting + "".join(source.suffixes[-2:])
 
 
-def _put_files(new: Path, study: Study) -> None:
+def put_files(new: Path, study: Study) -> None:
+    """Put beside a model what its task needs besides weights."""
     for setting, source in study.task.files().items():
         target = new / _stored(setting, source)
         if not source.is_dir():

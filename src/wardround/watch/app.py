@@ -139,8 +139,8 @@ def _file(package: str, name: str, kind: str) -> Response:
     return Response(files(package).joinpath(name).read_bytes(), media_type=kind)
 
 
-def application(desk: Desk, hosts: Collection[str] = (), token: str = "") -> Guarded:
-    """The page behind its guard: reached by loopback names and these hosts, and only with the token if there is one."""
+def application(desk: Desk, hosts: Collection[str] = (), token: str = "", looking: str = "") -> Guarded:
+    """The page behind its guard: reached by loopback names and by these hosts, by who has a token if there is one."""
 
     def static(path: str) -> Route:
         answer = _file(*STATIC[path])
@@ -161,4 +161,4 @@ def application(desk: Desk, hosts: Collection[str] = (), token: str = "") -> Gua
         *map(static, STATIC),
     ]
     inner = Starlette(routes=routes, exception_handlers={HTTPException: _failed, Exception: _failed})
-    return Guarded(WithToken(inner, token), hosts)
+    return Guarded(WithToken(inner, token, looking), hosts)

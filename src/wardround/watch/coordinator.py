@@ -31,6 +31,7 @@ from wardround.watch.token import read_token
 from wardround.watch.words import ago
 
 TOKEN = "page.token"  # noqa: S105 -- the name of a file
+LOOKING = "watch.token"
 END = 1 << 18  # bytes of the log that are read at first
 BAD, GOOD = ("gone", "away"), ("connected",)
 PATIENCE = 3.0
@@ -143,8 +144,10 @@ def main() -> None:
         with listening(host, port) as door:
             file = given or (None if loopback(door) else folder / TOKEN)
             token = read_token(file) if file else ""
-            tell(f"the page is at {address(host, door)}" + (f"; its token is in {file}" if file else ""))
-            serve(application(Desk(CoordinatorBoard(folder)), names(host), token), door)
+            looking = read_token(folder / LOOKING) if file else ""
+            tokens = f"; its token is in {file}, the one of who may only look in {folder / LOOKING}" if file else ""
+            tell(f"the page is at {address(host, door)}{tokens}")
+            serve(application(Desk(CoordinatorBoard(folder)), names(host), token, looking), door)
     except HostError as error:
         tell(f"no page: {error}".replace("--host", "--page-host").replace("--port", "--page-port"))
         sys.exit(2)

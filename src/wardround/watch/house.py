@@ -218,6 +218,9 @@ class House:
             run = account.runs.setdefault((study, str(line["run"])), RunSum())
             run.ended |= bool(line.get("ended"))
             run.data = str(line.get("data", run.data))
+            if "model" in line:
+                size = int(line["model"]["bytes"])
+                self._event(f"{self.named(study)}: the model of a run came, {size:,} bytes", time, "good")
 
     def _pay(self) -> None:
         """Read what studies have cost, if the journal of it is another than before."""

@@ -12,7 +12,7 @@ from importlib import resources
 from pathlib import Path
 
 from wardround.core.files import write
-from wardround.engines.remote import CODES
+from wardround.engines.codes import CODES
 from wardround.reports.html import Html, bytes_of, count, document, join, plural, table, tag
 from wardround.watch import parts
 from wardround.watch.board import Part, View

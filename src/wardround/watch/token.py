@@ -1,7 +1,8 @@
 """Who may look: on loopback whoever is on this machine, elsewhere only who has the token.
 
 The address that is printed has it; it becomes a cookie that scripts cannot read, and leaves the address bar. Programs
-send it as `Authorization: Bearer …`. `/healthz` says only that we are here, and is free.
+send it as `Authorization: Bearer …`. `/healthz` says only that we are here, and is free. A second token, where there is
+one, is for those who only look: what changes anything is refused to them.
 """
 
 import hashlib
@@ -19,6 +20,8 @@ from wardround.runs.errors import RunError
 
 FREE = frozenset({"/healthz"})
 LEAST = 16  # characters that are not to be guessed
+LOOKS = ("GET", "HEAD")
+ONLY_LOOKS = "This token is for looking; to stop a run, use the coordinator's own.\n"
 REFUSAL = "This page needs its token: open the address that was printed when it was started.\n"
 
 
@@ -41,10 +44,10 @@ def read_token(path: Path | None) -> str:
 
 
 class WithToken:
-    """An application that only answers who has the token; with an empty one, everybody."""
+    """An application that only answers who has the token, or one for looking; with an empty one, everybody."""
 
-    def __init__(self, inner: ASGIApp, token: str) -> None:
-        self.inner, self.token = inner, token
+    def __init__(self, inner: ASGIApp, token: str, looking: str = "") -> None:
+        self.inner, self.token, self.looking = inner, token, looking
         self.cookie = f"watch-{hashlib.sha256(token.encode()).hexdigest()[:8]}"  # cookies of all ports are one jar
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -55,12 +58,19 @@ class WithToken:
             bearer = headers.get("authorization", "").removeprefix("Bearer ")
             carried = cookie_parser(headers.get("cookie", "")).get(self.cookie, "")
             given = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("token", [""])[0]
-            if self._right(given) and scope["method"] == "GET":
+            if (self._right(given) or self._looks(given)) and scope["method"] == "GET":
                 app = RedirectResponse(scope["path"], 303)
-                app.set_cookie(self.cookie, self.token, httponly=True, samesite="lax", path="/")
-            elif not self._right(bearer) and not self._right(carried):
+                app.set_cookie(self.cookie, given, httponly=True, samesite="lax", path="/")
+            elif self._right(bearer) or self._right(carried):
+                pass
+            elif not self._looks(bearer) and not self._looks(carried):
                 app = PlainTextResponse(REFUSAL, 401, {"WWW-Authenticate": "Bearer"})
+            elif scope["method"] not in LOOKS:
+                app = PlainTextResponse(ONLY_LOOKS, 403)
         await app(scope, receive, send)
 
     def _right(self, given: str) -> bool:
         return hmac.compare_digest(given.encode(), self.token.encode())
+
+    def _looks(self, given: str) -> bool:
+        return bool(self.looking) and hmac.compare_digest(given.encode(), self.looking.encode())

@@ -1,7 +1,7 @@
 """Bytes up and down, rounds to target, and sites left out."""
 
 import statistics
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from wardround.metrics.defined import lower_is_better
 from wardround.reports.compared import Report
@@ -10,6 +10,7 @@ from wardround.reports.html import Html, bytes_of, join, plus_minus, table, tag
 from wardround.reports.record import RunRecord
 from wardround.reports.statistics import Group, Panel, spread, to_target
 from wardround.reports.words import per_round
+from wardround.runs.absent import absences, uncovered
 
 
 def communication(report: Report) -> Html:
@@ -85,7 +86,7 @@ def _targets(panel: Panel) -> Html:
     return table(caption, ["method", "seeds that reached it", "rounds", "bytes up until then"], rows)
 
 
-def _left_out(runs: Iterable[RunRecord]) -> Html | None:
+def _left_out(runs: Sequence[RunRecord]) -> Html | None:
     """Sites whose answers were not used."""
     rows = [
         [run.label, site, why, str(run.seed), str(line.round)]
@@ -98,4 +99,10 @@ def _left_out(runs: Iterable[RunRecord]) -> Html | None:
     whole = table(
         "Sites left out of a round, and why.", ["method", "site", "reason", "seed", "round"], rows[:200], words=3
     )
-    return tag("details", tag("summary", f"Sites left out of rounds ({len(rows)})"), whole)
+    often = [
+        (run.label, str(run.seed), words)
+        for run in runs
+        for words in (*absences(run.lines), *uncovered(run.lines, run.data))
+    ]
+    counted = table("How often each was left out, and what that did.", ["method", "seed", "what"], often[:200], words=3)
+    return join([counted, tag("details", tag("summary", f"Sites left out of rounds ({len(rows)})"), whole)])

@@ -11,7 +11,7 @@ from wardround.reports.html import Html, bytes_of, describe_p, figure, join, plu
 from wardround.reports.paired import LEVEL, Comparison
 from wardround.reports.statistics import Group, Panel
 from wardround.reports.words import SEEN, per_round
-from wardround.runs.files import absences
+from wardround.runs.absent import absences, uncovered
 from wardround.runs.wire import WireRow
 
 WHO = {
@@ -138,6 +138,8 @@ def _absent(panel: Panel) -> list[str]:
             seed = f", seed {words[0][0]}" if len(group.counted) > 1 else ""
             others = f" ({len(words) - 1:,} more under Communication)" if len(words) > 1 else ""
             facts.append(f"Under {group.label}{seed}, {words[0][1]}{others}.")
+            first = next(run for run in group.counted if absences(run.lines))
+            facts += [f"{one[0].upper()}{one[1:]}." for one in uncovered(first.lines, first.data)]
     return facts
 
 

@@ -1,0 +1,110 @@
+"""The model of a run that has ended, brought to every site that took part: the last letter of a run.
+
+    bring(over.remote(study, out), out, names, say)                       # `wardround submit` does it at its end
+    python -m wardround.consortium.delivery CONSORTIUM                    # the coordinator's process does, once a site
+                                                                          # is back that was away then
+
+What travels is `model.json`, the weights, the card, the study, their checksums and, if there is one, the signature;
+what sites have themselves, such as an encoder, does not. `delivered.json` in the run folder says who has what. Both
+ledgers have a line, the site's with what the coordinator signed.
+"""
+
+import hashlib
+import sys
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from wardround.consortium.roster import read_roster
+from wardround.consortium.submitted import pending
+from wardround.engines.frames import door_of
+from wardround.engines.processes import end_with_parent
+from wardround.engines.remote import Remote, fault
+from wardround.engines.seal import Asker, Parcel, read_signing_key
+from wardround.layers.ledger import Chain
+from wardround.runs.errors import RunError
+from wardround.runs.files import DELIVERED, Delivered
+from wardround.runs.folder import locked
+from wardround.trained.about import ABOUT, CARD, SIGNATURE, SUMS, WEIGHTS, ModelError, verify
+
+FILES = (ABOUT, WEIGHTS, CARD, "study.toml", SUMS, SIGNATURE)
+"""Of a model's folder, what travels; the last is there only if somebody signed it."""
+SECONDS = 3600.0
+PATIENCE = 2.0  # for a site that is away, which gets it later
+
+
+def model_of(out: Path) -> tuple[dict[str, Any], bytes]:
+    """What a letter says of a run's model, and the files one after the other."""
+    folder = out / "model"
+    verify(folder)
+    parts = {name: (folder / name).read_bytes() for name in FILES if (folder / name).exists()}
+    return {"files": [[name, len(part)] for name, part in parts.items()]}, b"".join(parts.values())
+
+
+def deliver(remote: Remote, out: Path, names: Iterable[str]) -> dict[str, str]:
+    """Bring the run's model to those of these sites that have not got it; by site, nothing or why it has not."""
+    about, data = model_of(out)
+    digest = hashlib.sha256(data).hexdigest()
+    before = DELIVERED.read(out)
+    got = dict(before.sites) if before and before.digest == digest else {}
+    parcel, chain = Parcel.of(data), Chain(out / "ledger" / "coordinator.jsonl")
+    heads: dict[str, Mapping[str, Any]] = {}
+
+    def one(name: str) -> None:
+        head = {"model": about, "ledger": chain.head}
+        heads[name] = remote.put(name, head, parcel, SECONDS, patience=PATIENCE)[0]
+
+    threads = [threading.Thread(target=one, args=(name,), daemon=True) for name in names if got.get(name) != ""]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    for name, head in sorted(heads.items()):
+        got[name] = str(fault(head)) if "fault" in head else ""
+        if not got[name]:
+            line = {"time": now, "from": name, "delivered": {"digest": digest, "bytes": len(data)}}
+            chain.append(line | {"run": remote.mark["run"]})  # without the site's head: nothing left it
+    chain.flush(durable=True)
+    DELIVERED.write(out, Delivered(study=remote.mark["study"], run=remote.mark["run"], digest=digest, sites=got))
+    return {name: got[name] for name in sorted(heads)}
+
+
+def bring(remote: Remote, out: Path, names: Iterable[str], say: Callable[[str], None] = lambda _: None) -> None:
+    """Deliver a run's model, say who has got it, and give the lines back."""
+    if not (out / "model").exists():  # sites keep their models
+        return
+    try:
+        with locked(out):
+            states = deliver(remote, out, names)
+    except ModelError as error:  # changed by hand, say: the run is good all the same
+        say(f"the model was not delivered: {error}")
+        return
+    for name in [*remote.lines]:
+        remote.drop(name)  # without a farewell: the run has ended before
+    if got := [name for name, why in states.items() if not why]:
+        say(f"the model was delivered to {', '.join(got)}")
+    for name, why in states.items():
+        if why:
+            say(f"{name} has not got the model ({why})")
+
+
+def main() -> None:
+    """Bring what is still to be brought to the sites that are named, or to all; each run's folder is taken in turn."""
+    end_with_parent()
+    folder, names = Path(sys.argv[1]), sys.argv[2:]
+    members = {name: one for name, one in read_roster(folder).items() if not one.barred}
+    desk = Asker(read_signing_key(folder / "keys" / "ask.key"), {name: one.seal for name, one in members.items()})
+    for out, waiting in pending(folder, names or members):
+        try:
+            if known := DELIVERED.read(out):
+                remote = Remote(door_of(folder), desk, known.study, known.run)
+                bring(remote, out, [name for name in waiting if name in members])
+        except (OSError, RunError, ValueError) as error:
+            sys.stderr.write(f"{out}: its model was not delivered ({type(error).__name__})\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,181 @@
+"""When a run has ended, every site that took part has its model: whole, as it was signed, and nothing else."""
+
+import hashlib
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loopback import Exchange, put
+from study_files import cli
+from wardround import __version__
+from wardround.consortium import submit as submitting
+from wardround.consortium.delivery import FILES, bring, main, model_of
+from wardround.consortium.deployed import study_hash
+from wardround.consortium.house_ledger import compared, proven
+from wardround.consortium.received import received, whole_model
+from wardround.consortium.submit import submit
+from wardround.consortium.submitted import pending
+from wardround.layers.ledger import lines, verify
+from wardround.runs.errors import RunError
+from wardround.runs.files import DELIVERED
+from wardround.study.load import Study, cells
+from wardround.trained.about import SIGNATURE, ModelError
+from wardround.trained.about import verify as verify_model
+from wardround.trained.signature import check_signature, make_key, sign
+
+SITES = ("site-0", "site-1", "site-2")
+TABLES: dict[str, Any] = {
+    "name": "shared", "rounds": 1, "method": {"name": "fedavg"}, "task": {"name": "features"},
+    "corpus": {"name": "synthetic", "sites": 3, "largest": 400}, "partition": {"name": "iid", "sites": 3},
+}  # fmt: skip
+
+
+@pytest.fixture
+def study() -> Study:
+    return cells(TABLES)[0].study
+
+
+def ledger(folder: Path) -> list[dict[str, Any]]:
+    return list(lines(folder / "ledger" / "site.jsonl"))
+
+
+def test_each_site_has_the_model_and_both_ledgers_say_so(tmp_path: Path, study: Study) -> None:
+    said: list[str] = []
+    with Exchange(tmp_path, study, SITES) as exchange:
+        submit(study, tmp_path / "run", exchange.over, say=said.append)
+        submit(study, tmp_path / "run", exchange.over, resume=True)  # who has it is not sent it again
+    assert "the model was delivered to site-0, site-1, site-2" in said
+    model = tmp_path / "run" / "model"
+    digest = hashlib.sha256(model_of(tmp_path / "run")[1]).hexdigest()
+    own, theirs = tmp_path / "run" / "ledger" / "coordinator.jsonl", tmp_path / "site-1" / "ledger" / "site.jsonl"
+    assert list(SITES) == [line["from"] for line in lines(own) if "delivered" in line]
+    assert [digest] == [line["model"]["digest"] for line in ledger(tmp_path / "site-1") if "model" in line]
+    assert (verify(own) > 0, verify(theirs) > 0, compared(theirs, own) > 0) == (True, True, True)
+    key = json.loads((exchange.over.folder / "consortium.json").read_text())["ask_key"]
+    assert proven(theirs, key) == sum("sent" in line for line in lines(theirs))
+    assert all("signed" in line for line in lines(theirs) if "model" in line)
+    whole_model(received(tmp_path / "site-1", study), study, tmp_path / "own")
+    assert {file.name: file.read_bytes() for file in model.iterdir()} == {
+        file.name: file.read_bytes() for file in (tmp_path / "own").iterdir()
+    }
+
+
+def test_a_site_that_was_away_gets_it_once_it_is_back(
+    tmp_path: Path, study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said, away = list[str](), False
+
+    def gone_first(*arguments: Any) -> None:
+        nonlocal away
+        away = True
+        bring(*arguments)
+
+    monkeypatch.setattr(submitting, "bring", gone_first)
+    monkeypatch.setattr("wardround.consortium.delivery.PATIENCE", 0.2)
+    monkeypatch.setattr("wardround.consortium.delivery.end_with_parent", lambda: None)
+    with Exchange(tmp_path, study, SITES) as exchange:
+        centre = exchange.over.folder
+        exchange.unasked = lambda name, _head: name == "site-2" and away
+        submit(study, tmp_path / "run", exchange.over, say=said.append)
+        assert any(text.startswith("site-2 has not got the model (lost") for text in said)
+        with pytest.raises(RunError, match="no model of this study has come to this site"):
+            received(tmp_path / "site-2", study)
+        assert [(tmp_path / "run", ["site-2"])] == pending(centre, SITES)
+        away = False
+        monkeypatch.setattr(sys, "argv", ["delivery", str(centre), "site-2"])
+        main()
+        assert [] == pending(centre, SITES)
+        assert {"site-0": "", "site-1": "", "site-2": ""} == dict(DELIVERED.read(tmp_path / "run").sites)  # type: ignore[union-attr]
+        assert received(tmp_path / "site-2", study).is_dir()
+
+
+def lacking(name: str) -> Callable[[list[Any], bytes], tuple[list[Any], bytes]]:
+    return lambda files, data: ([one for one in files if one[0] != name], data)
+
+
+BAD: dict[str, Callable[[list[Any], bytes], tuple[Any, bytes]]] = {
+    "a changed byte": lambda files, data: (files, data[:-70] + bytes([data[-70] ^ 1]) + data[-69:]),
+    "a file outside": lambda files, data: ([["../../site.toml", 3], *files], b"abc" + data),
+    "another file": lambda files, data: ([["code.py", 3], *files], b"abc" + data),
+    "a file twice": lambda files, data: ([files[0], *files], data),
+    "no checksums": lacking("SHA256SUMS"),
+    "no weights": lacking("weights.safetensors"),
+    "a size below nothing": lambda files, data: ([[files[0][0], -1], *files[1:]], data),
+    "cut off": lambda files, data: (files, data[:-10]),
+    "not a list": lambda _files, data: (7, data),
+    "a signature of nothing": lambda files, data: ([*files, [SIGNATURE, 2]], data + b"{}"),
+    "too large": lambda files, data: (files, data + bytes(40 << 20)),
+}
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Exchange, Study]:
+    folder, study = tmp_path_factory.mktemp("ended"), cells(TABLES)[0].study
+    with Exchange(folder, study, SITES) as exchange:
+        submit(study, folder / "run", exchange.over)
+    return folder, exchange, study
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_what_is_not_the_model_of_the_run_is_refused_and_changes_nothing(
+    ended: tuple[Path, Exchange, Study], what: str
+) -> None:
+    folder, exchange, study = ended
+    run = (folder / "run" / "run.id").read_text()
+    before = {file: file.read_bytes() for file in (folder / "site-0" / "models").rglob("*") if file.is_file()}
+    about, data = model_of(folder / "run")
+    files, changed = BAD[what](about["files"], data)
+    head = {"version": __version__, "study": study_hash(study), "run": run, "model": {"files": files}}
+    answer = put(exchange.sites["site-0"], head, changed)
+    assert {"fault": "model"} == answer[0]
+    assert "model" == ledger(folder / "site-0")[-1]["refused"] or what != next(iter(BAD))
+    assert before == {file: file.read_bytes() for file in (folder / "site-0" / "models").rglob("*") if file.is_file()}
+    assert [] == [path.name for path in (folder / "site-0").iterdir() if path.name.startswith("tmp")]
+
+
+def test_a_model_of_a_run_without_this_site_or_of_a_study_that_it_did_not_approve_is_refused(
+    ended: tuple[Path, Exchange, Study],
+) -> None:
+    folder, exchange, study = ended
+    about, data = model_of(folder / "run")
+    head = {"version": __version__, "study": study_hash(study), "run": "f" * 16, "model": about}
+    assert {"fault": "part"} == put(exchange.sites["site-0"], head, data)[0]
+    assert {"fault": "study"} == put(exchange.sites["site-0"], {**head, "run": "../../x"}, data)[0]
+    assert {"fault": "study"} == put(exchange.sites["site-0"], {**head, "study": "0" * 64}, data)[0]
+
+
+def test_a_signed_model_arrives_with_its_signature_and_one_can_ask_for_it(tmp_path: Path, study: Study) -> None:
+    public = tmp_path / "ward.key.pub"
+    make_key(tmp_path / "ward.key")
+    (tmp_path / "s.toml").write_text(study.toml(), encoding="utf-8")
+    with Exchange(tmp_path, study, SITES) as exchange:
+        submit(study, tmp_path / "run", exchange.over)
+        order = ("site", "model", tmp_path / "site-0", tmp_path / "s.toml", "--out", tmp_path / "own")
+        refused = cli(*order, "--trust", public, cwd=tmp_path)
+        assert (2, True) == (refused.code, "nobody has signed it" in refused.err)
+        assert not (tmp_path / "own").exists()
+        sign(tmp_path / "run" / "model", tmp_path / "ward.key")
+        submit(study, tmp_path / "run", exchange.over, resume=True)
+    assert 0 == cli(*order, "--trust", public, cwd=tmp_path).code
+    check_signature(tmp_path / "own", [public])
+    assert set(FILES) == {file.name for file in (tmp_path / "own").iterdir()}
+    kept = received(tmp_path / "site-0", study)
+    (kept / "weights.safetensors").write_bytes(b"")
+    with pytest.raises(ModelError, match="damaged"):
+        whole_model(kept, study, tmp_path / "other")
+
+
+def test_a_site_puts_what_it_kept_and_what_was_delivered_together(tmp_path: Path) -> None:
+    study = cells({**TABLES, "method": {"name": "ditto"}})[0].study
+    (tmp_path / "s.toml").write_text(study.toml(), encoding="utf-8")
+    with Exchange(tmp_path, study, SITES) as exchange:
+        early = cli("site", "model", tmp_path / "site-0", tmp_path / "s.toml", "--out", "own", cwd=tmp_path)
+        assert (2, True) == (early.code, "the coordinator sends it when a run has ended" in early.err)
+        submit(study, tmp_path / "run", exchange.over)
+    assert 0 == cli("site", "model", tmp_path / "site-0", tmp_path / "s.toml", "--out", "own", cwd=tmp_path).code
+    verify_model(tmp_path / "own")
+    assert "site-0" == json.loads((tmp_path / "own" / "model.json").read_text())["site"]
