@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 import torch
@@ -24,7 +24,6 @@ from wardround.methods.feded import Vote
 from wardround.study.load import Study, cells
 from wardround.study.settings import StudyError
 from wardround.text.document import Document
-from wardround.text.texts import Texts
 
 LSTM: dict[str, Any] = {"name": "classification", "model": "lstm", "buckets": 2048, "hidden": 8, "embedding": 8}
 BAG: dict[str, Any] = {"name": "classification", "model": "logistic", "buckets": 4096}
@@ -133,19 +132,10 @@ def test_planted_notes_are_trained_on_with_the_noise_of_the_study(tmp_path: Path
     assert make(case.study, tmp_path / "own").host.guards is not None
 
 
-def test_notes_are_planted_where_noise_protects_patients(tmp_path: Path) -> None:
-    settings = {"name": "fedavg", "batch": 2}
-    plain = next(cases(study_of(settings, {**BAG, "shrinkage": 0.0}), tmp_path, wanted=(OFF,)))
-    train, test = (
-        Texts(tuple(replace(note, patient=f"{split} {at}") for at, note in enumerate(cast("Texts", texts).documents)))
-        for split, texts in zip(("train", "test"), plain.built.sites.raw(plain.sites[0]), strict=True)
-    )
-    tables: dict[str, Any] = {
-        **plain.study.resolved,
-        "privacy": {"dp": {"epsilon": 3.0, "delta": 1e-3, "unit": "patient"}},
-    }
-    make, _ = own_notes(train, test, 20, 0)
-    case = observed(DP, cells(tables)[0].study, tmp_path / "patients", 1, make)
+def test_where_noise_protects_patients_generated_notes_and_planted_ones_have_some(tmp_path: Path) -> None:
+    dp = {"epsilon": 3.0, "delta": 1e-3, "unit": "patient"}
+    study = study_of({"name": "fedavg", "batch": 2}, {**BAG, "shrinkage": 0.0}, privacy={"dp": dp})
+    (case,) = cases(study, tmp_path, wanted=(DP,))
     assert "the study accounts for 3;" in only(membership.canaries(case, tmp_path / "canaries")).why
 
 

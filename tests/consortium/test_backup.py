@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 from typer.testing import CliRunner
 
 from fault_table import fault
@@ -22,7 +23,7 @@ from wardround.consortium.approval import read_approval, write_approval
 from wardround.consortium.backup import MANIFEST, back_up, put_back
 from wardround.consortium.budget import Budget
 from wardround.consortium.deployed import study_hash
-from wardround.consortium.forgotten import MARK, TOLD, mark_restored, read_lapse, recover
+from wardround.consortium.forgotten import MARK, TOLD, ToldAnswer, mark_restored, read_lapse, recover
 from wardround.consortium.house_ledger import HouseLedger, compared
 from wardround.consortium.private_site import JOURNAL
 from wardround.consortium.site_process import SiteProcess
@@ -63,7 +64,9 @@ def allow_no_restart(place: Path, study: Study) -> None:
 
 def test_a_copy_has_all_but_notes_logs_and_the_secrets_of_masks(tmp_path: Path) -> None:
     place = site_of(tmp_path, study_of(tmp_path))
-    (place / "site.toml").write_text('name = "site-0"\n[data]\nformat = "csv"\ntrain = { a = "notes/train.csv" }\n')
+    (place / "site.toml").write_text(
+        'name = "site-0"\n[data]\nformat = "csv"\ntrain = { a = "notes/train.csv" }\nlabel = "keys"\n'
+    )
     kept = {"ledger/site.jsonl": "{}\n{", "memory/a/b/Met-1-1.kept": "m", "memory/a/sums.jsonl": "[]\n", "mine.py": "1"}
     left = {
         "notes/train.csv": "text", "log.txt": "l", "log.jsonl.1": "l", "printed.txt": "p", "memory/a/b/secret": "s",
@@ -255,6 +258,9 @@ def test_a_site_that_was_rolled_back_by_other_means_is_shown_its_own_future(tmp_
         assert ["restored"] == [line["refused"] for line in lines(tmp_path / "old" / LEDGER) if "refused" in line]
         recover(tmp_path / "old", as_told=False)
         assert 0 < compared(tmp_path / "old" / LEDGER, tmp_path / "run" / "ledger" / "coordinator.jsonl")
+        for more in (["show"], ["page", "--out", str(tmp_path / "page.html")]):  # what was told has no words in it
+            shown = CliRunner().invoke(app, ["ledger", more[0], str(tmp_path / "old"), *more[1:]])
+            assert 0 == shown.exit_code, shown.exception
         before = spent(tmp_path / "old", study)
         submit(study, tmp_path / "third", exchange.over, wait=0.1)  # bit for bit what left before, which is free
     assert before == spent(tmp_path / "old", study) == spent(tmp_path / "site-0", study)
@@ -277,6 +283,9 @@ def test_nothing_is_recovered_before_the_coordinator_has_told_and_no_older_lette
     now = read_lapse(place)
     assert now is not None
     assert {} == put(site, {**head, "exchange": None, "told": now.mark.lapse})[0]
+    letter = (place / TOLD).read_bytes()
+    assert {} == put(site, {**head, "exchange": None, "told": now.mark.lapse}, b"{}\n")[0]
+    assert letter == (place / TOLD).read_bytes()  # while somebody looks at the first, no other takes its place
     (place / TOLD).write_text((place / TOLD).read_text().replace('"lines": []', '"lines": ["{}"]'))
     with pytest.raises(RunError, match="is not what the coordinator has told"):
         recover(place, as_told=True)
@@ -292,6 +301,18 @@ def test_a_line_that_a_full_disk_cut_off_costs_no_other_answer(tmp_path: Path) -
     again = Answers(tmp_path / "answers")
     assert ["a", "c"] == [json.loads(line)["was"] for line in again.all_of("site-0").splitlines()]
     assert "c" == again.head("site-0")
+
+
+@pytest.mark.parametrize(("key", "value"), [("time", "[red]now"), ("step", "fit\x1b[2J"), ("was", "0"), ("run", "*")])
+def test_what_a_coordinator_tells_cannot_be_shown_as_anything_else(key: str, value: str) -> None:
+    side = {"kind": "Update", "bytes": 1, "digest": "0" * 64}
+    line = {
+        "time": "2026-11-17T12:00:00+00:00", "study": "0" * 16, "run": "1" * 16, "attempt": 0, "round": 1,
+        "exchange": 1, "step": "Masks.open", "received": side, "sent": side, "was": "0" * 64,
+    }  # fmt: skip
+    assert "Masks.open" == ToldAnswer.model_validate(line).step
+    with pytest.raises(ValidationError, match=key):
+        ToldAnswer.model_validate({**line, key: value})
 
 
 def test_what_a_coordinator_tells_does_not_change_what_stands_still() -> None:

@@ -93,6 +93,22 @@ def test_a_site_that_was_away_gets_it_once_it_is_back(
         assert received(tmp_path / "site-2", study).is_dir()
 
 
+def test_whoever_took_no_part_is_not_sent_it(tmp_path: Path) -> None:
+    study = cells({**TABLES, "sites": {"quorum": 2}})[0].study
+    sent: list[str] = []
+
+    def noted(name: str, head: dict[str, Any], answer: Any) -> Any:
+        sent.extend([name] * ("model" in head))
+        return answer
+
+    with Exchange(tmp_path, study, SITES) as exchange:
+        for approval in (tmp_path / "site-2" / "approved").iterdir():
+            approval.unlink()
+        exchange.twist = noted
+        submit(study, tmp_path / "run", exchange.over, wait=0.1)
+    assert ["site-0", "site-1"] == sorted(sent)
+
+
 def lacking(name: str) -> Callable[[list[Any], bytes], tuple[list[Any], bytes]]:
     return lambda files, data: ([one for one in files if one[0] != name], data)
 

@@ -29,7 +29,7 @@ def site(tmp_path: Path) -> Path:
     return site_folder(tmp_path, "site-0", study)
 
 
-def told(site: Path, what: str) -> tuple[str, str]:
+def finding(site: Path, what: str) -> tuple[str, str]:
     """The mark and the words of one thing."""
     return next((one.mark.strip(), one.detail) for one in machine(site) if one.what == what)
 
@@ -42,7 +42,7 @@ def test_every_thing_is_looked_at(site: Path) -> None:
 
 
 def test_a_kit_of_another_version_is_a_warning(site: Path) -> None:
-    mark, words = told(site, "version")
+    mark, words = finding(site, "version")
     assert "??" == mark
     assert words.startswith(f"wardround {__version__} here, 0 when the kit was made; install")
 
@@ -52,17 +52,17 @@ def test_a_clock_an_hour_off_is_noticed_when_the_coordinator_asks(site: Path, of
     study = load_study(site.parent / "study.toml")[0].study
     head = {"version": __version__, "study": study_hash(study), "run": "0" * 16, "hello": True, "rounds": 1}
     put(SiteProcess(site), {**head, "time": time.time() + off})
-    mark, told_words = told(site, "clock")
-    assert ("BAD", True) == (mark, words in told_words)
+    mark, shown = finding(site, "clock")
+    assert ("BAD", True) == (mark, words in shown)
     assert words in (site / "log.txt").read_text()
     put(SiteProcess(site), {**head, "time": time.time()})
     assert 30.0 > abs(clock_error(site) or 0.0)
-    assert "BAD" != told(site, "clock")[0]
+    assert "BAD" != finding(site, "clock")[0]
 
 
 def test_a_clock_that_nobody_sets_is_a_warning(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine_check, "_unset", lambda: True)
-    assert ("??", "the system says that no time server sets it: timedatectl set-ntp true") == told(site, "clock")
+    assert ("??", "the system says that no time server sets it: timedatectl set-ntp true") == finding(site, "clock")
 
 
 @pytest.mark.parametrize(("free", "mark"), [(10**7, "BAD"), (5 * 10**8, "??"), (10**10, "ok")])
@@ -70,7 +70,7 @@ def test_a_disk_that_is_nearly_full_is_told_with_the_remedy(
     site: Path, monkeypatch: pytest.MonkeyPatch, free: int, mark: str
 ) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
-    now, words = told(site, "disk")
+    now, words = finding(site, "disk")
     assert (mark, mark != "ok") == (now, "wardround clear" in words)
 
 
@@ -79,14 +79,14 @@ def test_a_folder_that_cannot_be_written_to_is_in_the_way(site: Path, monkeypatc
         raise OSError(30, "Read-only file system")
 
     monkeypatch.setattr(tempfile, "TemporaryFile", refused)
-    mark, words = told(site, "folder")
+    mark, words = finding(site, "folder")
     assert "BAD" == mark
     assert "cannot be written to (Read-only file system)" in words
 
 
 def test_a_site_that_was_put_back_is_told(site: Path) -> None:
     mark_restored(site, "2026-11-16T02:00:00+00:00")
-    mark, words = told(site, "ledger")
+    mark, words = finding(site, "ledger")
     assert "BAD" == mark
     assert words.endswith(f"and answers nothing: wardround site recover {site}")
 

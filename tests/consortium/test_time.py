@@ -38,7 +38,7 @@ def study_of(**more: Any) -> Study:
 def test_over_real_sites_rounds_start_at_night_and_the_sites_are_free_by_day(tmp_path: Path) -> None:
     night = study_of(schedule={"window": "22:00-06:00", "zone": "UTC"})
     now = datetime(2026, 11, 17, 15, tzinfo=UTC)
-    out, starts, said = tmp_path / "run", list[int](), list[str]()
+    out, starts, printed = tmp_path / "run", list[int](), list[str]()
     waits: list[tuple[str, bool]] = []
 
     def sleep(_: float) -> None:
@@ -58,7 +58,7 @@ def test_over_real_sites_rounds_start_at_night_and_the_sites_are_free_by_day(tmp
     with Exchange(tmp_path, night, SITES) as exchange:
         submit(study_of(), tmp_path / "whole", exchange.over)
         with pytest.raises(Stopped):
-            submit(night, out, exchange.over, progress=worked, say=said.append, clock=Clock(lambda: now, sleep))
+            submit(night, out, exchange.over, progress=worked, say=printed.append, clock=Clock(lambda: now, sleep))
         submit(night, out, exchange.over, progress=worked, resume=True, clock=Clock(lambda: now, sleep))
         words = "waiting for the window 22:00-06:00, which opens on"
         first, second, third = waits
@@ -66,7 +66,7 @@ def test_over_real_sites_rounds_start_at_night_and_the_sites_are_free_by_day(tmp
         assert (f"nightly in {out}: 1 of 3 rounds done; {words} Wed 18 Nov at 22:00 UTC", True) == second
         assert f"nightly in {out}: 2 of 3 rounds done; {words} Thu 19 Nov at 22:00 UTC" == third[0]
         assert [22, 22, 22] == starts
-        assert ["site-0: ready", "site-1: ready"] == said[:2]  # by day, when what is wrong can be mended
+        assert ["site-0: ready", "site-1: ready"] == printed[:2]  # by day, when what is wrong can be mended
         assert result_of(tmp_path / "whole") == result_of(out)
         assert [tmp_path / "whole", out] == [Path(place) for place in submitted(exchange.over.folder)]
 

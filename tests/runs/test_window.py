@@ -107,5 +107,8 @@ def test_the_terminal_says_that_a_run_waits_even_if_it_has_figures(capfd: pytest
         progress.line(Round(round=1, metrics={"accuracy": 0.5}))
         progress.doing("reading the data")
         progress.doing(f"{WORDS} Wed 18 Nov at 22:00 UTC")
-    said = capfd.readouterr().err
-    assert (f"nightly: {WORDS} Wed 18 Nov at 22:00 UTC\n", False) == (said.splitlines(True)[-1], "reading" in said)
+    printed = capfd.readouterr().err
+    assert (f"nightly: {WORDS} Wed 18 Nov at 22:00 UTC\n", False) == (
+        printed.splitlines(True)[-1],
+        "reading" in printed,
+    )

@@ -150,6 +150,8 @@ def rehearsable(study: Study, sites: int = 4, notes: int = 60) -> dict[str, Any]
     generated |= {"hospitals": sites} if "hospitals" in generated else {"sites": sites}
     if getattr(study.corpus, "language", "") in ("en", "zh") and "hospitals" in generated:
         generated["language"] = study.corpus.language
+    if study.dp and study.dp.unit == "patient" and generated.get("name") == "clinic":
+        generated["per_patient"] = 1
     task = {key: value for key, value in study.resolved["task"].items() if key not in kind.of_corpus}
     tables = {key: value for key, value in study.resolved.items() if key not in LEFT_OUT}
     own = {key: value for key, value in tables.get("sites", {}).items() if key in ("private", "share")}

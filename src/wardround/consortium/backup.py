@@ -48,6 +48,8 @@ LEFT_OUT = (
     "memory/*/*/*.sum", "ledger/told.json", "server/store/*", "server/????????-????-????-*", "server/printed.txt",
     "server/*log*.txt*", "server/*.fl",
 )  # fmt: skip
+OWN = ("approved", "keys", "kit", "ledger", "memory", "models", "site.toml")
+"""What is the site's own in its folder, whatever `[data]` names."""
 Kind = Literal["site", "consortium"]
 
 
@@ -135,7 +137,8 @@ def _notes(folder: Path) -> list[Path]:
             named.append(found_path(value, str(folder)).resolve())
     if folder.resolve() in named:
         raise RunError(f"[data] in {folder / 'site.toml'} names the site's folder itself; put the notes elsewhere")
-    return [path for path in named if path.exists()]
+    own = {folder.resolve() / name for name in OWN}  # a column may be called like one of these
+    return [path for path in named if path.exists() and path not in own]
 
 
 def _taken(path: Path, inside: str) -> bytes:

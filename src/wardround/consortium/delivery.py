@@ -23,7 +23,7 @@ from wardround.engines.frames import door_of
 from wardround.engines.processes import end_with_parent
 from wardround.engines.remote import Remote, fault
 from wardround.engines.seal import Asker, Parcel, read_signing_key
-from wardround.layers.ledger import Chain
+from wardround.layers.ledger import Chain, lines
 from wardround.runs.errors import RunError
 from wardround.runs.files import DELIVERED, Delivered
 from wardround.runs.folder import locked
@@ -44,19 +44,21 @@ def model_of(out: Path) -> tuple[dict[str, Any], bytes]:
 
 
 def deliver(remote: Remote, out: Path, names: Iterable[str]) -> dict[str, str]:
-    """Bring the run's model to those of these sites that have not got it; by site, nothing or why it has not."""
+    """Bring the run's model to those of these sites that took part and have not got it; by site, nothing or why not."""
     about, data = model_of(out)
     digest = hashlib.sha256(data).hexdigest()
     before = DELIVERED.read(out)
     got = dict(before.sites) if before and before.digest == digest else {}
     parcel, chain = Parcel.of(data), Chain(out / "ledger" / "coordinator.jsonl")
+    took_part = {line["from"] for line in lines(chain.path) if "from" in line and "delivered" not in line}
     heads: dict[str, Mapping[str, Any]] = {}
 
     def one(name: str) -> None:
         head = {"model": about, "ledger": chain.head}
         heads[name] = remote.put(name, head, parcel, SECONDS, patience=PATIENCE)[0]
 
-    threads = [threading.Thread(target=one, args=(name,), daemon=True) for name in names if got.get(name) != ""]
+    owed = [name for name in names if name in took_part and got.get(name) != ""]
+    threads = [threading.Thread(target=one, args=(name,), daemon=True) for name in owed]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -79,7 +81,7 @@ def bring(remote: Remote, out: Path, names: Iterable[str], say: Callable[[str], 
     try:
         with locked(out):
             states = deliver(remote, out, names)
-    except ModelError as error:  # changed by hand, say: the run is good all the same
+    except (ModelError, OSError) as error:  # changed by hand, or a full disk: the run is good all the same
         say(f"the model was not delivered: {error}")
         return
     for name in [*remote.lines]:

@@ -44,6 +44,8 @@ from wardround.runs.errors import RunError
 MARK, LEDGER, TOLD = "restored.json", Path("ledger") / "site.jsonl", Path("ledger") / "told.json"
 LARGEST = 1 << 27  # bytes that a coordinator may tell: some 300,000 answers
 Word = Annotated[str, Field(max_length=200)]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]{0,99}$")]
+Time = Annotated[str, Field(pattern=r"^[0-9T:+-]{10,40}$")]
 Mark16 = Annotated[str, Field(pattern=r"^[0-9A-Za-z]{1,16}$")]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Count = Annotated[int, Field(ge=0)]
@@ -62,7 +64,7 @@ class Restored(Form):
 class Received(Form):
     """The message that was answered."""
 
-    kind: Word
+    kind: Name
     bytes: Count
     digest: Digest
     still: dict[Word, int | float | str | bool | None] = Field(default_factory=dict)
@@ -71,7 +73,7 @@ class Received(Form):
 class SentAnswer(Form):
     """The reply."""
 
-    kind: Word
+    kind: Name
     bytes: Count
     digest: Digest
 
@@ -79,13 +81,13 @@ class SentAnswer(Form):
 class ToldAnswer(Form):
     """One answer of the site's, as its coordinator remembers it."""
 
-    time: Word
+    time: Time
     study: Mark16
     run: Mark16
     attempt: Count
     round: Count
     exchange: Count
-    step: Word
+    step: Name
     received: Received
     sent: SentAnswer
     was: Digest

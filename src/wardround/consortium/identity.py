@@ -74,8 +74,8 @@ def seen(folder: Path) -> dict[str, str]:
 
 def others(folder: Path) -> list[str]:
     """The other sites that this one knows of: by its kit, which is as old as its certificate, and by their keys."""
-    known = {*read_membership(folder / "kit").sites, *seen(folder), *pinned(folder)}
-    return sorted(known - {str(site_name(folder))})
+    known = {*read_membership(folder / "kit").sites, *seen(folder), *pinned(folder)} - {str(site_name(folder))}
+    return sorted(name for name in known if not any(name_problems(name)))  # a coordinator may have made up others
 
 
 def pin(folder: Path, name: str, words: str) -> None:
