@@ -1,5 +1,6 @@
 """The studies of the papers: every cell of every file is valid, and those of relations can be built."""
 
+import json
 import re
 import runpy
 import sys
@@ -67,6 +68,33 @@ def test_transfer_between_sites_is_told_before_and_after_training(
         assert 4 == len(re.findall(r"[+-][01]\.\d\d", told))
     assert first.partition("\n")[2] != then.partition("\n")[2]
     assert 2 == len(re.findall(r"hospital-\d train, test: \d+\.\d \d+\.\d", then))
+
+
+def test_a_table_has_the_round_that_validation_chose_beside_the_largest_on_test_sentences(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A row for each method, over its seeds, and one for each reference."""
+    for seed, (chosen, other) in enumerate([(0.8, 0.9), (0.6, 0.7)]):
+        folder = tmp_path / f"fedavg,seed={seed}"
+        folder.mkdir()
+        figures = {"macro_f1": 0.5, "examples": 100.0}
+        lines = [
+            {"metrics": {"accuracy": chosen, "valid_accuracy": 0.7, **figures}},
+            {"metrics": {}},
+            {"metrics": {"accuracy": other, "valid_accuracy": 0.6, **figures}},
+        ]
+        (folder / "journal.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+        known = {name: {"accuracy": 0.5, "macro_f1": 0.4} for name in ("majority", "tfidf")}
+        (folder / "references.json").write_text(json.dumps(known), encoding="utf-8")
+        (folder / "metrics.json").write_text("{}", encoding="utf-8")
+    monkeypatch.setattr(sys, "argv", ["table.py", str(tmp_path)])
+    runpy.run_path(str(STUDIES / "flcmc" / "table.py"), run_name="__main__")
+    _, _, row, majority, tfidf = capsys.readouterr().out.splitlines()
+    assert [
+        "fedavg", "2", "0.700 ± 0.000", "0.700 ± 0.141", "0.046", "0.500 ± 0.000", "0.800 ± 0.141", "0.800 ± 0.141",
+    ] == row.strip("| ").split(" | ")  # fmt: skip
+    assert majority.startswith("| majority | 2 |  | 0.500 ± 0.000 |")
+    assert tfidf.startswith("| tfidf | 2 |")
 
 
 def test_the_study_of_rules_prints_what_each_makes_of_each_lie(
