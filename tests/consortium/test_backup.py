@@ -338,6 +338,37 @@ def test_nothing_is_recovered_before_the_coordinator_has_told_and_no_older_lette
         recover(place, as_told=True)
 
 
+TOLD_LINE: dict[str, Any] = {
+    "time": "2026-11-17T12:00:00+00:00", "study": "0" * 16, "run": "0" * 16, "attempt": 0, "round": 1, "exchange": 1,
+    "step": "fit", "received": {"kind": "Global", "bytes": 1, "digest": "a" * 64}, "was": "c" * 64,
+    "sent": {"kind": "Update", "bytes": 1, "digest": "b" * 64},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "shown"),
+    [
+        ({}, True),
+        ({"time": "\x1b[2K\x1b[1Anothing"}, False),
+        ({"step": "\N{RIGHT-TO-LEFT OVERRIDE}fit"}, False),
+        ({"round": 10**30}, False),
+        ({"received": {**TOLD_LINE["received"], "still": {"share": "x" * 201}}}, False),
+    ],
+    ids=["plain", "cursor", "direction", "round", "text"],
+)
+def test_what_is_told_cannot_move_the_cursor_of_whoever_decides(
+    tmp_path: Path, change: dict[str, Any], shown: bool
+) -> None:
+    study = study_of(tmp_path)
+    place = site_of(tmp_path, study)
+    site, mark = SiteProcess(place), mark_restored(place)
+    head, _ = ask(study, Global(first_weights(study, tmp_path)))
+    put(site, {**head, "exchange": None, "told": mark.lapse}, json.dumps({**TOLD_LINE, **change}).encode() + b"\n")
+    output = CliRunner().invoke(app, ["site", "recover", str(place)]).output
+    assert shown == ("the coordinator says that this was answered" in output)
+    assert "\x1b[2K" not in output
+
+
 def test_a_line_that_a_full_disk_cut_off_costs_no_other_answer(tmp_path: Path) -> None:
     answers = Answers(tmp_path / "answers")
     answers.note("site-0", {"was": "a"})
