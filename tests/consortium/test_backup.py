@@ -7,7 +7,7 @@ import tarfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 import pytest
 from pydantic import ValidationError
@@ -126,9 +126,33 @@ def with_first(raw: bytes, *first: tuple[tarfile.TarInfo, Any]) -> bytes:
     return out.getvalue()
 
 
+def header(name: str, length: int = 0, kind: bytes = tarfile.REGTYPE, **pax: str) -> bytes:
+    """The head of a member, with nothing behind it."""
+    info = tarfile.TarInfo(name)
+    info.size, info.type, info.pax_headers = length, kind, pax
+    return info.tobuf(tarfile.PAX_FORMAT if pax else tarfile.GNU_FORMAT)
+
+
+def hole(size: int) -> bytes:
+    """A member that is nothing but a hole, which takes no room."""
+    raw = bytearray(header("hole", 0, tarfile.GNUTYPE_SPARSE))
+    for start, number in ((386, size), (398, 0), (483, size)):
+        raw[start : start + 12] = b"%011o\0" % number if number < 8**11 else b"\x80" + number.to_bytes(11, "big")
+    raw[148:156] = b" " * 8
+    raw[148:156] = b"%06o\0 " % sum(raw)
+    return bytes(raw)
+
+
 @pytest.mark.parametrize(
     "harm",
     [
+        lambda raw: header("large", 1 << 42) + raw,
+        lambda raw: header("less", size="-5") + raw,
+        lambda raw: hole(1 << 42) + raw,
+        lambda raw: header("odd", path="a\0b") + raw,
+        lambda raw: header("long", path="a" * 5000) + raw,
+        lambda raw: header("one") + header("one/two/three") + raw,
+        lambda raw: header("device", 0, tarfile.CHRTYPE) + raw,
         lambda raw: raw[: len(raw) // 2],
         lambda raw: raw.replace(b'name = "site-0"', b'name = "site-1"'),
         lambda raw: with_first(raw, member("../outside")),
@@ -141,7 +165,26 @@ def with_first(raw: bytes, *first: tuple[tarfile.TarInfo, Any]) -> bytes:
         lambda _: b"",
         lambda _: b"no tar at all",
     ],
-    ids=["cut", "changed", "up", "absolute", "more", "link", "hard link", "twice", "manifest", "empty", "other"],
+    ids=[
+        "large",
+        "less",
+        "hole",
+        "odd",
+        "long",
+        "below a file",
+        "device",
+        "cut",
+        "changed",
+        "up",
+        "absolute",
+        "more",
+        "link",
+        "hard link",
+        "twice",
+        "manifest",
+        "empty",
+        "other",
+    ],
 )
 def test_what_is_no_whole_copy_of_ours_is_not_put_back(tmp_path: Path, harm: Callable[[bytes], bytes]) -> None:
     copy, _ = back_up(site_of(tmp_path / "a", study_of(tmp_path)), tmp_path / "copy.tar")
@@ -150,6 +193,19 @@ def test_what_is_no_whole_copy_of_ours_is_not_put_back(tmp_path: Path, harm: Cal
         put_back(copy, tmp_path / "b" / "new")
     assert [] == list((tmp_path / "b").rglob("*"))
     assert not (tmp_path / "outside").exists()
+
+
+def test_a_copy_of_a_site_that_calls_itself_a_consortiums_is_marked_all_the_same(tmp_path: Path) -> None:
+    copy, _ = back_up(site_of(tmp_path / "a", study_of(tmp_path)), tmp_path / "copy.tar")
+    out = io.BytesIO()
+    with tarfile.open(copy) as old, tarfile.open(fileobj=out, mode="w") as new:
+        for info in old:
+            data = cast("IO[bytes]", old.extractfile(info)).read()
+            data = data.replace(b'"site"', b'"consortium"', 1) if info.name == MANIFEST else data
+            new.addfile(*member(info.name, data))
+    copy.write_bytes(out.getvalue())
+    assert "consortium" == put_back(copy, tmp_path / "b").kind
+    assert (tmp_path / "b" / MARK).exists()
 
 
 def test_a_copy_made_while_the_ledger_grows_is_whole(tmp_path: Path) -> None:
@@ -289,6 +345,37 @@ def test_nothing_is_recovered_before_the_coordinator_has_told_and_no_older_lette
     (place / TOLD).write_text((place / TOLD).read_text().replace('"lines": []', '"lines": ["{}"]'))
     with pytest.raises(RunError, match="is not what the coordinator has told"):
         recover(place, as_told=True)
+
+
+TOLD_LINE: dict[str, Any] = {
+    "time": "2026-11-17T12:00:00+00:00", "study": "0" * 16, "run": "0" * 16, "attempt": 0, "round": 1, "exchange": 1,
+    "step": "fit", "received": {"kind": "Global", "bytes": 1, "digest": "a" * 64}, "was": "c" * 64,
+    "sent": {"kind": "Update", "bytes": 1, "digest": "b" * 64},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "shown"),
+    [
+        ({}, True),
+        ({"time": "\x1b[2K\x1b[1Anothing"}, False),
+        ({"step": "\N{RIGHT-TO-LEFT OVERRIDE}fit"}, False),
+        ({"round": 10**30}, False),
+        ({"received": {**TOLD_LINE["received"], "still": {"share": "x" * 201}}}, False),
+    ],
+    ids=["plain", "cursor", "direction", "round", "text"],
+)
+def test_what_is_told_cannot_move_the_cursor_of_whoever_decides(
+    tmp_path: Path, change: dict[str, Any], shown: bool
+) -> None:
+    study = study_of(tmp_path)
+    place = site_of(tmp_path, study)
+    site, mark = SiteProcess(place), mark_restored(place)
+    head, _ = ask(study, Global(first_weights(study, tmp_path)))
+    put(site, {**head, "exchange": None, "told": mark.lapse}, json.dumps({**TOLD_LINE, **change}).encode() + b"\n")
+    output = CliRunner().invoke(app, ["site", "recover", str(place)]).output
+    assert shown == ("the coordinator says that this was answered" in output)
+    assert "\x1b[2K" not in output
 
 
 def test_a_line_that_a_full_disk_cut_off_costs_no_other_answer(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from loopback import Exchange, put
+from loopback import Exchange, desk_of, put
 from study_files import cli
 from wardround import __version__
 from wardround.consortium import submit as submitting
@@ -113,6 +113,17 @@ def lacking(name: str) -> Callable[[list[Any], bytes], tuple[list[Any], bytes]]:
     return lambda files, data: ([one for one in files if one[0] != name], data)
 
 
+def forged(files: list[Any], data: bytes) -> tuple[Any, bytes]:
+    """A model of another study, whose checksums are right."""
+    parts, start = {}, 0
+    for name, size in files:
+        parts[name], start = data[start : start + size], start + size
+    other = parts["study.toml"].replace(b"seed = 0", b"seed = 1", 1)
+    sums = [hashlib.sha256(parts["study.toml"]).hexdigest(), hashlib.sha256(other).hexdigest()]
+    parts |= {"study.toml": other, "SHA256SUMS": parts["SHA256SUMS"].replace(sums[0].encode(), sums[1].encode())}
+    return [[name, len(part)] for name, part in parts.items()], b"".join(parts.values())
+
+
 BAD: dict[str, Callable[[list[Any], bytes], tuple[Any, bytes]]] = {
     "a changed byte": lambda files, data: (files, data[:-70] + bytes([data[-70] ^ 1]) + data[-69:]),
     "a file outside": lambda files, data: ([["../../site.toml", 3], *files], b"abc" + data),
@@ -124,6 +135,7 @@ BAD: dict[str, Callable[[list[Any], bytes], tuple[Any, bytes]]] = {
     "cut off": lambda files, data: (files, data[:-10]),
     "not a list": lambda _files, data: (7, data),
     "a signature of nothing": lambda files, data: ([*files, [SIGNATURE, 2]], data + b"{}"),
+    "another study's": forged,
     "too large": lambda files, data: (files, data + bytes(40 << 20)),
 }
 
@@ -162,6 +174,33 @@ def test_a_model_of_a_run_without_this_site_or_of_a_study_that_it_did_not_approv
     assert {"fault": "part"} == put(exchange.sites["site-0"], head, data)[0]
     assert {"fault": "study"} == put(exchange.sites["site-0"], {**head, "run": "../../x"}, data)[0]
     assert {"fault": "study"} == put(exchange.sites["site-0"], {**head, "study": "0" * 64}, data)[0]
+    run = (folder / "run" / "run.id").read_text()
+    assert {"fault": "study"} == put(exchange.sites["site-0"], {**head, "run": f"{run}0"}, data)[0]  # another folder
+
+
+def test_a_letter_that_is_brought_again_brings_no_older_model_back(tmp_path: Path, study: Study) -> None:
+    with Exchange(tmp_path, study, SITES) as exchange:
+        submit(study, tmp_path / "run", exchange.over)
+    place, key = tmp_path / "site-0", tmp_path / "ward.key"
+    make_key(key)
+    letters = []
+    for signed in (False, True):
+        if signed:
+            sign(tmp_path / "run" / "model", key)
+        about, data = model_of(tmp_path / "run")
+        run = (tmp_path / "run" / "run.id").read_text()
+        head = {"version": __version__, "study": study_hash(study), "run": run, "model": about}
+        letters.append(desk_of(exchange.sites["site-0"]).write("site-0", head, data))
+        exchange.sites["site-0"].answer(letters[-1].head, letters[-1].data)
+    before, kept = ledger(place), received(place, study)
+    changed = kept.stat().st_mtime_ns
+    for letter in letters:
+        exchange.sites["site-0"].answer(letter.head, letter.data)
+    assert before == ledger(place)
+    assert (changed, True) == (received(place, study).stat().st_mtime_ns, (kept / SIGNATURE).exists())
+    assert 2 == sum("model" in line for line in before)
+    (kept.parent / f".{kept.name}.1.new").mkdir()  # what a crash left of another
+    assert kept == received(place, study)
 
 
 def test_a_signed_model_arrives_with_its_signature_and_one_can_ask_for_it(tmp_path: Path, study: Study) -> None:

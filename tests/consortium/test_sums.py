@@ -17,7 +17,7 @@ from wardround.consortium.backup import back_up, put_back
 from wardround.consortium.check import checked
 from wardround.consortium.deployed import study_hash
 from wardround.consortium.forgotten import mark_restored, recover, restored
-from wardround.consortium.identity import own_fingerprint, pin, seen
+from wardround.consortium.identity import HouseVault, own_fingerprint, pin, seen
 from wardround.consortium.site_process import SiteProcess
 from wardround.consortium.submit import submit
 from wardround.core.codec import decode
@@ -408,3 +408,14 @@ def test_what_cannot_be_pinned_is_refused_in_words(tmp_path: Path, name: str, wo
     with pytest.raises(RunError) as error:
         pin(place, name, words)
     assert problem in str(error.value)
+
+
+def test_of_the_keys_that_are_shown_only_some_under_names_of_sites_are_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A person compares them on a terminal: no name may move its cursor, and none may be one of a million."""
+    monkeypatch.setattr("wardround.consortium.identity.MOST", 2)
+    vault = HouseVault(tmp_path, "0" * 64, "0" * 16, pinned=False)
+    names = ("charite", "\x1b[2Kcharite", "x" * 51, "ukb", "jena")
+    assert [True, False, False, True, True] == [vault.trusts(name, bytes(32)) for name in names]
+    assert ["charite", "ukb"] == list(seen(tmp_path))

@@ -158,7 +158,8 @@ def test_a_slow_site_has_a_longer_deadline_each_time_and_then_what_it_needs(
 
     monkeypatch.setattr(line, "put", put)
     monkeypatch.setattr("wardround.engines.remote.time", SimpleNamespace(monotonic=lambda: now))
-    for needed in (35.0, 35.0, 35.0, 35.0, 1.0, 1.0, *[1000.0] * 5):
+    for needed in (35.0, 35.0, 35.0, 35.0, 1.0, 1.0, *[1000.0] * 6, 1.0, 35.0, 35.0):
         needs = needed
         line._timed("slow", {}, Parcel.of(b""))
-    assert [10.0, 20.0, 40.0, 52.5, 52.5, 10.0, 10.0, 20.0, 40.0, 80.0, 80.0] == asked
+    never = [10.0, 20.0, 40.0, 80.0, 10.0, 10.0]
+    assert [10.0, 20.0, 40.0, 52.5, 52.5, 10.0, *never, 10.0, 10.0, 20.0] == asked

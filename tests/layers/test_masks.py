@@ -201,6 +201,10 @@ def test_what_is_too_large_for_fixed_point_is_an_error_that_names_the_tensor() -
         encode(update, 3, {})
     assert not encode(update, 1, {}).over
     assert encode(update, 3, {"change/linear.weight": 1.0}).over  # and nothing has wrapped
+    nothing = Update(Weights({"linear.weight": torch.tensor([1.0, torch.nan])}), 1)
+    assert encode(nothing, 3, {"change/linear.weight": 1.0}).over
+    with pytest.raises(Exception, match=r"Update\.change/linear\.weight has a number that is too large"):
+        encode(nothing, 3, {})
     many = Update(Weights({"linear.weight": torch.zeros(2)}), 2**53)
     with pytest.raises(Exception, match=r"Update\.weight has a number that is too large"):
         encode(many, 3, {})

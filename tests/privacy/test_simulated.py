@@ -21,10 +21,13 @@ from wardround.privacy.accounting import noise_for
 from wardround.privacy.journal import Allowance, BudgetJournal, Entry, Overspent
 from wardround.runs.build import build
 from wardround.runs.errors import RunError
+from wardround.runs.files import INTERVALS
 from wardround.runs.loop import run
 from wardround.runs.protocol import rehearsal
 from wardround.study.load import Study, cells
 from wardround.study.settings import StudyError
+from wardround.trained.about import ModelError
+from wardround.trained.assemble import assembled_run
 
 DP: dict[str, Any] = {"epsilon": 8.0, "delta": 1e-3, "unit": "example", "clip": 1.0}
 ROWS = {"name": "synthetic", "sites": 3, "features": 6, "classes": 3, "largest": 60}
@@ -285,3 +288,24 @@ def test_a_method_of_ones_own_must_say_what_its_replies_are_made_of(tmp_path: Pa
 def test_a_bench_refuses_batch_statistics() -> None:
     with pytest.raises(ValueError, match="use layer normalisation"):
         Bench(torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2)))
+
+
+def test_a_run_whose_trials_are_trainings_ends_with_what_it_has_paid_for(tmp_path: Path) -> None:
+    """Intervals over documents would try each site's model once more."""
+    texts = {"name": "clinic", "hospitals": 2, "documents": 30, "test_documents": 10}
+    dp = {**DP, "unit": "document", "evaluation": "outside"}
+    run(study_of(dp, {"name": "finetune"}, rounds=1, task={"name": "tagging"}, corpus=texts), tmp_path)
+    assert {2} == {len(list(lines(path))) for path in (tmp_path / "budget").iterdir()}
+    assert "answers" == cast("Any", INTERVALS.read(tmp_path)).way
+
+
+def test_a_sites_own_model_costs_no_look_and_tells_of_no_test_notes(tmp_path: Path) -> None:
+    for name in ("ditto", "finetune"):
+        run(study_of(method={"name": name}), tmp_path / name)
+    before = [list(lines(path)) for path in sorted((tmp_path / "ditto" / "budget").iterdir())]
+    assembled_run(tmp_path / "ditto", "site-01", tmp_path / "own")
+    card = (tmp_path / "own" / "README.md").read_text()
+    assert before == [list(lines(path)) for path in sorted((tmp_path / "ditto" / "budget").iterdir())]
+    assert (True, False) == ("they would tell of the test notes" in card, "| accuracy |" in card)
+    with pytest.raises(ModelError, match="to train on the notes once more, which nobody has paid for; use the shared"):
+        assembled_run(tmp_path / "finetune", "site-01", tmp_path / "other")

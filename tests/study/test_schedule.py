@@ -71,6 +71,7 @@ def test_without_a_zone_it_is_the_clock_of_this_machine() -> None:
         ({}, "schedule.window is missing"),
         ({"window": "22-06"}, "schedule.window = '22-06': should be two times of the day, such as \"22:00-06:00\""),
         ({"window": "18:00-24:00"}, "midnight is 00:00"),
+        ({"window": "1\N{ARABIC-INDIC DIGIT THREE}:00-20:00"}, "should be two times of the day"),
         ({"window": "22:00-22:00"}, "should begin and end at different times; for the whole day, take [schedule] out"),
         ({"window": "22:00-06:00", "zone": "Europe/Berln"}, "is no time zone; did you mean 'Europe/Berlin'?"),
         ({"window": "22:00-06:00", "zone": "../../etc/passwd"}, "schedule.zone = '../../etc/passwd': is no time zone"),

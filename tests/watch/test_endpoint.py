@@ -73,6 +73,9 @@ def test_who_has_the_token_for_looking_sees_all_and_stops_nothing(run: Going) ->
         assert not stop_asked(run.folder)
         cookie = send(address, f"/?token={TOKEN[::-1]}")[1]["set-cookie"].partition(";")[0]
         assert 403 == send(address, "/stop/0", {}, headers={**looking, "Authorization": "", "Cookie": cookie})[0]
+        own = {"Cookie": send(address, f"/?token={TOKEN}")[1]["set-cookie"].partition(";")[0]}
+        sent = send(address, f"//elsewhere.example/?token={TOKEN[::-1]}", headers=own)[1]  # a link that somebody made
+        assert ("/elsewhere.example/", False) == (sent["location"], "set-cookie" in sent)
         assert 200 == send(address, "/stop/0", {}, headers={**looking, "Authorization": f"Bearer {TOKEN}"})[0]
         assert stop_asked(run.folder)
 

@@ -15,6 +15,7 @@ Rules of this file:
    may have forgotten what it has answered since (`forgotten`).
 """
 
+import errno
 import hashlib
 import io
 import os
@@ -29,7 +30,7 @@ from typing import Literal
 
 from wardround import __version__
 from wardround.consortium.forgotten import mark_restored
-from wardround.consortium.forms import Form, FormError, Version, parsed
+from wardround.consortium.forms import Form, Version, parsed
 from wardround.consortium.kit_check import FILES as KIT
 from wardround.consortium.kit_check import site_name
 from wardround.consortium.settings import strings_in
@@ -165,7 +166,7 @@ def put_back(copy: Path, folder: Path) -> Manifest:
         raise RunError(f"{folder} is there already; a copy is put into a new folder, never over one that is in use")
     with fresh_folder(folder) as new:
         manifest = _unpacked(copy, new)
-        if manifest.kind == "site":
+        if (new / "site.toml").is_file():  # whatever it says of itself
             mark_restored(new, manifest.taken)
         new.chmod(0o700)
     folder.chmod(0o700)
@@ -186,10 +187,12 @@ def _read(copy: Path, folder: Path) -> Manifest:
     """The manifest; and, into this folder, all the rest."""
     manifest = None
     try:
+        room = copy.stat().st_size  # nothing in it is larger, whatever it says of itself
         with tarfile.open(copy, "r:") as tar:
             for member in tar:
                 inside = PurePosixPath(member.name)
-                if manifest or not member.isreg() or inside.is_absolute() or {"..", "."} & {*inside.parts}:
+                plain = member.isreg() and not member.issparse() and 0 <= member.size <= room
+                if manifest or not plain or inside.is_absolute() or ".." in inside.parts:
                     raise RunError(
                         f"{copy} holds {member.name[:100]!r}, which no copy of ours has; nothing was written"
                     )
@@ -203,7 +206,11 @@ def _read(copy: Path, folder: Path) -> Manifest:
                         file.write(_bytes(tar, member, member.size))
     except FileNotFoundError:
         raise RunError(f"{copy}: there is no such file") from None
-    except (tarfile.TarError, FormError, FileExistsError, EOFError):
+    except OSError as error:
+        if error.errno not in (errno.EEXIST, errno.ENOTDIR, errno.ENAMETOOLONG):
+            raise
+        manifest = None
+    except (tarfile.TarError, EOFError, ValueError):  # FormErrors, too
         manifest = None
     if manifest is None:
         raise RunError(f"{copy} is not a whole copy by `wardround backup`; take another one")

@@ -43,12 +43,12 @@ from wardround.runs.errors import RunError
 
 MARK, LEDGER, TOLD = "restored.json", Path("ledger") / "site.jsonl", Path("ledger") / "told.json"
 LARGEST = 1 << 27  # bytes that a coordinator may tell: some 300,000 answers
-Word = Annotated[str, Field(max_length=200)]
+Word = Annotated[str, Field(pattern=r"^\P{C}{0,200}$")]  # it is shown to whoever decides: nothing that moves a cursor
 Name = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]{0,99}$")]
 Time = Annotated[str, Field(pattern=r"^[0-9T:+-]{10,40}$")]
 Mark16 = Annotated[str, Field(pattern=r"^[0-9A-Za-z]{1,16}$")]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-Count = Annotated[int, Field(ge=0)]
+Count = Annotated[int, Field(ge=0, le=1 << 53)]
 
 
 class Restored(Form):
@@ -67,7 +67,7 @@ class Received(Form):
     kind: Name
     bytes: Count
     digest: Digest
-    still: dict[Word, int | float | str | bool | None] = Field(default_factory=dict)
+    still: dict[Word, int | float | Word | bool | None] = Field(default_factory=dict)
 
 
 class SentAnswer(Form):

@@ -7,16 +7,21 @@
 Rules of this file:
 1. Only files of a model's folder are taken, by name; nothing is unpacked, and nothing that they hold is run: weights
    are safetensors. Their checksums must be those of `SHA256SUMS`, and a signature that is there must be one of them.
-2. A model is taken for a run in which this site took part, and may be as large as what it received then allows.
-3. What is not delivered must be, to the byte, what the run's model was made with: `SHA256SUMS` has it, too.
+2. A model is taken for a run in which this site took part, and may be as large as what it received then allows. The
+   study that it says it comes from is the one that was approved here.
+3. A letter that has come before changes nothing: whoever carries letters cannot bring an older model back.
+4. What is not delivered must be, to the byte, what the run's model was made with: `SHA256SUMS` has it, too.
 """
 
 import hashlib
 import shutil
 import tempfile
+import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from wardround.consortium.approval import approval_file
 from wardround.consortium.budget import Denial
 from wardround.consortium.delivery import FILES
 from wardround.consortium.deployed import study_hash
@@ -24,7 +29,7 @@ from wardround.core.files import fresh_folder, write
 from wardround.engines.seal import Ask
 from wardround.layers.ledger import lines
 from wardround.runs.errors import RunError
-from wardround.study.load import Study
+from wardround.study.load import Study, fingerprint_of
 from wardround.trained.about import SIGNATURE, SUMS, ModelError, listed, verify
 from wardround.trained.folder import put_files
 from wardround.trained.signature import signer
@@ -32,45 +37,61 @@ from wardround.trained.signature import signer
 MODELS = "models"
 MORE = 16 << 20  # bytes beside the weights
 TIMES = 8  # what a message may be smaller than the weights, where layers make it so
+NAME = 16  # characters of a run's name, as the ledger has it: one run, one folder
 
 
-def keep_model(folder: Path, ask: Ask) -> str:
-    """Keep a delivered model, if it may be one; the digest of what came."""
-    study, run = str(ask.head["study"]), str(ask.head["run"])
-    if not (run.isalnum() and run.isascii() and len(run) <= 64):
+def keep_model(folder: Path, ask: Ask) -> bool:
+    """Keep a delivered model, if it may be one; whether it is one that has not come before."""
+    study, run, digest = (str(ask.statement[key]) for key in ("study", "run", "digest"))
+    if not (run.isalnum() and run.isascii() and len(run) <= NAME):
         raise Denial("study")
-    largest = _received(folder, study[:16], run[:16])
+    largest, known = _received(folder, study[:16], run)
     if largest is None:
         raise Denial("part")
     if len(ask.data) > TIMES * largest + MORE:
         raise Denial("model")
-    parts = _parts(ask.head.get("model"), ask.data)
+    parts, place = _parts(ask.head.get("model"), ask.data), folder / MODELS / study[:16] / run
+    if digest in known and place.is_dir():
+        return False
+    if _study(parts["study.toml"]) != _study(approval_file(folder, study).with_suffix(".toml").read_bytes()):
+        raise Denial("model")
     with tempfile.TemporaryDirectory(dir=folder) as trial:
-        new = Path(trial) / "model"
-        for name, part in parts.items():
-            write(new / name, part)
-        try:
-            sums = listed(new)
-            signer(new)
-        except ModelError:
-            raise Denial("model") from None
-        for name in set(FILES) - {SUMS, SIGNATURE}:
-            if sums.get(name) != hashlib.sha256(parts[name]).hexdigest():
-                raise Denial("model")
-        with fresh_folder(folder / MODELS / study[:16] / run, instead=True) as place:
+        _checked(Path(trial) / "model", parts)
+        with fresh_folder(place, instead=True) as new:
             for name in parts:
-                shutil.copyfile(new / name, place / name)
-    return str(ask.statement["digest"])
+                shutil.copyfile(Path(trial) / "model" / name, new / name)
+    return True
 
 
-def _received(folder: Path, study: str, run: str) -> int | None:
-    """The largest message that this site has answered in this run, by its own ledger; None if it answered none."""
+def _checked(new: Path, parts: Mapping[str, bytes]) -> None:
+    """Write the files, and look at their checksums and the signature; a `Denial` if they are not theirs."""
+    for name, part in parts.items():
+        write(new / name, part)
+    try:
+        sums = listed(new)
+        signer(new)
+    except ModelError:
+        raise Denial("model") from None
+    if any(sums.get(name) != hashlib.sha256(parts[name]).hexdigest() for name in set(FILES) - {SUMS, SIGNATURE}):
+        raise Denial("model")
+
+
+def _received(folder: Path, study: str, run: str) -> tuple[int | None, set[str]]:
+    """By the site's own ledger: the largest message that it answered in this run, if any; what models came of it."""
     path = folder / "ledger" / "site.jsonl"
     mine = [
-        int(line["received"]["bytes"]) for line in (lines(path) if path.exists() else ())
-        if "received" in line and (line.get("study"), line.get("run")) == (study, run)
-    ]  # fmt: skip
-    return max(mine, default=None)
+        line for line in (lines(path) if path.exists() else ()) if (line.get("study"), line.get("run")) == (study, run)
+    ]
+    largest = max((int(line["received"]["bytes"]) for line in mine if "received" in line), default=None)
+    return largest, {str(line["model"]["digest"]) for line in mine if "model" in line}
+
+
+def _study(text: bytes) -> str:
+    """The fingerprint of a study file with all its settings."""
+    try:
+        return fingerprint_of(tomllib.loads(text.decode()))
+    except (AttributeError, TypeError, ValueError, RecursionError):
+        raise Denial("model") from None
 
 
 def _parts(about: Any, data: bytes) -> dict[str, bytes]:
@@ -93,7 +114,8 @@ def _parts(about: Any, data: bytes) -> dict[str, bytes]:
 def received(folder: Path, study: Study, run: str = "") -> Path:
     """The newest model of this study that was delivered, or that of one run."""
     place = folder / MODELS / study_hash(study)[:16]
-    runs = sorted(place.glob(run or "*"), key=lambda path: path.stat().st_mtime) if place.is_dir() else []
+    whole = [path for path in place.glob(run or "*") if path.name.isalnum()] if place.is_dir() else []  # none half come
+    runs = sorted(whole, key=lambda path: path.stat().st_mtime)
     if not runs:
         raise RunError(
             f"no model of {run or 'this study'} has come to this site: the coordinator sends it when a run has ended, "

@@ -119,8 +119,9 @@ class SiteProcess:
         study = str(head.get("study"))
         approval = self.studies.approved(study)
         if "model" in head:  # of a run that has ended: the data may be others by now
-            keep_model(self.folder, ask)
-            return {"ledger": self.ledger.delivered(ask)}, b""
+            return {
+                "ledger": self.ledger.delivered(ask) if keep_model(self.folder, ask) else self.ledger.chain.head
+            }, b""
         run = self.studies.run(study, str(head.get("run")), fresh="hello" in head)
         if run.ready.data != approval.data:
             raise Denial("changed")

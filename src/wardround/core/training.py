@@ -174,6 +174,11 @@ class LocalTraining:
         """Exchanges in which a site trains, of a run with so many rounds whose model is tried so often."""
         return rounds
 
+    @property
+    def trains_to_try(self) -> bool:
+        """Whether a site trains before it tries a model: a look that is paid for, and none is left after a run."""
+        return self.trainings(1, 1) > self.trainings(1, 0)
+
     def train(
         self,
         site: Site,

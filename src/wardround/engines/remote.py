@@ -10,7 +10,8 @@ Rules of this file:
    these are outlives this process, in a file beside the checkpoints, written before the round is over.
 5. Nothing waits without end: an exchange has a deadline, and a site that is away has less than that. One that missed
    a deadline is greeted before it is asked again, and asked only if it answers; then it has twice as long, up to eight
-   deadlines, and keeps what it was seen to need: a slow hospital is not left out for good.
+   deadlines, and keeps what it was seen to need: a slow hospital is not left out for good. One that misses even that
+   has one deadline from then on, until it answers: whoever only greets cannot cost a run eight in every exchange.
 6. A site hears with every ask which line of its own ledger it told us of last. One that was put back from a copy does
    not know it, answers nothing, and is told what it has forgotten.
 """
@@ -91,6 +92,8 @@ class Remote:
         """Which version of wardround each site runs, likewise."""
         self.slow: dict[str, float] = {}
         """How many deadlines a site has for one answer, where it needs more than one."""
+        self.tried: set[str] = set()
+        """Sites that missed the longest deadline, too, and have not answered since: they have one each time."""
         self.reminded: set[tuple[str, str]] = set()
         """Sites that have been told what they have forgotten, and at which time they forgot it."""
         self.void, self.keep = void or {}, keep
@@ -141,8 +144,11 @@ class Remote:
         began, times = time.monotonic(), self.slow.get(name, 1.0)
         answer = self.put(name, head, parcel, times * self.deadline)
         if answer[0].get("fault") == "late":
-            self.slow[name] = min(2 * times, LONGEST)
+            if times >= LONGEST:
+                self.tried.add(name)
+            self.slow[name] = 1.0 if name in self.tried else min(2 * times, LONGEST)
         elif "fault" not in answer[0]:
+            self.tried.discard(name)
             needed = ROOM * (time.monotonic() - began) / self.deadline
             self.slow[name] = min(max(needed, 1.0), LONGEST)
         return answer

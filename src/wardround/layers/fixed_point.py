@@ -82,12 +82,12 @@ def encode(message: Message, sites: int, ranges: Ranges) -> Encoded:
         scaled = _scaled(values, part.scale)
         largest = _largest(scaled)
         if part.power is not None:
-            over = over or largest * sites > part.most
+            over = over or not largest * sites <= part.most  # nor is what is no number
             if not over:
                 small[start : start + part.count].copy_(scaled)
             start += part.count
             continue
-        if largest * sites > part.most:
+        if not largest * sites <= part.most:
             raise Unfit(
                 f"{type(message).__name__}.{part.name} has a number that is too large for a sum of {sites} sites, each "
                 f"at most {part.most / sites / part.scale:.3g}; lower method.lr, or take privacy.secure_aggregation out"

@@ -10,7 +10,7 @@ Nothing but these numbers is kept. The seed of the study decides on the draws.
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ from torch import Tensor
 
 from wardround.core.bench import Bench
 from wardround.core.exchange import EVALUATION, Exchange, seeded
+from wardround.core.training import LocalTraining
 from wardround.core.weights import Weights
 from wardround.metrics.redrawn import one_by_one
 from wardround.runs.build import Built
@@ -41,7 +42,8 @@ def intervals_of(built: Built, weights: Weights, last: Tally | None, resumed: tu
     if last is None:
         return None
     counts = {name: torch.tensor(numbers, dtype=torch.float64) for name, numbers in last.counts.items()}
-    if built.raw is None:
+    unpaid = built.study.dp and cast("LocalTraining", built.study.method).trains_to_try  # to try it again would cost
+    if built.raw is None or unpaid:
         return over_answers(built.task, last.round, counts, built.study.seed)
     return over_documents(built, weights, last.round, counts, resumed)
 

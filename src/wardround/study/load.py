@@ -111,13 +111,18 @@ class Study:
     @property
     def fingerprint(self) -> str:
         """A hash of all that decides the result, but for the number of rounds, unless noise is found from it."""
-        besides = BESIDES - {"rounds"} if self.dp else BESIDES
-        deciding = {key: value for key, value in self.resolved.items() if key not in besides}
-        return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()
+        return fingerprint_of(self.resolved)
 
     def toml(self) -> str:
         """The resolved study as a file that gives the same study again."""
         return tomli_w.dumps(self.resolved)
+
+
+def fingerprint_of(resolved: Mapping[str, Any]) -> str:
+    """The fingerprint of the study whose tables these are, with every default filled in."""
+    besides = BESIDES - {"rounds"} if resolved.get("privacy", {}).get("dp") else BESIDES
+    deciding = {key: value for key, value in resolved.items() if key not in besides}
+    return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from wardround.study.settings import TomlTable
 
 Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 DAYS: tuple[Day, ...] = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-WINDOW = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)")
+WINDOW = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)", re.ASCII)
 
 
 class UnknownZone(Refusal, ValueError):
@@ -85,7 +85,7 @@ class ScheduleTable(TomlTable):
     def _clock(self) -> ZoneInfo | None:
         try:
             return None if self.zone is None else ZoneInfo(self.zone)
-        except (ZoneInfoNotFoundError, OSError):
+        except (ZoneInfoNotFoundError, ValueError, OSError):
             raise UnknownZone(
                 f"schedule.zone = {self.zone!r}: this machine knows no time zones; install tzdata"
             ) from None

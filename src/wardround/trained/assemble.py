@@ -9,6 +9,7 @@ site's. What comes out is a model's folder like any other, which says whose it i
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 from safetensors.torch import load_file
 from torch import Tensor
@@ -16,6 +17,7 @@ from torch import Tensor
 from wardround.core.bench import Bench
 from wardround.core.exchange import EVALUATION, Exchange
 from wardround.core.files import file_name
+from wardround.core.training import LocalTraining
 from wardround.core.weights import Weights
 from wardround.runs.build import Built, build
 from wardround.runs.files import METRICS, current
@@ -74,6 +76,10 @@ def assembled(
 ) -> About:
     """Write the model of this site as it was tried in this exchange, with the figures of its own test examples."""
     refuse_shared(built.study, out)
+    dp = built.study.dp
+    if unpaid(built.study):
+        what = "under privacy.dp, to make its own model is to train on the notes once more, which nobody has paid for"
+        raise ModelError(out, what, "use the shared model; the own ones of method ditto are kept as they are trained")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ModelError(out, "exists already", "name another folder, or remove it first")
     kept = built.host.memory / file_name(name)
@@ -84,11 +90,17 @@ def assembled(
     weights = built.study.method.weights_at(site, shared)
     model = Bench.at(site, weights).model.eval()
     whole: dict[str, Tensor] = {n: p.detach().cpu().clone() for n, p in model.named_parameters() if p.requires_grad}
-    figures = built.task.metrics(built.study.method.tried(weights, "test", site).numbers)
+    counted = dp is None or dp.evaluation == "outside"  # else it would be a look without noise
+    figures = built.task.metrics(built.study.method.tried(weights, "test", site).numbers) if counted else {}
     own = built.sites.task(name).answers()
     about = about_of(built, exchange.round).model_copy(update={**own, "missing": (), "site": name})
     save_model(out, about, built.study, whole, card(about, built, figures, wire, up))
     return about
+
+
+def unpaid(study: Study) -> bool:
+    """Whether a site's own model would cost it a look at the notes that no run has planned."""
+    return study.dp is not None and cast("LocalTraining", study.method).trains_to_try
 
 
 def refuse_shared(study: Study, where: Path) -> None:

@@ -117,6 +117,9 @@ def _figures(about: About, built: Built, final: Mapping[str, float]) -> Iterator
     yield f"{whose}, after {about.rounds} rounds, seed {built.study.seed}.\n"
     if built.study.method.personal and not about.site:
         yield "**Each site tried a model of its own**, and the figures are of these; this folder has the shared one.\n"
+    if not figures:
+        yield "Not told: counted here, without noise, they would tell of the test notes that privacy.dp protects.\n"
+        return
     yield "| figure | value | what it means |\n|---|---|---|"
     plain = {name: name.removeprefix("train_").removeprefix("valid_") for name in whole}
     meaning = defined(plain.values())

@@ -59,8 +59,9 @@ class WithToken:
             carried = cookie_parser(headers.get("cookie", "")).get(self.cookie, "")
             given = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("token", [""])[0]
             if (self._right(given) or self._looks(given)) and scope["method"] == "GET":
-                app = RedirectResponse(scope["path"], 303)
-                app.set_cookie(self.cookie, given, httponly=True, samesite="lax", path="/")
+                app = RedirectResponse("/" + scope["path"].lstrip("/"), 303)  # two of them would lead elsewhere
+                if self._right(given) or not self._right(carried):  # a link for looking takes nothing away
+                    app.set_cookie(self.cookie, given, httponly=True, samesite="lax", path="/")
             elif self._right(bearer) or self._right(carried):
                 pass
             elif not self._looks(bearer) and not self._looks(carried):

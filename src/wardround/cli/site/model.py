@@ -35,6 +35,7 @@ def command(
     from wardround.cli.site.leaving import study_at
     from wardround.consortium.received import received, whole_model
     from wardround.trained.about import model_folder
+    from wardround.trained.assemble import unpaid
     from wardround.trained.signature import check_signature
 
     chosen = study_at(folder, study)
@@ -45,7 +46,7 @@ def command(
             whole_model(place, chosen, shared)
             if trust:
                 check_signature(shared, trust)
-            if chosen.method.personal or chosen.sites.private:
+            if (chosen.method.personal or chosen.sites.private) and not unpaid(chosen):
                 _assemble(folder, chosen, shared, None, place.name, out)
             else:
                 whole_model(place, chosen, out)
