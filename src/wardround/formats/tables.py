@@ -346,7 +346,5 @@ def _cells(placed: Placed, losses: Problems, options: Options) -> tuple[str, ...
 def _numbers(row: Row) -> str:
     """That columns can be named by number: their names may be a first row, and are not shown."""
     names = [name for name in row if not name.isdigit()]
-    others = "".join(
-        f", or save it with commas where it has {OTHERS[mark]}" for mark in OTHERS if mark in "".join(names)
-    )
+    others = "".join(f", or save it with commas where it has {OTHERS[one]}" for one in OTHERS if one in "".join(names))
     return f", or by its number from 1 to {len(names)}" if len(names) > 1 else others
