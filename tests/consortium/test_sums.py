@@ -400,11 +400,13 @@ def test_a_site_is_told_whose_keys_are_not_pinned_before_it_approves(
         ("site 9", "0" * 24, "'site 9' cannot be a name"),
         ("site-1", "3f2a", "'3f2a' is not a fingerprint: 24 digits"),
         ("site-1", "own", "that is this site's own fingerprint"),
+        ("site-1", "twin", "that is pinned as the fingerprint of site-2"),
     ],
 )
 def test_what_cannot_be_pinned_is_refused_in_words(tmp_path: Path, name: str, words: str, problem: str) -> None:
     place = Sites(tmp_path / "sites", study_of(tmp_path), NAMES).sites["site-0"].folder
-    words = own_fingerprint(place, "site-0") if words == "own" else words
+    owners = {"own": "site-0", "twin": "site-2"}
+    words = own_fingerprint(place.parent / owners[words], owners[words]) if words in owners else words
     with pytest.raises(RunError) as error:
         pin(place, name, words)
     assert problem in str(error.value)

@@ -159,6 +159,11 @@ def test_a_forgotten_header_does_not_show_the_first_note(tmp_path: Path) -> None
     assert refused(tmp_path, f'"{NOTE}",GI\n', header=False, text=3, label=2).startswith('1: no column "3"')
 
 
+def test_a_table_with_semicolons_is_told_so(tmp_path: Path) -> None:
+    remedy = "name the column in [corpus], or save it with commas where it has semicolons, or set header = false"
+    assert refused(tmp_path, f"nr;note;ward\n1;{NOTE};GI\n") == f'1: no column "text" — {remedy}'
+
+
 def test_a_column_that_stands_twice(tmp_path: Path) -> None:
     assert refused(tmp_path, f'text,text,label\n"{NOTE}",b,A\n') == '1: column "text" stands twice — rename one of them'
     assert len(read(tmp_path, "text,x,x,label\na,b,c,A\n")) == 1

@@ -99,6 +99,16 @@ def test_cells_of_unequal_rounds_are_never_averaged(tmp_path: Path) -> None:
     assert ended["final"]["accuracy"] == rows[0]["final"]["accuracy"]["mean"]
 
 
+def test_a_grid_of_which_every_cell_fails_is_not_called_complete(tmp_path: Path) -> None:
+    write_module(tmp_path, FRAGILE)
+    (tmp_path / "harm").touch()
+    small_study(tmp_path, seeds=[3, 4], method={"name": "mine:Fragile", "breaks": True})
+    ended = cli("run", "study.toml", "--out", "grid", "--quiet", cwd=tmp_path)
+    last = "2 of 2 cells failed; mend it, then go on with: wardround run study.toml --out grid --resume"
+    assert (1, last) == (ended.code, ended.err.splitlines()[-1])
+    assert "complete" not in ended.err
+
+
 def test_a_cell_that_fails_does_not_stop_the_others_and_going_on_does_only_what_is_missing(tmp_path: Path) -> None:
     write_module(tmp_path, FRAGILE)
     (tmp_path / "harm").touch()

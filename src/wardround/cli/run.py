@@ -68,10 +68,11 @@ def command(
     if not quiet:
         show_oddities(states[0].folder)
     show_grid(states)
-    if not no_report:
+    if not no_report and not all(state.failed for state in states):
         report_of(folder)
     if failed := show_failures(states):
-        fail(f"{failed} of {len(states)} cells failed; the others are kept, go on with: {again}", 1)
+        others = "the others are kept, go on" if failed < len(states) else "mend it, then go on"
+        fail(f"{failed} of {len(states)} cells failed; {others} with: {again}", 1)
 
 
 def _again(study: Path, changes: list[str], out: Path | None) -> str:

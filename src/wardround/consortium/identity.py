@@ -93,6 +93,10 @@ def pin(folder: Path, name: str, words: str) -> None:
         )
     if same_fingerprint(bare, own_fingerprint(folder, own)):
         raise RunError(f"that is this site's own fingerprint; {name} reads out its own: wardround site trust")
+    if twin := next(
+        (other for other, key in pinned(folder).items() if other != name and same_fingerprint(bare, key)), ""
+    ):
+        raise RunError(f"that is pinned as the fingerprint of {twin}; {name} reads out its own: wardround site trust")
     groups = " ".join(bare[start : start + 4] for start in range(0, DIGITS, 4))
     _write(folder / "keys" / "pinned.json", {**pinned(folder), name: groups})
 

@@ -35,6 +35,7 @@ LOSES = re.compile(r"left out|skipped|dropped|ignored|taken from first to last|r
 HARMLESS = frozenset(
     {"empty sentence, left out", "empty token, left out", "invisible characters, left out of the word"}
 )
+UNANNOTATED = "it is read as a text in which nothing was found; before training, annotate it or export without it"
 REMEDIES = {
     "note without .ann, skipped": "copy its .ann beside it; an empty one says that there is nothing to mark",
     "row without text, skipped": "remove the row, or name the right column",
@@ -56,6 +57,8 @@ REMEDIES = {
     NO_ENTITY: "doccano's relation export can come out empty (doccano#1795); export again with its newest version",
     NO_RELATION: "doccano's relation export can come out empty (doccano#1795); export again if relations were drawn",
     "offsets repaired": "convert to jsonl with --fix-offsets to keep the repaired ones",
+    "task without an annotation": UNANNOTATED,
+    "task without an annotation but with predictions, which nobody has confirmed": UNANNOTATED,
     "second annotation of a task, left out": "mark the one that counts as ground truth",
     "repeated text": "remove one, lest it stand in training and test",
     "repeated id": "give each document an id of its own",

@@ -38,6 +38,7 @@ from wardround.text.shown import names_of, shown
 
 Row = Mapping[str, str]
 DELIMITERS = {"csv": ",", "tsv": "\t"}
+OTHERS = {";": "semicolons", "\t": "tabs"}
 LOOKED_AT = 1000  # rows, to tell what a column could be
 FLAGS: dict[object, bool] = {"0": False, "1": True, 0: False, 1: True}
 HEADER = ("id", "text", "label", "source", "language")
@@ -344,5 +345,6 @@ def _cells(placed: Placed, losses: Problems, options: Options) -> tuple[str, ...
 
 def _numbers(row: Row) -> str:
     """That columns can be named by number: their names may be a first row, and are not shown."""
-    count = sum(not name.isdigit() for name in row)
-    return f", or by its number from 1 to {count}" if count > 1 else ""
+    names = [name for name in row if not name.isdigit()]
+    others = "".join(f", or save it with commas where it has {OTHERS[one]}" for one in OTHERS if one in "".join(names))
+    return f", or by its number from 1 to {len(names)}" if len(names) > 1 else others
