@@ -55,6 +55,16 @@ def test_columns_are_filled_in_by_their_usual_names_or_as_given(tmp_path: Path) 
     assert ("Note", "ward", "../a.csv", "../b.csv") == tuple(corpus[key] for key in ("text", "label", "train", "test"))
 
 
+def test_a_label_that_only_test_texts_have_is_told_before_the_run_refuses_it(tmp_path: Path) -> None:
+    rows = [f"{note.text},{note.labels[0]}" for note in documents(30)]
+    (tmp_path / "a.csv").write_text("\n".join(["text,label", *rows[:20]]) + "\n")
+    (tmp_path / "b.csv").write_text("\n".join(["text,label", *rows[20:], "Itches.,rash"]) + "\n")
+    ended = cli("new", "a.csv", "b.csv", cwd=tmp_path)
+    assert "labels" not in read(tmp_path / "study.toml")["corpus"]
+    assert (0, True) == (ended.code, "labels that no training text has: 1 — declare all labels first" in ended.err)
+    assert "rash" not in ended.out + ended.err
+
+
 def wards(folder: Path, sources: int) -> None:
     """Two tables whose columns have unusual names, with a column that tells where a note comes from."""
     rows = [f"{note.text},{note.labels[0]},St. Mary's {place % sources}" for place, note in enumerate(documents(90))]

@@ -69,10 +69,15 @@ def command(
         text = drafted(
             Draft(_name(path), task, known[task].takes, form, settings, whole, learnt, len(whole[0].sources))
         )
-        cells(tomllib.loads(text), where=str(out), folder=out.parent)
+        study = tomllib.loads(text)
+        cells(study, where=str(out), folder=out.parent)
         write(out, text.encode())
     sizes = " and ".join(f"{survey.documents:,} {split}" for split, survey in zip(files, whole, strict=True))
     console.print(f"{out}: {task} with {sizes} documents ({FORMATS[form].about})\nrun it: wardround run {out}")
+    trained, *tried = [survey.labels.keys() for survey in whole]
+    if known[task].takes == "labels" and "labels" not in study["corpus"] and (new := set().union(*tried) - trained):
+        remedy = f"declare all labels first (labels = […] in [corpus] of {out})"
+        errors.print(f"labels that no training text has: {len(new)} — {remedy}, or take these texts out")
 
 
 def _files(path: Path, test: Path | None) -> dict[str, Path]:
