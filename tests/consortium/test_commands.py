@@ -300,7 +300,7 @@ def test_the_ledger_can_be_read_and_verified(tmp_path: Path, capsys: pytest.Capt
     main_ok("ledger", "verify", tmp_path / "x" / "site-0", "--against", tmp_path / "run")
     assert "the chain is intact" in capsys.readouterr().out
     path = tmp_path / "x" / "site-0" / "ledger" / "site.jsonl"
-    path.write_text("".join(path.read_text().splitlines(keepends=True)[:-2]))
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:-3]))  # the model, a last word, an answer
     output = refused(capsys, "ledger", "verify", tmp_path / "x" / "site-0", "--against", tmp_path / "run")
     assert "lines were cut off or replaced" in output
     path.write_text(path.read_text().replace("Update", "update"))
