@@ -325,6 +325,18 @@ def test_every_step_says_on_how_many_examples_its_reply_stands(tmp_path: Path, n
     assert json.loads((tmp_path / "run" / "metrics.json").read_text())["rounds"] == 3
 
 
+@pytest.mark.parametrize(("smallest", "warned"), [(0, 0), (20, 1)])
+def test_figures_that_leave_labels_out_say_so(tmp_path: Path, smallest: int, warned: int) -> None:
+    corpus = {"name": "synthetic", "sites": 3, "largest": 400}
+    tables = {"name": "m", "rounds": 1, "method": {"name": "fedavg"}, "task": {"name": "features"}, "corpus": corpus}
+    study = cells(tables)[0].study
+    lines: list[str] = []
+    consent = ("[consent]", f"smallest_count = {smallest}", "least_examples = 0")
+    with Exchange(tmp_path / "x", study, build_names(study, tmp_path), consent=consent) as exchange:
+        submit(study, tmp_path / "run", exchange.over, say=lines.append)
+    assert warned == sum("has too few of to tell (consent.smallest_count)" in line for line in lines)
+
+
 def test_a_message_that_tells_much_leaves_only_if_consent_names_it(tmp_path: Path) -> None:
     """Ridge's sums are no part of "any"; the refusal says where to look."""
     corpus = {"name": "synthetic", "sites": 3, "largest": 400}

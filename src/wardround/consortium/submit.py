@@ -4,6 +4,7 @@ over = Consortium(folder)
 result = submit(study, out, over, wait=600.0, say=print)
 """
 
+import math
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -32,6 +33,7 @@ from wardround.engines.remote import Remote
 from wardround.engines.seal import Asker, read_signing_key
 from wardround.layers.bound import ENOUGH, oversized
 from wardround.layers.ledger import Ledger
+from wardround.layers.small_counts import uncounted
 from wardround.runs.build import Built, build_apart
 from wardround.runs.errors import RunError
 from wardround.runs.files import METRICS, SITES, VOID, Member, Round
@@ -136,6 +138,8 @@ def submit(
         notify(settings, say, "failed", **facts, error=type(error).__name__)
         raise
     notify(settings, say, "finished", **facts, rounds=result.rounds)
+    if study.dp is None and (words := uncounted(over.declared, result.metrics.get("examples", math.inf))):
+        say(words)
     return result
 
 
