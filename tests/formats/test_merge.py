@@ -73,6 +73,19 @@ def test_what_a_person_says_goes_before_what_a_model_found(tmp_path: Path) -> No
     assert [("him", "drug", "tagger@1"), ("her", "drug", "")] == told
 
 
+def test_a_task_that_nobody_has_annotated_is_left_out_and_counted(tmp_path: Path) -> None:
+    regions = [{"type": "labels", "value": {"start": 0, "end": 7, "text": "Aspirin", "labels": ["drug"]}}]
+    tasks = [
+        {"id": 1, "data": {"text": NOTES["her"]}, "annotations": [{"result": regions}]},
+        {"id": 2, "data": {"text": NOTES["him"]}, "annotations": [], "predictions": [{"result": regions}]},
+        {"id": 3, "data": {"text": NOTES["them"]}, "annotations": [{"result": []}]},
+    ]
+    (tmp_path / "corrected.json").write_text(json.dumps(tasks), encoding="utf-8")
+    done, counts = merge([tmp_path / "corrected.json"], tmp_path / "all.jsonl", Options())
+    assert (True, 1) == (done.written, counts["unannotated"])
+    assert [NOTES["her"], NOTES["them"]] == [one.text for one in read(tmp_path / "all.jsonl")]
+
+
 def test_one_id_of_two_texts_is_told_and_both_are_written(tmp_path: Path) -> None:
     done, _ = merge([saved(tmp_path, "a.jsonl", row("her"), row("him", id="her"))], tmp_path / "all.jsonl", Options())
     assert (2, ["repeated id", "id of another text, both written"]) == (

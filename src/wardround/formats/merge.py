@@ -4,7 +4,8 @@
 
 Documents with the same text are one. If the same is said of them, they are written once; if not, that is a conflict,
 told with both places and in what they differ, and nothing is written unless `keep` says which one counts. What a person
-says goes before what a model found. Files are read twice, so that only marks of the texts are held in memory.
+says goes before what a model found, and a task that nobody has annotated is left out. Files are read twice, so that
+only marks of the texts are held in memory.
 """
 
 from collections import Counter
@@ -62,14 +63,21 @@ def merge(
     findings, losses, counts = Findings(), Problems(), Counter[str]()
     alike: dict[bytes, list[_Mark]] = {}
     texts: dict[bytes, bytes] = {}
+    left_out, blank = set[int](), 0
     for number, placed in enumerate(_documents(sources, options, form, findings)):
+        if _unannotated(findings) > blank:  # nobody has said that there is nothing in it
+            blank = _unannotated(findings)
+            left_out.add(number)
+            continue
         document, text = placed.document, digest(placed.document.text)
         name = document.id if called(document.id) == document.id else ""
         mark = _Mark(number, placed.path, placed.line or 1, name, bool(document.model), _digests(document))
         alike.setdefault(text, []).append(mark)
         if texts.setdefault(digest(document.id), text) != text:
             findings.note(OTHER_TEXT, placed.path, mark.line)
-    left_out = {mark.number for marks in alike.values() for mark in _settled(marks, keep, findings, counts)}
+    if blank:
+        counts["unannotated"] = blank
+    left_out |= {mark.number for marks in alike.values() for mark in _settled(marks, keep, findings, counts)}
     written = 0
     try:
         with write_jsonl(target, losses, options) as sink:
@@ -82,6 +90,11 @@ def merge(
     except Lossy:
         return Converted(written, written=False, findings=findings.listed, losses=losses, sizes=findings.sizes), counts
     return Converted(written, written=True, findings=findings.listed, losses=losses, sizes=findings.sizes), counts
+
+
+def _unannotated(findings: Findings) -> int:
+    """How many tasks of an annotation tool so far had no annotation."""
+    return sum(count for kind, count in findings.counts.items() if kind.startswith("task without an annotation"))
 
 
 def _documents(sources: Sequence[Path], options: Options, form: str, findings: Findings) -> Iterator[Placed]:

@@ -44,7 +44,9 @@ def command(
         errors.print(
             f"texts that are annotated in different ways: {counts['conflicts']:,} — {more}{conflicts[0].remedy}"
         )
-    odd = ", ".join(f"{name} {counts[name]:,}" for name in ("duplicates", "conflicts", "superseded") if counts[name])
+    odd = ", ".join(
+        f"{name} {counts[name]:,}" for name in ("duplicates", "conflicts", "superseded", "unannotated") if counts[name]
+    )
     if not done.written:
         fail(
             f"nothing was written{f' ({odd})' if odd else ''}; mend what is listed above, or see --keep and --lossy",
