@@ -73,8 +73,9 @@ def test_of_a_bundle_the_entry_is_named_and_texts_without_an_id_get_different_on
     path = tmp_path / "a.json"
     with pytest.raises(DataError, match=r"a\.json:1 \(DocumentReference pt-9\): an attachment's data are not base64"):
         read(path, bundle(*texts, odd))
-    documents, _ = read(path, bundle(*texts))
+    documents, problems = read(path, bundle(*texts, {"resourceType": "Mrs Smith", "id": "4"}))
     assert ["a.json:1", "a.json:1:2"] == [one.id for one in documents]
+    assert f"{OTHER}: 1 (a.json:1 (entry number 3))" == str(problems)
 
 
 def test_lines_of_resources_are_read_one_by_one(tmp_path: Path) -> None:

@@ -89,7 +89,9 @@ def _documents(
         binaries = dict(_binaries(entries))
         for number, entry in enumerate(entries, 1):
             own = entry["resource"]
-            place = line_of(line, str(own.get(KIND)), str(own.get("id") or ""), number, line)
+            ours = own.get(KIND) == REFERENCE
+            name = str(own.get("id") or "") if ours else ""  # a Patient's is nobody's business
+            place = line_of(line, REFERENCE if ours else "entry", name, number, line)
             yield from _documents(own, path, place, problems, options, binaries)
     elif kind != REFERENCE:
         if kind != "Binary":
