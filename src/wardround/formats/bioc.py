@@ -253,12 +253,13 @@ def _concept(text: str) -> str:
 
 
 def _concepts(mentions: Iterable[Annotation]) -> dict[str, list[str]]:
-    """The mentions of each concept."""
-    known: dict[str, list[str]] = {}
+    """The mentions of each concept: those of it alone, or else those of several."""
+    alone: dict[str, list[str]] = {}
+    among: dict[str, list[str]] = {}
     for mention in mentions:
         for concept in mention.concepts:
-            known.setdefault(_concept(concept), []).append(mention.id)
-    return known
+            (among if mention.concepts[1:] else alone).setdefault(_concept(concept), []).append(mention.id)
+    return among | alone
 
 
 def _agree(ends: list[str], named: list[str], mentions: Mapping[str, Annotation]) -> bool:
