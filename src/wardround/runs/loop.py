@@ -323,7 +323,7 @@ class _Loop:
         lines, choice = self.journal.lines, self.choice
         last = next((line for line in lines if line.round == choice.round), self.journal.evaluated)
         metrics = Metrics(
-            **kind_of(self.method).model_dump(),
+            **kind_of(self.study).model_dump(),
             study=self.study.name,
             versions=versions(),
             method=self.study.resolved["method"]["name"],
