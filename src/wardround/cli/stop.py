@@ -6,7 +6,7 @@ from wardround.runs.errors import RunError
 
 def command(folder: Consortium) -> None:
     """Stop the coordinator; runs can be resumed later."""
-    from wardround.consortium.submit import asked, gone
+    from wardround.consortium.asking import asked, gone
 
     asked(folder, "stop")
     if not gone(folder, 30.0):

@@ -14,7 +14,7 @@ def command(folder: Site = Path()) -> None:
     from wardround.consortium.kits import needs_flare
 
     needs_flare()
-    if problems := [f"kit: {problem}" for problem in kit_problems(folder)]:
+    if (folder / "kit").is_dir() and (problems := [f"kit: {problem}" for problem in kit_problems(folder)]):
         raise RunError("\n".join(problems))
     from wardround.consortium.check import checked  # slow to import, and a broken kit needs no more
     from wardround.consortium.settings import read_site
