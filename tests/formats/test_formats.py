@@ -128,7 +128,7 @@ def test_a_folder_is_brats_if_it_has_ann_files_and_else_a_set_of_files(tmp_path:
         ("a\tO\n".encode("utf-16-le"), 'NUL bytes as in utf-16-le — set encoding = "utf-16-le"'),
         ("text,label\nété,x\n".encode("latin-1"), "it looks like latin-1"),
         ("<html></html>", "XML, but no BioC collection"),
-        ([1, 2], "a JSON array, but not of Label Studio's tasks"),
+        ([1, 2], "a JSON array, but neither of Label Studio's tasks nor of texts or pairs"),
         ('{\n"text": 1\n}', "JSON over several lines — write one object per line"),
         ('{"source": "x", "documents": [{"passages": []}]}', "BioC in JSON — export it as BioC XML"),
         ("Aspirin, then a rash.", "no format recognised — name it with --from"),
