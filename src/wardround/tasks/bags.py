@@ -37,7 +37,7 @@ from wardround.tasks.bag_examples import OF_PCNN, BagBatch, BagExamples, Groups,
 from wardround.tasks.batching import Ragged, budgeted, grouped
 from wardround.tasks.candidates import Candidates, Pair, related, within_limit
 from wardround.tasks.denoise import Denoiser, SentenceModel, bag_scores, pair_odds, surest, weights_of
-from wardround.tasks.encoders import TRAINING, EncoderParts, EncoderSettings
+from wardround.tasks.encoders import EncoderParts, EncoderSettings
 from wardround.tasks.pair_examples import PairExamples
 from wardround.tasks.task import BoundTask, Finds, TaskSettings, existing
 from wardround.tasks.unprotected import ByBags
@@ -110,7 +110,7 @@ class Bags(EncoderSettings, TaskSettings):
     @property
     def training(self) -> Mapping[str, Mapping[str, Any]]:
         """What suits an encoder, or a PCNN: at the general rate of 0.01 it learns a third less in eight rounds."""
-        return TRAINING if self.model == "encoder" else OF_PCNN
+        return self.encoder_training if self.model == "encoder" else OF_PCNN
 
     def files(self) -> dict[str, Path]:
         """Word vectors, or the encoder."""
