@@ -49,11 +49,11 @@ def ledger(folder: Path) -> list[dict[str, Any]]:
 
 
 def test_each_site_has_the_model_and_both_ledgers_say_so(tmp_path: Path, study: Study) -> None:
-    said: list[str] = []
+    printed: list[str] = []
     with Exchange(tmp_path, study, SITES) as exchange:
-        submit(study, tmp_path / "run", exchange.over, say=said.append)
+        submit(study, tmp_path / "run", exchange.over, say=printed.append)
         submit(study, tmp_path / "run", exchange.over, resume=True)  # who has it is not sent it again
-    assert "the model was delivered to site-0, site-1, site-2" in said
+    assert "the model was delivered to site-0, site-1, site-2" in printed
     model = tmp_path / "run" / "model"
     digest = hashlib.sha256(model_of(tmp_path / "run")[1]).hexdigest()
     own, theirs = tmp_path / "run" / "ledger" / "coordinator.jsonl", tmp_path / "site-1" / "ledger" / "site.jsonl"
@@ -72,7 +72,7 @@ def test_each_site_has_the_model_and_both_ledgers_say_so(tmp_path: Path, study: 
 def test_a_site_that_was_away_gets_it_once_it_is_back(
     tmp_path: Path, study: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said, away = list[str](), False
+    printed, away = list[str](), False
 
     def gone_first(*arguments: Any) -> None:
         nonlocal away
@@ -85,8 +85,8 @@ def test_a_site_that_was_away_gets_it_once_it_is_back(
     with Exchange(tmp_path, study, SITES) as exchange:
         centre = exchange.over.folder
         exchange.unasked = lambda name, _head: name == "site-2" and away
-        submit(study, tmp_path / "run", exchange.over, say=said.append)
-        assert any(text.startswith("site-2 has not got the model (lost") for text in said)
+        submit(study, tmp_path / "run", exchange.over, say=printed.append)
+        assert any(text.startswith("site-2 has not got the model (lost") for text in printed)
         with pytest.raises(RunError, match="no model of this study has come to this site"):
             received(tmp_path / "site-2", study)
         assert [(tmp_path / "run", ["site-2"])] == pending(centre, SITES)

@@ -30,6 +30,7 @@ from serving import send
 from study_files import cli
 from threat_table import threat
 from wardround.consortium.admission import renew, revoke
+from wardround.consortium.asking import asked
 from wardround.consortium.forms import read_charter
 from wardround.consortium.kit_check import reach
 from wardround.consortium.kits import join
@@ -37,7 +38,7 @@ from wardround.consortium.people import admit_person, new_person, read_card, tak
 from wardround.consortium.presence import Presence
 from wardround.consortium.roster import changed
 from wardround.consortium.site_start import Console
-from wardround.consortium.submit import Consortium, asked, submit
+from wardround.consortium.submit import Consortium, submit
 from wardround.consortium.switchboard import ListenError, servers_at
 from wardround.engines.certificates import Authority, Certificate, pem_of, read_certificate
 from wardround.engines.frames import AccessError, Line, dial, door_of, listen

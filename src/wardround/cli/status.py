@@ -18,7 +18,7 @@ def command(folder: Consortium) -> None:
 
         status_from_afar(folder)
         return
-    from wardround.consortium.submit import asked
+    from wardround.consortium.asking import asked
 
     status = asked(folder, "status")
     table = Table("site", "state", box=None)

@@ -21,7 +21,7 @@ def command(
 
         stop_from_afar(folder, run)
         return
-    from wardround.consortium.submit import asked, gone
+    from wardround.consortium.asking import asked, gone
 
     if run:
         from wardround.consortium.orders import Orders

@@ -153,11 +153,10 @@ class Lapse:
     """What is known of what a site has forgotten."""
 
     mark: Restored
-    told: bool
-    """Whether the coordinator has said anything yet."""
     answers: tuple[ToldAnswer, ...]
-    """What it says that was answered, and that the ledger does not have."""
+    """What the coordinator says was answered, and the ledger does not have."""
     statement: Mapping[str, Any]
+    """The coordinator's own, as it was signed; empty until it has made one."""
 
 
 def read_lapse(folder: Path) -> Lapse | None:
@@ -173,7 +172,7 @@ def read_lapse(folder: Path) -> Lapse | None:
         signed = letter.lapse == mark.lapse and hashlib.sha256(whole).hexdigest() == letter.statement["digest"]
         answers = [parsed(ToldAnswer, line.encode()) for line in letter.lines]
     except FileNotFoundError:
-        return Lapse(mark, told=False, answers=(), statement={})
+        return Lapse(mark, answers=(), statement={})
     except (FormError, SealError):
         signed, answers = False, []
     if not signed:
@@ -181,7 +180,7 @@ def read_lapse(folder: Path) -> Lapse | None:
     own = list(lines(folder / LEDGER)) if (folder / LEDGER).exists() else []
     known = {line.get(key) for line in own for key in ("hash", "was")}  # each as `knows` has it, in one pass
     missing = tuple(one for one in answers if one.was not in known)
-    return Lapse(mark, told=True, answers=missing, statement=letter.statement)
+    return Lapse(mark, answers=missing, statement=letter.statement)
 
 
 # deciding
@@ -192,7 +191,7 @@ def recover(folder: Path, *, as_told: bool) -> Lapse:
     lapse = read_lapse(folder)
     if lapse is None:
         raise RunError(f"{folder} was not put back from a copy, as far as it knows; there is nothing to recover")
-    if not lapse.told:
+    if not lapse.statement:
         raise RunError(
             "the coordinator has not told yet what was answered: start the site, and wait until a study is submitted "
             f"or goes on; then: wardround site recover {folder}"
