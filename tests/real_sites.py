@@ -163,7 +163,7 @@ class Federation:
             remote.close()
 
     def whole(self, study: Study) -> None:
-        """Start again whatever a test that failed has left stopped, or all after it would wait in vain; then `ready`."""
+        """Start again what a test that failed has left stopped, or all after it would wait in vain; then `ready`."""
         for name in ("coordinator", *self.names):
             if name not in self.processes:
                 self.start(name)
