@@ -392,12 +392,24 @@ def test_a_pull_that_diverges_whatever_the_data_is_refused_with_the_largest_that
         "rounds": 1,
         "corpus": {"name": "clinic"},
         "task": {"name": "classification"},
-        "method": {"name": "fedprox", "mu": 1.0},
+        "method": {"name": "fedprox", "mu": 1.0, "lr": 8.0},
     }
     with pytest.raises(StudyError, match=r"mu = 1 with lr = 8 diverges .* set mu below 0.25"):
         cells(tables)
-    tables["method"] |= {"optimizer": "adam"}
+    tables["method"] = {"name": "fedprox", "mu": 1.0, "optimizer": "adam"}
     assert 0.02 == cells(tables)[0].study.resolved["method"]["lr"]
+
+
+@pytest.mark.parametrize(("name", "mu", "lr"), [("fedprox", 0.1, 1.0), ("fedpa", 0.001, 8.0), ("fedprox", 0.0, 8.0)])
+def test_a_rate_that_a_study_leaves_open_does_not_outrun_the_pull(name: str, mu: float, lr: float) -> None:
+    tables: dict[str, Any] = {
+        "name": "pulled",
+        "rounds": 1,
+        "corpus": {"name": "clinic"},
+        "task": {"name": "classification"},
+        "method": {"name": name, "mu": mu},
+    }
+    assert lr == cells(tables)[0].study.resolved["method"]["lr"]
 
 
 @pytest.mark.parametrize(
