@@ -58,6 +58,7 @@ def align(
                         relation,
                         source=document.source or document.id,
                         language=document.language,
+                        patient=document.patient,
                     )
 
 
