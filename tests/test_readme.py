@@ -50,7 +50,7 @@ def test_the_study_runs_as_printed(folder: Path) -> None:
 def test_the_mistakes_are_answered_as_printed(folder: Path) -> None:
     actual = re.search(r"```\n(study\.toml: .*?)\n```", README, re.DOTALL)
     assert actual
-    text = block("toml").replace("mu = 0.1", "mue = 0.1") + "\n[sites]\nfraction = 2\n"
+    text = block("toml").replace("mu = 0.01", "mue = 0.01") + "\n[sites]\nfraction = 2\n"
     with pytest.raises(StudyError) as error:
         cells(tomllib.loads(text), where="study.toml", folder=folder)
     assert sorted(actual[1].splitlines()) == sorted(str(error.value).splitlines())

@@ -128,7 +128,7 @@ def test_a_folder_is_brats_if_it_has_ann_files_and_else_a_set_of_files(tmp_path:
         ("a\tO\n".encode("utf-16-le"), 'NUL bytes as in utf-16-le — set encoding = "utf-16-le"'),
         ("text,label\nété,x\n".encode("latin-1"), "it looks like latin-1"),
         ("<html></html>", "XML, but no BioC collection"),
-        ([1, 2], "a JSON array, but not of Label Studio's tasks"),
+        ([1, 2], "a JSON array, but neither of Label Studio's tasks nor of texts or pairs"),
         ('{\n"text": 1\n}', "JSON over several lines — write one object per line"),
         ('{"source": "x", "documents": [{"passages": []}]}', "BioC in JSON — export it as BioC XML"),
         ("Aspirin, then a rash.", "no format recognised — name it with --from"),
@@ -183,7 +183,7 @@ def test_label_studios_directions_labels_and_other_results(tmp_path: Path) -> No
         *(Relation("relation", "T2", name) for name in ("T1", "T1#2")),
     ]
     assert related == list(document.relations)
-    assert ["1: result of another kind than labels, choices and relations, ignored"] == actual
+    assert ["1 (task 17): result of another kind than labels, choices and relations, ignored"] == actual
 
 
 def test_of_several_annotations_the_ground_truth_counts(tmp_path: Path) -> None:
@@ -194,14 +194,14 @@ def test_of_several_annotations_the_ground_truth_counts(tmp_path: Path) -> None:
     ]
     documents, found = read(written(tmp_path, [task(annotations=actual), task(annotations=[])]))
     assert [(RASH,), ()] == [document.entities for document in documents]
-    assert ["1: second annotation of a task, left out", "1: task without an annotation"] == found
+    assert ["1 (task 17): second annotation of a task, left out", "1 (task 17): task without an annotation"] == found
 
 
 def test_completions_are_what_annotations_were_called_before(tmp_path: Path) -> None:
     old = [{"result": REGIONS[:1]}, {"result": REGIONS[1:], "honeypot": True}]
     item = {"id": 17, "data": {"text": TEXT, "title": "n1"}, "completions": old, "predictions": []}
     (document,), actual = read(written(tmp_path, [item]))
-    assert ((RASH,), ["1: second annotation of a task, left out"]) == (document.entities, actual)
+    assert ((RASH,), ["1 (task 17): second annotation of a task, left out"]) == (document.entities, actual)
 
 
 @pytest.mark.parametrize("indent", [None, 2], ids=["on a line", "over lines"])

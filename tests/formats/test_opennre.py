@@ -9,6 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wardround.corpora.views import RelatedPairs
+from wardround.formats.check import check
+from wardround.formats.options import Options
+from wardround.formats.recognise import recognised
 from wardround.text.document import Document, Entity, Relation
 from wardround.text.reading import DataError, Problems
 
@@ -98,6 +101,38 @@ def test_a_name_from_the_knowledge_base_is_counted(tmp_path: Path, row: dict[str
     named = {**row, "h": {**row["h"], "name": "acetylsalicylic acid"}}
     documents, problems = read(tmp_path, named)
     assert (len(documents), problems) == (1, "name differs from the words at pos: 1 (train.txt:1)")
+
+
+BEFORE: dict[str, Any] = {
+    "sentence": "a rash : Aspirin10 and Aspirin1 , then Aspirin1",
+    "head": {"word": "Aspirin1", "id": "D1"},
+    "tail": {"word": "rash", "id": "D2"},
+    "relation": "NA",
+}
+
+
+def test_names_without_a_place_are_looked_for_as_whole_words(tmp_path: Path) -> None:
+    (document,), problems = read(tmp_path, BEFORE)
+    assert [(23, 31), (2, 6)] == [(entity.start, entity.end) for entity in document.entities]
+    assert "name stands several times, the first taken" in problems
+    missing = {**BEFORE, "tail": {"word": "fever"}}
+    assert refused(tmp_path, missing).startswith("train.txt:1: t.name is not a word of the text")
+
+
+def test_an_array_on_one_line_is_read_and_its_rows_are_counted(tmp_path: Path) -> None:
+    reader = corpus(tmp_path, BEFORE)
+    (tmp_path / "train.txt").write_text(json.dumps([BEFORE, IN_TEXT, IN_TOKENS]))
+    assert ["opennre"] == [form.name for _, form in recognised(tmp_path / "train.txt")]
+    assert ["train.txt:1", "train.txt:2", "train.txt:3"] == [one.id for one in reader.documents("train")]
+
+
+def test_other_pairs_of_a_sentence_are_no_contradiction(tmp_path: Path) -> None:
+    other = {**BEFORE, "head": {"word": "Aspirin10"}, "relation": "causes"}
+    corpus(tmp_path, BEFORE, other)
+    assert 0 == check(tmp_path / "train.txt", Options()).duplicates
+    corpus(tmp_path, BEFORE, {**BEFORE, "relation": "causes"})
+    findings = check(tmp_path / "train.txt", Options()).findings
+    assert ["same text with other annotations"] == [one.what for one in findings.listed if "same text" in one.what]
 
 
 def test_overlapping_pairs_are_skipped_and_counted(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from run_folders import make_run, make_sweep
+from wardround.metrics.defined import limits
 from wardround.reports.figures import Spread
 from wardround.reports.paired import Comparison, holm, pairs
 from wardround.reports.read import read_runs
@@ -46,6 +47,14 @@ def test_the_interval_is_students() -> None:
     assert pytest.approx(high) == measured.high
     by_hand = 2.776445105 * measured.sd / math.sqrt(5) if measured.sd else 0.0  # t(0.975, 4) from a table
     assert measured.mean + by_hand == pytest.approx(measured.high)
+
+
+def test_an_interval_ends_where_the_figure_does() -> None:
+    wide = spread([0.1, 0.9], limits("macro_f1"))
+    assert wide is not None
+    assert (0.0, 1.0) == (wide.low, wide.high)
+    assert [(0.0, 1.0), (0.0, 1.0), (0.0, math.inf)] == [limits(name) for name in ("valid_f1[a]", "pr_auc", "loss")]
+    assert (-math.inf, math.inf) == limits("a figure of one's own")
 
 
 def test_one_value_has_no_spread_and_none_has_no_mean() -> None:

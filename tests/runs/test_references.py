@@ -108,7 +108,7 @@ def test_tfidf_is_fitted_once_for_the_same_data(tmp_path: Path, monkeypatch: pyt
     run(study, tmp_path / "one")
     actual = REFERENCES.read(tmp_path / "one") or {}
     assert 1.0 == actual["tfidf"]["accuracy"]
-    monkeypatch.setattr("wardround.runs.references._fitted", lambda *_: pytest.fail("fitted again"))
+    monkeypatch.setattr("wardround.runs.references._tfidf", lambda *_: pytest.fail("fitted again"))
     run(study, tmp_path / "two")
     assert actual == (REFERENCES.read(tmp_path / "two") or {})
 
@@ -130,3 +130,18 @@ def test_only_the_first_figure_decides_whether_a_reference_is_beaten() -> None:
     before = {"train_accuracy": 1.0, "valid_accuracy": 1.0, **final}  # in the order of the study's splits
     assert ["tfidf"] == [line.split()[6] for line in missed(before, beside)]
     assert ("accuracy 0.8000", "") == (headline(before), headline({}))
+
+
+def test_a_tagger_is_measured_against_a_dictionary_and_says_when_it_is_no_better(tmp_path: Path) -> None:
+    rows = ["Aspirin\tB-Drug", "gave\tO", "a\tO", "rash\tB-Effect", "."]
+    sentence = "\n".join(row if "\t" in row else f"{row}\tO" for row in rows)
+    for split in ("train", "test"):
+        (tmp_path / f"{split}.conll").write_text(f"{sentence}\n\n" * 6)
+    small = {"model": "cnn-crf", "buckets": 64, "embedding": 4, "filters": 4}
+    corpus = {"format": "conll", "train": str(tmp_path / "train.conll"), "test": str(tmp_path / "test.conll")}
+    chosen = tables(tmp_path, corpus=corpus, task={"name": "tagging", **small})
+    final = run(cells(chosen)[0].study, tmp_path / "run").metrics
+    found = (REFERENCES.read(tmp_path / "run") or {})["dictionary"]
+    assert (1.0, 1.0, 1.0) == (found["f1"], found["recall[Drug]"], found["precision[Effect]"])
+    assert "loss" not in found
+    assert ["dictionary"] == [line.split()[6] for line in missed(final, {"dictionary": found})]

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from encoder_folders import tiny_encoder
 from study_files import cli, small_study, write_module
 from wardround.methods import METHODS
 from wardround.study.load import cells, load_study
@@ -391,12 +392,24 @@ def test_a_pull_that_diverges_whatever_the_data_is_refused_with_the_largest_that
         "rounds": 1,
         "corpus": {"name": "clinic"},
         "task": {"name": "classification"},
-        "method": {"name": "fedprox", "mu": 1.0},
+        "method": {"name": "fedprox", "mu": 1.0, "lr": 8.0},
     }
     with pytest.raises(StudyError, match=r"mu = 1 with lr = 8 diverges .* set mu below 0.25"):
         cells(tables)
-    tables["method"] |= {"optimizer": "adam"}
+    tables["method"] = {"name": "fedprox", "mu": 1.0, "optimizer": "adam"}
     assert 0.02 == cells(tables)[0].study.resolved["method"]["lr"]
+
+
+@pytest.mark.parametrize(("name", "mu", "lr"), [("fedprox", 0.1, 1.0), ("fedpa", 0.001, 8.0), ("fedprox", 0.0, 8.0)])
+def test_a_rate_that_a_study_leaves_open_does_not_outrun_the_pull(name: str, mu: float, lr: float) -> None:
+    tables: dict[str, Any] = {
+        "name": "pulled",
+        "rounds": 1,
+        "corpus": {"name": "clinic"},
+        "task": {"name": "classification"},
+        "method": {"name": name, "mu": mu},
+    }
+    assert lr == cells(tables)[0].study.resolved["method"]["lr"]
 
 
 @pytest.mark.parametrize(
@@ -416,6 +429,14 @@ def test_a_rate_that_a_study_leaves_open_is_the_one_that_suits_the_model(
     tables = {"name": "open", "rounds": 1, "corpus": {"name": "clinic"}, "task": {"name": "classification"}}
     told = cells({**tables, "method": method})[0].study.resolved["method"]
     assert expected == (told["optimizer"], told["lr"], told["batch"])
+
+
+def test_adapters_have_a_rate_of_their_own(tmp_path: Path) -> None:
+    task = {"name": "tagging", "model": "encoder", "encoder": str(tiny_encoder(tmp_path))}
+    tables = {"name": "open", "rounds": 1, "corpus": {"name": "clinic"}, "method": {"name": "fedavg"}}
+    for more, rate in (({}, 5e-5), ({"adapter": {"rank": 2}}, 3e-3)):
+        settings = cells({**tables, "task": {**task, **more}})[0].study.resolved["method"]
+        assert ("adam", rate) == (settings["optimizer"], settings["lr"])
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from wardround.runs.build import build
 from wardround.runs.loop import run
 from wardround.study.load import Study, cells
 from wardround.study.settings import StudyError
-from wardround.tasks.relation import Relations, RelationTask
+from wardround.tasks.relation import Relations, RelationTask, called_unrelated
 from wardround.text.document import Document, Entity
 from wardround.text.pairs import pair
 from wardround.text.prediction import Prediction
@@ -392,3 +392,18 @@ def test_what_reads_the_same_is_read_once_and_answered_as_if_it_were_alone(setti
         confidence = [one.confidence for one in expected.relations]
         assert pytest.approx(confidence, abs=1e-6) == [one.confidence for one in actual.relations]
     assert together[0].relations
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        (("NA", "effect"), "NA"),
+        (("causes", "No Relation"), "No Relation"),
+        (("False", "True"), "False"),
+        (("无关系", "治疗"), "无关系"),
+        (("causes", "stops"), ""),
+        (("NA", "none", "causes"), ""),
+    ],
+)
+def test_a_label_that_is_called_so_stands_for_no_relation(labels: tuple[str, ...], expected: str) -> None:
+    assert expected == called_unrelated(labels)

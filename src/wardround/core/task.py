@@ -173,5 +173,8 @@ class BagTask(Task, Protocol):
     def only(self, examples: Any, rows: Tensor) -> Any:
         """These sentences alone, each an example of its own."""
 
+    def unrelated(self, examples: Any) -> Tensor:
+        """The sentences of pairs without a fact."""
+
     def expressed(self, examples: Any, rows: Tensor) -> tuple[float, float]:
         """Of these sentences, how many claim a fact of which the truth is known, and how many of those truly say it."""

@@ -146,6 +146,10 @@ class LocalTraining:
         elif self.horizon and (self.warmup or 0) >= self.horizon:
             yield "warmup", f"leaves no round to the schedule, which ends with round {self.horizon}; lower it"
 
+    def steady(self, lr: float) -> float:
+        """The rate of SGD that goes with the method's other settings, where `lr` suits the task's model."""
+        return lr
+
     def lr_in(self, round_: int) -> float:
         """The learning rate of a round."""
         rate = self.lr * self.decay ** (round_ - 1)

@@ -218,7 +218,7 @@ def check(path: Path, options: Options, *, task: Checks | None = None, form: str
                 findings.refuse(DataError(file, None, what, "convert it to jsonl and add them"))
             findings.mention_all(file, unread(file, options, format_.name))
             for placed in format_.read(file, findings, options):
-                _count(survey, placed, seen)
+                _count(survey, placed, seen, pair=format_.ready is not None)
                 if task is not None:
                     task.check(placed, findings)
                 for kind, start in looks_like(placed.document.text) if phi else ():
@@ -236,7 +236,8 @@ def check(path: Path, options: Options, *, task: Checks | None = None, form: str
     return survey
 
 
-def _count(survey: Survey, placed: Placed, seen: dict[bytes, bytes]) -> None:
+def _count(survey: Survey, placed: Placed, seen: dict[bytes, bytes], *, pair: bool) -> None:
+    """One more document; where each is a `pair`, a text comes again with every other pair in it."""
     document = placed.document
     survey.documents += 1
     survey.characters += len(document.text)
@@ -253,7 +254,8 @@ def _count(survey: Survey, placed: Placed, seen: dict[bytes, bytes]) -> None:
     survey.languages[code(document.language or language(document.text)) or "unknown"] += 1
     if document.source:
         survey.sources.add(digest(document.source))
-    text, marks = digest(document.text), digest(repr(annotations(document)))
+    of_pair = repr([(one.start, one.end) for one in document.entities]) if pair else ""
+    text, marks = digest(document.text + of_pair), digest(repr(annotations(document)))
     if text in seen:
         survey.duplicates += 1
         kind = "repeated text" if seen[text] == marks else "same text with other annotations"

@@ -2,7 +2,7 @@
 
 for line, item in json_items(path): ...                       # one large array
 for line, item in json_values(path): ...                      # an array, or values one after the other
-for line, row in json_lines(path, None, problems, SHAPE): ...  # an object per line
+for line, row in json_lines(path, None, problems, SHAPE): ...  # an object per line, or an array of objects
 """
 
 import json
@@ -109,15 +109,33 @@ def _decoded(held: _Held, path: Path) -> tuple[object, int]:
 def json_lines(
     path: Path, encoding: str | None, problems: Problems, wanted: str
 ) -> Iterator[tuple[int, dict[str, object]]]:
-    """Number and object of each line that is not blank."""
-    for line, text in enumerate(open_text(path, encoding, problems=problems, skip=problems.skip), 1):
-        if not text.strip():
-            continue
+    """Number and object of each line that is not blank, or of each item of an array.
+
+    Items that share a line are counted on from it, so that no two have one number.
+    """
+    for line, value in _lines(path, encoding, problems):
         with problems.refusing():
-            value = parse_json(text, path, line)
-            if not isinstance(value, dict):
-                raise DataError(path, line, f"a JSON {type(value).__name__}", f"write one object per line: {wanted}")
-            yield line, value
+            row = parse_json(value, path, line) if isinstance(value, str) else value
+            if not isinstance(row, dict):
+                raise DataError(path, line, f"a JSON {type(row).__name__}", f"write one object per line: {wanted}")
+            yield line, row
+
+
+def _lines(path: Path, encoding: str | None, problems: Problems) -> Iterator[tuple[int, object]]:
+    """What is in each line, not yet parsed; of an array, its items."""
+    if not is_array(path, encoding):
+        lines = enumerate(open_text(path, encoding, problems=problems, skip=problems.skip), 1)
+        yield from ((line, text) for line, text in lines if text.strip())
+        return
+    number = 0
+    for line, item in json_items(path, encoding):
+        number = max(line, number + 1)
+        yield number, json.dumps(item) if isinstance(item, str) else item
+
+
+def is_array(path: Path, encoding: str | None) -> bool:
+    """Whether a file begins as an array of objects."""
+    return re.match(r"\s*\[\s*\{", next(text_blocks(path, encoding, "replace"), "").lstrip("\ufeff")) is not None
 
 
 def string(value: object, name: str, path: Path, line: int, problems: Problems) -> str:

@@ -1,20 +1,23 @@
-"""Relation files as OpenNRE has them: a JSON object per line.
+"""Relation files as OpenNRE has them: a JSON object per line, or an array of them.
 
     {"text": "Aspirin gave her a rash .", "h": {"pos": [0, 7]}, "t": {"pos": [19, 23]}, "relation": "causes"}
     {"token": ["Aspirin", "gave", "her", "a", "rash"], "h": {"pos": [0, 1]}, "t": {"pos": [4, 5]}, "relation": "causes"}
+    {"sentence": "Aspirin gave a rash .", "head": {"word": "Aspirin"}, "tail": {"word": "rash"}, "relation": "causes"}
 
 Han et al., "OpenNRE", EMNLP 2019. With `text`, `pos` counts characters; with `token`, tokens, which are then joined by
 blanks; ends are excluded in both. If both are there `text` counts, as in OpenNRE. `h` is `e1`, `t` is `e2`; their type
 is `type` or, where there is none, `ENTITY`, and their `id` the concept that they name. A `name` that stands right
 beside its `pos` is an error which `fix_offsets` repairs; one that is not there at all may be the knowledge base's, and
-is counted. A pair that overlaps is skipped and counted. Each line may also have an `id`, a
-`source` and a `patient`.
+is counted. A pair that overlaps is skipped and counted. Each line may also have an `id`, a `source` and a `patient`.
+The third way is that of OpenNRE's first versions and of BERE; without a `pos`, an entity is the first place where its
+`word` (or `name`) stands as a whole word, and if there are several that is counted.
 
 A bag is the sentences of one (h.id, relation, t.id), as in NYT10. Where there is no `id`, an `entity_pair` of the line
 stands for both ends, as in the files that the authors of Lazy MIL made of MIRGENE; where there is neither, the `name`,
 counted; a mention outside its text is then counted, too, and its sentence left out.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import accumulate
@@ -48,6 +51,7 @@ def read_opennre(path: Path, problems: Problems, options: Options) -> Iterator[P
 def _document(
     row: Mapping[str, object], path: Path, line: int, problems: Problems, options: Options
 ) -> Document | None:
+    row = _as_now(row)
     if not isinstance(row.get("h"), dict) and not isinstance(row.get("t"), dict):
         raise DataError(path, line, 'neither "h" nor "t"', SHAPE)
     place = _Place(*_text(row, path, line, problems), path, line, problems, options.fix_offsets)
@@ -92,7 +96,7 @@ class _Place:
         text, path, line, problems = self.text, self.path, self.line, self.problems
         if not isinstance(value, dict):
             raise DataError(path, line, f'no "{end}"', SHAPE)
-        first, last = _pos(value.get("pos"), end, path, line)
+        first, last = self.named(value, end) or _pos(value.get("pos"), end, path, line)
         size, unit = (len(text), "characters") if self.starts is None else (len(self.starts), "tokens")
         if last > size:
             raise Outside(path, line, f"{end}.pos ends at {last}, but there are {size} {unit}", "ends are excluded")
@@ -116,6 +120,18 @@ class _Place:
         concept = value.get("id")
         return Entity("", kind, start, stop, concepts=(str(concept),) if concept else ())
 
+    def named(self, value: Mapping[str, object], end: str) -> tuple[int, int] | None:
+        """Where the name of head or tail stands as a whole word, if there is one and no `pos`."""
+        name = value.get("name")
+        if "pos" in value or self.starts is not None or not isinstance(name, str) or not name.strip():
+            return None
+        places = list(re.finditer(rf"(?<!\w){re.escape(name.strip())}(?!\w)", self.text))
+        if not places:
+            raise Outside(self.path, self.line, f"{end}.name is not a word of the text", "add its place as pos")
+        if len(places) > 1:
+            self.problems.note("name stands several times, the first taken", self.path, self.line)
+        return places[0].span()
+
     def concept(self, row: Mapping[str, object], entity: Entity, end: str) -> str:
         """The public id of head or tail."""
         value = row[end]
@@ -124,6 +140,18 @@ class _Place:
             return str(concept)
         self.problems.note("entity without an id, its name stands for it", self.path, self.line)
         return str(known.get("name") or self.text[entity.start : entity.end]).casefold()
+
+
+def _as_now(row: Mapping[str, object]) -> Mapping[str, object]:
+    """The line with today's names, where it has those of OpenNRE's first versions."""
+    if "sentence" not in row or "head" not in row or "tail" not in row:
+        return row
+    ends = {now: row[before] for now, before in (("h", "head"), ("t", "tail"))}
+    named = {
+        end: {**value, "name": value.get("word", value.get("name"))} if isinstance(value, dict) else value
+        for end, value in ends.items()
+    }
+    return {**row, "text": row["sentence"], **named}
 
 
 def _bare(words: str) -> str:

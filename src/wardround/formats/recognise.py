@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
 from wardround.formats.doccano import is_doccano
@@ -31,7 +32,11 @@ from wardround.text.tags import split_tag
 
 HEAD = 2**16
 LINES = 200
-
+KEYS = (
+    ("bags", {"head", "relation", "sentences"}),
+    ("opennre", {"h", "t", "relation"}),
+    ("opennre", {"sentence", "head", "tail", "relation"}),
+)
 
 ENDINGS = {
     ".bio": "conll",
@@ -114,15 +119,20 @@ def _format(path: Path, encoding: str | None, *, skips: bool) -> str:
 
 
 def _array(path: Path, encoding: str | None) -> str:
-    for line, item in json_items(path, encoding):
+    items = list(islice(json_items(path, encoding), LINES))
+    for line, item in items[:1]:
         if isinstance(item, dict) and is_min(item):
             what = "this is Label Studio's JSON-MIN, which drops relations"
             raise DataError(path, line, what, 'export again and choose "JSON"')
         if isinstance(item, dict) and {"data", *ANNOTATED} & item.keys():
             return "label-studio"
-        break
-    what = "a JSON array, but not of Label Studio's tasks"
-    raise DataError(path, 1, what, 'write one object per line: {"text": …, "entities": […]}')
+    objects = [item for _, item in items if isinstance(item, dict)]
+    if form := _by_keys(objects):
+        return form
+    if objects and {"text", *USUAL["text"]} & {key.casefold() for key in objects[0]}:
+        return "jsonl"
+    what = "a JSON array, but neither of Label Studio's tasks nor of texts or pairs"
+    raise DataError(path, 1, what, 'write objects: {"text": …, "entities": […]}, or with "label", or with "h" and "t"')
 
 
 def _objects(path: Path, lines: Sequence[str], by_name: str) -> str:
@@ -131,20 +141,27 @@ def _objects(path: Path, lines: Sequence[str], by_name: str) -> str:
         with suppress(ValueError, RecursionError):
             rows.append(json.loads(line))
     objects = [row for row in rows if isinstance(row, dict)]
-    for form, keys in (("bags", {"head", "relation", "sentences"}), ("opennre", {"h", "t", "relation"})):
-        if objects and keys <= objects[0].keys():
-            return form
     if any(map(is_fhir, objects)) or (not objects and '"resourceType"' in "".join(lines)):
         return "fhir"
-    if any(map(is_doccano, objects)):
-        # Empty lists alone are also ours: what follows may show it.
-        ours = any(isinstance(item, dict) and "start" in item for row in objects for item in _items(row))
-        return "jsonl" if ours else "doccano"
+    if form := _by_keys(objects):
+        return form
     if any({"documents", "passages"} & row.keys() for row in objects) or '"passages"' in "".join(lines):
         raise DataError(path, 1, "BioC in JSON", "export it as BioC XML")
     if objects or by_name == "jsonl":
         return "jsonl"
     raise DataError(path, 1, "JSON over several lines", "write one object per line (JSONL)")
+
+
+def _by_keys(objects: Sequence[dict[str, object]]) -> str:
+    """The format whose keys these objects have, if there is one that shows by them."""
+    for form, keys in KEYS:
+        if objects and keys <= objects[0].keys():
+            return form
+    if any(map(is_doccano, objects)):
+        # Empty lists alone are also ours: what follows may show it.
+        ours = any(isinstance(item, dict) and "start" in item for row in objects for item in _items(row))
+        return "jsonl" if ours else "doccano"
+    return ""
 
 
 def _items(row: dict[str, object]) -> list[object]:

@@ -6,7 +6,10 @@ Li et al., "Federated Optimization in Heterogeneous Networks", MLSys 2020.
 
 μ is 0.03 unless a study says otherwise: with 1, FedPA and FedPAP on Chinese dialogues stayed at the majority class, and
 with 0.03 they did not. Under SGD a step of rate η multiplies the distance to θ_global by 1 − ημ: from ημ = 2 on it
-grows without end, whatever the data, which is refused.
+grows without end, whatever the data, which is refused. Below that a large ημ makes a site forget: what a step has
+learnt is gone after 1 / ημ more, so that a round ends with what its last batches say. With η = 8 and μ = 0.1, generated
+Chinese notes at three sites stayed at the majority class for 20 rounds (0.24), with ημ = 0.1 they did not (0.87): where
+a study leaves the rate open, it is no larger than that.
 """
 
 from collections.abc import Sequence
@@ -20,6 +23,7 @@ from wardround.core.weights import Weights
 from wardround.methods.fedavg import FedAvg
 
 DIVERGES = 2.0
+STEADY = 0.1  # η μ: a round's end stands on its last ten batches, not on one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +41,10 @@ class Proximal(LocalTraining):
                 f"mu = {self.mu:g} with lr = {rate:g} diverges whatever the data: lr · mu is {DIVERGES:g} or more; "
                 f"set mu below {DIVERGES / rate:g}, or lower lr"
             )
+
+    def steady(self, lr: float) -> float:
+        """A rate at which the leash does not undo each step at once."""
+        return min(lr, STEADY / self.mu) if self.mu else lr
 
     def terms(self, weights: Weights) -> Sequence[Term]:
         """μ/2 ‖θ − θ_global‖²."""

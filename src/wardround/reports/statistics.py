@@ -4,7 +4,8 @@ Definitions:
 
 - A *group* is a method with its settings: its runs differ in nothing but the seed. A *panel* holds the groups that
   were measured on the same corpus, cut in the same way.
-- The *spread* is the sample standard deviation over seeds (n − 1); the interval is mean ± t(0.975, n − 1) · sd / √n.
+- The *spread* is the sample standard deviation over seeds (n − 1); the interval is mean ± t(0.975, n − 1) · sd / √n,
+  as far as the figure can go: no share is below 0 or above 1.
 
 Only finished runs count; a group without one is shown as far as it got, and not compared.
 """
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 from scipy import stats
 
 from wardround.metrics.by_class import ByClass, each_class
-from wardround.metrics.defined import better, lower_is_better
+from wardround.metrics.defined import better, limits, lower_is_better
 from wardround.metrics.signs import collapsed
 from wardround.reports.figures import Spread, split_of
 from wardround.reports.record import RunRecord
@@ -47,6 +48,11 @@ class Group:
         return self.runs[0].start.reference
 
     @property
+    def personal(self) -> bool:
+        """Whether its figures are of each site's own model, learnt beside others' or alone."""
+        return self.runs[0].start.personal
+
+    @property
     def signs(self) -> tuple[str, ...]:
         """What looks wrong with the models of its runs, each once."""
         return tuple(dict.fromkeys(sign for run in self.counted for sign in run.signs))
@@ -58,7 +64,7 @@ class Group:
 
     def final(self, metric: str) -> Spread | None:
         """The figure of the round that counts, over seeds."""
-        return spread(run.final[metric] for run in self.counted if metric in run.final)
+        return spread((run.final[metric] for run in self.counted if metric in run.final), limits(metric))
 
 
 @dataclass(frozen=True)
@@ -84,7 +90,7 @@ class Panel:
                 for name, figures in run.references.items():
                     if metric in figures:
                         by_name.setdefault(name, {})[run.seed] = figures[metric]
-        spreads = {name: spread(by_seed.values()) for name, by_seed in sorted(by_name.items())}
+        spreads = {name: spread(by_seed.values(), limits(metric)) for name, by_seed in sorted(by_name.items())}
         return {name: over_seeds for name, over_seeds in spreads.items() if over_seeds}
 
     @property
@@ -140,8 +146,8 @@ def primary(metrics: Sequence[str], stop: Mapping[str, object] | None) -> str:
     return wanted[0] if wanted else ""
 
 
-def spread(values: Iterable[float]) -> Spread | None:
-    """Mean, standard deviation and 95 % t-interval of the values; nothing of none."""
+def spread(values: Iterable[float], within: tuple[float, float] = (-math.inf, math.inf)) -> Spread | None:
+    """Mean, standard deviation and 95 % t-interval of the values, as far as it is `within`; nothing of none."""
     numbers = list(values)
     if not numbers:
         return None
@@ -150,7 +156,8 @@ def spread(values: Iterable[float]) -> Spread | None:
         return Spread(1, mean)
     sd = statistics.stdev(numbers)
     half = float(stats.t.ppf(0.975, len(numbers) - 1)) * sd / math.sqrt(len(numbers))
-    return Spread(len(numbers), mean, sd, mean - half, mean + half)
+    least, most = within
+    return Spread(len(numbers), mean, sd, max(mean - half, least), min(mean + half, most))
 
 
 def grouped(runs: Sequence[RunRecord]) -> tuple[Panel, ...]:

@@ -64,7 +64,7 @@ from wardround.runs.folder import Result, attempts, claim, finished, kind_of, lo
 from wardround.runs.guards import guards
 from wardround.runs.intervals import intervals_of, tally
 from wardround.runs.journal import Journal
-from wardround.runs.references import add_reference, constants, tfidf
+from wardround.runs.references import add_reference, constants, fitted
 from wardround.runs.rounds import Rounds
 from wardround.runs.stopping import leave_if_asked, stop_asked
 from wardround.runs.window import Clock, Window
@@ -131,11 +131,15 @@ def run(
         built.host.device = built.host.device.claim()  # now that workers have begun, which need it untouched
         try:
             window = Window(study.schedule, out, clock or Clock())
-            return _Loop(built, window, engine, ledger, layers, progress, checkpoint_seconds).go(checkpoint)
+            result = _Loop(built, window, engine, ledger, layers, progress, checkpoint_seconds).go(checkpoint)
+            if isinstance(engine, Remote):
+                engine.whole = True  # sites need nothing more of what they kept for it
         except Exception as error:
             if show_errors:
                 show_traceback(error.__cause__ or error)
             raise
+        else:
+            return result
         finally:
             engine.close()
             with contextlib.suppress(OSError):  # a full disk has been told of already
@@ -250,7 +254,8 @@ class _Loop:
         doing("looking through the data")
         data = Data(**describe(raw, self.built.task))
         DATA.write(self.out, data)
-        add_reference(self.out, "tfidf", tfidf(self.built.task, raw, data.fingerprint, self.study.references))
+        for name, figures in fitted(self.built.task, raw, data.fingerprint, self.study.references).items():
+            add_reference(self.out, name, figures)
 
     def _round(self, round_: int, state: Any, *, last: bool = False) -> Any:
         began = time.perf_counter()
@@ -323,7 +328,7 @@ class _Loop:
         lines, choice = self.journal.lines, self.choice
         last = next((line for line in lines if line.round == choice.round), self.journal.evaluated)
         metrics = Metrics(
-            **kind_of(self.method).model_dump(),
+            **kind_of(self.study).model_dump(),
             study=self.study.name,
             versions=versions(),
             method=self.study.resolved["method"]["name"],

@@ -1,13 +1,15 @@
-"""What any model should beat: the commonest class, chance, and TF-IDF with logistic regression.
+"""What any model should beat: the commonest class, chance, TF-IDF with logistic regression, a dictionary.
 
     references = ["majority", "chance", "tfidf"]     # in a study; the default where it costs next to nothing
+    references = ["dictionary"]                      # of a tagger
 
 Their figures on the test split go into the run folder's `references.json`, and from there into the summary and the
 report. *majority* and *chance* (answers drawn at random, as often as each class occurs) are made of the counts of the
 first evaluation, at real sites too. *tfidf* (scikit-learn, the extra
 `baselines`) is fitted on all sites' texts in one place, which only a simulation has: word 1- and 2-grams, or 1- to
 3-grams of characters where a language has no spaces, in logarithmic counts, under logistic regression with balanced
-classes. Its figures are kept by the hash of the data, so that the cells of a grid need not fit it again.
+classes. *dictionary* looks the entities of all sites' training texts up in the test texts (`text.dictionary`). The
+figures of tfidf are kept by the hash of the data, so that the cells of a grid need not fit it again.
 """
 
 import hashlib
@@ -49,25 +51,35 @@ def constants(task: Any, numbers: Mapping[str, Tensor], wanted: tuple[str, ...] 
     return {name: _figures(task.metrics(known[name](numbers))) for name in asked}
 
 
-def tfidf(task: Any, sites: Sites, mark: str | None, wanted: tuple[str, ...] | None) -> Figures:
-    """The figures of TF-IDF and logistic regression; none if the task, the packages or the size speak against it."""
-    asked = wanted is not None and "tfidf" in wanted
-    if (
-        "tfidf" not in task.references
-        or (wanted is not None and not asked)
-        or mark is None
-        or find_spec(NEEDED) is None
-    ):
-        return {}
+def fitted(task: Any, sites: Sites, mark: str | None, wanted: tuple[str, ...] | None) -> dict[str, Figures]:
+    """By name, the figures of the plain models that are fitted on all texts in one place."""
+    figures: dict[str, Figures] = {}
+    if mark is None:
+        return figures
+    if "dictionary" in task.references and (wanted is None or "dictionary" in wanted):
+        figures["dictionary"] = _looked_up(task, sites)
+    if "tfidf" in task.references and (wanted is None or "tfidf" in wanted) and find_spec(NEEDED):
+        figures["tfidf"] = _by_words(task, sites, mark, most=CHEAP if wanted is None else None)
+    return {name: mine for name, mine in figures.items() if mine}
+
+
+def _looked_up(task: Any, sites: Sites) -> Figures:
+    """The figures of looking up what the training texts have as entities."""
+    doing("looking entities up in a dictionary, for reference")
+    return _figures(task.metrics(task.looked_up(*pooled(sites).raw("pooled"))))
+
+
+def _by_words(task: Any, sites: Sites, mark: str, most: int | None) -> Figures:
+    """The figures of TF-IDF and logistic regression; none if there are more than so many texts, or none."""
     kept = cache_folder() / "references" / f"{_key(task, mark)}.json"
     if kept.exists():
         known: Figures = json.loads(kept.read_text(encoding="utf-8"))
         return known
     train, test = pooled(sites).raw("pooled")
-    if not len(train) or not len(test) or (len(train) > CHEAP and not asked):
+    if not len(train) or not len(test) or (most is not None and len(train) > most):
         return {}
     doing("fitting TF-IDF and logistic regression, for reference")
-    figures = _figures(_fitted(task, train, test))
+    figures = _figures(_tfidf(task, train, test))
     kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     write(kept, json.dumps(figures).encode())
     return figures
@@ -79,7 +91,7 @@ def _key(task: Any, mark: str) -> str:
     return hashlib.sha256(key.encode()).hexdigest()
 
 
-def _fitted(task: Any, train: Raw, test: Raw) -> Figures:
+def _tfidf(task: Any, train: Raw, test: Raw) -> Figures:
     from sklearn.feature_extraction.text import TfidfVectorizer  # noqa: PLC0415 -- an extra, and slow to load
     from sklearn.linear_model import LogisticRegression  # noqa: PLC0415 -- likewise
 

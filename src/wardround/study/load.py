@@ -21,7 +21,7 @@ for dotted keys (or whole tables); every combination is one run, a *cell*; `seed
 order from the step to the wire.
 `[validation]` chooses the round whose model is kept by examples of their own (`wardround.federation.validation`).
 `[public]` has a `fraction` of the training examples or a `[public.corpus]` that everybody may see (FedED needs one).
-`references` names what the model should beat besides (`majority`, `chance`, `tfidf`; see `wardround.runs.references`).
+`references` names what the model should beat besides (`majority`, `tfidf`, …: `wardround.runs.references`).
 `[expected]` is for the reader: published numbers, which the report shows beside measured ones.
 """
 

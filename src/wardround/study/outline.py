@@ -207,7 +207,7 @@ class Outline(TomlTable):
     the CPU. A real site says so in its own `site.toml`."""
     precision: Literal["fp32", "bf16"] | None = None
     """What products are computed in, in a simulation; weights stay in single precision; if not given, fp32."""
-    references: tuple[Literal["majority", "chance", "tfidf"], ...] | None = None
+    references: tuple[Literal["majority", "chance", "tfidf", "dictionary"], ...] | None = None
     """What the model is measured against besides; if not given, what costs next to nothing."""
     grid: dict[str, Any] = Field(default_factory=dict)
     """Lists of values for dotted keys, such as `"method.lr"`; each combination is a run."""

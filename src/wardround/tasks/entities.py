@@ -14,6 +14,7 @@ from wardround.metrics.constant import entity_constant
 from wardround.metrics.entities import Spans, entity_classes, entity_counts, entity_layout, entity_metrics
 from wardround.metrics.redrawn import entity_redrawn
 from wardround.tasks.task import BoundTask
+from wardround.text.dictionary import Dictionary
 from wardround.text.reading import Problems
 from wardround.text.texts import Texts
 from wardround.text.tokens import Sentence
@@ -33,6 +34,7 @@ class EntitiesTask(BoundTask):
     """Sentences to entities of `names()`."""
 
     constant_answer: ClassVar[str] = "no entity at all"
+    references: ClassVar[tuple[str, ...]] = ("dictionary",)
 
     @abstractmethod
     def tried(self, model: Any, examples: Any) -> Iterator[Tried]:
@@ -79,6 +81,20 @@ class EntitiesTask(BoundTask):
     def constant(self, counts: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """What finding nothing would have counted."""
         return entity_constant(counts)
+
+    def looked_up(self, train: Texts, test: Texts) -> Mapping[str, Tensor]:
+        """What a dictionary of the training texts' entities would have counted on the test texts; no loss is known."""
+        known = Dictionary.of(self.sentences(train, Problems()))
+        places = {kind: number for number, kind in enumerate(self.names())}
+        pairs = [
+            [
+                [(places[kind], start, end) for kind, start, end in spans]
+                for spans in (one.spans, known.spans(one.words))
+            ]
+            for one in self.sentences(test, Problems())
+        ]
+        unknown = torch.tensor(torch.nan)
+        return entity_counts([(true, answers) for true, answers in pairs], len(places), 0, unknown)
 
     def redrawn(self, counts: Mapping[str, Tensor], rng: np.random.Generator, draws: int) -> Mapping[str, Tensor]:
         """Entity by entity."""

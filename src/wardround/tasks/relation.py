@@ -14,7 +14,8 @@ the classifier sees. What is frozen, and what travels: see `encoders`.
 """
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -43,6 +44,11 @@ from wardround.text.prediction import Prediction
 from wardround.text.reading import Problems
 from wardround.text.shown import called, shown
 from wardround.text.texts import Texts
+
+NO_RELATION = frozenset(
+    {"na", "no", "none", "norelation", "norel", "notrelated", "unrelated", "negative", "false", "无", "无关", "无关系"}
+)
+"""What the label of unrelated pairs is usually called, in letters alone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +81,8 @@ class Relations(EncoderSettings, TaskSettings):
     longest: Annotated[int, Ge(8)] = 128
     """Tokens of a sentence; longer ones are cut to a window around the entities, and counted."""
     negative: str | None = None
-    """The label of unrelated pairs, left out of micro-F1; if not given, the corpus's own; empty for none."""
+    """The label of unrelated pairs, left out of micro-F1; if not given, the corpus's own, or one that is called so
+    (`NA`, `none`, `no relation`, `false`, …); empty for none."""
     remember: bool = True
     """Whether the states of frozen layers are kept on disk for later runs."""
 
@@ -85,7 +92,7 @@ class Relations(EncoderSettings, TaskSettings):
 
     def bind(self, corpus: Any) -> "RelationTask":
         """The task on a corpus of labelled pairs."""
-        task = self.on(corpus.labels, getattr(corpus, "negative", ""))
+        task = self.on(corpus.labels, getattr(corpus, "negative", "") or called_unrelated(corpus.labels))
         # What is wrong with weights or documents shows here, where it can be reported: a site's errors are not.
         task.parts.look_through()
         if isinstance(corpus, Sites):
@@ -118,6 +125,12 @@ class Relations(EncoderSettings, TaskSettings):
         allowed = {(types[relation.head], types[relation.tail]) for relation in document.relations}
         for _ in pairs(placed, allowed, "", problems=problems):
             pass
+
+
+def called_unrelated(labels: Iterable[str]) -> str:
+    """The one label whose name says that there is no relation; nothing if none does, or several do."""
+    named = [label for label in labels if re.sub(r"[\W_]", "", label).casefold() in NO_RELATION]
+    return named[0] if len(named) == 1 else ""
 
 
 @dataclass(frozen=True, eq=False)

@@ -107,7 +107,7 @@ class BoundTask(Task):
     """By target of `wardround export`, why a model of this task cannot be written for it, and what to do."""
     references: ClassVar[tuple[str, ...]] = ()
     """What its figures can be compared with: "majority" needs `constant`, "chance" `chance`,
-    "tfidf" `plain` and `loss_of`."""
+    "tfidf" `plain` and `loss_of`, "dictionary" `looked_up`."""
     constant_answer: ClassVar[str] = "always the commonest answer"
     """The answer that `constant` counts, in words."""
 

@@ -28,7 +28,7 @@ TERMS = {
         where data are generated or cut at random, the data. The spread therefore tells about these, not about
         other patients or other hospitals.""",
     "95 % interval, seeds": """Of the mean over seeds, by Student's t-distribution with n − 1 degrees of freedom. With
-        few seeds it is wide, and may reach beyond what the figure can be.""",
+        few seeds it is wide; it ends where the figure does, at 0 or 1.""",
     "95 % interval, test documents": """How far the figure could be elsewhere had other documents of the same kind
         been in the test split: documents are drawn with replacement, as many as there are, and the interval spans
         the middle 95 % of the figures that this gives; of several seeds, the mean of their bounds. It tells
@@ -37,7 +37,8 @@ TERMS = {
         answers on one document go together.""",
     "References": """What any model should beat, on the same test examples: majority is always the commonest class,
         chance draws answers at random, as often as each class occurs, tfidf is TF-IDF and logistic regression on
-        all texts in one place.""",
+        all texts in one place, dictionary finds the training texts' entities wherever they stand in the test texts, the
+        longest first, each with the type that it has most often.""",
     "Paired test": f"""Two methods are compared seed by seed on the same data, by the two-sided paired t-test of
         their final figures; it needs at least 3 common seeds. The p-values of all pairs on this page are
         corrected together by Holm's method; below {LEVEL} a difference is called significant. From 6 common
