@@ -75,10 +75,16 @@ class Federation:
     """A consortium whose coordinator and sites all run on this machine."""
 
     def __init__(
-        self, folder: Path, names: Sequence[str], modules: Sequence[Path] = (), *, page: int | None = None
+        self,
+        folder: Path,
+        names: Sequence[str],
+        modules: Sequence[Path] = (),
+        *,
+        page: int | None = None,
+        people: int | None = None,
     ) -> None:
-        self.page = page
-        """The port of the coordinator's live page, if it is to have one."""
+        self.page, self.people = page, people
+        """The ports of the coordinator's live page and of its door for people, if it is to have them."""
         self.folder, self.names = folder, tuple(names)
         self.centre = folder / "a consortium"  # with a blank, as people have them
         relative = Path(os.path.relpath(self.centre))  # as people name them
@@ -109,7 +115,8 @@ class Federation:
             self.processes[name] = start(words, {**os.environ, WITH_PARENT: "1"}, printed)
 
     def _shown(self) -> list[str]:
-        return [] if self.page is None else ["", "127.0.0.1", str(self.page)]
+        shown = {"--page": self.page, "--people": self.people}
+        return [word for name, port in shown.items() if port for word in (name, "127.0.0.1", str(port))]
 
     def stop(self, name: str) -> int:
         process = self.processes.pop(name)

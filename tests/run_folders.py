@@ -13,7 +13,10 @@ import tomli_w
 
 __all__ = ["make_run", "make_sweep", "study_of"]
 
-KINDS = {"centralised": {"pooled": True}, "local": {"shares": False}, "public": {"trains": False}}
+KINDS = {
+    "centralised": {"pooled": True}, "local": {"shares": False, "personal": True}, "public": {"trains": False},
+    "ditto": {"personal": True},
+}  # fmt: skip
 VERSIONS = {"wardround": "0.2.0", "python": "3.11.7", "torch": "2.13.0", "numpy": "2.4.6"}
 
 

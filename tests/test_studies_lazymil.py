@@ -3,7 +3,7 @@
 import json
 import runpy
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -12,11 +12,12 @@ from wardround.clinic.bags import ClinicBags
 from wardround.core.exchange import Exchange
 from wardround.core.method import Global
 from wardround.core.weights import Weights
-from wardround.methods.lazy_mil import Believed, Chosen
+from wardround.methods.lazy_mil import SLOTS, Believed, Best, Call, Chosen, Listed
 from wardround.runs.build import build, build_apart
 from wardround.runs.loop import run
 from wardround.study.load import load_study
 from wardround.study.settings import StudyError
+from wardround.tasks.bag_examples import BagExamples
 from wardround.tasks.bags import Bags
 from wardround.text.facts import Sentence
 from wardround.text.texts import Texts
@@ -104,16 +105,23 @@ def cell_of(name: str) -> Any:
     return cell.study
 
 
-def test_with_na_whole_no_pair_without_a_fact_is_scored_and_all_its_sentences_are_trained_on(tmp_path: Path) -> None:
-    study = cell_of("WholeNA")
+def test_with_na_whole_no_pair_without_a_fact_is_told_of_and_all_its_sentences_are_trained_on(tmp_path: Path) -> None:
+    study = cell_of("whole")
     built = build(study, tmp_path)
     site = built.host.site(built.sites.names[0], Exchange("score", 1, 0, 0, 0))
-    relations = site.data.train.numbers.relations  # type: ignore[attr-defined]
+    train = cast("BagExamples", site.data.train)
+    relations, none = train.numbers.relations, int((train.numbers.relations == 0).sum())
     weights = Weights.of_model(built.task.model())
     scored = study.method.score.run(Global(weights), site)
     assert 0 not in relations[scored.rows].tolist()
     study.method.fit_chosen.run(Chosen(weights, scored.rows[:1]), site)
-    assert 1 + int((relations == 0).sum()) == site.recall(Believed).rows.numel()
+    assert 1 + none == site.recall(Believed).rows.numel()
+    by_sums = study.method.in_sums()
+    slots = by_sums.mark.run(Call(), site).slots.nonzero().flatten()
+    assert {*scored.facts.remainder(SLOTS).tolist()} == {*slots.tolist()}
+    assert len(scored.facts) == int(by_sums.place.run(Listed(weights, slots), site).buckets.sum())
+    by_sums.fit_best.run(Best(weights, torch.zeros(len(slots), dtype=torch.int64)), site)
+    assert len(scored.facts) + none == site.recall(Believed).rows.numel()
 
 
 def test_one_list_for_all_platforms_is_for_simulations_alone(tmp_path: Path) -> None:

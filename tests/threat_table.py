@@ -160,6 +160,42 @@ TABLE = {
         "opens more than a thousand connections and says nothing",
         "so many per address, and those that prove nothing make room: hospitals get through",
     ),
+    "a person who was": Row(
+        "somebody whose certificate was revoked, has run out, or was replaced by a new one",
+        "goes on submitting, stopping or watching from another machine, also over a connection that was open before",
+        "TLS refuses what has run out; the list of people is asked with each request and each piece of a stream, and "
+        "says by name what is wrong",
+    ),
+    "a forged role": Row(
+        "a hospital, a person with a lesser role, or somebody with a root of their own",
+        "shows a certificate that says `admin`, or changes the list of people without having the root key",
+        "the root must have signed the certificate, and its name, role and number must be those of the list: "
+        "neither alone makes an administrator; a hospital's certificate is nobody's there",
+    ),
+    "a person at NVFlare's door": Row(
+        "somebody with a person's certificate, an administrator's say",
+        "connects where hospitals do, to take part, or to ask the sites",
+        "a person's name has an `@`, which no hospital's has: `unknown`; letters to sites take the coordinator's own "
+        "signing key",
+    ),
+    "a crowd at the people's door": Row(
+        "anybody who reaches the door for people, also with a certificate",
+        "sends garbage, a huge or an endless request, or nothing at all, over many connections",
+        "who shows no certificate is closed after a while, what is too large or too slow is refused; the coordinator "
+        "is another process, and goes on",
+    ),
+    "paths at the people's door": Row(
+        "somebody who may submit",
+        "asks for files beside a run, by `..`, in any spelling, or by a link in it",
+        "a run's figures, report and model are on a list, and nothing else is given",
+    ),
+    "a study from elsewhere": Row(
+        "somebody who may submit",
+        "names a class, a path, a variable of the environment or a command in the study, to have the coordinator's "
+        "machine run or read it",
+        "no class but wardround's, no path out of the coordinator's `public/`, no variable; what hospitals approve is "
+        "as before, and the signing key stays where it is",
+    ),
     "other addresses": Row(
         "anybody on another network of the coordinator's machine",
         "connects to an address that it was not told to listen on",
@@ -297,6 +333,14 @@ OPEN = (
         "Whoever holds the coordinator's signing key.",
         "They are the coordinator to every hospital until the consortium is made anew.",
         "Keep `keys/ask.key` on one machine; make a new consortium if it was copied.",
+    ),
+    Gap(
+        "Somebody who may submit, and means harm.",
+        "They choose studies within what hospitals have approved or will approve, spend approvals' rounds, see "
+        "figures, model and report of their own runs, and can have the coordinator's machine compute and store as much "
+        "as a study of any size takes.",
+        "Give the role to whom you would let submit at your own desk; `people.jsonl` says who did what; `consortium "
+        "revoke` ends it; limits of the service (`MemoryMax=`, a quota) bound what a run takes.",
     ),
     Gap(
         "Denial of service.",

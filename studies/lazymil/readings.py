@@ -1,12 +1,11 @@
-"""Lazy MIL read in two other ways, for simulations.
+"""Lazy MIL read in another way, for simulations.
 
     [method]
-    name = "readings:SharedList"        # or "readings:WholeNA"
+    name = "readings:SharedList"
 
 `SharedList` is what the authors' published code does: one list of chosen sentences, on which every active platform
 trains, so that each learns from the others' sentences. No federation can do that, since sentences would have to leave:
 all of them are in one place here, dealt to platforms by the seed, and real sites are refused (`pooled`).
-`WholeNA` chooses among the sentences of facts alone; those of pairs without one are all trained on.
 """
 
 from dataclasses import dataclass, replace
@@ -17,11 +16,9 @@ from annotated_types import Ge, Gt, Le
 from torch import Tensor
 
 from wardround.core.bench import Bench
-from wardround.extend import Cohort, Global, Site, Update, Weights, on_site
-from wardround.methods.lazy_mil import LazyMIL, Scores
+from wardround.extend import Cohort, Global, Site, Update, on_site
+from wardround.methods.lazy_mil import LazyMIL
 from wardround.tasks.bag_examples import BagExamples, Groups
-
-NA = 0
 
 
 def among(examples: BagExamples, kept: Tensor) -> BagExamples:
@@ -70,20 +67,3 @@ class SharedList(LazyMIL):
     def exchanges(self, examples: int) -> dict[str, int]:  # noqa: ARG002
         """One."""
         return {"fit_list": 1}
-
-
-@dataclass(frozen=True, kw_only=True)
-class WholeNA(LazyMIL):
-    """Sites choose the surest sentence of each fact together, and train on it and on all of pairs without a fact."""
-
-    @on_site
-    def score(self, model: Global, site: Site) -> Scores:
-        """How sure the shared model is of the site's best sentence for each fact; nothing of pairs without one."""
-        told = super().score.run(model, site)
-        facts = site.data.train.numbers.relations[told.rows] != NA  # type: ignore[attr-defined]
-        return Scores(told.facts[facts], told.scores[facts], told.rows[facts])
-
-    def fitted(self, weights: Weights, rows: Tensor, site: Site) -> Update:
-        """On what was chosen, and all sentences of pairs without a fact."""
-        none = (site.data.train.numbers.relations == NA).nonzero().flatten()  # type: ignore[attr-defined]
-        return super().fitted(weights, torch.cat([rows, none]).sort().values, site)

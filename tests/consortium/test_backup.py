@@ -290,6 +290,9 @@ def test_a_site_that_was_put_back_counts_what_it_has_forgotten_as_spent(tmp_path
         done = CliRunner().invoke(app, ["site", "recover", str(tmp_path / "back"), "--as-told"])
         assert 0 == done.exit_code, done.output
         assert before == spent(tmp_path / "back", study)
+        known, told = (Budget(tmp_path / place / LEDGER).of(study_hash(study)) for place in ("site-0", "back"))
+        assert (known.states, known.answered) == (told.states, told.answered)  # one state per round, forgotten or not
+        assert {1, 2, 3} == set(told.states)
         # what it answered may leave again, bit for bit; anything else in its place may not
         submit(study, tmp_path / "third", exchange.over, wait=1.0)
         assert [{}, {}] == [dict(line.left_out) for line in read_journal(tmp_path / "third")]

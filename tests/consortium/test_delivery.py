@@ -3,6 +3,8 @@
 import hashlib
 import json
 import sys
+import threading
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ from typing import Any
 import pytest
 
 from loopback import Exchange, desk_of, put
+from real_sites import wait_until
 from study_files import cli
 from wardround import __version__
 from wardround.consortium import submit as submitting
@@ -19,9 +22,11 @@ from wardround.consortium.house_ledger import compared, proven
 from wardround.consortium.received import received, whole_model
 from wardround.consortium.submit import submit
 from wardround.consortium.submitted import pending
+from wardround.engines.remote import Remote
 from wardround.layers.ledger import lines, verify
 from wardround.runs.errors import RunError
 from wardround.runs.files import DELIVERED
+from wardround.runs.folder import locked
 from wardround.study.load import Study, cells
 from wardround.trained.about import SIGNATURE, ModelError
 from wardround.trained.about import verify as verify_model
@@ -44,11 +49,11 @@ def ledger(folder: Path) -> list[dict[str, Any]]:
 
 
 def test_each_site_has_the_model_and_both_ledgers_say_so(tmp_path: Path, study: Study) -> None:
-    said: list[str] = []
+    printed: list[str] = []
     with Exchange(tmp_path, study, SITES) as exchange:
-        submit(study, tmp_path / "run", exchange.over, say=said.append)
+        submit(study, tmp_path / "run", exchange.over, say=printed.append)
         submit(study, tmp_path / "run", exchange.over, resume=True)  # who has it is not sent it again
-    assert "the model was delivered to site-0, site-1, site-2" in said
+    assert "the model was delivered to site-0, site-1, site-2" in printed
     model = tmp_path / "run" / "model"
     digest = hashlib.sha256(model_of(tmp_path / "run")[1]).hexdigest()
     own, theirs = tmp_path / "run" / "ledger" / "coordinator.jsonl", tmp_path / "site-1" / "ledger" / "site.jsonl"
@@ -67,7 +72,7 @@ def test_each_site_has_the_model_and_both_ledgers_say_so(tmp_path: Path, study: 
 def test_a_site_that_was_away_gets_it_once_it_is_back(
     tmp_path: Path, study: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said, away = list[str](), False
+    printed, away = list[str](), False
 
     def gone_first(*arguments: Any) -> None:
         nonlocal away
@@ -80,8 +85,8 @@ def test_a_site_that_was_away_gets_it_once_it_is_back(
     with Exchange(tmp_path, study, SITES) as exchange:
         centre = exchange.over.folder
         exchange.unasked = lambda name, _head: name == "site-2" and away
-        submit(study, tmp_path / "run", exchange.over, say=said.append)
-        assert any(text.startswith("site-2 has not got the model (lost") for text in said)
+        submit(study, tmp_path / "run", exchange.over, say=printed.append)
+        assert any(text.startswith("site-2 has not got the model (lost") for text in printed)
         with pytest.raises(RunError, match="no model of this study has come to this site"):
             received(tmp_path / "site-2", study)
         assert [(tmp_path / "run", ["site-2"])] == pending(centre, SITES)
@@ -91,6 +96,44 @@ def test_a_site_that_was_away_gets_it_once_it_is_back(
         assert [] == pending(centre, SITES)
         assert {"site-0": "", "site-1": "", "site-2": ""} == dict(DELIVERED.read(tmp_path / "run").sites)  # type: ignore[union-attr]
         assert received(tmp_path / "site-2", study).is_dir()
+
+
+def test_a_site_that_never_answers_keeps_nobody_from_the_run(
+    tmp_path: Path, study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    over, usual, free = threading.Event(), Remote.put, list[bool]()
+
+    def silent(remote: Remote, name: str, head: Any, *given: Any, **options: Any) -> Any:
+        if "model" in head and name == "site-1":
+            with locked(tmp_path / "run"):  # whoever wants to go on with it can
+                free.append(True)
+            over.wait(60)
+            return {"fault": "late"}, b""
+        return usual(remote, name, head, *given, **options)
+
+    monkeypatch.setattr(Remote, "put", silent)
+    with Exchange(tmp_path, study, SITES) as exchange:
+        thread = threading.Thread(target=submit, args=(study, tmp_path / "run", exchange.over))
+        thread.start()
+        wait_until(lambda: free)
+        known = DELIVERED.read(tmp_path / "run")
+        over.set()
+        thread.join()
+        assert known is None
+        noted = DELIVERED.read(tmp_path / "run")
+        assert noted
+        assert ("", True, "") == (
+            noted.sites["site-0"],
+            noted.sites["site-1"].startswith("late"),
+            noted.sites["site-2"],
+        )
+        monkeypatch.setattr(Remote, "put", usual)
+        submit(study, tmp_path / "run", exchange.over, resume=True)
+        assert {"": 3} == Counter(DELIVERED.read(tmp_path / "run").sites.values())  # type: ignore[union-attr]
+    delivered = [
+        line["from"] for line in lines(tmp_path / "run" / "ledger" / "coordinator.jsonl") if "delivered" in line
+    ]
+    assert sorted(SITES) == sorted(delivered)
 
 
 def test_whoever_took_no_part_is_not_sent_it(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """What old runs leave behind is listed with sizes, and cleared; what a run may still need is not, unless forced."""
 
+import errno
 import subprocess
 import sys
 from pathlib import Path
@@ -23,6 +24,10 @@ NAMES = ("site-0", "site-1", "site-2")
 JOB = "01234567-89ab-cdef-0123-456789abcdef"
 
 
+def until_full(*_: object, **__: object) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
 def test_memory_goes_when_its_run_is_over_and_stays_while_it_can_be_resumed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -42,6 +47,16 @@ def test_memory_goes_when_its_run_is_over_and_stays_while_it_can_be_resumed(
             patch.setattr(Remote, "deliver", until)
             with pytest.raises(KeyboardInterrupt):
                 submit(study, tmp_path / "half", exchange.over, wait=1.0)
+        with monkeypatch.context() as patch:  # it fails after its last round, a full disk say: there is no model yet
+            patch.setattr("wardround.runs.loop._Loop._finish", until_full)
+            with pytest.raises(OSError, match="No space left"):
+                submit(study, tmp_path / "full", exchange.over, wait=1.0)
+        assert not (tmp_path / "full" / "model").exists()
+        full = (tmp_path / "full" / "run.id").read_text()
+        kept = {one.path.name: one.kept for one in leftovers(site) if "memory" in one.what}
+        assert "it goes on, or can be resumed" == kept[full]
+        submit(study, tmp_path / "full", exchange.over, wait=1.0, resume=True)
+        clear([one for one in leftovers(site) if one.path.name == full])  # now it goes
         whole, half = ((tmp_path / run / "run.id").read_text() for run in ("whole", "half"))
         (site / "memory" / study_hash(study)[:16] / "sums.jsonl").write_text("[]\n")
         assert {whole: "", half: "it goes on, or can be resumed"} == {

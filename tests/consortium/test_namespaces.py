@@ -76,7 +76,7 @@ def inside(space: str, *words: str, proxy: str = "") -> tuple[list[str], dict[st
     return command, {**environment, **({"https_proxy": proxy} if proxy else {})}
 
 
-def said(space: str, *words: str, proxy: str = "") -> str:
+def output_of(space: str, *words: str, proxy: str = "") -> str:
     command, environment = inside(space, *words, proxy=proxy)
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     return done.stdout + done.stderr
@@ -115,19 +115,21 @@ def test_hospitals_that_reach_nothing_but_a_proxy_with_a_password_take_part(
         time.sleep(1)
         first = NAMES[0]
         check = ("site", "check", str(places[first]))
-        assert "cannot be reached (Network is unreachable)" in said(network[first], *check)
-        assert "asks for a name and password" in said(network[first], *check, proxy="http://10.1.1.1:8888")
-        assert "refuses the name and password" in said(network[first], *check, proxy="http://ward:no@10.1.1.1:8888")
+        assert "cannot be reached (Network is unreachable)" in output_of(network[first], *check)
+        assert "asks for a name and password" in output_of(network[first], *check, proxy="http://10.1.1.1:8888")
+        assert "refuses the name and password" in output_of(
+            network[first], *check, proxy="http://ward:no@10.1.1.1:8888"
+        )
         end = time.monotonic() + 120
         while "answers and knows this kit, through the proxy" not in (
-            words := said(network[first], *check, proxy=ways[first])
+            words := output_of(network[first], *check, proxy=ways[first])
         ):
             assert time.monotonic() < end, words
         assert "s3cret" not in words
         for name in NAMES:
             start(*inside(network[name], "site", "start", str(places[name]), proxy=ways[name]), log=name)
         out = tmp_path / "run"
-        words = said(
+        words = output_of(
             network["coordinator"], "submit", str(path), "--to", str(north), "--out", str(out), "--wait", "240"
         )
         assert (out / "model").exists(), words

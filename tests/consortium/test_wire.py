@@ -20,6 +20,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import grpc
 import psutil
 import pytest
 
@@ -29,19 +30,21 @@ from serving import send
 from study_files import cli
 from threat_table import threat
 from wardround.consortium.admission import renew, revoke
+from wardround.consortium.asking import asked
 from wardround.consortium.forms import read_charter
 from wardround.consortium.kit_check import reach
 from wardround.consortium.kits import join
+from wardround.consortium.people import admit_person, new_person, read_card, take_card
 from wardround.consortium.presence import Presence
 from wardround.consortium.roster import changed
 from wardround.consortium.site_start import Console
-from wardround.consortium.submit import Consortium, asked, submit
+from wardround.consortium.submit import Consortium, submit
 from wardround.consortium.switchboard import ListenError, servers_at
 from wardround.engines.certificates import Authority, Certificate, pem_of, read_certificate
 from wardround.engines.frames import AccessError, Line, dial, door_of, listen
 from wardround.engines.processes import WITH_PARENT, descendants
 from wardround.engines.remote import borrowed
-from wardround.runs.files import Round
+from wardround.runs.files import METRICS, Round
 from wardround.study.load import Study, cells
 
 pytest.importorskip("nvflare")
@@ -84,7 +87,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     }  # fmt: skip
     study = cells(tables, folder=folder)[0].study
     began = time.monotonic()
-    with Federation(folder, SITES, page=free_port()) as federation:
+    with Federation(folder, SITES, page=free_port(), people=free_port()) as federation:
         federation.approve(study)
         federation.ready(study)
         yield Scene(federation, study, time.monotonic() - began)
@@ -463,6 +466,45 @@ def test_a_renewed_certificate_that_a_hospital_has_not_taken_is_told_until_it_ha
     scene.federation.ready(scene.study)  # it takes part as before
     join(scene.federation.site("site-0"), kit)
     wait_until(lambda: (text := scene.status("site-0")).startswith("ready") and words not in text)
+
+
+def test_a_person_submits_from_another_machine_and_gets_what_comes_of_it(scene: Scene, tmp_path: Path) -> None:
+    """Of the coordinator's folder nothing is needed there."""
+    door = ("127.0.0.1", int(scene.federation.people or 0))
+    ada = tmp_path / "ada"
+    take_card(ada, admit_person(scene.centre, new_person(ada)[0], "submit", door=door))
+    (tmp_path / "study.toml").write_text(scene.study.toml().replace('"wire"', '"afar"'))
+    ended = cli("submit", "study.toml", "--to", "ada", "--set", "rounds=2", cwd=tmp_path)
+    assert 0 == ended.code, ended.err
+    assert "all 3 sites are ready" in ended.err
+    fetched = tmp_path / "runs" / "afar"
+    assert METRICS.read(fetched)
+    assert (fetched / "report.html").is_file()
+    assert list((fetched / "model").iterdir())
+    assert 2 == METRICS.read(scene.centre / "runs" / "ada" / "afar").rounds  # type: ignore[union-attr]
+    assert "ada/afar: finished; 2 rounds: all rounds done" in cli("status", "ada", cwd=tmp_path).out
+    again = cli("submit", "study.toml", "--to", "ada", cwd=tmp_path)
+    assert (2, True) == (again.code, "has been run already" in again.err)
+    refused = cli("submit", "study.toml", "--to", "ada", "--set", "method.lr=0.5", "--set", "name=other", "--wait", 1,
+                  cwd=tmp_path)  # fmt: skip
+    assert (2, True) == (refused.code, "has not approved this study" in refused.err), refused.err
+
+
+@threat("a person at NVFlare's door")
+def test_a_persons_certificate_opens_nothing_at_the_hospitals_door(scene: Scene, tmp_path: Path) -> None:
+    eve = tmp_path / "eve"
+    take_card(eve, admit_person(scene.centre, new_person(eve)[0], "admin"))
+    card = read_card(eve)
+    proof = grpc.ssl_channel_credentials(
+        card.root.encode(), (eve / "person.key").read_bytes(), card.certificate.encode()
+    )
+    host, port = scene.address
+    options = [("grpc.ssl_target_name_override", "localhost")]
+    with grpc.secure_channel(f"{host}:{port}", proof, options) as channel:
+        call = channel.stream_stream("/streamer.Streamer/Stream")(iter([b""]))
+        with pytest.raises(grpc.RpcError) as error:
+            next(call)
+    assert "refused: unknown" == error.value.details()
 
 
 @threat("revoked")

@@ -8,9 +8,10 @@ import torch
 from opacus.grad_sample import GradSampleModule
 
 from encoder_folders import tiny_encoder
+from wardround.core import layer_gradients
 from wardround.core.bench import Bench
-from wardround.core.clipping import norms, unit_parts
-from wardround.core.private_steps import Part, Trust
+from wardround.core.clipping import clipped, norms
+from wardround.core.private_steps import Part, Trust, Way
 from wardround.core.task import Units
 from wardround.runs.build import build
 from wardround.study.load import cells
@@ -58,48 +59,83 @@ def part_of(task: Any, train: Any, rows: list[torch.Tensor]) -> Part:
     return Part(task, train, Units(rows, lambda _: ()), torch.arange(len(rows)))
 
 
-def both(bench: Bench, part: Part, loss: Any, limit: float) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """The clipped sum by the loop and in one pass, and the units' norms by the loop."""
-    bench.gradient.zero_()
-    lengths = part.loop(bench, loss, limit)
-    slow = bench.gradient.clone()
-    bench.gradient.zero_()
-    assert part.clip(bench, loss, limit)
-    return slow, bench.gradient.clone(), lengths
+LINEAR = ("rows", "bag of words", "head")
+WAYS = [
+    *((name, Part.by_one_pass) for name in MODELS),
+    *((name, Part.by_scores) for name in LINEAR),
+]
+
+
+def clip(way: Way, bench: Bench, part: Part, loss: Any, limit: float) -> bool:
+    """Add the clipped sum to the bench's gradient."""
+    layers = way(part, bench, loss)
+    assert layers is not None
+    return clipped(layers, limit)
 
 
 @pytest.mark.parametrize("grouped", [False, True], ids=["single", "grouped"])
-@pytest.mark.parametrize("name", MODELS)
-def test_one_pass_gives_what_a_loop_of_single_units_gives(name: str, grouped: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "way"), WAYS, ids=[f"{name} {way.__name__}" for name, way in WAYS])
+def test_all_units_at_once_give_what_a_loop_of_single_units_gives(
+    name: str, way: Way, grouped: bool, tmp_path: Path
+) -> None:
     bench, task, train = opened(*MODELS[name], tmp_path)
     rows = torch.arange(min(len(train), 9))
     units = [rows[:1], rows[1:4], rows[4:6], rows[6:]] if grouped else [row[None] for row in rows]
     part = part_of(task, train, units)
-    _, _, lengths = both(bench, part, task.loss, 1.0)
-    limit = float(lengths.median())  # shortens half of them
-    slow, fast, lengths = both(bench, part, task.loss, limit)
+    bench.gradient.zero_()
+    limit = float(part.loop(bench, task.loss, 1.0).median())  # shortens half of them
+    bench.gradient.zero_()
+    lengths = part.loop(bench, task.loss, limit)
+    slow = bench.gradient.clone()
+    bench.gradient.zero_()
+    assert clip(way, bench, part, task.loss, limit)
 
-    parts = unit_parts(bench.model, task.loss, *part.taken())
-    assert parts is not None
-    torch.testing.assert_close(norms(parts), lengths, rtol=1e-3, atol=1e-5)
-    torch.testing.assert_close(fast, slow, rtol=1e-3, atol=1e-4 * float(slow.abs().max()))
+    torch.testing.assert_close(norms(way(part, bench, task.loss) or []), lengths, rtol=1e-3, atol=1e-5)
+    torch.testing.assert_close(bench.gradient, slow, rtol=1e-3, atol=1e-4 * float(slow.abs().max()))
 
 
-def test_no_unit_moves_the_sum_by_more_than_the_limit(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", [*LINEAR, "several labels", "lstm", "layer", "tagger", "sentences", "bags"])
+def test_scores_alone_tell_gradients_of_linear_models_under_cross_entropy_and_of_no_others(
+    name: str, tmp_path: Path
+) -> None:
+    bench, task, train = opened(*MODELS[name], tmp_path)
+    part = part_of(task, train, [torch.tensor([row]) for row in range(4)])
+    assert (part.by_scores(bench, task.loss) is not None) == (name in LINEAR)
+    assert part.by_scores(bench, lambda model, batch: 2 * task.loss(model, batch)) is None
+    bench.gradient.zero_()
+    expected = Part.by_scores if name in LINEAR else Part.by_one_pass
+    assert Trust.of(bench).way(bench, task.loss, part, 0.1) is expected
+
+
+def test_words_are_added_up_alike_in_small_and_large_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench, task, train = opened(*MODELS["bag of words"], tmp_path)
+    part = part_of(task, train, [torch.tensor([row]) for row in range(9)])
+    layers = [part.by_scores(bench, task.loss) or []]
+    for longest in (10_000, 0):  # each two words compared, and sorted
+        monkeypatch.setattr(layer_gradients, "WIDE", 0)
+        monkeypatch.setattr(layer_gradients, "SHORT", longest)
+        layers.append(part.by_scores(bench, task.loss) or [])
+    for other in layers[1:]:
+        torch.testing.assert_close(norms(other), norms(layers[0]))
+
+
+@pytest.mark.parametrize("way", [Part.by_scores, Part.by_one_pass])
+def test_no_unit_moves_the_sum_by_more_than_the_limit(way: Way, tmp_path: Path) -> None:
     bench, task, train = opened(*MODELS["rows"], tmp_path)
     for row in range(len(train)):
         bench.gradient.zero_()
-        assert part_of(task, train, [torch.tensor([row])]).clip(bench, task.loss, 0.01)
+        assert clip(way, bench, part_of(task, train, [torch.tensor([row])]), task.loss, 0.01)
         assert float(bench.gradient.norm()) <= 0.01 * 1.00001
 
 
-def test_a_unit_whose_gradient_is_no_number_leaves_the_others_as_they_are(tmp_path: Path) -> None:
+@pytest.mark.parametrize("way", [Part.by_scores, Part.by_one_pass])
+def test_a_unit_whose_gradient_is_no_number_leaves_the_others_as_they_are(way: Way, tmp_path: Path) -> None:
     """Else whoever chooses a model on which one note overflows would see by the answer whether that note is there."""
     bench, task, train = opened(*MODELS["rows"], tmp_path)
     train.inputs[0] = float("inf")
     part, others = (part_of(task, train, [torch.tensor([row]) for row in range(first, 4)]) for first in (0, 1))
     bench.gradient.zero_()
-    assert not part.clip(bench, task.loss, 0.1)
+    assert not clip(way, bench, part, task.loss, 0.1)
     assert not bench.gradient.any()
     part.loop(bench, task.loss, 0.1)
     whole = bench.gradient.clone()
@@ -112,14 +148,14 @@ def test_a_weight_that_is_used_behind_its_modules_back_is_noticed(tmp_path: Path
     task = {"name": "bags", "denoiser": "attention", "buckets": 64, "embedding": 6, "filters": 5, "position": 2}
     bench, bound, train = opened(task, MODELS["bags"][1], tmp_path)
     part = part_of(bound, train, [torch.tensor([row]) for row in range(6)])
-    assert not Trust.of(bench).trusts(bench, bound.loss, part, 0.1)
+    assert Trust.of(bench).way(bench, bound.loss, part, 0.1) is None
 
 
 def test_words_weighed_by_documents_are_left_to_the_loop(tmp_path: Path) -> None:
     """A pull towards 0 is in every unit's gradient, and in no module's output; privacy.dp refuses it."""
     bench, task, train = opened({**BAG, "weighting": "documents"}, CLINIC, tmp_path)
     part = part_of(task, train, [torch.tensor([row]) for row in range(6)])
-    assert not Trust.of(bench).trusts(bench, task.loss, part, 0.1)
+    assert Trust.of(bench).way(bench, task.loss, part, 0.1) is None
 
 
 @pytest.mark.filterwarnings("ignore:Full backward hook")  # what goes into an embedding has no gradient
@@ -139,5 +175,5 @@ def test_opacus_agrees(tmp_path: Path) -> None:
     limit = float(lengths.median())
     expected = (each * (limit / lengths.clamp(min=limit))[:, None]).sum(0)
     bench.gradient.zero_()
-    assert part.clip(bench, task.loss, limit)
+    assert clip(Part.by_one_pass, bench, part, task.loss, limit)
     torch.testing.assert_close(bench.gradient, expected, rtol=1e-3, atol=1e-5)

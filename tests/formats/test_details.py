@@ -240,6 +240,66 @@ def test_pubtator_keeps_concepts_composites_and_novelty(tmp_path: Path) -> None:
     assert (text, {}, []) == (path.read_text(encoding="utf-8"), losses.counts, lost)
 
 
+VARIANTS = """17|t|V158M, G158M and 3020insC in PAF1.
+17|a|
+17\t0\t5\tV158M\tvariant\tp|SUB|V|158|M
+17\t7\t12\tG158M\tvariant\tp|SUB|G|158|M
+17\t17\t25\t3020insC\tvariant\tc|DEL|3020|
+17\t29\t33\tPAF1\tgene\t22083,54624
+17\tin\tp|SUB|V|158|M\t54624\tNovel
+17\tin\tc|DEL|3020|\t22083\tNo
+
+"""
+
+
+@pytest.mark.parametrize("over", ["bioc", "brat", "doccano", "jsonl", "label-studio", "pubtator"])
+def test_the_bars_of_a_variant_are_its_own_and_each_of_a_mentions_genes_can_be_related(
+    over: str, tmp_path: Path
+) -> None:
+    (document,), lost = read(saved(tmp_path, "a.pubtator", VARIANTS), "pubtator")
+    expected = [("p|SUB|V|158|M",), ("p|SUB|G|158|M",), ("c|DEL|3020|",), ("22083", "54624")]
+    assert (expected, []) == ([one.concepts for one in document.entities], lost)
+    related = [
+        [document.entities[at].id for at in (0, 3)]
+        + [(Attribute("novelty", "Novel"), Attribute("tail_concept", "54624"))],
+        [document.entities[at].id for at in (2, 3)]
+        + [(Attribute("novelty", "No"), Attribute("tail_concept", "22083"))],
+    ]
+    assert related == [[one.head, one.tail, one.attributes] for one in document.relations]
+    path, losses = written(tmp_path, over, document)
+    (back,), lost = read(path, over)
+    assert (expected, {}, []) == ([one.concepts for one in back.entities], losses.counts, lost)
+
+
+def test_a_bioc_relation_of_a_variant_goes_to_just_this_one(tmp_path: Path) -> None:
+    names = ("tmVar:p|SUB|G|158|M;HGVS:p.G158M", "p|SUB|V|158|M", "22083,54624")
+    entities = "".join(
+        f'<annotation id="{at}"><infon key="identifier">{name}</infon><infon key="type">x</infon>'
+        f'<location offset="{6 * at}" length="5"/></annotation>'
+        for at, name in enumerate(names)
+    )
+    links = "".join(
+        f'<relation id="R"><infon key="entity1">{name}</infon><infon key="entity2">54624</infon>'
+        '<infon key="type">in</infon></relation>'
+        for name in ("p|SUB|V|158|M", "p|SUB|G|158|M")
+    )
+    text = f"<passage><offset>0</offset><text>G158M V158M PAF1.</text>{entities}{links}</passage>"
+    path = saved(tmp_path, "a.xml", f"<collection><document><id>17</id>{text}</document></collection>")
+    (document,), lost = read(path, "bioc")
+    assert ([("1", "2"), ("0", "2")], []) == ([(one.head, one.tail) for one in document.relations], lost)
+
+
+def test_genes_and_species_as_gnormplus_calls_them_are_concepts_and_ids_may_lack(tmp_path: Path) -> None:
+    infons = (
+        '<infon key="type">Gene</infon><infon key="NCBI Gene">4221;4300</infon><infon key="NCBI Taxonomy">9606</infon>'
+    )
+    mention = f'<annotation id="">{infons}<location offset="0" length="4"/><text>MEN1</text></annotation>'
+    text = f"<document><id>17</id><passage><offset>0</offset><text>MEN1</text>{mention}</passage></document>"
+    (document,), lost = read(saved(tmp_path, "a.xml", f"<collection>{text}</collection>"), "bioc")
+    expected = Entity("T1", "Gene", 0, 4, concepts=("NCBI Gene:4221", "NCBI Gene:4300", "NCBI Taxonomy:9606"))
+    assert ((expected,), []) == (document.entities, lost)
+
+
 def test_in_pubtator_an_id_that_is_no_concept_does_not_become_one(tmp_path: Path) -> None:
     bare = replace(NOTE, entities=tuple(replace(one, concepts=()) for one in ENTITIES))
     path, _ = written(tmp_path, "pubtator", bare, replace(bare, id="18", relations=()))

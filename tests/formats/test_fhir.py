@@ -59,6 +59,25 @@ def test_bundles_are_opened_on_one_line_or_many_and_what_else_is_in_them_is_coun
     assert {OTHER: 1} == problems.counts
 
 
+def test_base64_may_stand_on_several_lines(tmp_path: Path) -> None:
+    whole = attachment()
+    data = whole["attachment"]["data"]
+    whole["attachment"]["data"] = "\n ".join(data[at : at + 8] for at in range(0, len(data), 8))
+    documents, _ = read(tmp_path / "a.json", reference(whole))
+    assert [NOTE] == [one.text for one in documents]
+
+
+def test_of_a_bundle_the_entry_is_named_and_texts_without_an_id_get_different_ones(tmp_path: Path) -> None:
+    odd = reference({"attachment": {"contentType": "text/plain", "data": "§"}}, id="pt-9")
+    texts = [reference(attachment(text), id=None) for text in "ab"]
+    path = tmp_path / "a.json"
+    with pytest.raises(DataError, match=r"a\.json:1 \(DocumentReference pt-9\): an attachment's data are not base64"):
+        read(path, bundle(*texts, odd))
+    documents, problems = read(path, bundle(*texts, {"resourceType": "Mrs Smith", "id": "4"}))
+    assert ["a.json:1", "a.json:1:2"] == [one.id for one in documents]
+    assert f"{OTHER}: 1 (a.json:1 (entry number 3))" == str(problems)
+
+
 def test_lines_of_resources_are_read_one_by_one(tmp_path: Path) -> None:
     documents, _ = read(tmp_path / "a.ndjson", reference(attachment("a")), reference(attachment("b"), id="18"))
     assert [("17", "a"), ("18", "b")] == [(one.id, one.text) for one in documents]

@@ -183,7 +183,7 @@ def test_label_studios_directions_labels_and_other_results(tmp_path: Path) -> No
         *(Relation("relation", "T2", name) for name in ("T1", "T1#2")),
     ]
     assert related == list(document.relations)
-    assert ["1: result of another kind than labels, choices and relations, ignored"] == actual
+    assert ["1 (task 17): result of another kind than labels, choices and relations, ignored"] == actual
 
 
 def test_of_several_annotations_the_ground_truth_counts(tmp_path: Path) -> None:
@@ -194,14 +194,14 @@ def test_of_several_annotations_the_ground_truth_counts(tmp_path: Path) -> None:
     ]
     documents, found = read(written(tmp_path, [task(annotations=actual), task(annotations=[])]))
     assert [(RASH,), ()] == [document.entities for document in documents]
-    assert ["1: second annotation of a task, left out", "1: task without an annotation"] == found
+    assert ["1 (task 17): second annotation of a task, left out", "1 (task 17): task without an annotation"] == found
 
 
 def test_completions_are_what_annotations_were_called_before(tmp_path: Path) -> None:
     old = [{"result": REGIONS[:1]}, {"result": REGIONS[1:], "honeypot": True}]
     item = {"id": 17, "data": {"text": TEXT, "title": "n1"}, "completions": old, "predictions": []}
     (document,), actual = read(written(tmp_path, [item]))
-    assert ((RASH,), ["1: second annotation of a task, left out"]) == (document.entities, actual)
+    assert ((RASH,), ["1 (task 17): second annotation of a task, left out"]) == (document.entities, actual)
 
 
 @pytest.mark.parametrize("indent", [None, 2], ids=["on a line", "over lines"])

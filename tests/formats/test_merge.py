@@ -55,6 +55,27 @@ def test_contradictions_are_told_with_both_places_and_settled_only_if_asked(
     assert [kind] == [one.entities[0].type for one in read(tmp_path / "all.jsonl") if one.id == "her"]
 
 
+def test_tasks_on_one_line_are_told_by_their_ids(tmp_path: Path) -> None:
+    def tasks(name: str, *kinds: str, key: str = "id") -> None:
+        made = [
+            {
+                key: 101 + at, "data": {"text": text}, "annotations": [{"result": [
+                    {"id": "a", "type": "labels", "value": {"start": 0, "end": 7, "labels": [kind]}}
+                ]}],
+            }
+            for at, (text, kind) in enumerate(zip(NOTES.values(), kinds, strict=True))
+        ]  # fmt: skip
+        (tmp_path / name).write_text(json.dumps(made), encoding="utf-8")
+
+    tasks("one.json", "drug", "drug", "drug")
+    tasks("two.json", "drug", "NSAID", "dose", key="pk")
+    ended = cli("data", "merge", "one.json", "two.json", "--out", "all.jsonl", cwd=tmp_path)
+    assert {
+        "two.json:1 (task number 2): same text as one.json:1 (task 102), other entities",
+        "two.json:1 (task number 3): same text as one.json:1 (task 103), other entities",
+    } <= {*ended.err.splitlines()}
+
+
 def test_attributes_that_differ_are_a_contradiction(tmp_path: Path) -> None:
     said = {**row("her"), "entities": [{"type": "drug", "start": 0, "end": 7, "attributes": {"negated": True}}]}
     done, _ = merge(

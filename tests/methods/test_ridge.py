@@ -186,7 +186,7 @@ def test_few_rows_leave_a_site_out_by_name(tmp_path: Path) -> None:
     state = begun.method.round(begun.state, cohort)
     assert ("big",) == state.names
     assert ["small"] == list(cohort.left_out)
-    assert cohort.left_out["small"].startswith("gather: refused: FewRows")
+    assert cohort.left_out["small"].startswith("gather: refused: it has fewer training rows")
 
 
 LONE = {"a": ([[1.0, 0.0], [0.0, 1.0], [2.0, 1.0]], [0, 1, 2]), "b": ([[1.0, 1.0], [0.5, 2.0]], [0, 1])}
@@ -348,7 +348,7 @@ def test_a_class_is_lone_among_those_who_give_sums(tmp_path: Path) -> None:
     inputs, _ = drawn(4, 20, 3, 2)
     sites = {"a": rows(inputs[:8], [0, 1] * 4), "b": rows(inputs[8:18], [0] * 10), "c": rows(inputs[18:], [0, 1])}
     begun = trial(Ridge(lone="drop", least_rows=4, penalties=(1.0,)), sites, tmp_path, 2)
-    assert {"c": "roll: refused: FewRows"} == {name: why[:22] for name, why in a_round(begun).items()}
+    assert {"c": "roll: refused: it has fewer"} == {name: why[:27] for name, why in a_round(begun).items()}
     assert [14.0, 0.0] == begun.state.labels.tolist()
 
     begun = trial(Ridge(lone="drop", least_rows=6, penalties=(1.0,)), sites, tmp_path / "dropped", 2)

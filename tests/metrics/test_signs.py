@@ -68,14 +68,14 @@ def test_of_several_labels_never_naming_one_is_the_sign() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "expected"),
+    ("spans", "expected"),
     [([], [NOTHING]), ([(0, 5, 6)], [WORSE]), ([(0, 0, 2)], [])],
     ids=["finds nothing", "finds nothing that is there", "finds what is there"],
 )
-def test_a_tagger_that_finds_nothing_has_collapsed(found: list[tuple[int, int, int]], expected: list[str]) -> None:
+def test_a_tagger_that_finds_nothing_has_collapsed(spans: list[tuple[int, int, int]], expected: list[str]) -> None:
     task = Tagging(tokens="words").bind(SimpleNamespace(types=("drug",), labels=()))
     there: list[tuple[int, int, int]] = [(0, 0, 2)]
-    numbers = entity_counts([(there, found)], 1, 0, torch.tensor(3.0))
+    numbers = entity_counts([(there, spans)], 1, 0, torch.tensor(3.0))
     assert expected == signs(task, numbers)
     assert bool(expected) == collapsed(signs(task, numbers))
 

@@ -108,6 +108,10 @@ def spoilt(folder: Path, **changes: object) -> Path:
         ({"model_type": "of-nobody"}, r"model_type = 'of-nobody': transformers .* cannot read it.*--upgrade"),
         ({"model_type": "gpt2"}, r"model_type = 'gpt2' has no embeddings and layers to be told apart"),
         ({"model_type": "t5"}, r"model_type = 't5' has a decoder"),
+        (
+            {"model_type": "modernbert", "layer_types": ["full_attention"]},
+            r"cannot read it .* take all files from the same",
+        ),
         ({"model_type": "electra", "vocab_size": 20}, r"tokenizer has 30 tokens and its embeddings have 20 rows"),
         ({"model_type": "electra", "quantization_config": {"bits": 4}}, r"its weights are quantised"),
         ({"model_type": None}, r"model_type = 'None'"),
@@ -139,7 +143,13 @@ def test_weights_that_do_not_match_the_config_are_refused(folders: dict[str, Pat
     with pytest.raises(EncoderError, match=rf"the weights of {lost} are missing; take all files from the same model"):
         whole(read_encoder(folder))
     save_file(tensors | {lost: torch.zeros(3, 3)}, path, {"format": "pt"})
-    with pytest.raises(EncoderError, match=r"transformers cannot read its weights"):
+    with pytest.raises(EncoderError, match=rf"the weights of {lost} have shape \[3, 3\], wanted: \[32, 64\]; take all"):
+        whole(read_encoder(folder))
+    save_file(tensors | {lost: torch.full((32, 64), torch.nan)}, path, {"format": "pt"})
+    with pytest.raises(EncoderError, match=rf"the weights of {lost} hold NaN or infinity; copy the folder anew"):
+        whole(read_encoder(folder))
+    save_file(tensors | {lost.replace("1", "3"): tensors[lost].clone()}, path, {"format": "pt"})
+    with pytest.raises(EncoderError, match=r"its weights have 4 layers, and its config\.json 3; take all files"):
         whole(read_encoder(folder))
     path.write_bytes(b"nothing of the kind")
     with pytest.raises(EncoderError, match=r"transformers cannot read its weights"):
@@ -167,7 +177,7 @@ def test_a_model_that_reads_from_left_to_right_only_is_refused(tmp_path: Path) -
 
 
 def test_a_tokenizer_of_an_older_layout_is_converted_if_it_can_be(tmp_path: Path) -> None:
-    folder = foreign_encoder(tmp_path, "longformer", vocab_size=300)
+    folder = foreign_encoder(tmp_path, "longformer", vocab_size=11)
     (folder / "tokenizer.json").unlink()
     with pytest.raises(EncoderError, match=r"no tokenizer\.json, and no other vocabulary; copy"):
         read_encoder(folder)

@@ -74,6 +74,26 @@ def test_only_adapters_are_trained(fixed: bool, folders: dict[str, Path]) -> Non
     assert all(p.grad is None for p in adapted.parameters() if not p.requires_grad)
 
 
+def test_adapters_learn_what_is_of_their_rank_and_not_at_the_rate_of_whole_encoders(folders: dict[str, Path]) -> None:
+    aim = encoder(folders["bert"], Adapter(rank=2))
+    wanted = stirred(aim)(IDS, REAL)[REAL].detach()
+    ends = []
+    for rate in (3e-3, 5e-5):  # the rates of adapters and of whole encoders
+        torch.manual_seed(3)
+        adapted = encoder(folders["bert"], Adapter(rank=8))
+        optimizer = torch.optim.Adam([p for p in adapted.parameters() if p.requires_grad], lr=rate)
+        losses = []
+        for _ in range(60):
+            optimizer.zero_grad()
+            loss = (adapted(IDS, REAL)[REAL] - wanted).square().mean()
+            loss.backward()
+            optimizer.step()
+            losses.append(float(loss.detach()))
+        ends.append(losses[-1] / losses[0])
+    assert ends[0] < 0.1
+    assert ends[1] > 0.5
+
+
 def weights(model: nn.Module) -> dict[str, Tensor]:
     return {name: m.weight.detach() for name, m in model.named_modules() if isinstance(m, Adapted)}
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 from safetensors.torch import save_file
 
 from encoder_folders import tiny_encoder, tiny_tensors
@@ -48,6 +49,7 @@ def config(**changes: object) -> Callable[[Path], None]:
         (config(position_embedding_type="relative_key"), r"its positions are relative"),
         (config(hidden_size=None), r"config\.json lacks 'hidden_size'"),
         (config(hidden_size="wide"), r"config\.json holds no usable sizes"),
+        (config(vocab_size=40), r"its tokenizer has 30 tokens and its embeddings have 40 rows: a different vocabulary"),
         (config(vocab_size=20), r"its tokenizer has 30 tokens and its embeddings have 20 rows: a different vocabulary"),
     ],
 )
@@ -70,6 +72,17 @@ def test_weights_of_another_model_are_refused(tmp_path: Path) -> None:
         early.part(range(2), embeddings=True)
     save_file(tiny_tensors(layers=1), folder / "model.safetensors")
     with pytest.raises(EncoderError, match=r"the weights of layers\.1\.query\.weight are missing, wanted: \[32, 32\]"):
+        read_encoder(folder).part(range(2), embeddings=True)
+    save_file(tiny_tensors(layers=3), folder / "model.safetensors")
+    with pytest.raises(EncoderError, match=r"its weights have 3 layers, and its config\.json 2; .*by task\.layers"):
+        read_encoder(folder).part(range(2), embeddings=True)
+    nothing = {"pooler.dense.weight": torch.full((32, 32), torch.nan)}
+    save_file(tiny_tensors() | nothing, folder / "model.safetensors")  # on which no state depends
+    read_encoder(folder).part(range(2), embeddings=True)
+    save_file(
+        tiny_tensors() | {"embeddings.LayerNorm.bias": torch.full((32,), torch.inf)}, folder / "model.safetensors"
+    )
+    with pytest.raises(EncoderError, match=r"the weights of embeddings\.norm\.bias hold NaN or infinity; copy the"):
         read_encoder(folder).part(range(2), embeddings=True)
     (folder / "model.safetensors").write_bytes(b"nothing of the kind")
     with pytest.raises(EncoderError, match=r"model\.safetensors cannot be read"):

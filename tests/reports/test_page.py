@@ -70,6 +70,22 @@ def test_the_summary_names_the_best_method_by_how_much_and_that_it_is_significan
     assert "This tells: how notes move it; how many examples the site has. The method sees only the sum" in words
 
 
+def test_who_gains_from_a_model_of_its_own_is_told_by_site(tmp_path: Path) -> None:
+    """Beside the better of two shared models, in the direction of the figure."""
+    sites = {
+        "fedavg": {"north": 0.50, "south": 0.70, "west": 0.60},
+        "fedprox": {"north": 0.40, "south": 0.40, "west": 0.40},
+        "ditto": {"north": 0.75, "south": 0.65, "west": 0.60},
+        "local": {"north": 0.20, "south": 0.10, "west": 0.30},
+    }
+    runs = [make_run(tmp_path / name, name, each=each, sites=tuple(each), data="a") for name, each in sites.items()]
+    words = words_of(page_of(*runs))
+    assert "accuracy, test split at each site beside fedavg's, the shared model with the best mean" in words
+    assert "ditto north +0.2500 south -0.0500 1 1 1" in words
+    assert "local north -0.3000 south -0.6000 0 3 0" in words
+    assert "Who gains" not in words_of(page_of(*runs[:2]))
+
+
 def test_only_federated_methods_are_ranked_whatever_a_reference_is_called(tmp_path: Path) -> None:
     """A method of one's own that pools all data, and the coordinator alone, would win; they are references."""
     sweep = make_sweep(tmp_path / "a", {"fedavg": [0.6], "scaffold": [0.7], "public": [0.8]})

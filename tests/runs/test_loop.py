@@ -414,15 +414,15 @@ def test_a_run_of_version_0_1_is_not_gone_on_with_and_left_alone(tmp_path: Path)
 
 def test_a_run_says_what_kind_of_method_it_was(tmp_path: Path) -> None:
     kinds = {}
-    for method in ("fedavg", "local", "centralised", "public"):
+    for method in ("fedavg", "ditto", "local", "centralised", "public"):
         path = small_study(tmp_path, method={"name": method}, public={"fraction": 0.2}, rounds=1)
         run(study_of(path), tmp_path / method)
         started, ended = json.loads((tmp_path / method / "run.json").read_text()), metrics_of(tmp_path / method)
-        kinds[method] = tuple(ended[key] for key in ("pooled", "shares", "trains"))
-        assert kinds[method] == tuple(started[key] for key in ("pooled", "shares", "trains"))
+        kinds[method] = tuple(ended[key] for key in ("pooled", "shares", "trains", "personal"))
+        assert kinds[method] == tuple(started[key] for key in ("pooled", "shares", "trains", "personal"))
     assert {
-        "fedavg": (False, True, True), "local": (False, False, True), "centralised": (True, True, True),
-        "public": (False, True, False),
+        "fedavg": (False, True, True, False), "ditto": (False, True, True, True), "local": (False, False, True, True),
+        "centralised": (True, True, True, False), "public": (False, True, False, False),
     } == kinds  # fmt: skip
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from encoder_folders import tiny_encoder
 from study_files import cli, small_study, write_module
 from wardround.methods import METHODS
 from wardround.study.load import cells, load_study
@@ -428,6 +429,14 @@ def test_a_rate_that_a_study_leaves_open_is_the_one_that_suits_the_model(
     tables = {"name": "open", "rounds": 1, "corpus": {"name": "clinic"}, "task": {"name": "classification"}}
     told = cells({**tables, "method": method})[0].study.resolved["method"]
     assert expected == (told["optimizer"], told["lr"], told["batch"])
+
+
+def test_adapters_have_a_rate_of_their_own(tmp_path: Path) -> None:
+    task = {"name": "tagging", "model": "encoder", "encoder": str(tiny_encoder(tmp_path))}
+    tables = {"name": "open", "rounds": 1, "corpus": {"name": "clinic"}, "method": {"name": "fedavg"}}
+    for more, rate in (({}, 5e-5), ({"adapter": {"rank": 2}}, 3e-3)):
+        settings = cells({**tables, "task": {**task, **more}})[0].study.resolved["method"]
+        assert ("adam", rate) == (settings["optimizer"], settings["lr"])
 
 
 @pytest.mark.parametrize(

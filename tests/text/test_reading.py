@@ -103,6 +103,8 @@ def test_wrong_encoding_names_line_and_byte(tmp_path: Path) -> None:
     path = written(tmp_path, b"first\n12345" + LATIN.encode("latin-1"))
     at = len("first\n12345") + LATIN.index("é")
     assert f"{path}:2: byte {at} is not utf-8; it looks like latin-1" in refused(path, note=LATIN)
+    with pytest.raises(DataError, match=rf":2: byte {at} is not utf-8"):
+        list(text_blocks(path))
 
 
 def test_latin_1_mixed_into_utf_8(tmp_path: Path) -> None:

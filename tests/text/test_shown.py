@@ -1,5 +1,8 @@
 """What is a name and may be shown, and what is not."""
 
+import copy
+import json
+import pickle
 from collections import Counter
 from pathlib import Path
 
@@ -8,7 +11,18 @@ import pytest
 from wardround.corpora.views import LabelledTexts
 from wardround.federation.sites import opened
 from wardround.formats.kinds import Kinds
-from wardround.text.shown import called, code, named_sources, names_of, occurring, showing_text, shown, unlike_names
+from wardround.text.reading import DataError
+from wardround.text.shown import (
+    called,
+    code,
+    line_of,
+    named_sources,
+    names_of,
+    occurring,
+    showing_text,
+    shown,
+    unlike_names,
+)
 
 LABELS = Counter({"DRUG": 9, "Therapy or Surgery": 4, "肝病科": 7, "ICD-10/J45": 2, "rash": 1})
 
@@ -18,6 +32,18 @@ def test_a_value_is_shown_by_its_length_alone() -> None:
     with showing_text():
         assert '"Mrs Smith"' == shown("Mrs Smith")
     assert "(a value of 9 characters)" == shown("Mrs Smith")
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "expected"),
+    [(1, "17", "1 (task 17)"), (1, "Mrs Smith", "1 (task number 3)"), (5, "17", "5 (task 17)"), (6, "17", "6")],
+)
+def test_where_documents_share_a_line_it_says_which(line: int, name: str, expected: str) -> None:
+    place = line_of(line, "task", name, 3, before=5)
+    assert line == place
+    back = pickle.loads(pickle.dumps(DataError("a.json", place, "odd")))  # noqa: S301 -- as from a worker process
+    assert f"a.json:{expected}: odd" == str(back)
+    assert str(line) == json.dumps(copy.deepcopy(place))
 
 
 def test_names_are_what_repeats_and_is_short() -> None:

@@ -26,6 +26,7 @@ def made(prediction: Prediction = PREDICTION, patient: str = "Patient/4", resour
     whole = bundle(placed, prediction, SYSTEM, resources or Resources())
     entries: list[dict[str, Any]] = whole.get("entry", [])
     assert ("Bundle", "collection", bool(entries)) == (whole["resourceType"], whole["type"], "entry" in whole)
+    assert {"system": "urn:wardround:findings-of", "value": "17"} == whole["identifier"]
     assert all(entry["fullUrl"] == f"urn:uuid:{entry['resource']['id']}" for entry in entries)
     return [entry["resource"] for entry in entries]
 

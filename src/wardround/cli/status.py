@@ -11,7 +11,14 @@ NEWEST = 5  # runs that are shown
 
 def command(folder: Consortium) -> None:
     """Say who is there, and how far the newest runs are."""
-    from wardround.consortium.submit import asked
+    from wardround.consortium.people import is_person
+
+    if is_person(folder):
+        from wardround.cli.afar import status_from_afar
+
+        status_from_afar(folder)
+        return
+    from wardround.consortium.asking import asked
 
     status = asked(folder, "status")
     table = Table("site", "state", box=None)

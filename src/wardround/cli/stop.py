@@ -1,13 +1,40 @@
-"""`wardround stop CONSORTIUM`: the coordinator ends."""
+"""`wardround stop CONSORTIUM [RUN]`: a run ends after its round; without one, the coordinator ends."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from wardround.cli.options import Consortium, console
 from wardround.runs.errors import RunError
 
 
-def command(folder: Consortium) -> None:
-    """Stop the coordinator; runs can be resumed later."""
-    from wardround.consortium.submit import asked, gone
+def command(
+    folder: Consortium,
+    run: Annotated[str, typer.Argument(help="A run, as `wardround status` names it, to end after its round.")] = "",
+) -> None:
+    """Stop a run after its round, or the coordinator; runs can be resumed later."""
+    from wardround.consortium.people import is_person
 
+    if is_person(folder):
+        from wardround.cli.afar import stop_from_afar
+
+        stop_from_afar(folder, run)
+        return
+    from wardround.consortium.asking import asked, gone
+
+    if run:
+        from wardround.consortium.orders import Orders
+        from wardround.consortium.submitted import submitted
+        from wardround.runs.stopping import ask_to_stop
+
+        orders = Orders(folder)
+        found = [place for place in map(Path, submitted(folder)) if run in (orders.called(place), str(place))]
+        if len(found) != 1 or not found[0].is_dir():
+            raise RunError(f"{run}: {len(found)} runs of {folder} are called so; give the folder that status shows")
+        ask_to_stop(found[0])
+        console.print(f"{run} will stop after this round")
+        return
     asked(folder, "stop")
     if not gone(folder, 30.0):
         raise RunError(f"the coordinator of {folder} has not stopped within 30 seconds")

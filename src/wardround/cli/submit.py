@@ -1,18 +1,27 @@
-"""`wardround submit STUDY.toml --to CONSORTIUM`: waits for the sites, runs, reports."""
+"""`wardround submit STUDY.toml --to CONSORTIUM`: waits for the sites, runs, reports.
+
+On the coordinator's machine CONSORTIUM is its folder; from another one, the folder of a person who may submit.
+"""
 
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from wardround.cli.options import Changes, Quiet, StudyFile, errors, resumable, single
 from wardround.cli.starting import starting
 
+if TYPE_CHECKING:
+    from wardround.consortium.submit import Consortium
+    from wardround.study.load import Study
+
 
 def command(
     study: StudyFile,
-    to: Annotated[Path, typer.Option(help="The consortium's folder.", metavar="CONSORTIUM")],
+    to: Annotated[
+        Path, typer.Option(help="The consortium's folder; from another machine, a person's own.", metavar="CONSORTIUM")
+    ],
     changes: Changes = None,
     out: Annotated[Path | None, typer.Option(help="The run folder; default: runs/NAME.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where an earlier run was stopped.")] = False,
@@ -29,17 +38,47 @@ def command(
     quiet: Quiet = False,
 ) -> None:
     """Run a study over the consortium's sites."""
+    from wardround.consortium.people import is_person
+
+    if is_person(to):
+        from wardround.cli.afar import submit_from_afar
+        from wardround.consortium.orders import Order
+
+        order = Order(
+            study="", changes=tuple(changes or ()), resume=resume, wait=wait, deadline=deadline, alone=alone,
+            trust_sizes=trust_sizes,
+        )  # fmt: skip
+        submit_from_afar(study, to, out, order, quiet=quiet)
+        return
     with starting():
         chosen = single(study, changes or (), "submit one of them, with --set for each choice")
-        from wardround.cli.progress import Single
-        from wardround.cli.results import show_result
-        from wardround.consortium.submit import Consortium, await_coordinator, submit
+        from wardround.consortium.submit import Consortium
 
     folder = out or Path("runs") / chosen.name
     again = shlex.join(["wardround", "submit", str(study), "--to", str(to), "--out", str(folder), "--resume"])
     over = Consortium(to, deadline=deadline, trust_sizes=trust_sizes)
+    carry_out(chosen, study, folder, over, again, wait=wait, resume=resume, alone=alone, quiet=quiet)
+
+
+def carry_out(
+    chosen: "Study",
+    study: Path,
+    folder: Path,
+    over: "Consortium",
+    again: str,
+    *,
+    wait: float,
+    resume: bool,
+    alone: bool,
+    quiet: bool,
+) -> None:
+    """Run a study that was read, and say how it went."""
+    from wardround.cli.progress import Single
+    from wardround.cli.results import show_result
+    from wardround.consortium.submit import await_coordinator, submit
+
     say = (lambda _: None) if quiet else errors.print
-    await_coordinator(to, wait, say)
+    await_coordinator(over.folder, wait, say)
     with resumable(study, folder, again), Single(chosen, quiet=quiet) as progress:
         result = submit(
             chosen, folder, over, wait=wait, resume=resume, alone=alone, progress=progress.line, say=say,

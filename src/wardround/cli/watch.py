@@ -12,13 +12,25 @@ from wardround.cli.watching import Host, Port, TokenFile, watch
 
 
 def command(
-    runs: Annotated[list[Path], typer.Argument(help="Run folders, or folders of a grid's runs.", metavar="RUN…")],
+    runs: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Run folders, folders of a grid's runs, or a person's folder: the coordinator's page.", metavar="RUN…"
+        ),
+    ],
     host: Host = "127.0.0.1",
     port: Port = 8766,
     token_file: TokenFile = None,
     read_only: Annotated[bool, typer.Option("--read-only", help="Offer no way to stop a run.")] = False,
 ) -> None:
     """Watch runs in a browser while they go on: rounds, figures, sites, bytes, what was refused."""
+    from wardround.consortium.people import is_person
+
+    if len(runs) == 1 and is_person(runs[0]):
+        from wardround.cli.afar import watch_from_afar
+
+        watch_from_afar(runs[0], port)
+        return
     from wardround.watch.board import RunBoard
 
     watch(RunBoard(runs, stoppable=not read_only), host, port, token_file)

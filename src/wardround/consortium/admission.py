@@ -33,7 +33,7 @@ def admit(folder: Path, request: Request, days: int = 360) -> Path:
     name = request.name
     with changed(folder) as members:
         _refuse_taken(folder, members, [name])
-        certificate = _authority(folder).signed(request.key, name, days)
+        certificate = signing_authority(folder).signed(request.key, name, days)
         members[name] = _enrolled(folder, name, request.seal, certificate)
     return _packed(folder, name)
 
@@ -43,7 +43,7 @@ def add(folder: Path, names: Sequence[str], days: int = 360) -> list[Path]:
     keys: dict[str, tuple[bytes, bytes]] = {}
     with changed(folder) as members, tempfile.TemporaryDirectory(dir=folder) as place:
         _refuse_taken(folder, members, names)
-        authority = _authority(folder)
+        authority = signing_authority(folder)
         for name in names:
             key, path = new_key(), Path(place) / name
             seal = make_sealing_key(path)
@@ -55,7 +55,7 @@ def add(folder: Path, names: Sequence[str], days: int = 360) -> list[Path]:
 def renew(folder: Path, name: str, days: int = 360) -> Path | None:
     """A new certificate for the key that is known; the site's kit, or None if it is the coordinator's own."""
     if name == COORDINATOR:
-        _authority(folder)
+        signing_authority(folder)
         renew_coordinator(folder, days)
         return None
     with changed(folder) as members:
@@ -63,7 +63,7 @@ def renew(folder: Path, name: str, days: int = 360) -> Path | None:
         if member.revoked is not None:
             raise RunError(f"{name} was revoked on {member.revoked:%Y-%m-%d}, which is for good; {_ANOTHER}")
         old = read_certificate(_certificate(folder, name))
-        members[name] = _enrolled(folder, name, member.seal, _authority(folder).renewed(old, days))
+        members[name] = _enrolled(folder, name, member.seal, signing_authority(folder).renewed(old, days))
     return _packed(folder, name)
 
 
@@ -96,7 +96,8 @@ def fingerprint_of(folder: Path) -> str:
 _ANOTHER = "let the hospital make new keys under another name: wardround site init NAME"
 
 
-def _authority(folder: Path) -> Authority:
+def signing_authority(folder: Path) -> Authority:
+    """Who signs certificates here, as long as the root lasts."""
     authority = Authority(folder / "root")
     if (words := lasts(dates(authority.certificate)[1])).startswith("expired"):
         raise RunError(f"the root of {folder} {words}, and can sign no more; make a new consortium")

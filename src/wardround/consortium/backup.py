@@ -47,7 +47,7 @@ LAST = ("answers/*.jsonl", "ledger/site.jsonl", "ledger/budget.jsonl", "memory/*
 LEFT_OUT = (
     ".*", "*/.*", "cache/*", "service/*", "printed.txt", "log.txt*", "log.jsonl*", "clock.json", "memory/*/*/secret",
     "memory/*/*/*.sum", "ledger/told.json", "server/store/*", "server/????????-????-????-*", "server/printed.txt",
-    "server/*log*.txt*", "server/*.fl",
+    "server/*log*.txt*", "server/*.fl", "runs/*",
 )  # fmt: skip
 OWN = ("approved", "keys", "kit", "ledger", "memory", "models", "site.toml")
 """What is the site's own in its folder, whatever `[data]` names."""

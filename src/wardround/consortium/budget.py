@@ -18,14 +18,11 @@ Rules of this file:
 5. The ledger is the only memory: it is hash-chained, on the disk before a reply leaves, and outlives everything.
 """
 
-import hashlib
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
-
-import torch
 
 from wardround.consortium.approval import Approval, read_approval
 from wardround.core.exchange import EVALUATION, Exchange
@@ -141,6 +138,11 @@ class Budget:
         return "restart"
 
 
+def begun(round_: int, number: int) -> int:
+    """The round that begins with the weights of an exchange: what a round is tried with begins the next."""
+    return max(round_, 1) + (number > EVALUATION)
+
+
 @dataclass(frozen=True)
 class Question:
     """What is asked, as far as a budget looks at it."""
@@ -160,8 +162,7 @@ class Question:
         tried = exchange.number > EVALUATION
         state = None
         if isinstance(weights, Weights) and (tried or first in (None, exchange.number)):
-            raw = weights.flat.contiguous().view(torch.uint8).numpy()
-            state = max(exchange.round, 1) + tried, hashlib.sha256(raw.data).hexdigest()
+            state = begun(exchange.round, exchange.number), weights.digest
         still = {name: getattr(message, name) for name, reveal in reveals_of(type(message)).items() if reveal.still}
         return cls(exchange, digest, still, state)
 

@@ -31,7 +31,7 @@ from wardround.trained.about import ABOUT, CARD, SIGNATURE, SUMS, WEIGHTS, Model
 
 FILES = (ABOUT, WEIGHTS, CARD, "study.toml", SUMS, SIGNATURE)
 """Of a model's folder, what travels; the last is there only if somebody signed it."""
-SECONDS = 3600.0
+SECONDS, SLOWEST = 60.0, 100_000.0  # for a site to take it, and the bytes a second that its line has at least
 PATIENCE = 2.0  # for a site that is away, which gets it later
 
 
@@ -44,18 +44,22 @@ def model_of(out: Path) -> tuple[dict[str, Any], bytes]:
 
 
 def deliver(remote: Remote, out: Path, names: Iterable[str]) -> dict[str, str]:
-    """Bring the run's model to those of these sites that took part and have not got it; by site, nothing or why not."""
-    about, data = model_of(out)
-    digest = hashlib.sha256(data).hexdigest()
-    before = DELIVERED.read(out)
-    got = dict(before.sites) if before and before.digest == digest else {}
-    parcel, chain = Parcel.of(data), Chain(out / "ledger" / "coordinator.jsonl")
-    took_part = {line["from"] for line in lines(chain.path) if "from" in line and "delivered" not in line}
-    heads: dict[str, Mapping[str, Any]] = {}
+    """Bring the run's model to those of these sites that took part and have not got it; by site, nothing or why not.
+
+    The run's folder is not ours alone while they are waited for: a site that is silent keeps nobody from going on.
+    """
+    with locked(out):
+        about, data = model_of(out)
+        digest = hashlib.sha256(data).hexdigest()
+        got = _got(out, digest)
+        chain = Chain(out / "ledger" / "coordinator.jsonl")
+        took_part = {line["from"] for line in lines(chain.path) if "from" in line and "delivered" not in line}
+    parcel, heads = Parcel.of(data), dict[str, Mapping[str, Any]]()
 
     def one(name: str) -> None:
         head = {"model": about, "ledger": chain.head}
-        heads[name] = remote.put(name, head, parcel, SECONDS, patience=PATIENCE)[0]
+        seconds = SECONDS + len(data) / SLOWEST
+        heads[name] = remote.put(name, head, parcel, seconds, patience=PATIENCE)[0]
 
     owed = [name for name in names if name in took_part and got.get(name) != ""]
     threads = [threading.Thread(target=one, args=(name,), daemon=True) for name in owed]
@@ -63,15 +67,29 @@ def deliver(remote: Remote, out: Path, names: Iterable[str]) -> dict[str, str]:
         thread.start()
     for thread in threads:
         thread.join()
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    for name, head in sorted(heads.items()):
-        got[name] = str(fault(head)) if "fault" in head else ""
-        if not got[name]:
-            line = {"time": now, "from": name, "delivered": {"digest": digest, "bytes": len(data)}}
+    states = {name: str(fault(head)) if "fault" in head else "" for name, head in sorted(heads.items())}
+    with locked(out):  # what another delivery has noted meanwhile stays
+        if hashlib.sha256(model_of(out)[1]).hexdigest() == digest:
+            _note(remote, out, states, digest, len(data))
+    return states
+
+
+def _got(out: Path, digest: str) -> dict[str, str]:
+    """Who has got this very model (nothing), or why not."""
+    before = DELIVERED.read(out)
+    return dict(before.sites) if before and before.digest == digest else {}
+
+
+def _note(remote: Remote, out: Path, states: Mapping[str, str], digest: str, size: int) -> None:
+    now, chain = datetime.now(UTC).isoformat(timespec="seconds"), Chain(out / "ledger" / "coordinator.jsonl")
+    got = _got(out, digest)
+    for name, why in states.items():
+        if not why and got.get(name) != "":
+            line = {"time": now, "from": name, "delivered": {"digest": digest, "bytes": size}}
             chain.append(line | {"run": remote.mark["run"]})  # without the site's head: nothing left it
+        got[name] = why if got.get(name) != "" else ""
     chain.flush(durable=True)
     DELIVERED.write(out, Delivered(study=remote.mark["study"], run=remote.mark["run"], digest=digest, sites=got))
-    return {name: got[name] for name in sorted(heads)}
 
 
 def bring(remote: Remote, out: Path, names: Iterable[str], say: Callable[[str], None] = lambda _: None) -> None:
@@ -79,9 +97,8 @@ def bring(remote: Remote, out: Path, names: Iterable[str], say: Callable[[str], 
     if not (out / "model").exists():  # sites keep their models
         return
     try:
-        with locked(out):
-            states = deliver(remote, out, names)
-    except (ModelError, OSError) as error:  # changed by hand, or a full disk: the run is good all the same
+        states = deliver(remote, out, names)
+    except (ModelError, RunError, OSError) as error:  # changed, taken up again, or a full disk: the run is good
         say(f"the model was not delivered: {error}")
         return
     for name in [*remote.lines]:

@@ -11,7 +11,7 @@ Rules of this file:
    site has drawn: an older letter is worth nothing. Nobody can prove that it tells all. So a person decides: that it is
    all (`as_told`), or that whatever was approved is spent (`nothing_left`). The letter stays in the ledger.
 3. What was told is in the ledger from then on like any answer: the same question with the same reply may leave again,
-   and costs nothing; any other in its place is a restart.
+   and costs nothing; any other in its place is a restart. So is a forgotten round that is asked with another state.
 4. Of the privacy budget, a run in which something was forgotten costs what it may cost at most, and is over here.
 5. The secrets of all runs are drawn anew: no mask of before lies on anything that leaves now (`layers.masks`).
 6. The ledger is written to by the site process alone, but for the time in which it is marked: then by `recover` alone.
@@ -20,7 +20,7 @@ Rules of this file:
 import hashlib
 import json
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -30,11 +30,12 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from wardround.consortium.approval import read_approval, write_approval
-from wardround.consortium.budget import Answered, Budget, Spent
+from wardround.consortium.budget import Answered, Budget, Spent, begun
 from wardround.consortium.forms import Form, FormError, parsed, read_membership
 from wardround.consortium.kit_check import site_name
 from wardround.consortium.private_site import budget_journal
 from wardround.consortium.settings import SiteSettings, read_site, site_study
+from wardround.core.exchange import EVALUATION
 from wardround.core.files import write
 from wardround.engines.seal import SealError, verify_statement
 from wardround.layers.ledger import START, Chain, has_value, lines
@@ -67,6 +68,8 @@ class Received(Form):
     kind: Name
     bytes: Count
     digest: Digest
+    weights: Digest | None = None
+    """Of the weights in it, if it has some."""
     still: dict[Word, int | float | Word | bool | None] = Field(default_factory=dict)
 
 
@@ -150,11 +153,10 @@ class Lapse:
     """What is known of what a site has forgotten."""
 
     mark: Restored
-    told: bool
-    """Whether the coordinator has said anything yet."""
     answers: tuple[ToldAnswer, ...]
-    """What it says that was answered, and that the ledger does not have."""
+    """What the coordinator says was answered, and the ledger does not have."""
     statement: Mapping[str, Any]
+    """The coordinator's own, as it was signed; empty until it has made one."""
 
 
 def read_lapse(folder: Path) -> Lapse | None:
@@ -170,7 +172,7 @@ def read_lapse(folder: Path) -> Lapse | None:
         signed = letter.lapse == mark.lapse and hashlib.sha256(whole).hexdigest() == letter.statement["digest"]
         answers = [parsed(ToldAnswer, line.encode()) for line in letter.lines]
     except FileNotFoundError:
-        return Lapse(mark, told=False, answers=(), statement={})
+        return Lapse(mark, answers=(), statement={})
     except (FormError, SealError):
         signed, answers = False, []
     if not signed:
@@ -178,7 +180,7 @@ def read_lapse(folder: Path) -> Lapse | None:
     own = list(lines(folder / LEDGER)) if (folder / LEDGER).exists() else []
     known = {line.get(key) for line in own for key in ("hash", "was")}  # each as `knows` has it, in one pass
     missing = tuple(one for one in answers if one.was not in known)
-    return Lapse(mark, told=True, answers=missing, statement=letter.statement)
+    return Lapse(mark, answers=missing, statement=letter.statement)
 
 
 # deciding
@@ -189,7 +191,7 @@ def recover(folder: Path, *, as_told: bool) -> Lapse:
     lapse = read_lapse(folder)
     if lapse is None:
         raise RunError(f"{folder} was not put back from a copy, as far as it knows; there is nothing to recover")
-    if not lapse.told:
+    if not lapse.statement:
         raise RunError(
             "the coordinator has not told yet what was answered: start the site, and wait until a study is submitted "
             f"or goes on; then: wardround site recover {folder}"
@@ -235,9 +237,13 @@ def _written(folder: Path, lapse: Lapse, *, as_told: bool) -> Budget:
     )
     if chain.head == START:
         chain.append({"time": now, "ledger_of": str(site_name(folder))})
+    states = _states(lapse.answers)
     for one in lapse.answers:
         line = {**json.loads(one.model_dump_json(exclude={"time"})), "time": now, "answered": one.time}
         line["mark"] = _mark(budget.of(one.study), one)
+        state = states.get(one.was)
+        if state and (line["mark"] == "restart" or state[0] not in budget.of(one.study).states):
+            line["received"]["state"] = state
         budget.take(line)
         chain.append(line)
     facts = {"copy": lapse.mark.taken, "exchanges": len(lapse.answers), "how": "as told" if as_told else "nothing left"}
@@ -251,6 +257,21 @@ def _mark(spent: Spent, one: ToldAnswer) -> str:
     if known is None:
         return "new"
     return "again" if known == Answered(one.received.digest, one.sent.digest) else "restart"
+
+
+def _states(answers: Iterable[ToldAnswer]) -> dict[str, list[Any]]:
+    """By the head of the ledger then, the round that an answer's weights begin, and their digest.
+
+    Where weights move within a round, they begin it with its first answer; an evaluation has what begins the next.
+    """
+    first: dict[tuple[object, ...], ToldAnswer] = {}
+    for one in answers:
+        if one.received.weights:
+            tried = one.exchange if one.exchange > EVALUATION else 0
+            key = (one.study, one.run, one.attempt, one.round, tried)
+            if key not in first or one.exchange < first[key].exchange:
+                first[key] = one
+    return {one.was: [begun(one.round, one.exchange), one.received.weights] for one in first.values()}
 
 
 def _spend_all(folder: Path, settings: SiteSettings, budget: Budget, mark: Restored) -> None:

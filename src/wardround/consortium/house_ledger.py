@@ -62,7 +62,7 @@ class HouseLedger:
         self.runs: set[tuple[str, str, str]] = set()
         self.refused: dict[tuple[object, ...], tuple[float, int]] = {}
         """When each kind of refusal was last written down, and how often it was not since."""
-        self.farewells: set[tuple[str, str, str]] = set()
+        self.farewells: set[tuple[str, str, str, bool]] = set()
 
     def note(self, answer: Answer) -> str:
         """Write down an exchange, for good; the ledger's new head."""
@@ -119,11 +119,12 @@ class HouseLedger:
             self.runs.add(key)
 
     def farewell(self, head: Mapping[str, Any]) -> None:
-        """Write down the last head of the coordinator's ledger: the run has ended or stopped."""
+        """Write down the last head of the coordinator's ledger: the run has stopped, or ended for good (`whole`)."""
         study, run, theirs = str(head["study"])[:16], str(head["run"])[:16], str(head.get("ledger", ""))[:64]
-        if (study, run, theirs) not in self.farewells:
-            self._append({"study": study, "run": run, "ended": True, "theirs": theirs})
-            self.farewells.add((study, run, theirs))
+        whole = head.get("whole") is True
+        if (study, run, theirs, whole) not in self.farewells:
+            self._append({"study": study, "run": run, "ended": True, "whole": whole, "theirs": theirs})
+            self.farewells.add((study, run, theirs, whole))
 
     def delivered(self, ask: Ask) -> str:
         """Write down that the model of a run came; the ledger's new head."""

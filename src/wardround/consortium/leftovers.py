@@ -5,8 +5,8 @@
 
 Rules of this file:
 1. A site's memory of a run goes when the run is over: its last round was answered, and the coordinator has said that
-   it ended; or the study is approved here no longer. A run that can be resumed needs it, which one that stopped before
-   its last round may be (`force`).
+   it ended for good, or has brought its model; or the study is approved here no longer. A run that can be resumed
+   needs it, which one that stopped before its last round may be, or one that failed after it (`force`).
 2. A folder of NVFlare's job goes unless a process has to do with that job; logs go but for those being written to.
 3. Never cleared: the ledger, the budget's journal, approvals, keys, and what masked sums were for (`sums.jsonl`): by
    these a site knows what it must not answer again.
@@ -90,7 +90,7 @@ def _runs(folder: Path) -> tuple[dict[tuple[str, str], int], set[tuple[str, str]
         if "sent" in line:
             answered[key] = max(answered.get(key, 0), int(line["round"]))
             ended.discard(key)
-        elif line.get("ended"):
+        elif line.get("whole") or "model" in line:  # what ended otherwise may be taken up again
             ended.add(key)
     return answered, ended
 

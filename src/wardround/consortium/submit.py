@@ -15,6 +15,7 @@ from typing import Any
 
 from wardround.consortium.answers import PLACE as ANSWERS
 from wardround.consortium.answers import Answers
+from wardround.consortium.asking import asked
 from wardround.consortium.delivery import bring
 from wardround.consortium.deployed import study_hash
 from wardround.consortium.forms import read_charter
@@ -26,8 +27,7 @@ from wardround.core.doing import NOTICE, WAITING, doing, noticed
 from wardround.core.exchange import Fault
 from wardround.core.files import write
 from wardround.core.layer import Layer
-from wardround.core.lock import InUse, sole
-from wardround.engines.frames import dial, door_of
+from wardround.engines.frames import door_of
 from wardround.engines.processes import PATIENCE
 from wardround.engines.remote import Remote
 from wardround.engines.seal import Asker, read_signing_key
@@ -320,27 +320,3 @@ def await_coordinator(folder: Path, wait: float, say: Say) -> None:
 def _clock(seconds: float) -> str:
     """What the clock says in so many seconds."""
     return time.strftime("%H:%M", time.localtime(time.time() + seconds))
-
-
-def asked(folder: Path, what: str) -> dict[str, Any]:
-    """What the coordinator's process says to a question of one word."""
-    try:
-        with dial(door_of(folder), timeout=10.0) as line:
-            line.send({what: True})
-            reply = line.receive()
-    except OSError:
-        reply = None
-    if reply is None:
-        raise RunError(
-            f"the coordinator of {folder} is not running; start it with: wardround coordinator start {folder}"
-        )
-    return reply[0]
-
-
-def gone(folder: Path, seconds: float) -> bool:
-    """Whether the coordinator's process has ended, or does within these seconds."""
-    try:
-        with sole(folder / ".lock", seconds):
-            return True
-    except InUse:
-        return False

@@ -43,7 +43,7 @@ def note_run(folder: Path, out: Path, title: str) -> None:
 
 def pending(folder: Path, there: Iterable[str]) -> list[tuple[Path, list[str]]]:
     """The runs of a consortium whose model some of these sites are still to get."""
-    found = []
+    unfinished = []
     for place in map(Path, submitted(folder)):
         try:
             known = DELIVERED.read(place)
@@ -51,5 +51,5 @@ def pending(folder: Path, there: Iterable[str]) -> list[tuple[Path, list[str]]]:
             continue
         sites = known.sites if known else {}
         if names := [name for name in there if sites.get(name, "").startswith(LATER)]:
-            found.append((place, names))
-    return found
+            unfinished.append((place, names))
+    return unfinished

@@ -1,8 +1,9 @@
 """The coordinator's own process: it keeps NVFlare's server running and a pipe to every site that is there.
 
-    python -m wardround.consortium.switchboard FOLDER [ADDRESS]      # what `wardround coordinator start` becomes
+    python -m wardround.consortium.switchboard FOLDER [--listen ADDRESS] [--page HOST PORT [TOKEN-FILE]]
+                                                      [--people HOST PORT]      # `wardround coordinator start`
 
-With host, port and token file of a live page behind the address, that page's program is kept running as well.
+The programs of the live page and of the door for people are kept running as well, where they are asked for.
 
 Whoever runs a study asks at its door for the pipe to a site and is handed the open socket itself (`door`): messages do
 not pass through this process. A job that has ended, for whatever reason, is submitted anew as long as its site is
@@ -20,6 +21,7 @@ import subprocess
 import sys
 import threading
 import time
+from argparse import ArgumentParser
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -49,9 +51,9 @@ JOB_SECONDS = 20.0  # within which a job that was submitted has offered its pipe
 class Switchboard:
     """NVFlare's server, and the jobs behind the sites' pipes."""
 
-    def __init__(self, folder: Path, listen_on: str = "", page: Sequence[str] = ()) -> None:
+    def __init__(self, folder: Path, listen_on: str = "", page: Sequence[str] = (), people: Sequence[str] = ()) -> None:
         charter = read_charter(folder)
-        self.folder, self.name, self.page = folder, charter.name, list(page)
+        self.folder, self.name, self.beside = folder, charter.name, {"page": list(page), "people": list(people)}
         self.say, self.notify = Voice(folder / LOG), read_notify(folder)
         self.port = 0
         """Of NVFlare's server, which only this machine reaches."""
@@ -88,7 +90,7 @@ class Switchboard:
         with (
             self.relay,
             Programs(
-                {"server": [*command, *settings], **self._page()},
+                {"server": [*command, *settings], **self._beside()},
                 environment,
                 kit / "printed.txt",
                 self._died,
@@ -104,6 +106,7 @@ class Switchboard:
                 if own.changed():
                     self.say("the coordinator's own certificate is new; NVFlare's server is being started again")
                     programs.restart("server")
+                    programs.restart("people")
                     self._forget()
                 programs.look()
                 self._look()
@@ -121,14 +124,16 @@ class Switchboard:
             self.port = trial.getsockname()[1]
         place_server(self.folder, self.port)
 
-    def _page(self) -> dict[str, list[str]]:
-        """The program of the live page, if there is to be one: on its own, so that it cannot harm this one."""
-        module = ["-m", "wardround.watch.coordinator"]
-        return {"page": [sys.executable, *module, str(self.folder), *self.page]} if self.page else {}
+    def _beside(self) -> dict[str, list[str]]:
+        """The programs of the live page and of the door for people, if asked for: they cannot harm this one."""
+        modules = {"page": "wardround.watch.coordinator", "people": "wardround.watch.people"}
+        program = [sys.executable, "-m"]
+        return {name: [*program, modules[name], str(self.folder), *how] for name, how in self.beside.items() if how}
 
     def _died(self, name: str, code: int) -> None:
-        if name == "page":
-            self.say(f"the page ended (code {code}); it is being started again")
+        if name in self.beside:
+            what = "the page" if name == "page" else "the door for people"
+            self.say(f"{what} ended (code {code}); it is being started again")
             return
         self.say(f"NVFlare's server ended (code {code}); it is being started again")
         self._forget()
@@ -253,12 +258,18 @@ def main() -> None:
     """Serve the consortium in the folder that is named until interrupted."""
     if WITH_PARENT in os.environ:
         end_with_parent()
-    folder = Path(sys.argv[1]).resolve()
+    words = ArgumentParser()
+    words.add_argument("folder", type=Path)
+    words.add_argument("--listen", default="")
+    for name in ("--page", "--people"):
+        words.add_argument(name, nargs="+", default=())
+    given = words.parse_args()
+    folder = given.folder.resolve()
     busy = InUse(f"{folder}: its coordinator is running already; see wardround status {folder}")
     try:
         with sole(folder / ".lock", busy=busy):
             raise_file_limit()
-            board = Switchboard(folder, "".join(sys.argv[2:3]), sys.argv[3:])
+            board = Switchboard(folder, given.listen, given.page, given.people)
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, lambda *_: board.stop.set())
             board.run()

@@ -25,7 +25,9 @@ import torch
 from torch import Tensor, nn
 
 from wardround.core.chance import Chance
-from wardround.core.clipping import Grouping, clipped, factor, norms, unit_parts
+from wardround.core.clipping import clipped, factor, norms, score_parts, unit_parts
+from wardround.core.layer_gradients import Grouping
+from wardround.core.layer_gradients import Part as Layered
 from wardround.core.task import Batch, Examples, Task, Units, UnitTask
 from wardround.core.weights import Layout
 
@@ -104,9 +106,11 @@ class Guard:
 
     def descend(self, bench: "Bench", loss: Loss, sample: "Sample") -> None:
         """Fill the bench's gradient, which is zero, with the noisy mean of the sample's clipped gradients."""
-        plan = self.plan
+        plan, trust = self.plan, Trust.of(bench)
         for part in sample.parts():
-            if not (Trust.of(bench).trusts(bench, loss, part, plan.clip) and part.clip(bench, loss, plan.clip)):
+            way = trust.way(bench, loss, part, plan.clip)
+            layers = way(part, bench, loss) if way is not None else None
+            if layers is None or not clipped(layers, plan.clip):
                 part.loop(bench, loss, plan.clip)
         noise = sample.chance.normal(len(bench.gradient), bench.gradient.dtype)
         bench.gradient.add_(noise, alpha=plan.noise * plan.clip)
@@ -175,9 +179,14 @@ class Part:
         batch = cast("Batch", cast("UnitTask", self.task).batch(self.train, rows))
         return batch, Grouping(owner, len(self.drawn))
 
-    def clip(self, bench: "Bench", loss: Loss, limit: float) -> bool:
-        """Add the clipped sum to the bench's gradient in one pass, if that can be done."""
-        return clipped(bench.model, loss, *self.taken(), limit)
+    def by_scores(self, bench: "Bench", loss: Loss) -> list[Layered] | None:
+        """All units' gradients from the slopes of their scores, if the loss is the task's own and has them."""
+        slopes = getattr(self.task, "slopes", None)
+        return score_parts(bench.model, slopes, *self.taken()) if slopes and loss == self.task.loss else None
+
+    def by_one_pass(self, bench: "Bench", loss: Loss) -> list[Layered] | None:
+        """The same from one backward pass."""
+        return unit_parts(bench.model, loss, *self.taken())
 
     def loop(self, bench: "Bench", loss: Loss, limit: float) -> Tensor:
         """The same, unit by unit: slow, and right for every model; the lengths of the units' gradients."""
@@ -192,40 +201,47 @@ class Part:
         return torch.stack(lengths)
 
 
+Way = Callable[[Part, "Bench", Loss], list[Layered] | None]
+"""How the gradients of some units are had at once, by layer; None if that cannot be."""
+
+
 class Trust:
-    """Whether one pass gives what the loop gives, for a model under a loss: looked at once, then remembered."""
+    """Which way gives what the loop gives, for a model under a loss: looked at once, then remembered."""
 
     _all: ClassVar["WeakKeyDictionary[Bench, Trust]"] = WeakKeyDictionary()
 
     def __init__(self) -> None:
-        self._known: dict[str, bool] = {}
+        self._known: dict[str, Way | None] = {}
 
     @classmethod
     def of(cls, bench: "Bench") -> "Trust":
         """What is known of this bench's model."""
-        return cls._all.setdefault(bench, cls())
+        if bench not in cls._all:
+            cls._all[bench] = cls()
+        return cls._all[bench]
 
-    def trusts(self, bench: "Bench", loss: Loss, part: Part, limit: float) -> bool:
-        """Whether the model's gradients may be had in one pass."""
+    def way(self, bench: "Bench", loss: Loss, part: Part, limit: float) -> Way | None:
+        """The quickest way in which the model's gradients may be had at once."""
         name = getattr(loss, "__qualname__", "") or repr(loss)
         if name not in self._known:
-            self._known[name] = self._agree(bench, loss, part, limit)
+            ways, few = (Part.by_scores, Part.by_one_pass), part.first(FEW)
+            self._known[name] = next((way for way in ways if self._agrees(way, bench, loss, few, limit)), None)
         return self._known[name]
 
     @staticmethod
-    def _agree(bench: "Bench", loss: Loss, part: Part, limit: float) -> bool:
-        """Compare both ways on a few units, without dropout, which would differ."""
-        before, few = bench.gradient.clone(), part.first(FEW)
+    def _agrees(way: Way, bench: "Bench", loss: Loss, few: Part, limit: float) -> bool:
+        """Compare it with the loop on a few units, without dropout, which would differ."""
+        before = bench.gradient.clone()
         bench.model.eval()
-        parts = unit_parts(bench.model, loss, *few.taken())
-        if parts is not None:
+        layers = way(few, bench, loss)
+        if layers is not None:
             bench.gradient.zero_()
             lengths = few.loop(bench, loss, limit)
             slow = bench.gradient.clone()
             bench.gradient.zero_()
-            few.clip(bench, loss, limit)
-            same = torch.allclose(norms(parts), lengths, rtol=NEARLY, atol=1e-6)
+            clipped(layers, limit)
+            same = torch.allclose(norms(layers), lengths, rtol=NEARLY, atol=1e-6)
             same &= float((bench.gradient - slow).norm()) <= NEARLY * max(float(slow.norm()), 1e-6)
         bench.model.train()
         bench.gradient.copy_(before)
-        return parts is not None and same
+        return layers is not None and same

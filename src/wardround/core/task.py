@@ -56,7 +56,7 @@ class Units:
     def take(self, units: Tensor) -> tuple[Tensor, Tensor | None]:
         """The rows of these units, and for each row the place of its unit among them; none if each unit has one."""
         if self.single is not None:
-            return self.single[units], None
+            return self.single.index_select(0, units), None
         rows = [self.rows[unit] for unit in units.tolist()]
         return torch.cat(rows), torch.repeat_interleave(self.sizes[units])
 
@@ -172,6 +172,9 @@ class BagTask(Task, Protocol):
 
     def only(self, examples: Any, rows: Tensor) -> Any:
         """These sentences alone, each an example of its own."""
+
+    def unrelated(self, examples: Any) -> Tensor:
+        """The sentences of pairs without a fact."""
 
     def expressed(self, examples: Any, rows: Tensor) -> tuple[float, float]:
         """Of these sentences, how many claim a fact of which the truth is known, and how many of those truly say it."""

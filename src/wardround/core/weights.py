@@ -10,6 +10,7 @@ Rules of this file:
 3. Two `Weights` can meet in an operation only if names and shapes agree, in the same order.
 """
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from math import prod
@@ -79,6 +80,11 @@ class Weights(Mapping[str, Tensor]):
         self.layout = Layout((name, tuple(tensor.shape)) for name, tensor in tensors.items())
         parts = [tensor.detach().reshape(-1) for tensor in tensors.values()]
         self.flat = torch.cat(parts) if parts else torch.empty(0)
+
+    @property
+    def digest(self) -> str:
+        """What stands for these numbers, bit for bit, where only sameness matters."""
+        return hashlib.sha256(_bits(self.flat.cpu()).numpy().data).hexdigest()
 
     @classmethod
     def of_flat(cls, flat: Tensor, layout: Layout) -> Self:

@@ -16,12 +16,11 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import permutations, product
 
+from wardround.formats.details import NO_CONCEPT, listed_concepts
 from wardround.text.document import Entity, Placed, overlap
 from wardround.text.facts import Facts, Sentence, sentence
 from wardround.text.reading import Problems
 from wardround.text.sentences import Scope, held, sentences
-
-NO_ID = frozenset({"", "-", "-1"})
 
 
 def align(
@@ -96,8 +95,8 @@ def _mentions(note: Placed, facts: Facts, problems: Problems) -> Iterator[Entity
             problems.note("mention outside the text, left out", note.path, note.line)
             continue
         line = note.line_at(entity.start)
-        for name in entity.id.split("|"):
-            if name.strip() in NO_ID:
+        for name in listed_concepts(entity.id):
+            if name in NO_CONCEPT:
                 problems.note("mention without an id, left out", note.path, line)
                 continue
             if name not in facts.ids:

@@ -90,7 +90,8 @@ class Authority:
         self.key, self.now = _private((folder / "root.key").read_bytes()), now
 
     def signed(self, key: PublicKey, name: str, days: int) -> Certificate:
-        """A site's certificate."""
+        """A client's certificate: a site's, or a person's (`ada@submit`)."""
+        other = x509.RFC822Name(name) if "@" in name else x509.DNSName(name)
         subject = [
             x509.NameAttribute(NameOID.COMMON_NAME, name),
             x509.NameAttribute(NameOID.ORGANIZATION_NAME, ORGANISATION),
@@ -101,7 +102,7 @@ class Authority:
         )  # fmt: skip
         return (
             self._begun(x509.Name(subject), key, days)
-            .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+            .add_extension(x509.SubjectAlternativeName([other]), critical=False)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(usage, critical=True)
             .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
@@ -148,6 +149,11 @@ def read_certificate(source: Path | bytes) -> Certificate:
     except (ValueError, TypeError) as error:
         raise CertificateError("holds no certificate") from error
     return certificate
+
+
+def read_der(data: bytes) -> Certificate:
+    """A certificate as TLS shows it, which has checked it."""
+    return x509.load_der_x509_certificate(data)
 
 
 def names_in(pem: bytes) -> tuple[str, str]:

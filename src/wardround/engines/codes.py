@@ -37,6 +37,7 @@ CODES: dict[str, tuple[Code, str]] = {
     "result": ("invalid", "its result does not fit the study (NaN, shape or count), and it sent nothing"),
     "revoked": ("refused", "its certificate was revoked"),
     "rounds": ("refused", "it has approved fewer rounds of this study; there: wardround site approve"),
+    "rows": ("refused", "it has fewer training rows than method.least_rows, and is left out"),
     "settings": ("refused", "its site.toml is not in order; there: wardround site check"),
     "spent": ("refused", "its approval is spent; there: wardround site approve --again"),
     "sum": ("refused", "the sum is not one that it agreed to, or its answer went into another one already"),

@@ -24,6 +24,7 @@ from wardround.core.record import Message
 from wardround.core.site import Site
 from wardround.core.task import SiteData, Task
 from wardround.core.vault import Vault
+from wardround.engines.codes import CODES
 
 AT_HAND = 128  # sites whose data stay open: the usual hundred; more would grow with the federation
 
@@ -99,7 +100,10 @@ class Host:
                 traceback.clear_frames(error.__traceback__)  # they hold what was computed
                 self.device.free()
                 return Fault("failed", OUT_OF_MEMORY)
-            return Fault("refused" if isinstance(error, Withheld) else "failed", describe(error))
+            if isinstance(error, Withheld):
+                words = CODES.get(error.code, CODES[Withheld.code])
+                return Fault(*words) if words is not CODES[Withheld.code] else Fault("refused", describe(error))
+            return Fault("failed", describe(error))
 
 
 def describe(error: Exception) -> str:

@@ -1,6 +1,6 @@
 """What a coordinator remembers of a site's answers, for the day on which the site has lost its own ledger.
 
-line = answered(exchange, message, digest, Update, data)        # in the words of a site's ledger
+line = answered(exchange, asked(message, digest), Update, data)        # in the words of a site's ledger
 """
 
 import hashlib
@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from wardround.core.exchange import Exchange
 from wardround.core.record import Message, reveals_of
+from wardround.core.weights import Weights
 
 
 class Recollection(Protocol):
@@ -24,11 +25,18 @@ class Recollection(Protocol):
         """All answers, a line each."""
 
 
-def answered(exchange: Exchange, message: Message, digest: str, kind: type[Message], data: bytes) -> dict[str, Any]:
-    """An answer to this message, by digests and sizes."""
+def asked(message: Message, digest: str) -> dict[str, Any]:
+    """A message, by digests and sizes."""
     still = {name: getattr(message, name) for name, reveal in reveals_of(type(message)).items() if reveal.still}
+    weights = getattr(message, "weights", None)
+    moved = {"weights": weights.digest} if isinstance(weights, Weights) else {}
+    return {"kind": type(message).__name__, "bytes": message.nbytes, "digest": digest, "still": still, **moved}
+
+
+def answered(exchange: Exchange, received: Mapping[str, Any], kind: type[Message], data: bytes) -> dict[str, Any]:
+    """An answer to what was asked, by digests and sizes."""
     return {
         "attempt": len(exchange.resumed), "round": exchange.round, "exchange": exchange.number, "step": exchange.step,
-        "received": {"kind": type(message).__name__, "bytes": message.nbytes, "digest": digest, "still": still},
+        "received": dict(received),
         "sent": {"kind": kind.__name__, "bytes": len(data), "digest": hashlib.sha256(data).hexdigest()},
     }  # fmt: skip

@@ -34,7 +34,7 @@ from wardround.core.method import Step
 from wardround.core.record import Message
 from wardround.engines.codes import CODES
 from wardround.engines.frames import Line, dial
-from wardround.engines.recollection import Recollection, answered
+from wardround.engines.recollection import Recollection, answered, asked
 from wardround.engines.seal import Asker, Letter, Parcel, SealError
 from wardround.engines.versions import series
 
@@ -81,7 +81,7 @@ class Remote:
         self.away: set[str] = set()
         self.unlent: dict[str, str] = {}
         """Why the switchboard does not lend the line to a site: `busy` with another run, `revoked`, `expired`."""
-        self.title, self.doing = title, ""
+        self.title, self.doing, self.whole = title, "", False
         self.hung: set[str] = set()
         """Sites that missed a deadline and have not answered since."""
         self.declared: dict[str, dict[str, int]] = {}
@@ -105,6 +105,7 @@ class Remote:
         """Each site's reply as it comes in; what is not there at the deadline is a fault."""
         different = {id(message): message.encode() for message in {id(m): m for m in messages.values()}.values()}
         parcels = {key: Parcel.of(data) for key, data in different.items()}
+        stated: dict[int, dict[str, Any]] = {}
         head: dict[str, Any] = {"exchange": asdict(exchange), "ledger": self.ledger()}
         replies: queue.Queue[tuple[str, dict[str, Any], bytes]] = queue.Queue()
         self._tell(f"{self.title}, round {exchange.round}", messages)
@@ -133,7 +134,10 @@ class Remote:
             reply = self._reply(step, name, outcome, data)
             if "fault" not in outcome and self.recollection is not None:
                 kind = step.reply if isinstance(reply, Fault) else type(reply)
-                line = answered(exchange, messages[name], parcels[id(messages[name])].digest, kind, data)
+                key = id(messages[name])
+                if key not in stated:
+                    stated[key] = asked(messages[name], parcels[key].digest)
+                line = answered(exchange, stated[key], kind, data)
                 was = {"study": self.mark["study"][:16], "run": self.mark["run"][:16], "was": self.heads[name]}
                 with suppress(OSError):  # a full disk, which the run's own files will tell
                     self.recollection.note(name, {**line, **was})
@@ -295,7 +299,7 @@ class Remote:
             if head := self.ledger():
                 with suppress(OSError):
                     line.socket.settimeout(SLACK)
-                    letter = self.desk.write(name, {**self.mark, "bye": True, "ledger": head})
+                    letter = self.desk.write(name, {**self.mark, "bye": True, "whole": self.whole, "ledger": head})
                     line.send({**letter.head, "seconds": SLACK}, letter.data)
                     line.receive()
             self.drop(name)

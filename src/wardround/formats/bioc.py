@@ -29,13 +29,21 @@ from bioc.biocxml.encoder import BioCXMLDocumentWriter
 from lxml import etree
 
 from wardround.core.files import fresh
-from wardround.formats.details import OF_SEVERAL, attribute_values, attributes_of, details, lost_confidence
+from wardround.formats.details import (
+    OF_SEVERAL,
+    VARIANT,
+    attribute_values,
+    attributes_of,
+    details,
+    joined_concepts,
+    lost_confidence,
+)
 from wardround.formats.offsets import Annotation, Offsets, nearest_mentions
 from wardround.formats.options import Options
 from wardround.formats.writing import Sink, lost
 from wardround.text.document import Attribute, Document, Entity, Placed, Relation
 from wardround.text.reading import LONGEST_LINE, DataError, Problems, open_bytes
-from wardround.text.shown import quoted
+from wardround.text.shown import line_of, quoted
 
 FIRST, SECOND = ("", "head", "arg1", "subject", "source"), ("tail", "arg2", "object", "target")
 OURS = frozenset({"labels", "source", "patient", "language"})
@@ -58,10 +66,13 @@ def read_bioc(path: Path, problems: Problems, options: Options) -> Iterator[Plac
             remove_comments=True,
             remove_pis=True,
         )
+        before = 1
         try:
             for number, (_, element) in enumerate(elements, 1):
+                at = element.sourceline
+                line, before = line_of(at, "document", element.findtext("id") or "", number, before), at
                 with problems.refusing():
-                    yield Placed(_document(element, number, path, problems, options), path, element.sourceline)
+                    yield Placed(_document(element, number, path, line, problems, options), path, line)
                 element.clear()
                 while element.getprevious() is not None:
                     del element.getparent()[0]
@@ -72,40 +83,45 @@ def read_bioc(path: Path, problems: Problems, options: Options) -> Iterator[Plac
             raise DataError(path, error.lineno, what, "copy or export the file again") from None
 
 
-def _document(element: Any, number: int, path: Path, problems: Problems, options: Options) -> Document:
+def _document(element: Any, number: int, path: Path, line: int, problems: Problems, options: Options) -> Document:
     for reference in element.iter(etree.Entity):
-        raise DataError(path, reference.sourceline, "a reference to an XML entity", "write out what it stands for")
+        raise DataError(path, _line(reference, line), "a reference to an XML entity", "write out what it stands for")
     infons = _infons(element)
     for _ in infons.keys() - OURS:
-        problems.note("infon of a document, ignored", path, element.sourceline)
+        problems.note("infon of a document, ignored", path, line)
     for passage in (*element.iter("passage"), *element.iter("sentence")):
         for _ in _infons(passage):
-            problems.note("infon of a passage, ignored", path, passage.sourceline)
-    text = _text(element, path)
+            problems.note("infon of a passage, ignored", path, _line(passage, line))
+    text = _text(element, path, line)
     mentions: dict[str, Annotation] = {}
-    for item in element.iter("annotation"):
+    for count, item in enumerate(element.iter("annotation"), 1):
         with problems.refusing():
-            one = _mention(item, path)
+            one = _mention(item, f"T{count}", path, _line(item, line))
             if one.id in mentions:
                 what = f"{quoted(one.id)} is already in line {mentions[one.id].line}"
-                raise DataError(path, item.sourceline, what, "ids must differ within a document")
+                raise DataError(path, one.line, what, "ids must differ within a document")
             mentions[one.id] = one
     offsets = Offsets(text, path, problems, options.fix_offsets, options.show_text)
     entities = {entity.id: entity for entity in offsets.entities(list(mentions.values()))}
     relations: list[Relation] = []
     for item in element.iter("relation"):
         with problems.refusing():
-            relations += _relation(item, mentions, entities, path, problems)
+            relations += _relation(item, mentions, entities, path, _line(item, line), problems)
     return Document(
         element.findtext("id") or f"{path.name}:{number}",
         text,
-        _labels(infons, path, element.sourceline),
+        _labels(infons, path, line),
         tuple(entities.values()),
         tuple(relations),
         infons.get("source", ""),
         infons.get("language", "") or options.language,
         infons.get("patient", ""),
     )
+
+
+def _line(element: Any, line: int) -> int:
+    """That of an element; of one in the document's first line as the document's."""
+    return line if element.sourceline == line else int(element.sourceline)
 
 
 def _pairs(element: Any) -> list[tuple[str, str]]:
@@ -151,27 +167,28 @@ def _number(value: str | None, name: str, path: Path, line: int) -> int:
     return int(value)
 
 
-def _text(element: Any, path: Path) -> str:
+def _text(element: Any, path: Path, line: int) -> str:
     """Passages, or their sentences, at their offsets."""
     text = ""
     for passage in element.findall("passage"):
         pieces = [passage] if passage.find("text") is not None else passage.findall("sentence")
         for piece in pieces:
-            start = _number(piece.findtext("offset"), "offset", path, piece.sourceline)
+            start = _number(piece.findtext("offset"), "offset", path, _line(piece, line))
             if not len(text) <= start <= len(text) + LONGEST_LINE:
                 what = f"a passage at {start}, but {len(text)} characters stand before it"
-                raise DataError(path, piece.sourceline, what, "do its offsets count bytes? Export it again")
+                raise DataError(path, _line(piece, line), what, "do its offsets count bytes? Export it again")
             text += "\n".ljust(start - len(text)) if start > len(text) else ""
             text += piece.findtext("text") or ""
     return text
 
 
-def _mention(item: Any, path: Path) -> Annotation:
-    line, name, infons = item.sourceline, item.get("id") or "", _pairs(item)
+def _mention(item: Any, unnamed: str, path: Path, line: int) -> Annotation:
+    name, infons = item.get("id") or unnamed, _pairs(item)
     kind = _taken(infons, "type")
-    if not name or not kind.strip():
-        what = "an annotation without an id" if not name else f"{quoted(name)} has no type"
-        raise DataError(path, line, what, 'write <annotation id="T1"><infon key="type">…</infon>')
+    if not kind.strip():
+        raise DataError(
+            path, line, f"{quoted(name)} has no type", 'write <annotation id="T1"><infon key="type">…</infon>'
+        )
     parts = []
     for place in item.findall("location"):
         start, length = (_number(place.get(key), key, path, line) for key in ("offset", "length"))
@@ -182,10 +199,15 @@ def _mention(item: Any, path: Path) -> Annotation:
 
 
 def _relation(
-    item: Any, mentions: Mapping[str, Annotation], entities: Mapping[str, Entity], path: Path, problems: Problems
+    item: Any,
+    mentions: Mapping[str, Annotation],
+    entities: Mapping[str, Entity],
+    path: Path,
+    line: int,
+    problems: Problems,
 ) -> Iterator[Relation]:
     """The relation of an element, unless one of its ends was left out."""
-    line, nodes, infons = item.sourceline, item.findall("node"), _pairs(item)
+    nodes, infons = item.findall("node"), _pairs(item)
     kind = _taken(infons, "type") or _taken(infons, "relation")
     concepts = _concepts(mentions.values())
     named = [(key, text) for key, text in infons if _concept(text) in concepts]
@@ -224,17 +246,20 @@ def _relation(
 
 
 def _concept(text: str) -> str:
-    """The id alone of `Chemical|MESH:D003000`, `MESH:D003000` or `D003000`."""
+    """The id alone of `Chemical|MESH:D003000`, `MESH:D003000`, `D003000` or `tmVar:p|SUB|V|158|M`."""
+    if variant := VARIANT.search(text):
+        return variant[0].rpartition(":")[2]
     return text.rpartition("|")[2].rpartition(":")[2].strip()
 
 
 def _concepts(mentions: Iterable[Annotation]) -> dict[str, list[str]]:
-    """The mentions of each concept."""
-    known: dict[str, list[str]] = {}
+    """The mentions of each concept: those of it alone, or else those of several."""
+    alone: dict[str, list[str]] = {}
+    among: dict[str, list[str]] = {}
     for mention in mentions:
         for concept in mention.concepts:
-            known.setdefault(_concept(concept), []).append(mention.id)
-    return known
+            (among if mention.concepts[1:] else alone).setdefault(_concept(concept), []).append(mention.id)
+    return among | alone
 
 
 def _agree(ends: list[str], named: list[str], mentions: Mapping[str, Annotation]) -> bool:
@@ -299,7 +324,7 @@ def _named(one: Entity | Relation) -> dict[str, str]:
     """The infons of an entity or a relation."""
     infons = {"type": one.type}
     if isinstance(one, Entity) and one.concepts:
-        infons["identifier"] = "|".join(one.concepts)
+        infons["identifier"] = joined_concepts(one.concepts)
     for name, listing in attribute_values(one.attributes).items():
         listed = [listing] if isinstance(listing, str) else listing
         plain = len(listed) == 1 and not listed[0].startswith("[")

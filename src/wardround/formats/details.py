@@ -4,7 +4,8 @@
 
 A name that tools have for ids (`identifier`, `concept`, …) gives concepts, that of a vocabulary (`MESH`, `UMLS`, …)
 gives concepts with the vocabulary before them; every other name is an attribute. Attributes are sorted, each stands
-once.
+once. A bar, a semicolon or a comma stands between two ids; the bars of a variant as tmVar writes it (`p|SUB|V|158|M`)
+are its own.
 
 Annotation tools have no place for some of it, but give back a document's metadata as they got it. There it travels
 by the place and the type of what it belongs to, for tools give ids of their own:
@@ -16,7 +17,7 @@ What an annotator has moved or removed since has lost its details, which is coun
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,10 +29,11 @@ from wardround.text.reading import DataError, Problems
 
 IDS = frozenset({"concept", "concepts", "concept_id", "conceptid", "identifier", "identifiers"})
 VOCABULARIES = frozenset(
-    {"chebi", "cui", "hpo", "icd10", "icd10cm", "icd9", "loinc", "medgen", "mesh", "ncbi_gene", "omim", "rxnorm",
-     "snomed", "snomedct", "umls"}
+    {"chebi", "cui", "hpo", "icd10", "icd10cm", "icd9", "loinc", "medgen", "mesh", "ncbi_gene", "ncbi_taxonomy",
+     "ncbigene", "omim", "rxnorm", "snomed", "snomedct", "umls"}
 )  # fmt: skip
 NO_CONCEPT = frozenset({"", "-", "-1"})
+VARIANT = re.compile(r"(?<![a-z\d])(?:tmvar:)?[a-z]?\|[a-z]{2}\w*\|[^;,]*", re.IGNORECASE)
 OF_SEVERAL = ("head_concept", "tail_concept")
 """Attributes of a relation: which one of a mention's several concepts is related."""
 GONE = "detail of what is no longer there, left out"
@@ -47,7 +49,7 @@ def details(named: Iterable[tuple[str, str]], ids: Iterable[str] = ()) -> Detail
         key = name.casefold()
         if key in IDS:
             concepts += split_concepts(value)
-        elif key in VOCABULARIES and value != YES:
+        elif key.replace(" ", "_") in VOCABULARIES and value != YES:
             concepts += [one if ":" in one else f"{name}:{one}" for one in split_concepts(value)]
         else:
             attributes.add(Attribute(name, value))
@@ -60,8 +62,21 @@ def attributes_of(named: Iterable[tuple[str, str]]) -> tuple[Attribute, ...]:
 
 
 def split_concepts(cell: str) -> list[str]:
-    """The ids of a cell, between which a bar, a semicolon or a comma stands."""
-    return [one for one in map(str.strip, re.split(r"[|;,]", cell)) if one not in NO_CONCEPT]
+    """The ids of a cell."""
+    return [one for one in listed_concepts(cell) if one not in NO_CONCEPT]
+
+
+def listed_concepts(cell: str) -> list[str]:
+    """The same, with what stands for no id."""
+    pieces = map(str.strip, re.split("[;,]", cell))
+    return [
+        one for piece in pieces for one in ([piece] if VARIANT.fullmatch(piece) else map(str.strip, piece.split("|")))
+    ]
+
+
+def joined_concepts(concepts: Sequence[str]) -> str:
+    """A cell with these ids."""
+    return (";" if any("|" in one for one in concepts) else "|").join(concepts)
 
 
 # JSON
@@ -84,11 +99,8 @@ def read_attributes(value: object, path: Path, line: int, problems: Problems) ->
 
 def read_concepts(value: object, path: Path, line: int, problems: Problems) -> Iterator[str]:
     """The ids under `concept`: a string, a number as NCBI's genes have, or a list of these; `a|b` are two."""
-    listed = value.split("|") if isinstance(value, str) else value if isinstance(value, list) else [value]
-    for one in listed:
-        name = str(one) if type(one) is int else string(one or "", "concept", path, line, problems)
-        if name not in NO_CONCEPT:
-            yield name
+    for one in value if isinstance(value, list) else [value]:
+        yield from split_concepts(str(one) if type(one) is int else string(one or "", "concept", path, line, problems))
 
 
 def read_parts(value: object, path: Path, line: int) -> tuple[tuple[int, int], ...]:

@@ -22,6 +22,7 @@ from wardround.formats.json_values import json_lines, whole
 from wardround.formats.options import Options
 from wardround.text.document import Document, Placed
 from wardround.text.reading import DataError, Problems, parse_json, text_blocks
+from wardround.text.shown import line_of, unnamed
 
 SHAPE = '{"resourceType": "DocumentReference", "content": [{"attachment": {"contentType": "text/plain", "data": …}}]}'
 KIND, REFERENCE = "resourceType", "DocumentReference"
@@ -86,8 +87,12 @@ def _documents(
     if kind == "Bundle":
         entries = [one for one in _dicts(resource.get("entry")) if isinstance(one.get("resource"), dict)]
         binaries = dict(_binaries(entries))
-        for entry in entries:
-            yield from _documents(entry["resource"], path, line, problems, options, binaries)
+        for number, entry in enumerate(entries, 1):
+            own = entry["resource"]
+            ours = own.get(KIND) == REFERENCE
+            name = str(own.get("id") or "") if ours else ""  # a Patient's is nobody's business
+            place = line_of(line, REFERENCE if ours else "entry", name, number, line)
+            yield from _documents(own, path, place, problems, options, binaries)
     elif kind != REFERENCE:
         if kind != "Binary":
             problems.note(OTHER, path, line)
@@ -109,7 +114,7 @@ def _binaries(entries: Sequence[Resource]) -> Iterator[tuple[str, Resource]]:
 def _texts(
     resource: Resource, path: Path, line: int, problems: Problems, options: Options, beside: Resource
 ) -> Iterator[Document]:
-    name = whole(str(resource.get("id") or f"{path.name}:{line}"))
+    name = whole(str(resource.get("id") or unnamed(path.name, line)))
     own = {f"#{one.get('id')}": one for one in _dicts(resource.get("contained"))}
     number = 0
     for content in _dicts(resource.get("content")):
@@ -141,8 +146,8 @@ def _texts(
 def _text(held: Resource, digest: object, charset: str, path: Path, line: int) -> str:
     """What an attachment says; an error if it is not what it claims to be, without a word of it."""
     try:
-        data = base64.b64decode(str(held["data"]), validate=True)
-        if isinstance(digest, str) and base64.b64decode(digest) != hashlib.sha1(data, usedforsecurity=False).digest():
+        data = _unpacked(held["data"])
+        if isinstance(digest, str) and _unpacked(digest) != hashlib.sha1(data, usedforsecurity=False).digest():
             raise DataError(path, line, "an attachment's hash is not that of its data", "export it again")
         return whole(data.decode(charset).removeprefix("\ufeff"))
     except binascii.Error:
@@ -154,6 +159,11 @@ def _text(held: Resource, digest: object, charset: str, path: Path, line: int) -
         if isinstance(error, DataError):
             raise
         raise DataError(path, line, "an attachment's charset is not known", "write its text in UTF-8") from None
+
+
+def _unpacked(value: object) -> bytes:
+    """What base64 stands for; FHIR allows blanks and line breaks in it."""
+    return base64.b64decode("".join(str(value).split()).encode("ascii", "replace"), validate=True)
 
 
 def _referred(value: object) -> str:

@@ -35,7 +35,7 @@ from wardround.formats.options import Options
 from wardround.formats.writing import Named, Sink, text_file
 from wardround.text.document import Document, Placed
 from wardround.text.reading import DataError, Problems, nearest
-from wardround.text.shown import quoted
+from wardround.text.shown import line_of, quoted, unnamed
 
 TASK = '{"id": 1, "data": {"text": …}, "annotations": […]}'
 LINKED = "relation"
@@ -67,12 +67,15 @@ def is_task(item: object) -> bool:
 
 def read_label_studio(path: Path, problems: Problems, options: Options) -> Iterator[Placed]:
     """The tasks of a file, each a document."""
-    for line, item in json_values(path, options.encoding):
+    before = 1
+    for number, (at, item) in enumerate(json_values(path, options.encoding), 1):
+        task = _whole(item)
+        name = task.get("id") if isinstance(task, dict) else None
+        line, before = line_of(at, "task", "" if name is None else str(name), number, before), at
         if isinstance(item, dict) and is_min(item):
             what = "this is Label Studio's JSON-MIN, which drops relations"
             raise DataError(path, line, what, 'export again and choose "JSON"')
         with problems.refusing():
-            task = _whole(item)
             if not isinstance(task, dict) or not isinstance(task.get("data"), dict):
                 raise DataError(path, line, "not a task of Label Studio's", f"write {TASK}")
             yield Placed(_document(task, path, line, problems, options), path, line)
@@ -205,7 +208,7 @@ def _document(task: Mapping[str, object], path: Path, line: int, problems: Probl
     given = data.get("id", task.get("id"))
     source, patient, language = (str(data.get(key) or "") for key in ("source", "patient", "language"))
     document = Document(
-        str(given) if given is not None else f"{path.name}:{line}",
+        str(given) if given is not None else unnamed(path.name, line),
         text,
         tuple(annotation.labels),
         entities,

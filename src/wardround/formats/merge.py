@@ -45,7 +45,7 @@ class _Mark:
 
     @property
     def place(self) -> str:
-        return f"{self.path}:{self.line}" + (f" ({self.name})" if self.name else "")
+        return f"{self.path}:{self.line}" + (f" ({self.name})" if self.name and type(self.line) is int else "")
 
 
 def merge(

@@ -21,7 +21,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from wardround.formats.details import OF_SEVERAL, lost_confidence, lost_details, split_concepts
+from wardround.formats.details import (
+    NO_CONCEPT,
+    OF_SEVERAL,
+    joined_concepts,
+    listed_concepts,
+    lost_confidence,
+    lost_details,
+    split_concepts,
+)
 from wardround.formats.offsets import Annotation, Offsets, nearest_mentions, nearest_place
 from wardround.formats.options import Options
 from wardround.formats.writing import Named, Sink, flat, lost, lost_fields, text_file
@@ -30,7 +38,6 @@ from wardround.text.reading import DataError, Problems, open_text
 
 PART = re.compile(r"([^|\t]+)\|([ta])\|(.*)")
 NUMBER = re.compile(r"-?\d{1,12}")
-NO_CONCEPT = frozenset({"", "-", "-1"})
 LOCAL = "local:"
 """Stands before an id that is not a concept's."""
 COMPOSITE, NOVELTY = "composite", "novelty"
@@ -57,11 +64,11 @@ def read_pubtator(path: Path, problems: Problems, options: Options) -> Iterator[
         for number, mention in enumerate(block.mentions, 1):
             name = names.unique(f"T{number}" if mention.id in NO_CONCEPT else mention.id.removeprefix(LOCAL))
             known = () if mention.id.startswith(LOCAL) else tuple(dict.fromkeys(split_concepts(mention.id)))
-            if known and not NO_CONCEPT.isdisjoint(mention.id.split("|")):
+            if known and not NO_CONCEPT.isdisjoint(listed_concepts(mention.id)):
                 problems.note("part of a composite mention without an id, not kept", path, mention.line)
             mentions.append(replace(mention, id=name, concepts=known))
             concepts.setdefault(mention.id, []).append(name)
-            for part in mention.id.split("|"):
+            for part in known:
                 parts.setdefault(part, []).append(name)
         offsets = Offsets(block.text, path, problems, options.fix_offsets, options.show_text)
         entities = {entity.id: entity for entity in offsets.entities(mentions)}
@@ -188,7 +195,7 @@ def _rows(placed: Placed, name: str, text: str, losses: Problems) -> Iterator[li
     lost_details(placed, losses, "parts", relations=False)
     lost_confidence(placed, losses, "entities", "relations")
     related = {end for one in document.relations for end in (one.head, one.tail)}
-    ids = {one.id: "|".join(one.concepts) or _named(one.id, related) for one in document.entities}
+    ids = {one.id: joined_concepts(one.concepts) or _named(one.id, related) for one in document.entities}
     mentions: dict[str, list[str]] = {}
     parts: dict[str, list[str]] = {}
     for one in document.entities:

@@ -13,7 +13,8 @@ and still counts in the mean. NA is a relation like any other here, and left out
 Departures. The paper broadcasts to all which sites were chosen; here each site is told of its own sentences only.
 The authors' published code lets all platforms share one list of chosen sentences; here sites are kept apart. The model
 goes to each site a second time with what was chosen, so that a site needs to remember nothing in between. `warm` is
-ours too, and off by default.
+ours too, and off by default; so is `unrelated = "whole"`: sentences of pairs without a fact are most of what there is
+and right by themselves, and with one of each pair left, the method fell where all sites take part (studies/lazymil).
 
 With `buckets` the coordinator sees nothing but sums, and there are buckets in any case where a layer shows no more
 (secure aggregation). Before the first round sites mark the slots of a table that their facts' numbers fall into; of the
@@ -27,7 +28,7 @@ on no list, of a site that was not there at the start, is that site's own.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar, Self, cast
+from typing import Annotated, Any, ClassVar, Literal, Self, cast
 
 import torch
 from annotated_types import Ge, Le
@@ -38,7 +39,7 @@ from wardround.core.cohort import Cohort
 from wardround.core.method import Counts, Exam, Global, Method, on_site
 from wardround.core.record import Message, Private, reveals
 from wardround.core.site import Site
-from wardround.core.task import BagTask, Task
+from wardround.core.task import BagTask, Surest, Task
 from wardround.core.training import LocalTraining
 from wardround.core.weights import Weights
 from wardround.methods.buckets import bucket, highest, one_hot, proper
@@ -186,6 +187,10 @@ class LazyMIL(LocalTraining, Method[Global]):
     """If given, the coordinator finds out from sums alone who is surest of a fact, by score in so many buckets; if
     not, it sees each site's scores, or there are 256 where a layer shows only sums."""
 
+    unrelated: Literal["chosen", "whole"] = "chosen"
+    """Pairs without a fact: one sentence of each is chosen as of a fact, as in the paper; or each site trains on all of
+    its own, and tells nothing of them."""
+
     def start(self, weights: Weights, cohort: Cohort) -> Global:
         """The initial model; by sums, sites say first which facts there are."""
         if self.buckets:
@@ -232,14 +237,14 @@ class LazyMIL(LocalTraining, Method[Global]):
             site.task, site.private, site.device
         ).model.eval()  # whatever its weights are, the facts are the same
         slots = torch.zeros(SLOTS, dtype=torch.int8)
-        slots[cast("BagTask", site.task).surest(model, site.data.train).facts % SLOTS] = 1
+        slots[self._surest(model, site).facts % SLOTS] = 1
         return Marks(slots)
 
     @on_site
     def place(self, listed: Listed, site: Site) -> Sureness:
         """In which bucket the site's best sentence for each fact of the list is."""
         site.stands_on(len(site.data.train))
-        surest = cast("BagTask", site.task).surest(Bench.at(site, listed.weights).model.eval(), site.data.train)
+        surest = self._surest(Bench.at(site, listed.weights).model.eval(), site)
         buckets, count = cast("int", self.buckets), len(listed.slots)
         own = bucket(spread(surest.scores), buckets)  # (facts at the site,)
         slots = surest.facts % SLOTS
@@ -260,7 +265,7 @@ class LazyMIL(LocalTraining, Method[Global]):
     def score(self, model: Global, site: Site) -> Scores:
         """How sure the shared model is of the site's best sentence for each fact."""
         site.stands_on(len(site.data.train))
-        surest = cast("BagTask", site.task).surest(Bench.at(site, model.weights).model.eval(), site.data.train)
+        surest = self._surest(Bench.at(site, model.weights).model.eval(), site)
         order = torch.argsort(surest.facts)  # by number, which tells nothing of the order of the site's notes
         return Scores(surest.facts[order], surest.scores[order], surest.rows[order])
 
@@ -269,9 +274,20 @@ class LazyMIL(LocalTraining, Method[Global]):
         """Train on the chosen sentences alone."""
         return self.fitted(chosen.weights, chosen.rows, site)
 
-    def fitted(self, weights: Weights, rows: Tensor, site: Site) -> Update:
-        """What training on these sentences alone changes."""
+    def _surest(self, model: Any, site: Site) -> Surest:
+        """The surest sentence of each of the site's facts that there is a choice of."""
         task, train = cast("BagTask", site.task), site.data.train
+        surest = task.surest(model, train)
+        if self.unrelated == "chosen":
+            return surest
+        facts = ~torch.isin(surest.rows, task.unrelated(train))
+        return Surest(*(part[facts] for part in surest))
+
+    def fitted(self, weights: Weights, rows: Tensor, site: Site) -> Update:
+        """What training on these sentences changes, and on those of pairs without a fact if they are kept whole."""
+        task, train = cast("BagTask", site.task), site.data.train
+        if self.unrelated == "whole":
+            rows = torch.cat([rows, task.unrelated(train)]).sort().values
         named = rows.tolist()
         once = len(set(named)) == len(named) and min(named, default=0) >= 0  # −1 is the last one's other name
         site.stands_on(len(named) if once else 1)  # one that is named again and again outweighs all others

@@ -56,7 +56,7 @@ log = logging.getLogger(__name__)
 class FewRows(Withheld):
     """The site has fewer rows than `least_rows`."""
 
-    code = "few"
+    code = "rows"
 
 
 class Roll(Message):

@@ -25,7 +25,7 @@ WORSE = "no better than a constant answer"
 ABOVE = "loss above a constant answer's"
 RISING = "loss rising"
 COLLAPSED = frozenset({ONE_CLASS, NOTHING, NOT_FINITE, WORSE})
-REMEDY = "try a lower method.lr, more rounds, or a smaller method.mu where there is one"
+REMEDY = "where the method has them, try a lower method.lr, a smaller method.mu, or more rounds"
 SLOW = "try more rounds or epochs, or another method.lr"
 
 RISES = 3  # evaluations in a row

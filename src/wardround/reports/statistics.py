@@ -48,6 +48,11 @@ class Group:
         return self.runs[0].start.reference
 
     @property
+    def personal(self) -> bool:
+        """Whether its figures are of each site's own model, learnt beside others' or alone."""
+        return self.runs[0].start.personal
+
+    @property
     def signs(self) -> tuple[str, ...]:
         """What looks wrong with the models of its runs, each once."""
         return tuple(dict.fromkeys(sign for run in self.counted for sign in run.signs))

@@ -52,6 +52,8 @@ class Kind(Plain):
     """Whether there is a shared model in the end."""
     trains: bool = True
     """Whether sites are asked for anything but an evaluation."""
+    personal: bool = False
+    """Whether each site is tried with a model of its own, or with a part of its own."""
 
     @property
     def reference(self) -> Literal["", "alone", "pooled", "public"]:

@@ -7,7 +7,6 @@ import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -16,7 +15,6 @@ from wardround import __version__
 from wardround.core.doing import ASKED, NOTICE
 from wardround.core.files import NO_ROOM, write
 from wardround.core.lock import sole
-from wardround.core.method import Method
 from wardround.runs.checkpoint import Checkpoint, load_newest
 from wardround.runs.errors import RunError
 from wardround.runs.files import LOCK, METRICS, SITES, START, Kind, Start, current
@@ -96,9 +94,11 @@ def claim(study: Study, out: Path, *, resume: bool) -> Checkpoint | None:
     return checkpoint
 
 
-def kind_of(method: Method[Any]) -> Kind:
-    """What a method is, for those who compare runs."""
-    return Kind(pooled=method.pooled, shares=method.shares, trains=set(method.declared()) > {"evaluate"})
+def kind_of(study: Study) -> Kind:
+    """What a study's method is, for those who compare runs."""
+    method, trains = study.method, set(study.method.declared()) > {"evaluate"}
+    personal = method.personal or bool(study.sites.private)
+    return Kind(pooled=method.pooled, shares=method.shares, trains=trains, personal=personal)
 
 
 def versions() -> dict[str, str]:
@@ -111,7 +111,7 @@ def attempts(study: Study, out: Path, checkpoint: Checkpoint | None) -> tuple[in
     """The rounds after which this run was taken up again, this time included: sites must know what did not count."""
     before = START.read(out)
     now = () if before is None else (*before.resumed, checkpoint.round if checkpoint else -1)
-    START.write(out, Start(**kind_of(study.method).model_dump(), resumed=now))
+    START.write(out, Start(**kind_of(study).model_dump(), resumed=now))
     return now
 
 

@@ -131,11 +131,15 @@ def run(
         built.host.device = built.host.device.claim()  # now that workers have begun, which need it untouched
         try:
             window = Window(study.schedule, out, clock or Clock())
-            return _Loop(built, window, engine, ledger, layers, progress, checkpoint_seconds).go(checkpoint)
+            result = _Loop(built, window, engine, ledger, layers, progress, checkpoint_seconds).go(checkpoint)
+            if isinstance(engine, Remote):
+                engine.whole = True  # sites need nothing more of what they kept for it
         except Exception as error:
             if show_errors:
                 show_traceback(error.__cause__ or error)
             raise
+        else:
+            return result
         finally:
             engine.close()
             with contextlib.suppress(OSError):  # a full disk has been told of already
@@ -324,7 +328,7 @@ class _Loop:
         lines, choice = self.journal.lines, self.choice
         last = next((line for line in lines if line.round == choice.round), self.journal.evaluated)
         metrics = Metrics(
-            **kind_of(self.method).model_dump(),
+            **kind_of(self.study).model_dump(),
             study=self.study.name,
             versions=versions(),
             method=self.study.resolved["method"]["name"],

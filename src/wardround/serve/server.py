@@ -8,6 +8,7 @@ import asyncio
 import errno
 import ipaddress
 import socket
+import ssl
 from contextlib import suppress
 from typing import Any
 
@@ -100,10 +101,21 @@ class Patient(H11Protocol):
             self._alarm = None
 
 
-def settings(app: Any) -> uvicorn.Config:
+class Proven(Patient):
+    """A connection over TLS: each request comes with the certificate of the other end (DER), and what it is for."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
+        """Note who it is, once TLS has found the certificate to be good."""
+        tls = transport.get_extra_info("ssl_object")
+        proof = {"certificate": tls.getpeercert(binary_form=True), "purpose": tls.selected_alpn_protocol() or ""}
+        self.app_state = {**self.app_state, **proof, "port": transport.get_extra_info("peername")[1]}
+        super().connection_made(transport)
+
+
+def settings(app: Any, http: type[Patient] = Patient) -> uvicorn.Config:
     """A server that speaks HTTP alone and logs nothing, no request and no error."""
     return uvicorn.Config(
-        app, http=Patient, ws="none", loop="asyncio", lifespan="off", interface="asgi3", log_config=None,
+        app, http=http, ws="none", loop="asyncio", lifespan="off", interface="asgi3", log_config=None,
         log_level="critical", access_log=False, server_header=False, proxy_headers=False,
         timeout_graceful_shutdown=PATIENCE,
     )  # fmt: skip
@@ -113,3 +125,12 @@ def serve(app: Any, door: socket.socket) -> None:
     """Answer requests until Ctrl-C."""
     with suppress(KeyboardInterrupt):
         uvicorn.Server(settings(app)).run(sockets=[door])
+
+
+def serve_proven(app: Any, door: socket.socket, context: ssl.SSLContext) -> None:
+    """The same over TLS, to whoever this context takes."""
+    config = settings(app, Proven)
+    config.load()
+    config.ssl = context
+    with suppress(KeyboardInterrupt):
+        uvicorn.Server(config).run(sockets=[door])

@@ -68,6 +68,11 @@ class Numbers:
         batch = self.pairs.batch(rows)
         return batch.inputs, batch.real, batch.places, batch.parts
 
+    def truly(self, rows: Tensor, weights: Tensor) -> tuple[float, float]:
+        """By weight, how much of these claims a fact of which the truth is known, and how much truly says it."""
+        claims = (self.relations[rows] > 0) & (self.expressed[rows] >= 0)
+        return float(weights[claims].sum()), float((weights * (self.expressed[rows] == 1))[claims].sum())
+
 
 @dataclass(frozen=True, eq=False)
 class BagExamples:

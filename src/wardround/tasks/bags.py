@@ -33,11 +33,11 @@ from wardround.metrics.facts import curve_of, fact_layout, fact_metrics, score_b
 from wardround.metrics.redrawn import fact_redrawn
 from wardround.models.pcnn import PCNN
 from wardround.models.relation import BagEncoder
-from wardround.tasks.bag_examples import BagBatch, BagExamples, Groups, Numbers, encoded, numbered
+from wardround.tasks.bag_examples import OF_PCNN, BagBatch, BagExamples, Groups, Numbers, encoded, numbered
 from wardround.tasks.batching import Ragged, budgeted, grouped
 from wardround.tasks.candidates import Candidates, Pair, related, within_limit
 from wardround.tasks.denoise import Denoiser, SentenceModel, bag_scores, pair_odds, surest, weights_of
-from wardround.tasks.encoders import TRAINING, EncoderParts, EncoderSettings
+from wardround.tasks.encoders import EncoderParts, EncoderSettings
 from wardround.tasks.pair_examples import PairExamples
 from wardround.tasks.task import BoundTask, Finds, TaskSettings, existing
 from wardround.tasks.unprotected import ByBags
@@ -50,7 +50,6 @@ from wardround.text.texts import Texts
 
 AT_ONCE = 256
 CURVE_POINTS = 400
-OF_PCNN = {"sgd": {"lr": 0.3, "batch": 16}, "adam": {"lr": 0.003, "batch": 16}}
 OF_WORDS = ("tokens", "buckets", "vectors", "embedding", "position", "filters")
 
 
@@ -111,7 +110,7 @@ class Bags(EncoderSettings, TaskSettings):
     @property
     def training(self) -> Mapping[str, Mapping[str, Any]]:
         """What suits an encoder, or a PCNN: at the general rate of 0.01 it learns a third less in eight rounds."""
-        return TRAINING if self.model == "encoder" else OF_PCNN
+        return self.encoder_training if self.model == "encoder" else OF_PCNN
 
     def files(self) -> dict[str, Path]:
         """Word vectors, or the encoder."""
@@ -259,7 +258,7 @@ class BagsTask(ByBags, BoundTask):
             labels = numbers.relations[units.first[groups]]
             scores = bag_scores(chosen, model, vectors[rows], owner, labels)
             total["loss"] += functional.cross_entropy(scores, labels, reduction="sum")
-            known, true = _expressed(numbers, rows, weights_of(chosen, model, vectors[rows], owner, labels))
+            known, true = numbers.truly(rows, weights_of(chosen, model, vectors[rows], owner, labels))
             total["chosen"] += known
             total["expressed"] += true
         total["bags"] += len(units)
@@ -313,9 +312,13 @@ class BagsTask(ByBags, BoundTask):
         alone.rows = rows
         return replace(examples, units=alone)
 
+    def unrelated(self, examples: BagExamples) -> Tensor:
+        """The sentences of pairs without a fact."""
+        return (examples.numbers.relations == 0).nonzero().flatten()
+
     def expressed(self, examples: BagExamples, rows: Tensor) -> tuple[float, float]:
         """Of these sentences, how many claim a fact of which the truth is known, and how many of those truly say it."""
-        return _expressed(examples.numbers, rows, torch.ones(len(rows)))
+        return examples.numbers.truly(rows, torch.ones(len(rows)))
 
     def _encoded(self, model: Any, numbers: Numbers) -> Tensor:
         """The vectors of all sentences, in large batches of similar lengths."""
@@ -343,8 +346,3 @@ class BagsTask(ByBags, BoundTask):
             return pairs, model.classifier(self._encoded(model, self._numbers(rows)))
 
         return related(self.candidates, texts, self.labels, UNRELATED, scores)
-
-
-def _expressed(numbers: Numbers, rows: Tensor, weights: Tensor) -> tuple[float, float]:
-    claims = (numbers.relations[rows] > 0) & (numbers.expressed[rows] >= 0)
-    return float(weights[claims].sum()), float((weights * (numbers.expressed[rows] == 1))[claims].sum())

@@ -45,6 +45,12 @@ class ClassesTask(BoundTask):
         """The mean loss of these scores, every class counting the same."""
         return functional.cross_entropy(scores, labels)
 
+    def slopes(self, model: Any, batch: Any) -> tuple[Tensor, Tensor] | None:
+        """The scores of a batch (B, classes), and the gradient of its summed cross-entropy for them: p − y."""
+        scores = self.scored(model, batch)
+        slopes = scores.softmax(1)
+        return scores, slopes.scatter_add_(1, batch.labels[:, None], slopes.new_full((len(slopes), 1), -1.0))
+
     def counted(self, scores: Tensor, labels: Tensor) -> dict[str, Tensor]:
         """The counts of one batch, and its summed loss."""
         return self.measures.counts(scores, labels, functional.cross_entropy(scores, labels, reduction="sum"))

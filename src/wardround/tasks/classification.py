@@ -34,7 +34,7 @@ from wardround.models.linear import Bag, Logistic, WeighedBag
 from wardround.models.recurrent import LSTMClassifier
 from wardround.tasks.batching import Ragged, grouped
 from wardround.tasks.classes import ClassesTask, ClassifierTask
-from wardround.tasks.encoders import TRAINING, EncoderSettings
+from wardround.tasks.encoders import EncoderSettings
 from wardround.tasks.suited_text import suited, training
 from wardround.tasks.task import Finds, TaskSettings, existing
 from wardround.tasks.text_examples import (
@@ -143,7 +143,7 @@ class Classification(EncoderSettings, TaskSettings):
     @property
     def training(self) -> Mapping[str, Mapping[str, Any]]:
         """By optimiser, the preferred first, the settings of local training that suit the model."""
-        return TRAINING if self.model == "encoder" else training(self)
+        return self.encoder_training if self.model == "encoder" else training(self)
 
     def bind(self, corpus: Any) -> "ClassificationTask":
         """The task on a corpus with these labels."""
@@ -293,6 +293,11 @@ class ClassificationTask(DocumentsCounted, ByCounts, ClassesTask):
         if self.settings.several:
             return functional.binary_cross_entropy_with_logits(scores, labels)
         return functional.cross_entropy(scores, labels)
+
+    def slopes(self, model: nn.Module, batch: TextBatch) -> tuple[Tensor, Tensor] | None:
+        """Of plain cross-entropy alone."""
+        other = self.settings.several or batch.weights is not None or isinstance(model, WeighedBag)
+        return None if other else super().slopes(model, batch)
 
     @property
     def measures(self) -> Measures:

@@ -34,6 +34,8 @@ from wardround.tasks.trunk import Trunk
 
 TRAINING: Mapping[str, Mapping[str, Any]] = {"adam": {"lr": 5e-5, "batch": 16}, "sgd": {"lr": 0.02, "batch": 16}}
 """By optimiser, the settings of local training that suit a pretrained encoder under a new head."""
+OF_ADAPTERS: Mapping[str, Mapping[str, Any]] = {"adam": {"lr": 3e-3, "batch": 16}}
+"""Those that suit adapters, which begin at zero: at the rate of a whole encoder they would hardly move."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +62,11 @@ class EncoderSettings:
     def encoder_folder(self) -> Path:
         """Where the encoder lies."""
         return encoder_folder(self.encoder, self.folder)
+
+    @property
+    def encoder_training(self) -> Mapping[str, Mapping[str, Any]]:
+        """By optimiser, the settings of local training that suit what is trained of the encoder."""
+        return OF_ADAPTERS if self.adapter else TRAINING
 
     def encoder_parts(self, dropout: float, longest: int | None = None, *, markers: bool = False) -> "EncoderParts":
         """The encoder as it is used, for sequences of up to so many tokens."""

@@ -27,7 +27,7 @@ class FeatureRows:
 
     def batch(self, rows: Tensor) -> "FeatureRows":
         """These rows."""
-        return FeatureRows(self.inputs[rows], self.labels[rows], rows)
+        return FeatureRows(self.inputs.index_select(0, rows), self.labels.index_select(0, rows), rows)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -34,7 +34,7 @@ from wardround.core.wanted import go_on
 from wardround.models.encoded import EncodedTagger
 from wardround.models.tagger import Parts, Tagger, named_parts
 from wardround.tasks.batching import Ragged, budgeted, grouped
-from wardround.tasks.encoders import TRAINING, EncoderSettings
+from wardround.tasks.encoders import EncoderSettings
 from wardround.tasks.entities import EntitiesTask, Tried
 from wardround.tasks.span_odds import sure_entities
 from wardround.tasks.tag_examples import TagBatch, TagExamples, WordSources
@@ -125,7 +125,7 @@ class Tagging(EncoderSettings, TaskSettings):
     @property
     def training(self) -> Mapping[str, Mapping[str, Any]]:
         """What suits an encoder; a CRF over words learns next to nothing by small steps of SGD in tens of rounds."""
-        return TRAINING if self.encodes else {"adam": {"lr": 0.003, "batch": 16}}
+        return self.encoder_training if self.encodes else {"adam": {"lr": 0.003, "batch": 16}}
 
     def parts(self, contextual: int) -> Parts:
         """What each of the named taggers is made of."""

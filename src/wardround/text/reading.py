@@ -218,7 +218,8 @@ def text_blocks(path: Path, encoding: str | None = None, errors: str = "strict")
         try:
             text = decoder.decode(block, final=not block)
         except UnicodeDecodeError as error:
-            raise _undecodable(path, line, offset - held, error.object, error) from None
+            before = error.object[: error.start].decode(codec, "ignore").count("\n")
+            raise _undecodable(path, line + before, offset - held, error.object, error) from None
         except UnicodeError:
             raise _unmarked(path, codec) from None
         line += text.count("\n")
@@ -331,7 +332,8 @@ def _as_utf8(path: Path, blocks: Iterable[bytes], codec: str) -> Iterator[bytes]
             text = decoder.decode(block, final=not block)
         except UnicodeDecodeError as error:
             what = f"byte {size - held + error.start} after the mark is not {codec}"
-            raise DataError(path, line, what, "copy or export the file again") from None
+            before = error.object[: error.start].decode(codec, "ignore").count("\n")
+            raise DataError(path, line + before, what, "copy or export the file again") from None
         except UnicodeError:
             raise _unmarked(path, codec) from None
         line += text.count("\n")

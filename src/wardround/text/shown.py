@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Self
 
 NOT_SHOWN = "(not shown)"
 FEWEST = 10  # values from which on a column can be told by how often each occurs
@@ -57,6 +58,40 @@ def called(name: str) -> str:
 def quoted(name: str) -> str:
     """The same in quotes."""
     return f'"{name}"' if called(name) == name else called(name)
+
+
+class Line(int):
+    """The number of a line in which several documents stand, and which of them is meant: `1 (task 17)`."""
+
+    within: str
+    count: int
+
+    def __new__(cls, line: int, within: str, count: int) -> Self:
+        """Beside the line, how its document is called, and how many of the file it is."""
+        made = super().__new__(cls, line)
+        made.within, made.count = within, count
+        return made
+
+    def __reduce__(self) -> tuple[type["Line"], tuple[int, str, int]]:
+        return Line, (int(self), self.within, self.count)
+
+    def __str__(self) -> str:
+        return f"{int(self)} ({self.within})"
+
+    def __format__(self, _spec: str) -> str:
+        return str(self)
+
+
+def line_of(line: int, noun: str, name: str, number: int, before: int = 1) -> int:
+    """The line of a document, which is also named if it begins in the first line or in that of the one before it."""
+    if line not in (1, before):
+        return line
+    return Line(line, f"{noun} {name}" if name and called(name) == name else f"{noun} number {number:,}", number)
+
+
+def unnamed(file: str, line: int) -> str:
+    """The id of a document that has none: file and line, and its number where several stand in it."""
+    return f"{file}:{int(line)}:{line.count}" if isinstance(line, Line) and line.count > 1 else f"{file}:{int(line)}"
 
 
 def code(language: str) -> str:

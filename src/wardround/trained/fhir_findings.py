@@ -14,7 +14,8 @@ then has no `valueString`). Nobody has confirmed what a model finds: a Condition
 `preliminary`. Attributes that came with a text can say more (`term_exists`, see `note_nlp`): that the patient has it
 not makes a Condition `refuted` and gives an Observation the interpretation `NEG`; that he has, `provisional` and `POS`.
 Place, confidence, type and attributes are in an extension, `urn:wardround:finding`. Ids follow from text and finding,
-so the same command writes the same bytes on the same day.
+so the same command writes the same bytes on the same day. The Bundle's identifier is the id of the text, in the system
+`urn:wardround:findings-of`: it names a text in which nothing was found, too.
 
 A mapping (CSV) says for types what is what: `type,resource,system,code,display`.
 
@@ -37,6 +38,7 @@ from wardround.text.reading import DataError, lines_with_ends
 from wardround.trained.note_nlp import term_exists
 
 FINDING = "urn:wardround:finding"
+FINDINGS_OF = "urn:wardround:findings-of"
 KINDS = ("Condition", "Observation")
 PROBLEMS = frozenset(
     {"problem", "problems", "condition", "diagnosis", "disease", "disorder", "symptom", "sign", "finding", "effect"}
@@ -95,7 +97,8 @@ def bundle(placed: Placed, prediction: Prediction, system: str, resources: Resou
     """All findings of a text, those of entities first, and last who has found them."""
     common = _Common(placed, prediction, system)
     made = [*_entities(common, resources), *_labels(common), *_relations(common)]
-    whole: dict[str, Any] = {"resourceType": "Bundle", "type": "collection"}
+    name = {"system": FINDINGS_OF, "value": prediction.id}
+    whole: dict[str, Any] = {"resourceType": "Bundle", "identifier": name, "type": "collection"}
     if made:  # FHIR has no empty lists
         made.append(_provenance(common, made))
         whole["entry"] = [{"fullUrl": f"urn:uuid:{one['id']}", "resource": one} for one in made]

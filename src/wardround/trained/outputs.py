@@ -20,6 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from wardround.formats.brat import write_brat
+from wardround.formats.details import joined_concepts
 from wardround.formats.doccano import doccano_row
 from wardround.formats.jsonl import json_row
 from wardround.formats.label_studio import label_studio_array
@@ -133,7 +134,7 @@ def _findings(_placed: Placed, prediction: Prediction) -> Iterator[str]:
         yield _row((prediction.id, "label", label.name, str(rounded(label.confidence)), *[""] * 9))
     for one in prediction.entities:
         attributes = "; ".join(f"{name}={value}" for name, value in one.attributes)
-        more = "yes" if one.given else "", "|".join(one.concepts), attributes
+        more = "yes" if one.given else "", joined_concepts(one.concepts), attributes
         yield _row((prediction.id, "entity", one.type, _sure(one), *_at(prediction, one.id), "", "", "", *more))
     for link in prediction.relations:
         ends = (*_at(prediction, link.head), *_at(prediction, link.tail))

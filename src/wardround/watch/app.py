@@ -135,12 +135,16 @@ async def _failed(_: Request, error: Exception) -> Response:
     return PlainTextResponse(f"{WORDS.get(status, 'looking failed')}\n", status)
 
 
+FAILURES = {HTTPException: _failed, Exception: _failed}
+"""How Starlette answers what is raised inside."""
+
+
 def _file(package: str, name: str, kind: str) -> Response:
     return Response(files(package).joinpath(name).read_bytes(), media_type=kind)
 
 
-def application(desk: Desk, hosts: Collection[str] = (), token: str = "", looking: str = "") -> Guarded:
-    """The page behind its guard: reached by loopback names and by these hosts, by who has a token if there is one."""
+def pages(desk: Desk) -> list[Route]:
+    """What there is to look at."""
 
     def static(path: str) -> Route:
         answer = _file(*STATIC[path])
@@ -150,15 +154,19 @@ def application(desk: Desk, hosts: Collection[str] = (), token: str = "", lookin
 
         return Route(path, given)
 
-    routes = [
+    return [
         Route("/", desk.page),
         Route("/run/{place}", desk.page),
         Route("/events", desk.events),
         Route("/events/{place}", desk.events),
-        Route("/stop/{place}", desk.stop, methods=["POST"]),
         Route("/metrics", desk.metrics),
         Route("/healthz", desk.health),
         *map(static, STATIC),
     ]
-    inner = Starlette(routes=routes, exception_handlers={HTTPException: _failed, Exception: _failed})
+
+
+def application(desk: Desk, hosts: Collection[str] = (), token: str = "", looking: str = "") -> Guarded:
+    """The page behind its guard: reached by loopback names and by these hosts, by who has a token if there is one."""
+    routes = [*pages(desk), Route("/stop/{place}", desk.stop, methods=["POST"])]
+    inner = Starlette(routes=routes, exception_handlers=FAILURES)
     return Guarded(WithToken(inner, token, looking), hosts)

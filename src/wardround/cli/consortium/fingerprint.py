@@ -1,11 +1,16 @@
 """What several of a coordinator's commands do: look for the extra and the consortium, and print what to compare."""
 
+import sys
 from pathlib import Path
+
+import typer
 
 from wardround.cli.options import console
 from wardround.consortium.admission import fingerprint_of
 from wardround.consortium.forms import read_charter
 from wardround.consortium.kits import needs_flare
+from wardround.engines.certificates import same_fingerprint
+from wardround.runs.errors import RunError
 
 
 def standing(folder: Path) -> None:
@@ -33,3 +38,15 @@ def show_ready_made(kits: list[Path]) -> None:
         )
     if kits:
         console.print("for patients' notes keys are made at the hospital: wardround site init, consortium admit")
+
+
+def compared(request: Path, fingerprint: str, given: str, who: str) -> None:
+    """Go on only if whoever made a request reads out its fingerprint."""
+    if not given and not sys.stdin.isatty():
+        raise RunError(f"compare it with what {who} reads out to you, then give it with --fingerprint")
+    if not given and not typer.confirm(f"Does {who} read out the same?"):
+        raise RunError("not admitted; nothing was written")
+    if given and not same_fingerprint(given, fingerprint):
+        raise RunError(
+            f"{request} has the fingerprint {fingerprint}, not {given}; it is not what {who} made: nothing was written"
+        )

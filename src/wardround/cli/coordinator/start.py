@@ -26,6 +26,9 @@ def command(
     page_token_file: Annotated[
         Path | None, typer.Option(help="A file with the page's token, made if it is not there.")
     ] = None,
+    people: Annotated[
+        str, typer.Option(help="Let people with certificates in from elsewhere: HOST:PORT.", metavar="ADDRESS")
+    ] = "",
 ) -> None:  # fmt: skip
     """Let sites join, and stay."""
     from wardround.consortium.admission import soon_over
@@ -46,12 +49,47 @@ def command(
         problems.append(str(error))
     read_notify(folder)
     shown = _page(page_host, page_port, page_token_file, problems) if page else []
+    invited = _people(people, problems) if people else []
     if problems:
         raise RunError("\n".join(problems))
     for warning in soon_over(folder):
         errors.print(warning)
     order = [sys.executable, "-P", "-m", "wardround.consortium.switchboard", str(folder)]
-    os.execv(sys.executable, [*order, *([listen, *shown] if listen or shown else [])])  # noqa: S606
+    options = {"--listen": [listen] if listen else [], "--page": shown, "--people": invited}
+    given = [word for name, words in options.items() if words for word in (name, *words)]
+    os.execv(sys.executable, [*order, *given])  # noqa: S606
+
+
+def place(address: str, option: str, host: str = "") -> tuple[str, int]:
+    """Host and port of an address; of one that has only one of them, the other as people have it."""
+    from wardround.consortium.people import PORT
+
+    named, _, port = address.rpartition(":") if not address.isdecimal() else ("", "", address)
+    if address and not port.isdecimal():
+        named, port = address, str(PORT)
+    number = int(port or PORT)
+    if not (named or host) or not 1 <= number <= 65535:
+        raise RunError(f"{option} {address}: write HOST:PORT, 0.0.0.0:{PORT} say")
+    return named or host, number
+
+
+def _people(address: str, problems: list[str]) -> list[str]:
+    """What the program of the door for people is started with, if it can be."""
+    from wardround.consortium.switchboard import ListenError, servers_at
+
+    try:
+        import wardround.watch.people  # noqa: F401
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        problems.append(f"--people needs {missing}; install it with: pip install 'wardround[serve]'")
+        return []
+    host, port = place(address, "--people")
+    try:
+        for server in servers_at(host, port):
+            server.close()
+    except ListenError as error:
+        problems.append(str(error).replace("--listen", "--people"))
+    return [host, str(port)]
 
 
 def _page(host: str, port: int, token_file: Path | None, problems: list[str]) -> list[str]:

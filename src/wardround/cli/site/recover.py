@@ -31,7 +31,7 @@ def command(
             else "--as-told or --nothing-left, not both"
         )
     console.print(f"put back from a copy of {lapse.mark.taken or 'an unknown time'}; noticed {lapse.mark.noticed}")
-    if lapse.told:
+    if lapse.statement:
         show_forgotten(lapse.answers)
     if not (as_told or nothing_left):
         raise RunError(
@@ -39,7 +39,7 @@ def command(
             "of that time (pages for the officer, logs), then say one of:\n"
             f"  wardround site recover {folder} --as-told        this is all; it counts as spent\n"
             f"  wardround site recover {folder} --nothing-left   count whatever was approved as spent"
-            if lapse.told
+            if lapse.statement
             else "the coordinator has not told yet what was answered: start the site, and wait until a study is "
             "submitted or goes on"
         )

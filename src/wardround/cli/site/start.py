@@ -10,12 +10,15 @@ from wardround.runs.errors import RunError
 
 def command(folder: Site = Path()) -> None:
     """Join the consortium, and stay."""
-    from wardround.consortium.check import checked
-    from wardround.consortium.kit_check import ends_soon
+    from wardround.consortium.kit_check import ends_soon, kit_problems
     from wardround.consortium.kits import needs_flare
-    from wardround.consortium.settings import read_site
 
     needs_flare()
+    if (folder / "kit").is_dir() and (problems := [f"kit: {problem}" for problem in kit_problems(folder)]):
+        raise RunError("\n".join(problems))
+    from wardround.consortium.check import checked  # slow to import, and a broken kit needs no more
+    from wardround.consortium.settings import read_site
+
     name = read_site(folder).name
     problems = [f"{one.what}: {one.detail}" for one in checked(folder, None) if not one.good]
     if problems:

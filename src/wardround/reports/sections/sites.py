@@ -80,7 +80,7 @@ def _per_site(report: Report, panel: Panel) -> list[Html]:
     name = named(metric, split=True)
     caption = f"Final {name} at each site ({which}): one dot per site, the line is the median over sites."
     figure_ = tag("figure", tag("div", strips, class_="small-multiples"), tag("figcaption", caption))
-    return [figure_, _quartiles(known, metric), _site_table(known, metric)]
+    return [figure_, _quartiles(known, metric), *_gains(known, metric), _site_table(known, metric)]
 
 
 def _notes(results: SiteResults, metric: str) -> dict[str, str]:
@@ -103,6 +103,28 @@ def _quartiles(known: Sequence[tuple[Group, SiteResults]], metric: str) -> Html:
         ])  # fmt: skip
     heads = ["method", "worst site", "sites", "worst", "lower quartile", "median", "upper quartile", "best"]
     return table(f"Final {named(metric, split=True)}, over sites; each site counts once.", heads, rows, words=2)
+
+
+def _gains(known: Sequence[tuple[Group, SiteResults]], metric: str) -> list[Html]:
+    """Who gains from a model of its own, beside the best model that all sites share."""
+    sign = -1 if lower_is_better(metric) else 1
+    shared = [(group, results) for group, results in known if not group.personal and not group.reference]
+    owners = [(group, results) for group, results in known if group.personal]
+    if not shared or not owners:
+        return []
+    base, common = max(shared, key=lambda pair: sign * statistics.fmean(pair[1].values.values()))
+    rows = []
+    for group, results in owners:
+        apart = {site: value - common.values[site] for site, value in results.values.items() if site in common.values}
+        ordered = sorted(apart, key=lambda site: (-sign * apart[site], natural(site)))
+        if ordered:
+            ends = [f"{site} {apart[site]:+.4f}" for site in (ordered[0], ordered[-1])]
+            better, worse = (sum(sign * side * gap > 0 for gap in apart.values()) for side in (1, -1))
+            rows.append([group.label, *ends, str(better), str(worse), str(len(apart) - better - worse)])
+    caption = f"Who gains from a model of its own: {named(metric, split=True)} at each site beside {base.label}'s, the "
+    caption += "shared model with the best mean over sites."
+    heads = ["method", "gains most", "gains least", "sites that gain", "that lose", "as before"]
+    return [table(caption, heads, rows, words=3)] if rows else []
 
 
 def _site_table(known: Sequence[tuple[Group, SiteResults]], metric: str) -> Html:

@@ -1,0 +1,55 @@
+"""A study that a person submitted from another machine, carried out at the coordinator: no command of anybody's.
+
+python -P -m wardround.cli.ordered CONSORTIUM PERSON NAME          # what the door for people starts
+
+What it prints is what that person reads; what only the coordinator should read goes into a file beside it.
+"""
+
+import sys
+import traceback
+from pathlib import Path
+
+from wardround.cli.options import ending, errors
+from wardround.cli.submit import carry_out
+from wardround.consortium.orders import Orders
+from wardround.consortium.submit import Consortium
+from wardround.core.lock import sole
+from wardround.study.settings import StudyError
+
+
+def main() -> None:
+    """Carry out one order, and note how it ended."""
+    folder, person, name = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+    orders = Orders(folder)
+    # One that was started before the door was started again may still be at it: then its end is waited for.
+    with sole(orders.run(person, name).with_name(f".{name}.lock"), seconds=-1):
+        sys.exit(_carried_out(orders, person, name) if orders.open(person, name) else 0)
+
+
+def _carried_out(orders: Orders, person: str, name: str) -> int:
+    folder, out, code = orders.folder, orders.run(person, name), 0
+    try:
+        with ending():
+            order = orders.read(person, name)
+            study = orders.study(order)
+            resume = (out / "study.toml").exists()
+            over = Consortium(folder, deadline=order.deadline, trust_sizes=order.trust_sizes)
+            again = "wardround submit STUDY.toml --to PERSON --resume"
+            carry_out(
+                study, Path(f"{name}.toml"), out, over, again,
+                wait=order.wait, resume=resume, alone=order.alone, quiet=False,
+            )  # fmt: skip
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 1
+    except StudyError:
+        code = 2
+    except Exception as error:  # noqa: BLE001 -- its text is for the coordinator, who can mend it
+        out.with_name(f"{name}.failed").write_text(traceback.format_exc(), encoding="utf-8")
+        errors.print(f"it failed: {type(error).__name__}; the coordinator has more in {name}.failed")
+        code = 1
+    orders.done(person, name, code)
+    return code
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,133 @@
+"""What a person asks of a coordinator on another machine, over TLS with a certificate at both ends.
+
+    errand = Errand(Path("ada"))
+    errand.ask("/status")                                # a `RunError` says what the coordinator refuses, and why
+    errand.ask("/submit", {"study": text, …})
+    errand.fetch("/files/ada/mentions/report.html", path)
+
+The way may lead through an HTTP proxy (`https_proxy`), as a site's does. No torch here.
+"""
+
+import http.client
+import json
+import select
+import socket
+import ssl
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from wardround.consortium.people import CARD, KEY, read_card
+from wardround.consortium.roster import lasts
+from wardround.core.files import write
+from wardround.engines.certificates import dates, read_certificate
+from wardround.engines.proxy import connected
+from wardround.runs.errors import RunError
+
+PATIENCE = 30.0
+LOOKING = "wardround-watch"
+"""What a connection says (ALPN) that is for looking only, whatever the certificate allows."""
+OURS = "localhost"
+"""A name that stands in the coordinator's certificate, by whatever address one reaches it, and in no other's."""
+PIECE = 1 << 20
+MOST = 1 << 22  # bytes of an answer that is no file
+
+
+class Errand:
+    """Somebody's way to the coordinator."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.card = folder, read_card(folder)
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        self.context.minimum_version = ssl.TLSVersion.TLSv1_3
+        self.context.load_verify_locations(cadata=self.card.root)
+        certificate = folder / "person.crt"
+        if not certificate.exists() or certificate.read_text(encoding="ascii") != self.card.certificate:
+            write(certificate, self.card.certificate.encode("ascii"))  # the library reads files
+        self.context.load_cert_chain(certificate, folder / KEY)
+
+    def connect(self, *, looking: bool = False) -> ssl.SSLSocket:
+        """A connection that the coordinator has taken; with `looking`, one that can do nothing else."""
+        card = self.card
+        self.context.set_alpn_protocols([LOOKING] if looking else [])
+        try:
+            return self.context.wrap_socket(connected(card.host, card.port, PATIENCE), server_hostname=OURS)
+        except ssl.SSLError as error:
+            raise RunError(self._unproven(error)) from None
+        except OSError as error:
+            raise RunError(
+                f"the coordinator of {card.consortium} cannot be reached at {card.host}:{card.port} "
+                f"({error.strerror or error}); is it started with --people?"
+            ) from None
+
+    def ask(self, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """The answer to a question, or to an order."""
+        status, data = self._exchange(path, body)
+        try:
+            answer = json.loads(data)
+        except ValueError:
+            answer = {}
+        if status >= 400 or not isinstance(answer, dict):
+            words = answer.get("error") if isinstance(answer, dict) else None
+            raise RunError(str(words or f"the coordinator answers with status {status}"))
+        return answer
+
+    def fetch(self, path: str, target: Path) -> None:
+        """Write a file of the coordinator's here, whole or not at all."""
+        status, data = self._exchange(path, None, most=1 << 34)
+        if status != 200:
+            raise RunError(f"{path} is not to be had (status {status})")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write(target, data)
+
+    def _exchange(self, path: str, body: Mapping[str, Any] | None, most: int = MOST) -> tuple[int, bytes]:
+        line = http.client.HTTPConnection(OURS, timeout=PATIENCE)
+        line.sock = self.connect()
+        try:
+            data = None if body is None else json.dumps(body).encode()
+            line.request("GET" if data is None else "POST", path, data, {"Content-Type": "application/json"})
+            answer = line.getresponse()
+            return answer.status, answer.read(most)
+        except ssl.SSLError as error:
+            raise RunError(self._unproven(error)) from None
+        except (OSError, http.client.HTTPException) as error:
+            if self._over:
+                raise RunError(self._over) from None
+            raise RunError(f"the coordinator has hung up ({type(error).__name__}); try again") from None
+        finally:
+            line.close()
+
+    @property
+    def _over(self) -> str:
+        """That the certificate has run out, if it has."""
+        words = lasts(dates(read_certificate(self.card.certificate.encode()))[1])
+        if not words.startswith("expired"):
+            return ""
+        return f"the certificate in {self.folder / CARD} {words}; ask for a new one: wardround consortium renew"
+
+    def _unproven(self, error: ssl.SSLError) -> str:
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return (
+                f"whoever answers at {self.card.host}:{self.card.port} is not the coordinator of "
+                f"{self.card.consortium}: {error.verify_message}; is there a firewall that opens TLS?"
+            )
+        return (
+            self._over
+            or f"the coordinator does not take this certificate ({error.reason or 'no reason given'}); is it its own?"
+        )
+
+
+def tunnel(near: socket.socket, far: ssl.SSLSocket) -> None:
+    """Carry bytes both ways until one end closes: one thread, for TLS does not take two at once."""
+    with near, far, suppress(OSError):
+        while True:
+            if not far.pending():
+                select.select([near, far], [], [])
+            for source, sink in ((near, far), (far, near)):
+                source.settimeout(0.0)
+                with suppress(BlockingIOError, ssl.SSLWantReadError):
+                    if not (data := source.recv(PIECE)):
+                        return
+                    sink.settimeout(PATIENCE)
+                    sink.sendall(data)

@@ -1,0 +1,269 @@
+"""What people on other machines ask of a coordinator, each as far as the role goes; `people` is the door to it.
+
+desk = PeopleDesk(north, Acts(north))
+desk.routes()
+"""
+
+import asyncio
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.routing import Route
+
+from wardround.consortium.admission import revoke
+from wardround.consortium.forms import FormError, parsed
+from wardround.consortium.orders import LARGEST, SAID, Order, Orders
+from wardround.consortium.people import Role, read_people, revoke_person
+from wardround.consortium.roster import read_roster
+from wardround.consortium.submitted import submitted
+from wardround.consortium.voice import append
+from wardround.core.refusal import Refusal
+from wardround.engines.frames import dial, door_of
+from wardround.runs.stopping import ask_to_stop
+from wardround.watch.run import WatchedRun
+from wardround.watch.words import STATES, standing
+
+LOG = "people.jsonl"
+RIGHTS: Mapping[str, tuple[Role, ...]] = {
+    "look": ("watch", "submit", "admin"), "submit": ("submit", "admin"), "stop": ("submit", "admin"),
+    "read": ("submit", "admin"), "end": ("admin",), "revoke": ("admin",),
+}  # fmt: skip
+SOON = 20.0  # seconds for a whole request
+RUNS = 8  # orders that run at once
+NEWEST = 20  # runs of which the status tells
+SELDOM = 60.0  # seconds after which a refusal is written down again, and an hour for looking
+HOUR = 3600.0
+
+
+class Refused(Exception):
+    """What somebody may not, or cannot, do; with a status."""
+
+    def __init__(self, words: str, status: int = 403) -> None:
+        super().__init__(words)
+        self.status = status
+
+
+class Acts:
+    """Who did what: a log that rotates."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / LOG
+        self.last: dict[tuple[str, ...], float] = {}
+
+    def note(self, person: str, role: str, act: str, what: str, outcome: str, every: float = 0.0) -> None:
+        """Write down an act; of those alike, one in so many seconds."""
+        key, now = (person, role, act, outcome), time.monotonic()
+        if every and now - self.last.get(key, -every) < every:
+            return
+        if len(self.last) > 1000:
+            self.last.clear()
+        self.last[key] = now
+        at = datetime.now(UTC).isoformat(timespec="seconds")
+        line = {"time": at, "person": person, "role": role, "act": act, "what": what[:200], "outcome": outcome[:200]}
+        append(self.path, json.dumps(line, ensure_ascii=False))
+
+
+class PeopleDesk:
+    """What people ask for, each as far as the role goes."""
+
+    def __init__(self, folder: Path, acts: Acts) -> None:
+        self.folder, self.acts, self.orders = folder, acts, Orders(folder)
+        self.running: dict[tuple[str, str], subprocess.Popen[bytes]] = {}
+
+    def routes(self) -> list[Route]:
+        """The paths of this desk."""
+        return [
+            Route("/status", self._answering("look", self.status)),
+            Route("/submit", self._answering("submit", self.submit), methods=["POST"]),
+            Route("/stop", self._answering("stop", self.stop), methods=["POST"]),
+            Route("/end", self._answering("end", self.end), methods=["POST"]),
+            Route("/revoke", self._answering("revoke", self.revoke), methods=["POST"]),
+            Route("/said/{person}/{name}", self._answering("read", self.said)),
+            Route("/files/{person}/{name}", self._answering("read", self.files)),
+            Route("/files/{person}/{name}/{file:path}", self._answering("read", self.files)),
+        ]
+
+    def _answering(self, act: str, answer: Callable[[Request, bytes], Any]) -> Callable[[Request], Any]:
+        async def answered(request: Request) -> Response:
+            person, role = request.state.person, request.state.role
+            often = HOUR if request.method == "GET" else 0.0
+            what, status, content = "", 200, Response()
+            try:
+                _allow(person, role, act)
+                body = await _body(request) if request.method == "POST" else b""
+                result = await asyncio.to_thread(answer, request, body)
+                content, what = result if isinstance(result, tuple) else (result, "")
+                outcome = "done"
+            except Refused as refused:
+                outcome, status = str(refused), refused.status
+            except (Refusal, FormError) as error:
+                outcome, status = str(error), 400
+            self.acts.note(person, role, act, what, outcome, often if status == 200 else min(often, SELDOM))
+            return content if status == 200 else JSONResponse({"error": outcome}, status)
+
+        return answered
+
+    # what anybody may
+
+    def status(self, _: Request, __: bytes) -> Response:
+        """Who is there, and how far the newest runs are."""
+        status = self._coordinator("status")
+        runs = [
+            {"run": self.orders.called(Path(place)), "words": _standing(Path(place))}
+            for place in status["runs"][-NEWEST:]
+        ]
+        return JSONResponse({**{key: status[key] for key in ("name", "address", "sites")}, "runs": runs})
+
+    # what those who submit may
+
+    def submit(self, request: Request, body: bytes) -> tuple[Response, str]:
+        """Take an order, and start it."""
+        self.look()
+        if len(self.running) >= RUNS:
+            raise Refused(f"{RUNS} studies that people have submitted run already; try again later", 429)
+        person = request.state.person
+        name = self.orders.place(person, parsed(Order, body))
+        self.start(person, name)
+        return JSONResponse({"person": person, "run": name}), name
+
+    def start(self, person: str, name: str) -> None:
+        """Have an order run in a process of its own."""
+        module = ["-P", "-m", "wardround.cli.ordered", str(self.folder), person, name]
+        with (self.orders.run(person, name).parent / f"{name}{SAID}").open("ab") as said:
+            self.running[person, name] = subprocess.Popen(
+                [sys.executable, *module], stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True,
+            )  # fmt: skip
+
+    def look(self) -> None:
+        """See which of them have ended, and how, if they could not say so themselves."""
+        for (person, name), process in list(self.running.items()):
+            if (code := process.poll()) is not None:
+                del self.running[person, name]
+                if self.orders.open(person, name):
+                    self.orders.done(person, name, code)
+
+    def take_up(self) -> None:
+        """Start the orders again that were not done when the coordinator ended, of people who may still order."""
+        people = read_people(self.folder)
+        for person, name in self.orders.all_open():
+            may = person in people and not people[person].barred and people[person].role in RIGHTS["submit"]
+            self.acts.note(person, "", "resume", name, "done" if may else "no longer allowed")
+            if may:
+                self.start(person, name)
+            else:
+                self.orders.done(person, name, 1)
+
+    def stop(self, request: Request, body: bytes) -> tuple[Response, str]:
+        """End a run after its round."""
+        wanted = _field(body, "run")
+        found = [place for place in map(Path, submitted(self.folder)) if self.orders.called(place) == wanted]
+        own = f"{request.state.person}/"
+        if not found and request.state.role == "admin":
+            found = [place for place in map(Path, submitted(self.folder)) if place.name == wanted]
+        if request.state.role != "admin" and not wanted.startswith(own):
+            raise Refused(f"{wanted[:80]} is not a run of {request.state.person}; yours begin with {own}")
+        if len(found) != 1 or not found[0].is_dir():
+            raise Refused(f"there is no run {wanted[:80]}; see wardround status", 404)
+        ask_to_stop(found[0])
+        return JSONResponse({"stopping": wanted}), wanted
+
+    def said(self, request: Request, _: bytes) -> Response:
+        """What a run has said from some byte on, and whether it has ended."""
+        person, name = self._own(request)
+        self.look()
+        start = request.query_params.get("from", "0")
+        lines, end, code = self.orders.lines(person, name, int(start) if start.isdecimal() and len(start) < 16 else 0)
+        return JSONResponse({"lines": lines, "end": end, "code": code})
+
+    def files(self, request: Request, _: bytes) -> Response:
+        """The list of what can be fetched of a run, or one of these."""
+        person, name = self._own(request)
+        files, wanted = self.orders.files(person, name), request.path_params.get("file")
+        if wanted is None:
+            return JSONResponse({"files": files})
+        if wanted not in files:
+            raise Refused("there is no such file", 404)
+        return FileResponse(self.orders.run(person, name) / wanted, media_type="application/octet-stream")
+
+    def _own(self, request: Request) -> tuple[str, str]:
+        person, name = request.path_params["person"], request.path_params["name"]
+        if request.state.role != "admin" and person != request.state.person:
+            raise Refused(f"that is a run of {person[:50]}; {request.state.person} may read their own")
+        if not self.orders.known(person, name):
+            raise Refused("there is no such run", 404)
+        return person, name
+
+    # what administrators may
+
+    def end(self, _: Request, __: bytes) -> Response:
+        """Stop the coordinator."""
+        self._coordinator("stop")
+        return JSONResponse({"stopping": True})
+
+    def revoke(self, _: Request, body: bytes) -> tuple[Response, str]:
+        """Let a site or a person take part no longer."""
+        name = _field(body, "name")
+        if name in read_people(self.folder):
+            revoke_person(self.folder, name)
+        elif name in read_roster(self.folder):
+            revoke(self.folder, name)
+        else:
+            raise Refused(f"{name[:80]} is neither a site nor a person of this consortium", 404)
+        return JSONResponse({"revoked": name}), name
+
+    def _coordinator(self, word: str) -> dict[str, Any]:
+        try:
+            with dial(door_of(self.folder), timeout=10.0) as line:
+                line.send({word: True})
+                reply = line.receive()
+        except OSError:
+            reply = None
+        if reply is None:
+            raise Refused("the coordinator's process does not answer; try again", 503)
+        return reply[0]
+
+
+def _allow(person: str, role: Role, act: str) -> None:
+    if role not in RIGHTS[act]:
+        raise Refused(f"{person} has the role {role} here, and to {act} takes {' or '.join(RIGHTS[act])}")
+
+
+async def _body(request: Request) -> bytes:
+    """All of a small request that comes soon, and that no page of a browser could have sent."""
+    if request.headers.get("content-type", "").partition(";")[0].strip().casefold() != "application/json":
+        raise Refused("send JSON", 415)
+    data = bytearray()
+    try:
+        async with asyncio.timeout(SOON):
+            async for piece in request.stream():
+                data += piece
+                if len(data) > LARGEST:
+                    raise Refused(f"more than {LARGEST:,} bytes", 413)
+    except TimeoutError:
+        raise Refused("too slow", 408) from None
+    return bytes(data)
+
+
+def _field(body: bytes, name: str) -> str:
+    try:
+        value = json.loads(body)[name]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        value = None
+    if not isinstance(value, str):
+        raise Refused(f"say {name}", 400)
+    return value
+
+
+def _standing(place: Path) -> str:
+    run = WatchedRun(place)
+    run.look()
+    state, words = STATES[run.state], standing(run)
+    return words if state in words else f"{state}; {words}"
