@@ -154,7 +154,7 @@ def widened(total: Encoded, decoded: Message, sites: int, known: Ranges) -> dict
     largest = {name: max(value, top * 2.0**-20) for name, value in largest.items()}
     wanted = {name: stepped(ROOM * value) for name, value in largest.items()}
     if total.over:
-        return {name: max(value, 16 * known.get(name, 0.0)) for name, value in wanted.items()}
+        return {name: max(value, min(16 * known.get(name, 0.0), 16.0**STEPS)) for name, value in wanted.items()}
     near = {name: known[name] for name, value in largest.items() if 4 * value <= known.get(name, 0.0) <= 4096 * value}
     return wanted | near
 
