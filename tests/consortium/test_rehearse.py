@@ -7,8 +7,12 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from wardround.consortium.rehearse import consent_of
+from wardround.study.load import cells
 
 pytest.importorskip("nvflare")
 
@@ -35,6 +39,24 @@ def test_a_rehearsal_runs_the_study_over_real_connections_and_leaves_no_process(
         if "from" in line
     }
     assert [] == left(mark)
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"method": {"name": "fedavg"}}, None),
+        ({"method": {"name": "ridge"}}, ["any", "Sums"]),
+        ({"method": {"name": "fedavg"}, "finish": {"head": "ccvr"}}, ["any", "Moments"]),
+    ],
+)
+def test_its_sites_agree_to_what_a_real_one_has_to_name_and_say_so(
+    changes: dict[str, Any], named: list[str] | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    corpus = {"name": "synthetic", "sites": 3, "largest": 400}
+    tables = {"name": "m", "rounds": 1, "task": {"name": "features"}, "corpus": corpus, **changes}
+    consent = tomllib.loads(consent_of(cells(tables)[0].study))["consent"]
+    assert named == consent.get("messages")
+    assert (named is not None) == ("a real one has to say so" in caplog.text)
 
 
 def test_the_readme_rehearses_the_same_study() -> None:

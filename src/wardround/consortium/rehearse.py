@@ -4,6 +4,8 @@ with Rehearsal(folder, study) as rehearsal:
     submit(study, out, rehearsal.over)
 """
 
+import json
+import logging
 import socket
 import sys
 from pathlib import Path
@@ -19,6 +21,8 @@ from wardround.engines.frames import DOOR, door_of, shut
 from wardround.engines.processes import WITH_PARENT, Programs
 from wardround.runs.build import build
 from wardround.study.load import Study, cells
+
+log = logging.getLogger(__name__)
 
 
 def generated(study: Study, folder: Path) -> Study:
@@ -37,6 +41,19 @@ def _own(study: Study) -> bool:
     return any(":" in str(table.get("name")) for table in (*tables, *study.resolved.get("layers", ())))
 
 
+def consent_of(study: Study) -> str:
+    """What a rehearsal's sites agree to: all that the study asks, also what a real site would have to name."""
+    replies = {step.kinds()[1] for step in study.method.declared().values()}
+    delicate = sorted(reply.__name__ for reply in replies if reply.delicate)
+    # Generated notes have no patients whose counts would have to stay small.
+    plain = "[consent]\nsmallest_count = 0\nleast_examples = 0\n"
+    if not delicate:
+        return plain
+    named = f"messages = {json.dumps(['any', *delicate])}"
+    log.warning("the rehearsal's sites agree to send %s; a real one has to say so: %s", " and ".join(delicate), named)
+    return f"{plain}{named}\n"
+
+
 class Rehearsal:
     """All processes of a consortium, each site with its share of the study's generated notes."""
 
@@ -52,13 +69,11 @@ class Rehearsal:
         self.programs = [Programs(board, {WITH_PARENT: "1"}, folder / "printed.txt")]
         self.doors: list[Path] = []
         places = {name: folder / "sites" / name for name in names}
+        consent = consent_of(study)
         for name, kit in zip(names, kits, strict=True):
             place = places[name]
             init_site(kit, place)
-            # Generated notes have no patients whose counts would have to stay small.
-            settings = (
-                f'name = "{name}"\n[data]\nfrom_study = true\n[consent]\nsmallest_count = 0\nleast_examples = 0\n'
-            )
+            settings = f'name = "{name}"\n[data]\nfrom_study = true\n{consent}'
             modules = sorted(beside.glob("*.py")) if _own(study) else []
             (place / "site.toml").write_text(settings + modules_table(modules), encoding="utf-8")
             for module in modules:
