@@ -112,9 +112,7 @@ def run(
         if checkpoint is not None and (result := finished(study, out, checkpoint.round)):
             return result
         if MEMBERS.exists(out):  # a further round would ask those again who have left
-            raise RunError(
-                f"{out}: sites have left its model or joined it since; run the study anew with another --out"
-            )
+            raise RunError(f"{out}: sites have left its model or joined it since; run it anew with another --out")
         ledger = Ledger(out / "ledger", sites=apart is None)
         engine: Serial | Pool | Remote
         if apart:
