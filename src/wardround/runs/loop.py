@@ -24,7 +24,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -40,6 +40,7 @@ from wardround.federation.sites import Sites
 from wardround.layers.ledger import Ledger
 from wardround.metrics.signs import signs
 from wardround.privacy.words import noted
+from wardround.runs.apart import Apart
 from wardround.runs.build import Built, build
 from wardround.runs.checkpoint import Checkpoint, kept_rounds, save
 from wardround.runs.choice import Choice
@@ -74,19 +75,6 @@ from wardround.trained.folder import write_model
 
 CHECKPOINT_SECONDS = 5.0
 Progress = Callable[[Round], None]
-
-
-class Apart(Protocol):
-    """Real sites: how to build a study for them, and what carries its messages."""
-
-    def build(self, study: Study, out: Path) -> Built:
-        """What the coordinator has of the study."""
-
-    def engine(self, built: Built, ledger: Ledger, out: Path) -> Remote:
-        """What carries messages to the sites."""
-
-    def layers(self, built: Built, engine: Remote) -> tuple[Layer, ...]:
-        """What the coordinator makes of the replies, beside its ledger."""
 
 
 def run(
