@@ -29,8 +29,8 @@ CELLS: dict[str, dict[str, Any]] = {
     "everything": {},
     "the last layer and the head": {"freeze": 5},
     "adapters of all linear layers, rank 8, and the head": {"adapter": EVERYWHERE},
-    "the same with a fixed half": {"adapter": {**EVERYWHERE, "fixed": True}},
     "adapters of queries and values, rank 8, and the head": {"adapter": {"rank": 8}},
+    "the same with a fixed half": {"adapter": {"rank": 8, "fixed": True}},
     "the head alone": {"freeze": 6},
 }
 
