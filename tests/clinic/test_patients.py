@@ -32,7 +32,7 @@ def test_dialogues_and_sentences_of_bags_say_whose_they_are() -> None:
     assert 3 == len(set(train))
     assert not {*train} & {*test}
     for kind, language in (("dialogues", "zh"), ("distant", "en")):
-        clinic = Clinic(hospitals=1, documents=30, kind=kind, language=language, per_patient=1)
+        clinic = Clinic(hospitals=1, documents=30, kind=kind, language=language, per_patient=1)  # type: ignore[arg-type]
         documents = list(clinic.stream(clinic.names()[0], "train"))
         assert all(document.patient for document in documents)
         assert kind == "distant" or len({one.source for one in documents}) == len({one.patient for one in documents})

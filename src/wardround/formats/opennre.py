@@ -75,8 +75,8 @@ def _document(
     head, tail = (
         replace(entity, id=place.concept(row, entity, end), concepts=()) for entity, end in ((head, "h"), (tail, "t"))
     )
-    more = {"source": source or name, "language": options.language, "patient": patient}
-    return sentence(name, place.text, head, tail, label, **more)
+    source = source or name
+    return sentence(name, place.text, head, tail, label, source=source, language=options.language, patient=patient)
 
 
 @dataclass(frozen=True)

@@ -291,11 +291,6 @@ class ClassificationTask(DocumentsCounted, ByCounts, ClassesTask):
             return functional.binary_cross_entropy_with_logits(scores, labels)
         return functional.cross_entropy(scores, labels)
 
-    def slopes(self, model: nn.Module, batch: TextBatch) -> tuple[Tensor, Tensor] | None:
-        """Of plain cross-entropy alone."""
-        other = self.settings.several or batch.weights is not None or isinstance(model, WeighedBag)
-        return None if other else super().slopes(model, batch)
-
     @property
     def measures(self) -> Measures:
         """By class, or label by label."""
