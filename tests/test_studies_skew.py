@@ -44,16 +44,15 @@ def runs(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def script(name: str, *arguments: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "argv", [name, *map(str, arguments)])
-    monkeypatch.syspath_prepend(FOLDER)
-    runpy.run_path(str(FOLDER / name), run_name="__main__")
+def script(*arguments: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["table.py", *arguments])
+    runpy.run_path(str(FOLDER / "table.py"), run_name="__main__")
 
 
 def test_the_rate_counts_that_is_best_on_validation_rows(
     runs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    script("table.py", runs, monkeypatch=monkeypatch)
+    script(str(runs), monkeypatch=monkeypatch)
     lines = capsys.readouterr().out.splitlines()[2:]
     assert [
         "| `ridge` | 0.01 | 0.800 / 0.500 (seed 0) | 0.800 / 0.500 (seed 0) |  | 1 | 0.0 MB |",
@@ -64,7 +63,7 @@ def test_the_rate_counts_that_is_best_on_validation_rows(
 
 
 def test_both_pictures_stand_by_themselves(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    script("figures.py", tmp_path, runs, monkeypatch=monkeypatch)
+    script("--draw", str(tmp_path), str(runs), monkeypatch=monkeypatch)
     for name, wanted in (("by-alpha.svg", {"ridge"}), ("by-bytes.svg", {"ridge", "fedavg", "fedavg, then solved end"})):
         words = {text.text for text in ET.parse(tmp_path / name).iter("{http://www.w3.org/2000/svg}text")}  # noqa: S314 -- our own
         assert wanted <= words

@@ -1,10 +1,14 @@
-"""Print a table of RESULTS.md from run folders: a row per method, a column per α.
+"""Print a table of RESULTS.md from run folders, a row per method and a column per α; or draw its figures.
 
     python studies/skew/table.py runs/skew-chemprot-frozen runs/skew-chemprot-ccvr
+    python studies/skew/table.py --draw studies/skew runs/skew-chemprot-frozen runs/skew-chemprot-layer …
 
 Figures are macro-F1 / accuracy on the test split after the last round, mean ± standard deviation over seeds; a
 classifier that is fitted anew after it has a row of its own. Of several rates of a method the one counts that has the
 best macro-F1 on validation rows after the last round, at α = 0.05 and seed 0. Cells that still run are left out.
+
+`--draw` writes by-alpha.svg (macro-F1 against α) and by-bytes.svg (against what all sites sent, at α = 0.05) into the
+folder after it: the same means, with bands of ± one standard deviation over seeds.
 """
 
 import json
@@ -16,8 +20,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from wardround.reports.html import Html
+from wardround.reports.plots import HIGH, WIDE, Axis, Series, curves
+from wardround.reports.svg import drawing, text
+
 ALPHAS = (0.5, 0.05, 0.01)
 CHOSEN_AT = (0.05, 0)  # α and seed
+LEGEND = 205.0
+STYLE = """svg { font-family: sans-serif; font-size: 11.5px; background: #fff } text { fill: #47525f }
+.title { fill: #16202b } .grid { stroke: #dde3ea; stroke-width: .8 } .axis { stroke: #47525f }
+.curve { fill: none; stroke: currentColor; stroke-width: 1.8 } .band { fill: currentColor; fill-opacity: .13 }
+.mark { fill: currentColor; stroke: #fff; stroke-width: .8 } .c0 { color: #0b66a8 } .c1 { color: #c94f00 }
+.c2 { color: #007f66 } .c3 { color: #a8487f } .c4 { color: #8a6900 } .c5 { color: #5a4fb5 } .grey { color: #6b7683 }"""
 HEADS = {"ridge": "solved end", "ccvr": "CCVR"}
 
 
@@ -126,5 +140,54 @@ def main(folders: list[Path]) -> None:
         print(f"| {name} | – | {figures['macro_f1']:.3f} / {figures['accuracy']:.3f} | the same | the same | – | – |")
 
 
+def picture(series: list[Series], across: Axis, alt: str) -> str:
+    """A chart and its legend, whole by itself."""
+    chart = curves(series, across, Axis("macro-F1, test split", share=True), alt, series)
+    inside = Html(str(chart).replace("<svg ", f'<svg width="{WIDE:g}" height="{HIGH:g}" ', 1))
+    rows = []
+    for place, one in enumerate(series):
+        y = 24.0 + 18 * place
+        mark = one.mark(WIDE + 8, y - 4, 3.5)
+        rows.append(Html(f'<g class="{one.colour}">{mark}</g>{text(WIDE + 20, y, one.label)}'))
+    whole = drawing(alt, WIDE + LEGEND, max(HIGH, 30.0 + 18 * len(series)), [inside, *rows], "")
+    return (
+        str(whole)
+        .replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
+        .replace("<title>", f"<style>{STYLE}</style><title>", 1)
+    )
+
+
+def point(x: float, runs: list[Result]) -> tuple[float, float, float | None]:
+    """Mean and spread of some runs' macro-F1."""
+    values = [one.of("macro_f1") for one in runs]
+    return x, statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None
+
+
+def draw(out: Path, folders: list[Path]) -> None:
+    """Both pictures; a folder whose name has `layer` in it is of runs that train a layer."""
+    tables = {}
+    for layer in (False, True):
+        chosen = [folder for folder in folders if ("layer" in folder.name) == layer]
+        for name, by_alpha in by_method(results(chosen)).items():
+            tables[name.replace("`", "") + (", layer" if layer else "")] = by_alpha
+    lines = [
+        Series(name, look, [point(alpha, by_alpha[alpha]) for alpha in sorted(by_alpha)])
+        for look, (name, by_alpha) in enumerate(tables.items())
+        if len(by_alpha) > 1
+    ]
+    across = Axis("α of the Dirichlet partition: smaller is more skewed", log=True, share=True)
+    (out / "by-alpha.svg").write_text(picture(lines, across, "macro-F1 against α, by method"), encoding="utf-8")
+    dots = [
+        Series(name, look, [point(max(by_alpha[0.05][0].up, 1), by_alpha[0.05])])
+        for look, (name, by_alpha) in enumerate(tables.items())
+        if by_alpha[0.05] and "centralised" not in name
+    ]
+    sent = Axis("sent by all sites together", log=True, bytes=True)
+    (out / "by-bytes.svg").write_text(picture(dots, sent, "macro-F1 against bytes, at α = 0.05"), encoding="utf-8")
+
+
 if __name__ == "__main__":
-    main([Path(folder) for folder in sys.argv[1:]])
+    if sys.argv[1] == "--draw":
+        draw(Path(sys.argv[2]), [Path(folder) for folder in sys.argv[3:]])
+    else:
+        main([Path(folder) for folder in sys.argv[1:]])

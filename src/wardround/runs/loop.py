@@ -131,15 +131,11 @@ def run(
         built.host.device = built.host.device.claim()  # now that workers have begun, which need it untouched
         try:
             window = Window(study.schedule, out, clock or Clock())
-            result = _Loop(built, window, engine, ledger, layers, progress, checkpoint_seconds).go(checkpoint)
-            if isinstance(engine, Remote):
-                engine.whole = True  # sites need nothing more of what they kept for it
+            return _Loop(built, window, engine, ledger, layers, progress, checkpoint_seconds).go(checkpoint)
         except Exception as error:
             if show_errors:
                 show_traceback(error.__cause__ or error)
             raise
-        else:
-            return result
         finally:
             engine.close()
             with contextlib.suppress(OSError):  # a full disk has been told of already
