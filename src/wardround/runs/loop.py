@@ -65,7 +65,7 @@ from wardround.runs.folder import Result, attempts, claim, finished, kind_of, lo
 from wardround.runs.guards import guards
 from wardround.runs.intervals import intervals_of, tally
 from wardround.runs.journal import Journal
-from wardround.runs.references import add_reference, constants, fitted
+from wardround.runs.references import add_references, constants, fitted
 from wardround.runs.rounds import Rounds
 from wardround.runs.stopping import leave_if_asked, stop_asked
 from wardround.runs.window import Clock, Window
@@ -236,8 +236,7 @@ class _Loop:
         doing("looking through the data")
         data = Data(**describe(raw, self.built.task))
         DATA.write(self.out, data)
-        for name, figures in fitted(self.built.task, raw, data.fingerprint, self.study.references).items():
-            add_reference(self.out, name, figures)
+        add_references(self.out, fitted(self.built.task, raw, data.fingerprint, self.study.references))
 
     def _round(self, round_: int, state: Any, *, last: bool = False) -> Any:
         began = time.perf_counter()
@@ -270,8 +269,7 @@ class _Loop:
         wrong: list[str] = []
         if numbers is not None:
             wrong = signs(task, numbers, self.journal.values("loss"))
-            for name, figures in constants(task, numbers, self.study.references).items():
-                add_reference(self.out, name, figures)
+            add_references(self.out, constants(task, numbers, self.study.references))
             if kept:
                 points = task.curve(numbers)
                 self.tally = tally(task, round_, numbers)
