@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from table import EVERYWHERE
-
 from wardround.core.exchange import Exchange
 from wardround.core.record import Message
 from wardround.methods.fedavg import Update
@@ -25,10 +23,11 @@ STUDIES: dict[str, dict[str, Any]] = {
     "ncbi-disease": {"sites": {"share": 0.01}},
 }
 """The studies, and what makes them read few examples."""
+LINEAR = ["query", "key", "value", "mixed", "wide", "narrow"]
 CELLS: dict[str, dict[str, Any]] = {
     "everything": {},
     "the last layer and the head": {"freeze": 5},
-    "adapters of all linear layers, rank 8, and the head": {"adapter": EVERYWHERE},
+    "adapters of all linear layers, rank 8, and the head": {"adapter": {"rank": 8, "layers": LINEAR}},
     "adapters of queries and values, rank 8, and the head": {"adapter": {"rank": 8}},
     "the same with a fixed half": {"adapter": {"rank": 8, "fixed": True}},
     "the head alone": {"freeze": 6},
