@@ -14,6 +14,7 @@ from bioc import pubtator as theirs
 
 from data import DATA, needs_data
 from wardround.formats.check import Findings
+from wardround.formats.doccano import doccano_row
 from wardround.formats.json_values import json_items
 from wardround.formats.options import Options
 from wardround.formats.pubtator import read_pubtator
@@ -299,6 +300,12 @@ def test_doccanos_empty_exports_are_told(tmp_path: Path) -> None:
     empty = {**ROW, "entities": [], "relations": []}
     assert ["1: no entity in the whole file, so all may be left out"] == read(written(tmp_path, empty))[1]
     assert ["1: no relation in the whole file"] == read(written(tmp_path, {**empty, "entities": spans((0, 7, "a"))}))[1]
+
+
+def test_labels_without_entities_come_back_from_doccano_without_a_warning(tmp_path: Path) -> None:
+    row = doccano_row(Document("1", TEXT, labels=("allergy",)))
+    documents, warnings = read(written(tmp_path, row))
+    assert ([("allergy",)], []) == ([one.labels for one in documents], warnings)
 
 
 @pytest.mark.parametrize(

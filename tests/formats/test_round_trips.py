@@ -156,6 +156,14 @@ def test_bioc_counts_the_characters_that_xml_cannot_hold(document: Document) -> 
     assert document.entities == back.entities
 
 
+@pytest.mark.parametrize(("text", "count"), [("\ufeffAspirin", 1), ("Asp\ufeffirin", 0)])
+def test_a_text_that_begins_with_a_byte_order_mark_is_counted_by_brat(text: str, count: int) -> None:
+    with written("brat", [Document("1", text)]) as (path, losses):
+        (back,), _ = read("brat", path)
+    assert count == losses.counts["byte order mark at the beginning of a text"]
+    assert (back.text == text) == (count == 0)
+
+
 @settings(max_examples=25)
 @given(documents=several)
 def test_brat_gives_back_texts_entities_and_relations_and_counts_the_rest(documents: list[Document]) -> None:

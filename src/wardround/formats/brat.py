@@ -173,6 +173,7 @@ def write_brat(path: Path, losses: Problems, _options: Options) -> Iterator[Sink
             lost_fields(
                 placed, losses, "labels", "patient", "language", *(["source"] if document.source != document.id else [])
             )
+            lost(placed, losses, "byte order mark at the beginning of a text", int(document.text.startswith("\ufeff")))
             parts = [file_name(part) for part in document.id.split("/") if part]
             stem = folder.joinpath(names.unique("/".join(parts) or "note", fold=True))
             stem.parent.mkdir(parents=True, exist_ok=True)

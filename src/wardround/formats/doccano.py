@@ -50,7 +50,7 @@ def is_doccano(row: Mapping[str, object]) -> bool:
 
 def read_doccano(path: Path, problems: Problems, options: Options) -> Iterator[Placed]:
     """The documents of an export."""
-    seen = entities = relations = with_relations = 0
+    seen = entities = relations = with_relations = labels = 0
     for line, row in json_lines(path, options.encoding, problems, SHAPE):
         with problems.refusing():
             document = _document(row, path, line, problems, options)
@@ -58,10 +58,11 @@ def read_doccano(path: Path, problems: Problems, options: Options) -> Iterator[P
             with_relations += "relations" in row
             entities += len(document.entities)
             relations += len(document.relations)
+            labels += len(document.labels)
             yield Placed(document, path, line)
-    if seen and not entities:
+    if seen and not entities and not labels:
         problems.note(NO_ENTITY, path, 1)
-    elif with_relations and not relations:
+    elif entities and with_relations and not relations:
         problems.note(NO_RELATION, path, 1)
 
 
