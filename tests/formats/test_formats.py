@@ -198,6 +198,21 @@ def test_of_several_annotations_the_ground_truth_counts(tmp_path: Path) -> None:
     assert ["1 (task 17): second annotation of a task, left out", "1 (task 17): task without an annotation"] == found
 
 
+@pytest.mark.parametrize("needs", ["labels", "entities"])
+def test_a_task_that_nobody_has_annotated_is_no_example(tmp_path: Path, needs: str) -> None:
+    tasks = [
+        task(annotations=[]),
+        task(annotations=[{"result": REGIONS, "was_cancelled": True}]),
+        task(annotations=[], predictions=[{"result": REGIONS, "score": 0.9}]),
+        task(annotations=[{"result": []}]),
+    ]
+    path = written(tmp_path, tasks)
+    texts, _ = read(path)
+    examples, warnings = read(path, needs=(needs,))
+    assert (4, 1) == (len(texts), len(examples))
+    assert 3 == sum("task without an annotation" in line for line in warnings)
+
+
 def test_completions_are_what_annotations_were_called_before(tmp_path: Path) -> None:
     old = [{"result": REGIONS[:1]}, {"result": REGIONS[1:], "honeypot": True}]
     item = {"id": 17, "data": {"text": TEXT, "title": "n1"}, "completions": old, "predictions": []}

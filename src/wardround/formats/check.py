@@ -36,10 +36,7 @@ LOSES = re.compile(r"left out|skipped|dropped|ignored|taken from first to last|r
 HARMLESS = frozenset(
     {"empty sentence, left out", "empty token, left out", "invisible characters, left out of the word"}
 )
-UNANNOTATED = (
-    "training reads it as a text in which nothing was found, `data merge` leaves it out; annotate it or "
-    "export without it"
-)
+UNANNOTATED = "training and `data merge` leave it out; annotate it, if only to say that there is nothing in it"
 REMEDIES = {
     "note without .ann, skipped": "copy its .ann beside it; an empty one says that there is nothing to mark",
     "row without text, skipped": "remove the row, or name the right column",

@@ -14,7 +14,7 @@ or `identifier` gives concept ids. A region with two labels becomes two entities
 relations; a relation both ways becomes two. Attributes of relations and gaps of entities go into the task's data, which
 come back as they were (see `details`).
 What a model found is written as `predictions`, with its scores and the model's name; only what a person has confirmed
-is read.
+is read, and a task that nobody has annotated is a text for whoever asks for no more, but no example to learn from.
 Label Studio counts UTF-16 units, of which an emoji has two; where the words of the regions say that characters were
 counted, these are taken.
 The text is the value of `text` among the data, or of the only string there.
@@ -78,7 +78,9 @@ def read_label_studio(path: Path, problems: Problems, options: Options) -> Itera
         with problems.refusing():
             if not isinstance(task, dict) or not isinstance(task.get("data"), dict):
                 raise DataError(path, line, "not a task of Label Studio's", f"write {TASK}")
-            yield Placed(_document(task, path, line, problems, options), path, line)
+            document = _document(task, path, line, problems, options)
+            if _annotations(task) or not options.needs:  # nobody has said that there is nothing in it
+                yield Placed(document, path, line)
 
 
 def _whole(item: object) -> object:
@@ -232,11 +234,16 @@ def _key(data: Mapping[str, object], options: Options, path: Path, line: int) ->
     raise DataError(path, line, f'no text "{wanted}" among the data of a task', remedy)
 
 
-def _counting(task: Mapping[str, object], path: Path, line: int, problems: Problems) -> Iterator[dict[str, object]]:
-    """What the annotation that counts says."""
+def _annotations(task: Mapping[str, object]) -> list[dict[str, object]]:
+    """What people have said of a task and not taken back."""
     listed = next((task[name] for name in ANNOTATED if task.get(name)), [])
     filled = [item for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []
-    valid = [item for item in filled if not item.get("was_cancelled")]
+    return [item for item in filled if not item.get("was_cancelled")]
+
+
+def _counting(task: Mapping[str, object], path: Path, line: int, problems: Problems) -> Iterator[dict[str, object]]:
+    """What the annotation that counts says."""
+    valid = _annotations(task)
     if not valid:
         only = " but with predictions, which nobody has confirmed" if task.get("predictions") else ""
         problems.note(f"task without an annotation{only}", path, line)
