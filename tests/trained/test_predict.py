@@ -315,7 +315,7 @@ def test_pre_annotations_come_back_as_what_a_person_has_confirmed(here: Path, to
     if to == "label-studio":
         check = cli("data", "check", out, cwd=here).out
         assert "but with predictions, which nobody has confirmed" in check
-        assert "annotate it or export without it" in " ".join(check.split())
+        assert "training and `data merge` leave it out; annotate it" in " ".join(check.split())
         tasks = json.loads((here / out).read_text())
         for task in tasks:
             task["annotations"] = [{"result": task["predictions"][0]["result"]}]  # as after a click on Submit
