@@ -177,6 +177,12 @@ TABLE = {
         "TLS refuses what has run out; the list of people is asked with each request and each piece of a stream, and "
         "says by name what is wrong",
     ),
+    "a coordinator that lies to a person": Row(
+        "a coordinator, towards somebody who submits or watches from another machine",
+        "answers with escape sequences and markup, or names a folder or a file elsewhere for what is fetched",
+        "what could command a terminal is shown as a sign, markup as it is; the folder has the name that stands in the "
+        "person's own study, and no file's name leads out of it",
+    ),
     "a forged role": Row(
         "a hospital, a person with a lesser role, or somebody with a root of their own",
         "shows a certificate that says `admin`, or changes the list of people without having the root key",

@@ -113,6 +113,21 @@ def test_who_opens_tls_on_the_way_is_named(site: Path, tmp_path: Path) -> None:
     assert "by CN=Firewall-Inc); if a firewall here opens TLS, ask IT to let this address through unopened" in why
 
 
+@pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n<html>", b""], ids=["a web page", "nothing"])
+def test_something_else_at_the_address_is_not_taken_for_a_coordinator_that_refuses(site: Path, answer: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def greet() -> None:
+            with suppress(OSError), server.accept()[0] as end:
+                end.recv(1 << 16)
+                end.sendall(answer)
+
+        threading.Thread(target=greet, daemon=True).start()
+        why = reach(site / "kit" / "startup", "127.0.0.1", server.getsockname()[1]) or ""
+    assert "does not answer with TLS" in why
+    assert "check the address with the coordinator and with IT" in why
+
+
 def test_the_container_files_mount_the_site_alone_and_open_no_port(site: Path) -> None:
     yaml = pytest.importorskip("yaml")
     folder = write_pack(site).folder

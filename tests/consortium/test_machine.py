@@ -1,6 +1,8 @@
 """What `site check` says of the machine: each thing in order, a warning or in the way, with a remedy."""
 
+import errno
 import json
+import os
 import shutil
 import tempfile
 import time
@@ -74,14 +76,20 @@ def test_a_disk_that_is_nearly_full_is_told_with_the_remedy(
     assert (mark, mark != "ok") == (now, "wardround clear" in words)
 
 
-def test_a_folder_that_cannot_be_written_to_is_in_the_way(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("code", "remedy"), [(errno.EROFS, "let the site's user write there"), (errno.ENOSPC, "make room: wardround clear")]
+)
+def test_a_folder_that_cannot_be_written_to_is_in_the_way(
+    site: Path, monkeypatch: pytest.MonkeyPatch, code: int, remedy: str
+) -> None:
     def refused(**_: object) -> None:
-        raise OSError(30, "Read-only file system")
+        raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr(tempfile, "TemporaryFile", refused)
     mark, words = finding(site, "folder")
     assert "BAD" == mark
-    assert "cannot be written to (Read-only file system)" in words
+    assert f"cannot be written to ({os.strerror(code)})" in words
+    assert remedy in words
 
 
 def test_a_site_that_was_put_back_is_told(site: Path) -> None:

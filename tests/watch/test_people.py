@@ -16,11 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from real_sites import free_port, wait_until
 from run_folders import make_run
 from study_files import cli
 from threat_table import threat
+from wardround.cli.app import app
 from wardround.consortium.admission import add, admit
 from wardround.consortium.errand import Errand
 from wardround.consortium.kit_files import read_request
@@ -430,6 +432,42 @@ def test_keys_stay_cards_are_compared_and_the_wrong_door_is_known(door: Door, tm
     foreign = Card.model_validate_json(card.read_bytes()).model_copy(update={"port": free_port()})
     (tmp_path / "ada" / "person.json").write_bytes(foreign.encode())
     assert "is it started with --people?" in refusal(tmp_path / "ada", "/status")
+
+
+@threat("a coordinator that lies to a person")
+def test_a_coordinators_words_neither_command_the_terminal_nor_name_a_folder(
+    door: Door, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    word = "[bold]round 1[/bold]\x1b[2K\x1b]0;owned\x07\u202e\x9b1A"
+    answers = {
+        "/submit": {"person": "../..", "run": f"{tmp_path}/outside"},
+        "/said/w-submit/mentions?from=0": {"lines": [word], "end": 9, "code": None},
+        "/said/w-submit/mentions?from=9": {"lines": [], "end": 9, "code": 0},
+        "/files/w-submit/mentions": {"files": ["report.html"]},
+        "/status": {"sites": {word: {"words": word}}, "runs": [{"run": word, "words": word}]},
+    }
+
+    def exchange(_: Errand, path: str, *__: Any, **___: Any) -> tuple[int, bytes]:
+        return (200, json.dumps(answers[path]).encode()) if path in answers else (200, b"page")
+
+    monkeypatch.setattr(Errand, "_exchange", exchange)
+    monkeypatch.chdir(tmp_path)
+    Path("study.toml").write_text(STUDY, encoding="utf-8")
+    person = str(door.folder / "w-submit")
+    outputs = [
+        CliRunner().invoke(app, words).output
+        for words in (["submit", "study.toml", "--to", person], ["status", person])
+    ]
+    for output in outputs:
+        assert "[bold]round 1[/bold]␛[2K" in output
+        assert not {*"\x1b\x07\u202e\x9b"} & {*output}
+    assert ["report.html"] == [path.name for path in Path("runs/mentions").iterdir()]
+    assert not Path("outside").exists()
+    monkeypatch.setattr(Errand, "_exchange", lambda *_: (403, json.dumps({"error": word}).encode()))
+    assert "\x1b" not in refusal(door.folder / "w-submit", "/status")
+    card = json.loads((door.folder / "w-submit" / "person.json").read_text())
+    with pytest.raises(ValueError, match="host"):
+        Card.model_validate({**card, "host": word})
 
 
 def test_an_order_that_was_not_done_is_taken_up_again(tmp_path: Path) -> None:

@@ -29,13 +29,14 @@ def submit_from_afar(study: Path, folder: Path, out: Path | None, order: Order, 
         raise RunError(f"{study} is larger than studies are")
     errand = Errand(folder)
     whole = order.model_copy(update={"study": text})
-    run = errand.ask("/submit", whole.model_dump())
-    place = f"{run['person']}/{run['run']}"
+    name = str(whole.tables()["name"])  # its own word, not the coordinator's: it becomes a folder here
+    errand.ask("/submit", whole.model_dump())
+    place = f"{errand.card.name}/{name}"
     errors.print(f"{place} has begun; it goes on without this command: wardround status {folder}")
     code = _followed(errand, place, quiet=quiet)
     if code:
         raise SystemExit(code)
-    target = out or Path("runs") / str(run["run"])
+    target = out or Path("runs") / name
     for name in errand.ask(f"/files/{place}")["files"]:
         errand.fetch(f"/files/{place}/{name}", target / _below(str(name)))
     console.print(f"figures, report and model are in {target}")

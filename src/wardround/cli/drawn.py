@@ -4,15 +4,14 @@ Whatever in a note could command the terminal (escape sequences, marks that turn
 sign instead.
 """
 
-import re
 from collections.abc import Iterator
 
 from rich.text import Text
 
 from wardround.text.prediction import Prediction, sure
+from wardround.text.shown import harmless
 
 COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "red", "bright_cyan", "bright_magenta", "bright_green")
-UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 LONGEST = 60  # characters of an entity that an arrow names
 
 
@@ -20,14 +19,14 @@ def drawn(prediction: Prediction, *, colour: bool, title: bool) -> Text:
     """The prediction as text; without colour, brackets stand around entities."""
     whole = Text()
     if title and prediction.id:
-        whole.append(f"{_safe(prediction.id)}\n", "bold")
+        whole.append(f"{harmless(prediction.id)}\n", "bold")
     for label in prediction.labels:
         whole.append(f"{label.name} {label.confidence:.2f}\n", "bold")
     for piece, style in _pieces(prediction, colour=colour):
-        whole.append(_safe(piece), style)
+        whole.append(harmless(piece), style)
     whole.rstrip()
     for link in prediction.relations:
-        head, tail = (_short(_safe(prediction.words(end))) for end in (link.head, link.tail))
+        head, tail = (_short(harmless(prediction.words(end))) for end in (link.head, link.tail))
         whole.append("\n  ").append(head).append(f" ──{link.type} {sure(link.confidence):.2f}──▶ ", "bold").append(tail)
     return whole
 
@@ -53,11 +52,6 @@ def _pieces(prediction: Prediction, *, colour: bool) -> Iterator[tuple[str, str]
                 yield "[", ""
         style = f"underline {colours[prediction.entities[open_[-1]].type]}" if open_ and colour else ""
         yield prediction.text[start:end], style
-
-
-def _safe(text: str) -> str:
-    text = text.replace("\r\n", "\n")
-    return UNSAFE.sub(lambda sign: chr(0x2400 + ord(sign[0])) if sign[0] < " " else "\ufffd", text)
 
 
 def _short(words: str) -> str:

@@ -24,6 +24,7 @@ from wardround.core.files import write
 from wardround.engines.certificates import dates, read_certificate
 from wardround.engines.proxy import connected
 from wardround.runs.errors import RunError
+from wardround.text.shown import harmless
 
 PATIENCE = 30.0
 LOOKING = "wardround-watch"
@@ -65,8 +66,8 @@ class Errand:
         """The answer to a question, or to an order."""
         status, data = self._exchange(path, body)
         try:
-            answer = json.loads(data)
-        except ValueError:
+            answer = _harmless(json.loads(data))
+        except (ValueError, RecursionError):
             answer = {}
         if status >= 400 or not isinstance(answer, dict):
             words = answer.get("error") if isinstance(answer, dict) else None
@@ -116,6 +117,15 @@ class Errand:
             self._over
             or f"the coordinator does not take this certificate ({error.reason or 'no reason given'}); is it its own?"
         )
+
+
+def _harmless(value: Any) -> Any:
+    """An answer whose words cannot command the terminal that they are shown on."""
+    if isinstance(value, dict):
+        return {harmless(key): _harmless(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_harmless(one) for one in value]
+    return harmless(value) if isinstance(value, str) else value
 
 
 def tunnel(near: socket.socket, far: ssl.SSLSocket) -> None:

@@ -52,6 +52,8 @@ def _without(problems: Callable[[Any], Iterator[str]]) -> AfterValidator:
 
 Name = Annotated[str, _without(partial(name_problems, taken=False))]
 SiteName = Annotated[str, _without(name_problems)]
+Host = Annotated[str, _without(lambda host: address_problems(host, 1))]
+Port = Annotated[int, _without(lambda port: address_problems("a", port))]
 HexKey = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 """A public key."""
 Version = Annotated[str, Field(pattern=r"^[0-9A-Za-z.+!-]{1,50}$")]
@@ -94,8 +96,8 @@ class Charter(Form):
     """`consortium.json`: where a coordinator is, the key that signs its asks, and its members that are not revoked."""
 
     name: Name
-    host: Annotated[str, _without(lambda host: address_problems(host, 1))]
-    port: Annotated[int, _without(lambda port: address_problems("a", port))]
+    host: Host
+    port: Port
     version: Version
     sites: tuple[Name, ...]
     ask_key: HexKey

@@ -42,6 +42,8 @@ FOLDERS = ("kit", "kit/startup", "kit/local")
 PLACES = {"site.json", "startup", "local", "transfer"}
 WRITTEN = re.compile(r"[a-z_]+\.(?:txt|log|fl)(?:\.\d+)?|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 """What NVFlare's client writes in its folder: logs, and a folder for each job."""
+OPENED = "if a firewall here opens TLS, ask IT to let this address through unopened"
+WAY = "something else is there, or a firewall answers in its place; check the address with the coordinator and with IT"
 AGAIN = "take the kit up again: wardround site join {} KIT.zip"
 
 
@@ -196,9 +198,10 @@ def reach(startup: Path, host: str, port: int, timeout: float = 5.0) -> str | No
     context.load_verify_locations(startup / "rootCA.pem")
     context.load_cert_chain(startup / "client.crt", startup / "client.key")
     context.set_alpn_protocols(["h2"])
-    why = None
+    why, shaken = None, False
     try:
         with connected(host, port, timeout) as plain, context.wrap_socket(plain) as line:
+            shaken = True
             line.settimeout(1.0)
             with contextlib.suppress(TimeoutError):
                 if not line.recv(1):  # a server that refuses us says so only now
@@ -210,8 +213,9 @@ def reach(startup: Path, host: str, port: int, timeout: float = 5.0) -> str | No
             if expired
             else "is not this consortium's coordinator: its certificate is signed by another root" + _met(host, port)
         )
-    except ssl.SSLError:
-        why = _refused(startup)
+    except ssl.SSLError as error:
+        refused = shaken or "ALERT" in (error.reason or "")
+        why = _refused(startup) if refused else f"does not answer with TLS ({error.reason or 'it hangs up'}): {WAY}"
     except socket.gaierror:
         why = "is an address that cannot be found; check it with the coordinator"
     except ProxyError as error:
@@ -230,9 +234,8 @@ def _met(host: str, port: int) -> str:
         with connected(host, port, 5.0) as plain, context.wrap_socket(plain) as line:
             shown = names_in(ssl.DER_cert_to_PEM_cert(line.getpeercert(binary_form=True) or b"").encode())
     except (OSError, CertificateError):
-        return ""
-    remedy = "if a firewall here opens TLS, ask IT to let this address through unopened"
-    return f" (it is of {shown[0]}, by {shown[1]}); {remedy}"
+        return f"; {OPENED}"
+    return f" (it is of {shown[0]}, by {shown[1]}); {OPENED}"
 
 
 def _refused(startup: Path) -> str:

@@ -19,6 +19,7 @@ from wardround.consortium.clock import OFF, clock_error, off
 from wardround.consortium.forgotten import restored
 from wardround.consortium.forms import read_membership
 from wardround.consortium.settings import SiteSettings, read_site
+from wardround.core.files import NO_ROOM
 from wardround.engines.processes import free_memory
 from wardround.runs.errors import RunError
 from wardround.study.settings import StudyError
@@ -74,8 +75,10 @@ def _written(folder: Path) -> Inspection:
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(b" ")
     except OSError as error:
-        remedy = "the site writes its ledger there, and sends nothing that it cannot write down"
-        return Inspection("folder", f"{folder} cannot be written to ({error.strerror}); {remedy}", good=False)
+        full = error.errno in NO_ROOM
+        remedy = f"make room: wardround clear {folder}" if full else "let the site's user write there, and nowhere else"
+        words = f"{folder} cannot be written to ({error.strerror}), and what cannot be written down is not sent"
+        return Inspection("folder", f"{words}; {remedy}", good=False)
     return Inspection("folder", f"{folder} can be written to")
 
 

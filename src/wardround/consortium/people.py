@@ -27,7 +27,9 @@ from wardround.consortium.forms import (
     Form,
     FormError,
     HexKey,
+    Host,
     Name,
+    Port,
     SiteName,
     Version,
     name_problems,
@@ -90,8 +92,8 @@ class Card(Form):
     name: SiteName
     role: Role
     consortium: Name
-    host: str
-    port: Annotated[int, Field(ge=1, le=65535)]
+    host: Host
+    port: Port
     ask_key: HexKey
     certificate: Text
     root: Text

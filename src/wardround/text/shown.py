@@ -26,6 +26,8 @@ WORDS = 4  # of a rare label, at most
 SENTENCE = re.compile(r"[,;!?，。；！？、：…]|[.:](\s|$)")
 ID = re.compile(r"[\w.:|/#@+-]{,40}\d[\w.:|/#@+-]{,40}|[^\n]+\.\w{1,9}(:\d+)+")  # or file and line
 
+COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")  # what a terminal obeys
+
 _showing: ContextVar[bool] = ContextVar("showing_text", default=False)
 
 
@@ -87,6 +89,12 @@ def line_of(line: int, noun: str, name: str, number: int, before: int = 1) -> in
     if line not in (1, before):
         return line
     return Line(line, f"{noun} {name}" if name and called(name) == name else f"{noun} number {number:,}", number)
+
+
+def harmless(text: str) -> str:
+    """A text in which whatever could command a terminal, or turn the direction of writing, is a sign instead."""
+    text = text.replace("\r\n", "\n")
+    return COMMANDS.sub(lambda sign: chr(0x2400 + ord(sign[0])) if sign[0] < " " else "\ufffd", text)
 
 
 def unnamed(file: str, line: int) -> str:
