@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from real_sites import free_port, wait_until
 from run_folders import make_run
 from study_files import cli
 from threat_table import threat
+from wardround.cli import afar
 from wardround.cli.app import app
 from wardround.consortium.admission import add, admit
 from wardround.consortium.errand import Errand
@@ -47,6 +49,8 @@ from wardround.engines.frames import calls, door_of, shut
 from wardround.runs.errors import RunError
 from wardround.runs.stopping import stop_asked
 from wardround.study.settings import StudyError
+from wardround.watch.errands import Acts, PeopleDesk
+from wardround.watch.people import tls
 
 pytest.importorskip("nvflare")
 
@@ -182,7 +186,7 @@ def test_who_watches_sees_and_does_nothing_else(door: Door) -> None:
     for path, act in (("/submit", "submit"), ("/stop", "stop"), ("/end", "end"), ("/revoke", "revoke")):
         words = refusal(watcher, path, {"run": "x", "name": "w-submit", "study": STUDY})
         assert f"w-watch has the role watch here, and to {act} takes" in words
-    assert "to read takes submit or admin" in refusal(watcher, "/said/w-submit/mentions")
+    assert "to read takes submit or admin" in refusal(watcher, "/output/w-submit/mentions")
     assert not read_people(door.centre)["w-submit"].revoked
     assert "stop" not in door.asked
     acts = [(line["act"], line["outcome"][:7]) for line in door.log() if line["person"] == "w-watch"]
@@ -340,8 +344,8 @@ def test_garbage_floods_and_silence_do_not_keep_others_out(door: Door) -> None:
         "/files/%2e%2e/keys",
         "/files/w-submit/mentions/..%2f..%2f..%2fkeys%2fask.key",
         "/files/w-submit/mentions/model/link",
-        "/said/%2e%2e%2fkeys/ask",
-        "/said/w-submit/..",
+        "/output/%2e%2e%2fkeys/ask",
+        "/output/w-submit/..",
     ],
 )
 @threat("paths at the people's door")
@@ -483,8 +487,111 @@ def test_an_order_that_was_not_done_is_taken_up_again(tmp_path: Path) -> None:
         orders.place("ada", Order(study=STUDY))
     with answering(door), serving(door):
         wait_until(lambda: not orders.all_open())
-        news = Errand(door.folder / "ada").ask("/said/ada/mentions?from=0")
+        news = Errand(door.folder / "ada").ask("/output/ada/mentions?from=0")
     lines, _, code = orders.lines("ada", "mentions", 0)
     assert (lines, True) == (news["lines"], code not in (None, 0))
     assert "sites" in "\n".join(lines)  # there are none
     assert (1, [], 0) == (orders.lines("gone", "mentions", 0)[2], *orders.lines("gone", "mentions", 0)[:2])
+
+
+def test_a_file_that_comes_in_half_is_not_written(door: Door, tmp_path: Path) -> None:
+    person = door.person("fetcher", "submit")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        card = read_card(person).model_copy(update={"port": server.getsockname()[1]})
+        (person / "person.json").write_bytes(card.encode())
+
+        def half() -> None:
+            line, _ = server.accept()
+            with line, tls(door.centre).wrap_socket(line, server_side=True) as far:
+                far.recv(1 << 16)
+                far.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf of it")
+
+        thread = threading.Thread(target=half)
+        thread.start()
+        with pytest.raises(RunError, match="has hung up"):
+            Errand(person).fetch("/files/fetcher/mentions/metrics.json", tmp_path / "metrics.json")
+        thread.join()
+    assert not (tmp_path / "metrics.json").exists()
+
+
+def test_who_is_refused_while_a_run_is_followed_hears_so_at_once(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
+    person = door.person("follower", "submit")
+    revoke_person(door.centre, "follower")
+    monkeypatch.setattr(afar, "TRIES", 3)
+    monkeypatch.setattr(afar.time, "sleep", lambda _: pytest.fail("asked again"))
+    with pytest.raises(RunError, match="follower is revoked"):
+        afar._followed(Errand(person), "follower/mentions", quiet=True)
+
+
+def test_a_person_and_a_site_have_no_name_in_common(door: Door, tmp_path: Path) -> None:
+    add(door.centre, ["mainz"])
+    request, _ = new_person(tmp_path / "Mainz")
+    with pytest.raises(RunError, match="mainz is a site"):
+        admit_person(door.centre, request, "watch")
+    door.person("twin", "watch")
+    with pytest.raises(RunError, match="twin is a person"):
+        add(door.centre, ["Twin"])
+    revoke_person(door.centre, "twin")
+    with pytest.raises(RunError, match="twin is a person"):
+        add(door.centre, ["twin"])
+
+
+@pytest.mark.parametrize("name", ["mentions.order", "mentions.ended", "mentions.output", "mentions.failed"])
+def test_a_run_is_not_called_as_a_file_beside_another(tmp_path: Path, name: str) -> None:
+    with pytest.raises(StudyError, match="name becomes a folder's name"):
+        Orders(tmp_path).place("ada", Order(study=STUDY.replace('"mentions"', f'"{name}"')))
+
+
+def test_of_two_equal_orders_at_once_one_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk, both = PeopleDesk(tmp_path, Acts(tmp_path)), threading.Barrier(2)
+    started: list[str] = []
+
+    def start(_: str, name: str) -> None:
+        started.append(name)
+
+    def late(person: str, name: str) -> bool:
+        there = Orders.open(desk.orders, person, name)
+        with suppress(threading.BrokenBarrierError):
+            both.wait(0.2)
+        return there
+
+    monkeypatch.setattr(desk, "start", start)
+    monkeypatch.setattr(desk.orders, "open", late)
+    request: Any = SimpleNamespace(state=SimpleNamespace(person="ada"))
+    body = Order(study=STUDY).encode()
+
+    def submit() -> None:
+        with suppress(RunError):
+            desk.submit(request, body)
+
+    threads = [threading.Thread(target=submit) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert ["mentions"] == started
+
+
+def test_a_run_that_two_see_end_at_once_has_ended(tmp_path: Path) -> None:
+    desk, both = PeopleDesk(tmp_path, Acts(tmp_path)), threading.Barrier(2)
+    failures: list[BaseException] = []
+
+    def poll() -> int:
+        with suppress(threading.BrokenBarrierError):
+            both.wait(0.2)
+        return 0
+
+    def look() -> None:
+        try:
+            desk.look()
+        except KeyError as error:
+            failures.append(error)
+
+    process: Any = SimpleNamespace(poll=poll)
+    desk.running["ada", "mentions"] = process
+    threads = [threading.Thread(target=look) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert ([], {}) == (failures, desk.running)

@@ -11,7 +11,7 @@ from typing import Any
 from rich.table import Table
 
 from wardround.cli.options import console, errors, fail
-from wardround.consortium.errand import Errand, tunnel
+from wardround.consortium.errand import Denied, Errand, tunnel
 from wardround.consortium.orders import LARGEST, Order
 from wardround.runs.errors import RunError
 
@@ -55,7 +55,9 @@ def _followed(errand: Errand, place: str, *, quiet: bool) -> int:
     at, failed = 0, 0
     while True:
         try:
-            news = errand.ask(f"/said/{place}?from={at}")
+            news = errand.ask(f"/output/{place}?from={at}")
+        except Denied:
+            raise
         except RunError:
             failed += 1
             if failed == TRIES:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from wardround.cli.options import ending, errors
 from wardround.cli.submit import carry_out
-from wardround.consortium.orders import Orders
+from wardround.consortium.orders import FAILED, Orders
 from wardround.consortium.submit import Consortium
 from wardround.core.lock import sole
 from wardround.study.settings import StudyError
@@ -44,8 +44,8 @@ def _carried_out(orders: Orders, person: str, name: str) -> int:
     except StudyError:
         code = 2
     except Exception as error:  # noqa: BLE001 -- its text is for the coordinator, who can mend it
-        out.with_name(f"{name}.failed").write_text(traceback.format_exc(), encoding="utf-8")
-        errors.print(f"it failed: {type(error).__name__}; the coordinator has more in {name}.failed")
+        out.with_name(f"{name}{FAILED}").write_text(traceback.format_exc(), encoding="utf-8")
+        errors.print(f"it failed: {type(error).__name__}; the coordinator has more in {name}{FAILED}")
         code = 1
     orders.done(person, name, code)
     return code

@@ -107,6 +107,12 @@ def signing_authority(folder: Path) -> Authority:
 def _refuse_taken(folder: Path, members: Mapping[str, Member], names: Sequence[str]) -> None:
     problems = [problem for name in names for problem in name_problems(name)]
     lower = {known.lower(): known for known in members}
+    people = {path.stem.lower(): path.stem for path in (folder / "people").glob("*.crt")}
+    problems += [
+        f"{people[name.lower()]} is a person here, and whoever revokes one would mean the other; {_ANOTHER}"
+        for name in names
+        if name.lower() in people
+    ]
     for known in (lower[name.lower()] for name in names if name.lower() in lower):
         if members[known].revoked is not None:
             # whoever holds the old key still has a certificate with this name

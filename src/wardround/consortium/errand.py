@@ -35,6 +35,10 @@ PIECE = 1 << 20
 MOST = 1 << 22  # bytes of an answer that is no file
 
 
+class Denied(RunError):
+    """What the coordinator has answered, and would answer again."""
+
+
 class Errand:
     """Somebody's way to the coordinator."""
 
@@ -71,7 +75,8 @@ class Errand:
             answer = {}
         if status >= 400 or not isinstance(answer, dict):
             words = answer.get("error") if isinstance(answer, dict) else None
-            raise RunError(str(words or f"the coordinator answers with status {status}"))
+            kind = Denied if 400 <= status < 500 else RunError
+            raise kind(str(words or f"the coordinator answers with status {status}"))
         return answer
 
     def fetch(self, path: str, target: Path) -> None:
@@ -89,7 +94,8 @@ class Errand:
             data = None if body is None else json.dumps(body).encode()
             line.request("GET" if data is None else "POST", path, data, {"Content-Type": "application/json"})
             answer = line.getresponse()
-            return answer.status, answer.read(most)
+            whole = answer.read(most)
+            missing = answer.length  # cut off, which `read` passes over in silence, or too long
         except ssl.SSLError as error:
             raise RunError(self._unproven(error)) from None
         except (OSError, http.client.HTTPException) as error:
@@ -98,6 +104,9 @@ class Errand:
             raise RunError(f"the coordinator has hung up ({type(error).__name__}); try again") from None
         finally:
             line.close()
+        if missing:
+            raise RunError(f"the coordinator has hung up before the last {missing:,} bytes; try again")
+        return answer.status, whole
 
     @property
     def _over(self) -> str:

@@ -32,7 +32,8 @@ from wardround.study.trusted import Trusted
 
 LARGEST = 1 << 18  # bytes of an order
 PLACE, PUBLIC = "runs", "public"
-ORDER, SAID, ENDED = ".order", ".said", ".ended"
+ORDER, OUTPUT, ENDED, FAILED = BESIDE = ".order", ".output", ".ended", ".failed"
+"""How files are called that lie beside a run."""
 FREE = frozenset({"name", "description", "expected"})  # words for the reader, which name nothing
 DEEPEST = 20
 Seconds = Annotated[float, Field(ge=0, le=366 * 86400, allow_inf_nan=False)]
@@ -62,12 +63,17 @@ class Order(Form):
         problems = []
         if "grid" in tables or "seeds" in tables:
             problems.append("is a grid; submit one of its runs, with --set for each choice")
-        if not isinstance(name := tables.get("name"), str) or not NAME.fullmatch(name) or ".." in name:
+        if not isinstance(name := tables.get("name"), str) or not _plain(name):
             problems.append("name becomes a folder's name; use up to 100 letters, digits, - _ and single dots")
         problems += _foreign({key: value for key, value in tables.items() if key not in FREE})
         if problems:
             raise StudyError("study", problems)
         return tables
+
+
+def _plain(name: str) -> bool:
+    """Whether a name is a folder's, and no file's beside it."""
+    return bool(NAME.fullmatch(name)) and ".." not in name and not name.endswith(BESIDE)
 
 
 def _foreign(value: Any, key: str = "", depth: int = 0) -> Iterator[str]:
@@ -113,9 +119,10 @@ class Orders:
 
     def known(self, person: str, name: str) -> bool:
         """Whether somebody has, or had, a run of this name."""
-        plain = NAME.fullmatch(person) and NAME.fullmatch(name) and ".." not in person + name
         beside = self.place_of_runs / person
-        return bool(plain) and any((beside / f"{name}{ending}").is_file() for ending in (ORDER, ENDED))
+        return (
+            _plain(person) and _plain(name) and any((beside / f"{name}{ending}").is_file() for ending in (ORDER, ENDED))
+        )
 
     def called(self, run: Path) -> str:
         """How people name a run: its author's and its own name; one that was submitted here has its own alone."""
@@ -131,7 +138,7 @@ class Orders:
         if (run / "study.toml").exists() and not order.resume:
             raise RunError(f"{name} of {person} has been run already; go on with --resume, or give it another name")
         run.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        for ending in (SAID, ENDED):
+        for ending in (OUTPUT, ENDED):
             (run.parent / f"{name}{ending}").unlink(missing_ok=True)
         write(run.parent / f"{name}{ORDER}", order.encode())
         return name
@@ -168,7 +175,7 @@ class Orders:
         beside = self.place_of_runs / person
         code = None if self.open(person, name) else _code(beside / f"{name}{ENDED}")
         try:
-            with (beside / f"{name}{SAID}").open("rb") as file:
+            with (beside / f"{name}{OUTPUT}").open("rb") as file:
                 file.seek(max(start, 0))
                 data = file.read(LARGEST)
         except OSError:
@@ -181,10 +188,10 @@ class Orders:
     def files(self, person: str, name: str) -> dict[str, int]:
         """What its author may fetch of a run that has ended, with sizes: figures, report and model."""
         run = self.run(person, name)
-        found = [run / "metrics.json", run / "report.html", *sorted((run / "model").rglob("*"))]
+        paths = [run / "metrics.json", run / "report.html", *sorted((run / "model").rglob("*"))]
         return {
             path.relative_to(run).as_posix(): path.stat().st_size
-            for path in found
+            for path in paths
             if path.is_file() and not path.is_symlink()
         }
 

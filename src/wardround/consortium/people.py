@@ -37,7 +37,7 @@ from wardround.consortium.forms import (
     read_charter,
 )
 from wardround.consortium.kit_files import coordinator_fingerprint
-from wardround.consortium.roster import Certified
+from wardround.consortium.roster import Certified, read_roster
 from wardround.core.files import write
 from wardround.core.lock import sole
 from wardround.engines.certificates import (
@@ -136,18 +136,23 @@ def _changed(folder: Path) -> Iterator[dict[str, Person]]:
 # at the coordinator
 
 
+_ANOTHER = "take another name: wardround person init NAME"
+
+
 def admit_person(
     folder: Path, request: PersonRequest, role: Role, days: int = 360, door: tuple[str, int] | None = None
 ) -> Path:
     """Sign a person's key for one role; the card to send back."""
     name = request.name
+    if site := next((known for known in read_roster(folder) if known.lower() == name.lower()), None):
+        raise RunError(f"{site} is a site, and whoever revokes one would mean the other; {_ANOTHER}")
     with _changed(folder) as people:
         if twin := next((known for known in people if known.lower() == name.lower()), None):
             gone = people[twin].revoked is not None
             raise RunError(
                 f"{twin} {'was revoked, and the name with it' if gone else 'has a certificate already'}; "
                 + (
-                    "take another name: wardround person init NAME"
+                    _ANOTHER
                     if gone
                     else f"for a new one: wardround consortium renew {folder} {twin}; for another role: revoke it, and "
                     "let a new key be made under another name"

@@ -8,6 +8,7 @@ import asyncio
 import json
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -19,14 +20,15 @@ from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from wardround.consortium.admission import revoke
+from wardround.consortium.asking import asked
 from wardround.consortium.forms import FormError, parsed
-from wardround.consortium.orders import LARGEST, SAID, Order, Orders
+from wardround.consortium.orders import LARGEST, OUTPUT, Order, Orders
 from wardround.consortium.people import Role, read_people, revoke_person
 from wardround.consortium.roster import read_roster
 from wardround.consortium.submitted import submitted
 from wardround.consortium.voice import append
 from wardround.core.refusal import Refusal
-from wardround.engines.frames import dial, door_of
+from wardround.runs.errors import RunError
 from wardround.runs.stopping import ask_to_stop
 from wardround.watch.run import WatchedRun
 from wardround.watch.words import STATES, standing
@@ -77,6 +79,7 @@ class PeopleDesk:
     def __init__(self, folder: Path, acts: Acts) -> None:
         self.folder, self.acts, self.orders = folder, acts, Orders(folder)
         self.running: dict[tuple[str, str], subprocess.Popen[bytes]] = {}
+        self.taking = threading.Lock()
 
     def routes(self) -> list[Route]:
         """The paths of this desk."""
@@ -86,7 +89,7 @@ class PeopleDesk:
             Route("/stop", self._answering("stop", self.stop), methods=["POST"]),
             Route("/end", self._answering("end", self.end), methods=["POST"]),
             Route("/revoke", self._answering("revoke", self.revoke), methods=["POST"]),
-            Route("/said/{person}/{name}", self._answering("read", self.said)),
+            Route("/output/{person}/{name}", self._answering("read", self.output)),
             Route("/files/{person}/{name}", self._answering("read", self.files)),
             Route("/files/{person}/{name}/{file:path}", self._answering("read", self.files)),
         ]
@@ -126,26 +129,29 @@ class PeopleDesk:
 
     def submit(self, request: Request, body: bytes) -> tuple[Response, str]:
         """Take an order, and start it."""
+        person, order = request.state.person, parsed(Order, body)
         self.look()
-        if len(self.running) >= RUNS:
-            raise Refused(f"{RUNS} studies that people have submitted run already; try again later", 429)
-        person = request.state.person
-        name = self.orders.place(person, parsed(Order, body))
-        self.start(person, name)
+        with self.taking:
+            if len(self.running) >= RUNS:
+                raise Refused(f"{RUNS} studies that people have submitted run already; try again later", 429)
+            name = self.orders.place(person, order)
+            self.start(person, name)
         return JSONResponse({"person": person, "run": name}), name
 
     def start(self, person: str, name: str) -> None:
         """Have an order run in a process of its own."""
         module = ["-P", "-m", "wardround.cli.ordered", str(self.folder), person, name]
-        with (self.orders.run(person, name).parent / f"{name}{SAID}").open("ab") as said:
+        with (self.orders.run(person, name).parent / f"{name}{OUTPUT}").open("ab") as output:
             self.running[person, name] = subprocess.Popen(
-                [sys.executable, *module], stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True,
+                [sys.executable, *module], stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+                start_new_session=True,
             )  # fmt: skip
 
     def look(self) -> None:
         """See which of them have ended, and how, if they could not say so themselves."""
-        for (person, name), process in list(self.running.items()):
-            if (code := process.poll()) is not None:
+        with self.taking:  # of requests that come together, one at a time: an order may have the name of one that ended
+            over = {key: code for key, process in self.running.items() if (code := process.poll()) is not None}
+            for (person, name), code in over.items():
                 del self.running[person, name]
                 if self.orders.open(person, name):
                     self.orders.done(person, name, code)
@@ -164,18 +170,18 @@ class PeopleDesk:
     def stop(self, request: Request, body: bytes) -> tuple[Response, str]:
         """End a run after its round."""
         wanted = _field(body, "run")
-        found = [place for place in map(Path, submitted(self.folder)) if self.orders.called(place) == wanted]
+        places = [place for place in map(Path, submitted(self.folder)) if self.orders.called(place) == wanted]
         own = f"{request.state.person}/"
-        if not found and request.state.role == "admin":
-            found = [place for place in map(Path, submitted(self.folder)) if place.name == wanted]
+        if not places and request.state.role == "admin":
+            places = [place for place in map(Path, submitted(self.folder)) if place.name == wanted]
         if request.state.role != "admin" and not wanted.startswith(own):
             raise Refused(f"{wanted[:80]} is not a run of {request.state.person}; yours begin with {own}")
-        if len(found) != 1 or not found[0].is_dir():
+        if len(places) != 1 or not places[0].is_dir():
             raise Refused(f"there is no run {wanted[:80]}; see wardround status", 404)
-        ask_to_stop(found[0])
+        ask_to_stop(places[0])
         return JSONResponse({"stopping": wanted}), wanted
 
-    def said(self, request: Request, _: bytes) -> Response:
+    def output(self, request: Request, _: bytes) -> Response:
         """What a run has said from some byte on, and whether it has ended."""
         person, name = self._own(request)
         self.look()
@@ -221,14 +227,9 @@ class PeopleDesk:
 
     def _coordinator(self, word: str) -> dict[str, Any]:
         try:
-            with dial(door_of(self.folder), timeout=10.0) as line:
-                line.send({word: True})
-                reply = line.receive()
-        except OSError:
-            reply = None
-        if reply is None:
-            raise Refused("the coordinator's process does not answer; try again", 503)
-        return reply[0]
+            return asked(self.folder, word)
+        except RunError:
+            raise Refused("the coordinator's process does not answer; try again", 503) from None
 
 
 def _allow(person: str, role: Role, act: str) -> None:

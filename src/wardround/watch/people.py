@@ -7,7 +7,7 @@
     GET  /status   yes     yes       yes    who is there, how far runs are
     POST /submit    no     yes       yes    an `Order`
     POST /stop      no     own runs  yes    end a run after its round
-    GET  /said      no     own runs  yes    what a run has said; /files: its figures, report and model
+    GET  /output    no     own runs  yes    what a run has said; /files: its figures, report and model
     POST /end       no     no        yes    stop the coordinator
     POST /revoke    no     no        yes    a site or a person
 

@@ -8,8 +8,6 @@ import typer
 from wardround.cli.options import Consortium, Days, console
 from wardround.runs.errors import RunError
 
-PORT = 8003
-
 
 def command(
     folder: Consortium,
