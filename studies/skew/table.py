@@ -85,9 +85,14 @@ def results_of(run: Path) -> list[Result]:
     return found
 
 
+def cells(folder: Path, file: str) -> list[Path]:
+    """This file of a run, or of each cell of a grid."""
+    return sorted([*folder.glob(file), *folder.glob(f"*/{file}")])
+
+
 def results(folders: list[Path]) -> list[Result]:
     """Of all finished cells, those of each method's best rates."""
-    runs = sorted({path.parent for folder in folders for path in folder.glob("*/metrics.json")})
+    runs = sorted({path.parent for folder in folders for path in cells(folder, "metrics.json")})
     every = [result for run in runs for result in results_of(run)]
     best: dict[str, Result] = {}
     for one in every:
@@ -135,7 +140,7 @@ def main(folders: list[Path]) -> None:
         crosses = "centralised" not in name
         wire = [str(one.exchanges), f"{one.up / 1e6:.1f} MB"] if crosses else ["–", "–"]
         print(f"| {' | '.join([name, one.rates or '–', *(cell(tables[name][alpha]) for alpha in ALPHAS), *wire])} |")
-    known = json.loads(next(iter(sorted(folders[0].glob("*/references.json")))).read_text(encoding="utf-8"))
+    known = json.loads(cells(folders[0], "references.json")[0].read_text(encoding="utf-8"))
     for name, figures in known.items():
         print(f"| {name} | – | {figures['macro_f1']:.3f} / {figures['accuracy']:.3f} | the same | the same | – | – |")
 
