@@ -7,8 +7,8 @@ Figures are macro-F1 / accuracy on the test split after the last round, mean ± 
 classifier that is fitted anew after it has a row of its own. Of several rates of a method the one counts that has the
 best macro-F1 on validation rows after the last round, at α = 0.05 and seed 0. Cells that still run are left out.
 
-`--draw` writes by-alpha.svg (macro-F1 against α, if there are several) and by-bytes.svg (against what all sites sent, at
-α = 0.05) into the folder after it: the same means, with bands of ± one standard deviation over seeds.
+`--draw` writes by-alpha.svg (macro-F1 against α, if there are several) and by-bytes.svg (against what all sites sent,
+at α = 0.05) into the folder after it: the same means, with bands of ± one standard deviation over seeds.
 """
 
 import json
