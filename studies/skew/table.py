@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import Any
 
 from wardround.reports.html import Html
-from wardround.reports.plots import HIGH, WIDE, Axis, Series, curves
+from wardround.reports.plots import COLOURS, HIGH, WIDE, Axis, Series, curves
 from wardround.reports.svg import drawing, text
 
 ALPHAS = (0.5, 0.05, 0.01)
 CHOSEN_AT = (0.05, 0)  # α and seed
-LEGEND = 205.0
+LEGEND = 260.0
 STYLE = """svg { font-family: sans-serif; font-size: 11.5px; background: #fff } text { fill: #47525f }
 .title { fill: #16202b } .grid { stroke: #dde3ea; stroke-width: .8 } .axis { stroke: #47525f }
 .curve { fill: none; stroke: currentColor; stroke-width: 1.8 } .band { fill: currentColor; fill-opacity: .13 }
@@ -145,7 +145,15 @@ def main(folders: list[Path]) -> None:
         print(f"| {name} | – | {figures['macro_f1']:.3f} / {figures['accuracy']:.3f} | the same | the same | – | – |")
 
 
-def picture(series: list[Series], across: Axis, alt: str) -> str:
+class Line(Series):
+    """A series that has another marker where colours begin anew."""
+
+    def mark(self, x: float, y: float, size: float = 3.1) -> Html:
+        """Its marker around a point."""
+        return Series(self.label, self.look + self.look // COLOURS).mark(x, y, size)
+
+
+def picture(series: list[Line], across: Axis, alt: str) -> str:
     """A chart and its legend, whole by itself."""
     chart = curves(series, across, Axis("macro-F1, test split", share=True), alt, series)
     inside = Html(str(chart).replace("<svg ", f'<svg width="{WIDE:g}" height="{HIGH:g}" ', 1))
@@ -176,7 +184,7 @@ def draw(out: Path, folders: list[Path]) -> None:
         for name, by_alpha in by_method(results(chosen)).items():
             tables[name.replace("`", "") + (", layer" if layer else "")] = by_alpha
     lines = [
-        Series(name, look, [point(alpha, by_alpha[alpha]) for alpha in sorted(by_alpha)])
+        Line(name, look, [point(alpha, by_alpha[alpha]) for alpha in sorted(by_alpha)])
         for look, (name, by_alpha) in enumerate(tables.items())
         if len(by_alpha) > 1
     ]
@@ -184,7 +192,7 @@ def draw(out: Path, folders: list[Path]) -> None:
     if lines:
         (out / "by-alpha.svg").write_text(picture(lines, across, "macro-F1 against α, by method"), encoding="utf-8")
     dots = [
-        Series(name, look, [point(max(by_alpha[0.05][0].up, 1), by_alpha[0.05])])
+        Line(name, look, [point(max(by_alpha[0.05][0].up, 1), by_alpha[0.05])])
         for look, (name, by_alpha) in enumerate(tables.items())
         if by_alpha[0.05] and "centralised" not in name
     ]
