@@ -33,7 +33,7 @@ docs: $(DOCS)  ## the manual as a static site in site/; a link that leads nowher
 	.venv-docs/bin/python docs/site/manual.py site
 
 test: $(STAMP)  ## the whole test suite
-	$(BIN)/python -m pytest -n 3 --dist worksteal
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 3 --dist worksteal
 
 check: $(STAMP)  ## format, lint, types
 	$(BIN)/ruff format .

@@ -179,7 +179,7 @@ def batches() -> dict[str, Any]:
         "name": "batches", "rounds": 6, "evaluation": {"every": 6},
         "corpus": {"name": "clinic", "hospitals": 3, "documents": 6, "test_documents": 3},
         "task": {"name": "tagging"},
-        "method": {"name": "fedner", "ask_sizes": False, "batch": 16},
+        "method": {"name": "fedner", "ask_sizes": False, "batch": 16, "steps": 5},
     }  # fmt: skip
 
 

@@ -1,8 +1,11 @@
 """What holds for every test: one thread, as in a run; property tests that no busy machine fails; little waiting."""
 
 import os
+import shutil
 import signal
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,6 +14,12 @@ from hypothesis import HealthCheck, settings
 from browser import Browser, chromium
 from wardround.engines import certificates
 from wardround.runs import intervals
+
+MEMORY = Path("/dev/shm")  # noqa: S108 -- pytest makes a folder of its own in it
+ROOM = 8 << 30
+if MEMORY.is_dir() and not os.statvfs(MEMORY).f_flag & os.ST_NOEXEC and shutil.disk_usage(MEMORY).free > ROOM:
+    os.environ.setdefault("TMPDIR", str(MEMORY))  # a disk makes each of thousands of renamed files wait for it
+    tempfile.tempdir = None  # what it was before
 
 settings.register_profile(
     "wardround",

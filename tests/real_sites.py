@@ -162,6 +162,13 @@ class Federation:
         finally:
             remote.close()
 
+    def whole(self, study: Study) -> None:
+        """Start again what a test that failed has left stopped, or all after it would wait in vain; then `ready`."""
+        for name in ("coordinator", *self.names):
+            if name not in self.processes:
+                self.start(name)
+        self.ready(study)
+
     def ledger(self, name: str) -> list[dict[str, Any]]:
         path = self.site(name) / "ledger" / "site.jsonl"
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []

@@ -124,6 +124,17 @@ TABLE = {
         "what has been in one sum goes into no other; the site's disk knows which, whatever the coordinator says did "
         "not arrive: `sum`",
     ),
+    "a member less": Row(
+        "the coordinator, of a study with secure aggregation",
+        "has a round summed up a second time, after a restart, with a model that is hardly another and without one "
+        "site: the difference would be about that site's reply",
+        "an exchange of a round is opened for one list of members only, in all runs of a study: `sum`",
+    ),
+    "ranges": Row(
+        "the coordinator, of a study with secure aggregation",
+        "closes in on a site's largest number, by one range after the other beside which the site says whether it fits",
+        "a range is a power of 16, and a run has 32 tables of them: `sum`",
+    ),
     "the same masks": Row(
         "the coordinator, of a study with secure aggregation",
         "has a round masked and opened, says that the run was resumed, and has it masked again with another model: "
@@ -303,16 +314,17 @@ OPEN = (
         "Two sums that differ in one member.",
         "A sum of all sites, and one without a site in the next round or in another study, asked with nearly the same "
         "model, differ by about that site's reply. No mask hides this: sites cannot tell who was lost from who was "
-        "left out. `fewest` counts the members of each sum, not those in which two differ.",
-        "No second study that is hardly another; no more restarts than needed (`site approve --restarts 0`); "
-        "`[privacy.dp]`, whose noise each site adds by itself.",
+        "left out. `fewest` counts the members of each sum, not those in which two differ. Within one round of a "
+        "study there are no two such sums.",
+        "No second study that is hardly another; few rounds; `[privacy.dp]`, whose noise each site adds by itself.",
     ),
     Gap(
         "Beside a masked reply stands one bit.",
         "Whether a number of it is larger than the range that the coordinator has handed out, so that all send theirs "
         "once more in 64 bits. An honest coordinator's range is some dozens of times the last sum; one that lies "
         "chooses it, for each tensor, and learns of each site by itself whether its largest number is beyond it: one "
-        "bit in an exchange, and a test does it.",
+        "bit in an exchange, and a test does it. It has 32 tables of ranges in a run, all powers of 16: at most the "
+        "order of magnitude of a tensor's largest number, never the number.",
         "Few rounds; `[privacy.dp]`, whose noise is in the number before it is compared.",
     ),
     Gap(

@@ -40,7 +40,8 @@ def line(name: str, runs: Path) -> str:
     """One corpus: both figures of the references and the methods, and what was hoped for."""
     done = sorted(path.parent for path in runs.glob("*/metrics.json"))
     by_method = {
-        method: [folder for folder in done if folder.name.startswith(method)] for method in ("centralised", "fedavg")
+        method: [folder for folder in done if folder.name.startswith(method)]
+        for method in ("local", "centralised", "fedavg")
     }
     final = json.loads((done[0] / "metrics.json").read_text(encoding="utf-8"))["final"]
     first = next(iter(final))
@@ -52,6 +53,9 @@ def line(name: str, runs: Path) -> str:
         means[reference] = [statistics.fmean(numbers) for numbers in seeds]
         cells.append(" / ".join(map(shown, seeds)))
     for method, folders in by_method.items():
+        if not folders:  # `local` is not what the aims are about
+            cells.append("–")
+            continue
         figures = [values(folders, "metrics.json", "final", metric) for metric in (first, "macro_f1")]
         means[method] = [statistics.fmean(numbers) for numbers in figures]
         cells.append(" / ".join(map(shown, figures)))
@@ -64,7 +68,7 @@ def line(name: str, runs: Path) -> str:
 
 def table(out: Path, names: Sequence[str]) -> str:
     """All corpora of which there are runs."""
-    heads = ["corpus", "figure, and macro-F1", "seeds", "majority", "tfidf", "centralised", "fedavg",
+    heads = ["corpus", "figure, and macro-F1", "seeds", "majority", "tfidf", "local", "centralised", "fedavg",
              "centralised − tfidf", "fedavg of centralised"]  # fmt: skip
     rows = [line(name, out / name) for name in names if any((out / name).glob("fedavg*/metrics.json"))]
     return "\n".join([f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}", *rows])

@@ -26,7 +26,7 @@ from wardround.layers.bound import Bound
 from wardround.layers.robust import Robust, Rule
 from wardround.runs.build import Built, build
 from wardround.runs.loop import one_thread
-from wardround.runs.references import constants, tfidf
+from wardround.runs.references import constants, fitted
 from wardround.runs.rounds import Rounds
 from wardround.study.load import cells
 
@@ -72,7 +72,7 @@ def references(built: Built) -> dict[str, float]:
     figures = {"majority": constants(built.task, numbers, None)["majority"]}
     if built.raw is not None:
         mark = describe(built.raw, built.task)["fingerprint"]
-        figures["TF-IDF, pooled"] = tfidf(built.task, built.raw, mark, ("tfidf",))
+        figures["TF-IDF, pooled"] = fitted(built.task, built.raw, mark, ("tfidf",)).get("tfidf", {})
     return {name: known["macro_f1"] for name, known in figures.items() if known}
 
 

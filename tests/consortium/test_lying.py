@@ -111,7 +111,7 @@ def test_without_the_bound_one_site_is_enough_to_spoil_the_model(
 
 
 def test_the_bound_changes_no_bit_of_an_honest_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    study = study_of(rounds=2)
+    study = study_of(rounds=2, corpus={**CORPUS, "documents": 20, "test_documents": 5})
     models = []
     for name, bound in (("with", True), ("without", False)):
         if not bound:
@@ -129,7 +129,7 @@ def test_a_simulation_has_a_bound_only_if_its_study_asks_for_one() -> None:
 
 
 def test_a_step_that_failed_first_keeps_its_reason_and_evaluation_adds_its_own(tmp_path: Path) -> None:
-    study = study_of(rounds=1)
+    study = study_of(rounds=1, corpus={**CORPUS, "documents": 20, "test_documents": 5})
     lines: list[Round] = []
     with Exchange(tmp_path, study, SITES) as exchange:
         site = exchange.sites[LIAR]

@@ -1,11 +1,14 @@
 """A real site's privacy budget: spent in its journal before a reply leaves, once per question, and never overspent."""
 
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 from loopback import Exchange, ask, first_weights, put, site_folder
@@ -17,10 +20,14 @@ from wardround.consortium.submit import submit
 from wardround.core.codec import decode
 from wardround.core.cohort import BelowQuorum
 from wardround.core.method import Global
+from wardround.core.training import LocalTraining
 from wardround.layers.ledger import Chain, lines
+from wardround.methods import METHODS
 from wardround.methods.fedavg import Update
+from wardround.methods.feded import Vote
 from wardround.runs.files import read_journal
 from wardround.study.load import Study, cells
+from wardround.study.settings import StudyError
 
 SITES = ("site-0", "site-1")
 DATA = ('format = "csv"', 'train = "train.csv"', 'test = "test.csv"')
@@ -31,13 +38,23 @@ def budget(epsilon: float, delta: float = 1e-2) -> tuple[str, ...]:
     return (*CONSENT, "[budget]", f"epsilon = {epsilon}", f"delta = {delta}")
 
 
-def study_of(*, rounds: int = 2, seed: int = 0, dp: dict[str, Any] | None = None, **privacy: Any) -> Study:
+def study_of(
+    *,
+    rounds: int = 2,
+    seed: int = 0,
+    dp: dict[str, Any] | None = None,
+    method: dict[str, Any] | None = None,
+    model: dict[str, Any] | None = None,
+    public: dict[str, Any] | None = None,
+    **privacy: Any,
+) -> Study:
     tables = {
-        "name": "s", "rounds": rounds, "seed": seed, "method": {"name": "fedavg", "lr": 0.5, "batch": 10},
+        "name": "s", "rounds": rounds, "seed": seed, "method": method or {"name": "fedavg", "lr": 0.5, "batch": 10},
         "corpus": {"format": "csv", "train": "x", "test": "x", "labels": ["causes", "stops"]},
-        "task": {"name": "classification", "tokens": "words", "buckets": 50, "class_weights": "none"},
+        "task": {"name": "classification", "tokens": "words", "buckets": 50, "class_weights": "none", **(model or {})},
         "evaluation": {"every": rounds}, "sites": {"quorum": 1},
     }  # fmt: skip
+    tables |= {"public": public} if public else {}
     terms = {"epsilon": 4.0, "delta": 1e-3, "unit": "patient"} if dp is None else dp
     return cells({**tables, "privacy": {"dp": terms, **privacy}} if terms else tables)[0].study
 
@@ -227,3 +244,66 @@ def test_what_a_site_says_of_its_size_has_noise(notes: Path) -> None:
     head, _ = ask(study, Global(first_weights(study, notes, SITES)))
     reply, _ = put(SiteProcess(place), {**head, "hello": True, "rounds": 2})
     assert {"train"} == set(reply["most"])
+
+
+LSTM = {"model": "lstm", "embedding": 8, "hidden": 2}  # all methods take it
+ALONE = ("local", "public", "centralised")  # nothing that is learnt leaves, or nothing of a site's is
+KINDS = {entry.place: name for name, entry in reversed(METHODS.items())}.values()  # of several names, the first
+ALLOWED = [name for name in KINDS if not vars(METHODS[name].kind)["beyond_training"] and name not in ALONE]
+
+
+def unmoved(notes: Path, name: str, **tables: Any) -> float:
+    """The share of weights that a round of real sites leaves as they were: of words that no note has, but for noise."""
+    method = {"name": name, "optimizer": "sgd", "lr": 0.5, "batch": 10}
+    study = study_of(rounds=1, method=method, model=LSTM, **tables)
+    before = first_weights(study, notes, SITES)
+    with Exchange(notes, study, SITES, DATA, CONSENT, exchanges=50) as exchange:
+        submit(study, notes / "run", exchange.over, wait=1.0)
+    after = load_file(notes / "run" / "model" / "weights.safetensors")
+    assert all(bool(torch.isfinite(value).all()) for value in after.values())
+    return float(torch.cat([(before[name] == after[name]).flatten() for name in before]).double().mean())
+
+
+@pytest.mark.parametrize("name", [name for name in ALLOWED if name != "feded"])
+def test_noise_is_on_every_weight_that_leaves_whatever_the_method(name: str, notes: Path) -> None:
+    assert 0.05 > unmoved(notes, name)  # notes have 12 words, the model 50
+    assert all("train" in {line["kind"] for line in spent(notes / site)} for site in SITES)
+
+
+def test_without_noise_weights_of_words_that_no_note_has_stand_still(notes: Path) -> None:
+    """So the test above can fail."""
+    assert 0.5 < unmoved(notes, "fedavg", dp={})
+
+
+def test_votes_have_noise(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two sites that differ in nothing but their secret vote differently."""
+    for place in (notes, notes / "site-0"):
+        (place / "public").mkdir()
+        (place / "public" / "all.csv").write_text("text,label\nfever sleep,causes\nknee,stops\n", encoding="utf-8")
+    monkeypatch.chdir(notes)
+    public = {"corpus": {"format": "csv", "train": "public/all.csv", "labels": ["causes", "stops"]}}
+    study = study_of(
+        rounds=1, method={"name": "feded", "optimizer": "sgd", "lr": 0.5, "batch": 10}, model=LSTM, public=public
+    )
+    place = site_folder(notes, "site-0", study, *CONSENT, data=DATA, exchanges=50)
+    question = ask(study, Global(first_weights(study, notes, SITES)), step="teach")
+    votes = []
+    for _ in range(2):
+        (place / SECRET).unlink(missing_ok=True)
+        shutil.rmtree(place / "ledger", ignore_errors=True)
+        shutil.rmtree(place / "memory", ignore_errors=True)
+        votes.append(decode(Vote, put(SiteProcess(place), *question)[1]).votes)
+    assert not torch.equal(*votes)
+
+
+def test_a_method_says_what_its_replies_are_made_of_and_what_is_allowed_trains_by_the_one_loop() -> None:
+    assert all(issubclass(METHODS[name].kind, LocalTraining) for name in ALLOWED)
+    refused = {name for name, entry in METHODS.items() if vars(entry.kind)["beyond_training"]}
+    assert {"fedrs", "fedlc", "fedner", "lazy-mil", "fedproto", "ridge", "ridge-sgd"} == refused
+
+
+@pytest.mark.parametrize("clip", [1e-39, 1e-20, 1e30])
+def test_a_clip_that_single_precision_cannot_hold_is_refused(clip: float) -> None:
+    """1e-39 would leave gradients as they are under next to no noise: its reciprocal is no number."""
+    with pytest.raises(StudyError, match=r"privacy\.dp\.clip"):
+        study_of(dp={"epsilon": 4.0, "delta": 1e-3, "clip": clip})

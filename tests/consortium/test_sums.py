@@ -335,13 +335,64 @@ def test_a_member_may_be_lost_only_once(coordinator: Coordinator) -> None:
     assert {"restart", "sum"} >= {coordinator.ask(n, "Masks.again", Again(3), Masked, names=three) for n in three}
 
 
-@pytest.mark.parametrize(("most", "beyond"), [(1e-9, 1), (1e3, 0)])
+@threat("a member less")
+def test_a_round_with_a_model_that_is_hardly_another_and_a_member_less_opens_nothing(coordinator: Coordinator) -> None:
+    """The difference of both sums would be the reply of the one who is not in the second."""
+    first, keys, answers = coordinator.weights, coordinator.keys(), dict[str, Any]()
+    story = ((1, (), 0.0, NAMES), (2, (), 0.001, NAMES), (2, (1,), 0.001001, THREE))
+    for coordinator.round, coordinator.resumed, shift, coordinator.names in story:
+        coordinator.meet(keys)
+        coordinator.weights = Weights({name: tensor + shift for name, tensor in first.items()})
+        replies = coordinator.masked()
+        assert {Masked} == {type(reply) for reply in replies.values()}  # also after a restart that was agreed to
+        answers = coordinator.open(replies)
+        assert {str if coordinator.resumed else Opened} == {type(answer) for answer in answers.values()}
+    assert {"sum"} == {*answers.values()}
+
+
+def test_a_site_that_was_started_again_after_an_opening_gives_no_second_one(coordinator: Coordinator) -> None:
+    """Its disk has which exchange of the method's was last, and the ledger those of the masks."""
+    keys = coordinator.keys()
+    coordinator.meet(keys)
+    replies = coordinator.masked()
+    opened = coordinator.open(replies)
+    for site in coordinator.sites.values():
+        site.studies.runs.clear()
+    coordinator.number = 4
+    assert {"sum"} == {coordinator.ask(name, "Masks.again", Again(3), Masked, names=THREE) for name in THREE}
+    assert opened == coordinator.open(replies)
+    false = {name: replace(reply, tickets={name: reply.tickets[name][2:] + "00"}) for name, reply in replies.items()}
+    assert {"stale"} == {*coordinator.open(false).values()}
+    assert {"stale"} == {*coordinator.meet({name: keys[name] for name in THREE}).values()}
+
+
+@pytest.mark.parametrize(("power", "beyond"), [(-8, 1), (3, 0)])
 def test_one_bit_stands_beside_a_masked_reply_and_the_coordinator_chooses_what_it_is_of(
-    most: float, beyond: int, coordinator: Coordinator
+    power: int, beyond: int, coordinator: Coordinator
 ) -> None:
     """Not defended, and said so in docs/threats.md."""
-    coordinator.meet(coordinator.keys(), {"fit change/linear.weight": most})
+    coordinator.meet(coordinator.keys(), {"fit change/linear.weight": 16.0**power})
     assert {beyond} == {reply.over for reply in coordinator.masked().values()}
+
+
+@threat("ranges")
+@pytest.mark.parametrize("most", [0.003, 0.0, -16.0, float("inf"), float("nan"), 16.0**40])
+def test_a_range_that_is_no_power_of_16_is_refused(most: float, coordinator: Coordinator) -> None:
+    answers = coordinator.meet(coordinator.keys(), {"fit change/linear.weight": most})
+    assert {"sum"} >= {*answers.values()} or {"message"} == {*answers.values()}
+
+
+@threat("ranges")
+def test_a_run_has_few_ranges_whatever_the_coordinator_says_was_lost(
+    coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wardround.layers.masks.RANGES", 2)
+    keys, answers = coordinator.keys(), []
+    for coordinator.round, coordinator.resumed, power in ((1, (), 1), (2, (), 2), (3, (), 3), (3, (2,), 1)):
+        for site in coordinator.sites.values():
+            site.studies.runs.clear()  # nor does a crash make it forget
+        answers.append({*map(type, coordinator.meet(keys, {"fit change/linear.weight": 16.0**power}).values())})
+    assert [{Key}, {Key}, {str}, {Key}] == answers  # one that it had before tells nothing new
 
 
 # whom a site trusts

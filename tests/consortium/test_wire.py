@@ -97,7 +97,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 def _whole(request: pytest.FixtureRequest) -> None:
     if "scene" in request.fixturenames:
         scene = request.getfixturevalue("scene")
-        scene.federation.ready(scene.study)
+        scene.federation.whole(scene.study)
 
 
 # the address, and whoever crowds it

@@ -3,6 +3,7 @@
 import json
 import re
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -217,7 +218,10 @@ def test_mentions_that_stand_elsewhere_are_moved_and_counted(tmp_path: Path) -> 
 
 
 def test_bags_come_back_as_they_were_written(tmp_path: Path) -> None:
-    rows = list(align([note(ASPIRIN, RASH, IBUPROFEN, ("D8", "problem", 52, 57))], CAUSES, PAIRS))
+    placed = note(ASPIRIN, RASH, IBUPROFEN, ("D8", "problem", 52, 57))
+    placed = placed._replace(document=replace(placed.document, patient="p7"))
+    rows = list(align([placed], CAUSES, PAIRS))
+    assert {"p7"} == {row.patient for row in rows}
     (tmp_path / "bags.jsonl").write_text("".join(f"{line}\n" for line in write_bags(rows)))
     reader = BaggedSentences(format="bags", train="bags.jsonl", test="bags.jsonl", folder=str(tmp_path))
     assert rows == list(reader.documents("train"))

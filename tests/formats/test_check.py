@@ -35,6 +35,15 @@ def whats(survey: Survey, *, lost: bool = True) -> list[str]:
 ENTITIES = [{"id": "T1", "type": "drug", "start": 0, "end": 7}, {"id": "T2", "type": "effect", "start": 19, "end": 23}]
 
 
+def test_texts_in_two_files_are_told_with_both_places(tmp_path: Path) -> None:
+    for name, rows in (("test", "Rash.,a\nFever.,b\n"), ("train", "Cough.,b\nFever.,b\nCough.,b\n")):
+        (tmp_path / f"{name}.csv").write_text(f"text,label\n{rows}", encoding="utf-8")
+    survey = looked(tmp_path)
+    (shared,) = [what for what in whats(survey, lost=False) if "two files" in what]
+    assert f"texts that stand in two files: 1 ({tmp_path}/train.csv:3 = {tmp_path}/test.csv:3)" == shared
+    assert 2 == survey.duplicates
+
+
 def test_everything_is_counted(tmp_path: Path) -> None:
     related = [{"type": "causes", "head": "T1", "tail": "T2"}]
     survey = looked(

@@ -229,6 +229,26 @@ def test_what_an_annotator_moved_in_doccano_loses_its_details_and_it_is_told(tmp
     assert ["detail of what is no longer there, left out"] * 2 == lost
 
 
+def test_of_two_entities_with_one_id_in_doccano_the_second_is_told_and_left_out(tmp_path: Path) -> None:
+    twins = [{"id": 1, "label": kind, "start_offset": at, "end_offset": at + 5} for at, kind in enumerate("ab")]
+    row = {"id": 3, "text": "aspirin", "entities": twins, "relations": []}
+    (document,), lost = read(saved(tmp_path, "a.jsonl", json.dumps(row)), "doccano")
+    assert (["a"], ['two entities have the id "1"']) == ([one.type for one in document.entities], lost)
+
+
+@pytest.mark.parametrize("form", ["doccano", "label-studio"])
+def test_half_a_character_in_names_can_be_written_again(form: str, tmp_path: Path) -> None:
+    half = "w\ud83d"
+    rows = {
+        "doccano": json.dumps({"id": half, "text": "a", "source": half, "patient": half, "entities": []}),
+        "label-studio": [{"data": {"id": half, "text": "a", "source": half, "patient": half}, "annotations": [{}]}],
+    }
+    (document,), _ = read(saved(tmp_path, "a.json", rows[form]), form)
+    assert ("w\ufffd",) * 3 == (document.id, document.source, document.patient)
+    for to in ("csv", "jsonl", "pubtator"):
+        written(tmp_path, to, document)
+
+
 def test_pubtator_keeps_concepts_composites_and_novelty(tmp_path: Path) -> None:
     text = (
         "17|t|Aspirin gave her a rash.\n17|a|It was aspirin.\n"

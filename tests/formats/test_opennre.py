@@ -76,9 +76,10 @@ def test_tokens(tmp_path: Path) -> None:
 
 
 def test_types_ids_and_sources_are_taken_if_there(tmp_path: Path) -> None:
-    row = {**IN_TEXT, "h": {"pos": [0, 7], "type": "drug"}, "id": "x7", "source": "ward b"}
+    row = {**IN_TEXT, "h": {"pos": [0, 7], "type": "drug"}, "id": "x7", "source": "ward b", "patient": "p7"}
     [document], _ = read(tmp_path, row)
     assert (document.id, document.source, document.entities[0].type) == ("x7", "ward b", "drug")
+    assert "p7" == document.patient
 
 
 def test_text_goes_before_tokens(tmp_path: Path) -> None:

@@ -18,9 +18,9 @@ from wardround.core.record import Message
 from wardround.core.site import Site
 from wardround.core.weights import Weights
 from wardround.engines.inline import Serial
-from wardround.layers.fixed_point import Encoded, decode, encode
+from wardround.layers.fixed_point import Encoded, decode, encode, widened
 from wardround.layers.masked import Masked, Opened
-from wardround.layers.masks import Masks
+from wardround.layers.masks import POWERS, Masks
 from wardround.methods.fedavg import Update
 from wardround.runs.build import Built, build
 from wardround.runs.loop import run
@@ -169,6 +169,37 @@ def test_numbers_far_larger_than_before_are_sent_again_in_64_bits(
     monkeypatch.setattr(Masks, "leave", larger)
     total, names = fitted(built, losing(), 2)
     assert [built.weights.layout.size] * 5 == narrow
+    assert plain_sum(inputs, names) == total
+
+
+def test_ranges_are_powers_of_16_up_to_all_that_single_precision_has() -> None:
+    for most in (1e-45, 1e-9, 0.3, 16.0, 1e30, 3.4e38):
+        update = Update(Weights({"linear.weight": torch.tensor([most, 0.0])}), 5)
+        total = Encoded(torch.zeros(0), torch.zeros(0), encode(update, 1, {"change/linear.weight": 16.0**32}).form)
+        for known, over in (({}, False), ({"change/linear.weight": 16.0**32}, True)):
+            (chosen,) = widened(replace(total, over=over), update, 1, known).values()
+            assert chosen in POWERS
+            assert most <= chosen
+
+
+def test_a_coordinator_whose_ranges_are_used_up_goes_on_in_64_bits(
+    tmp_path: Path, inputs: dict[str, Message], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wardround.layers.masks.RANGES", 1)
+    built = build(study_of(tmp_path), tmp_path / "out")
+    leave, narrow = Masks.leave, []
+
+    def larger(layer: Masks, reply: Message, site: Site) -> Message:
+        if site.exchange.round == 2 and isinstance(reply, Update):
+            reply = replace(reply, change=reply.change * 1e4)
+        masked = leave(layer, reply, site)
+        narrow.append(len(masked.narrow))  # type: ignore[attr-defined]
+        return masked
+
+    monkeypatch.setattr(Masks, "leave", larger)
+    for round_ in (1, 2, 3, 4):
+        total, names = fitted(built, losing(), round_)
+    assert [0] * 5 + [built.weights.layout.size] * 5 + [0] * 10 == narrow
     assert plain_sum(inputs, names) == total
 
 

@@ -94,6 +94,20 @@ def test_adapters_learn_what_is_of_their_rank_and_not_at_the_rate_of_whole_encod
     assert ends[1] > 0.5
 
 
+def test_with_adam_four_times_alpha_moves_adapters_four_times_as_fast() -> None:
+    moved = []
+    for alpha in (16.0, 64.0):
+        torch.manual_seed(3)
+        adapted = Adapted(nn.Linear(8, 8), Adapter(rank=2, alpha=alpha), "query")
+        optimizer = torch.optim.Adam([p for p in adapted.parameters() if p.requires_grad], lr=1e-4)
+        before = adapted.weight.detach()
+        adapted(torch.ones(1, 8)).sum().backward()
+        optimizer.step()
+        moved.append(adapted.weight.detach() - before)
+    assert moved[0].any()
+    torch.testing.assert_close(4 * moved[0], moved[1], rtol=1e-3, atol=1e-7)
+
+
 def weights(model: nn.Module) -> dict[str, Tensor]:
     return {name: m.weight.detach() for name, m in model.named_modules() if isinstance(m, Adapted)}
 

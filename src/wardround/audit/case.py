@@ -150,7 +150,7 @@ def rehearsable(study: Study, sites: int = 4, notes: int = 60) -> dict[str, Any]
     generated |= {"hospitals": sites} if "hospitals" in generated else {"sites": sites}
     if getattr(study.corpus, "language", "") in ("en", "zh") and "hospitals" in generated:
         generated["language"] = study.corpus.language
-    if study.dp and study.dp.unit == "patient" and generated.get("name") == "clinic":
+    if study.dp and study.dp.unit == "patient" and "hospitals" in generated:
         generated["per_patient"] = 1
     task = {key: value for key, value in study.resolved["task"].items() if key not in kind.of_corpus}
     tables = {key: value for key, value in study.resolved.items() if key not in LEFT_OUT}

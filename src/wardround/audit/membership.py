@@ -21,6 +21,7 @@ from wardround.audit.lying import label_names
 from wardround.audit.notes import losses
 from wardround.federation.partition import Raw
 from wardround.text.document import Document
+from wardround.text.facts import Sentence
 from wardround.text.texts import Texts
 
 ATTACK = "membership in the model"
@@ -74,11 +75,9 @@ def canaries(case: Case, folder: Path) -> list[Finding]:
         case.label, _unwatched(case), folder, case.rounds,
         lambda study, where: reopened(replace(case.built, study=study), opened, where / "memory"),
     )  # fmt: skip
-    scores = losses(trained, site, trained.weights, _ready(trained, site, drawn))
-    order = _in_order(trained, site, drawn)
-    by_note = {at: -loss for at, loss in zip(order, scores, strict=True)}
-    inside = [by_note[at] for at, coin in enumerate(coins) if coin]
-    outside = [by_note[at] for at, coin in enumerate(coins) if not coin]
+    scores = [-sum(losses(trained, site, trained.weights, _ready(trained, site, one))) for one in drawn]
+    inside = [score for score, coin in zip(scores, coins, strict=True) if coin]
+    outside = [score for score, coin in zip(scores, coins, strict=True) if not coin]
     least = empirical_epsilon(inside, outside)
     none = [upper_limit(0, len(part), 0.025) for part in (inside, outside)]
     most = math.log((1 - DELTA - none[0]) / none[1])
@@ -100,7 +99,11 @@ def _canary(name: str, rng: Random, words: list[str], label: str, texts: Texts) 
         replace(entity, start=starts[at], end=starts[at] + len(chosen[at]), parts=())
         for entity, at in zip(like.entities, places, strict=False)  # a whole note has more of them than words here
     ]
-    return Document(name, " ".join(chosen), (label,), tuple(entities), source=like.source, patient=name)
+    if isinstance(like, Sentence):  # a bag of its own, whose pair nobody else speaks of
+        entities = [replace(entity, id=f"{name}-{end}") for end, entity in enumerate(entities)]
+    return replace(
+        like, id=name, text=" ".join(chosen), labels=(label,), entities=tuple(entities), relations=(), patient=name
+    )
 
 
 def empirical_epsilon(inside: list[float], outside: list[float], delta: float = DELTA, sure: float = 0.95) -> float:
@@ -134,13 +137,6 @@ def _unwatched(case: Case) -> Any:
     return replace(case.study, layers=case.study.layers[1:])
 
 
-def _ready(case: Case, site: str, documents: list[Document]) -> Any:
+def _ready(case: Case, site: str, document: Document) -> Any:
     task: Any = case.built.host.task_at(site) or case.built.task
-    return task.examples(Texts(tuple(documents)))
-
-
-def _in_order(case: Case, site: str, documents: list[Document]) -> list[int]:
-    """Where each of the notes stands that batches of one bring, since these come by length."""
-    task: Any = case.built.host.task_at(site) or case.built.task
-    batches = task.batches(_ready(case, site, documents), 1, None)
-    return [int(batch.rows[0]) for batch in batches]
+    return task.examples(Texts((document,)))

@@ -16,7 +16,7 @@ from wardround.consortium.orders import LARGEST, Order
 from wardround.runs.errors import RunError
 
 LOOK_SECONDS = 1.0
-TRIES = 30  # of asking how a run is, while the coordinator is being started again
+TRIES = 600  # seconds of asking how a run is, while the coordinator is being started again
 
 
 def submit_from_afar(study: Path, folder: Path, out: Path | None, order: Order, *, quiet: bool) -> None:

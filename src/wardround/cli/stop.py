@@ -29,10 +29,10 @@ def command(
         from wardround.runs.stopping import ask_to_stop
 
         orders = Orders(folder)
-        found = [place for place in map(Path, submitted(folder)) if run in (orders.called(place), str(place))]
-        if len(found) != 1 or not found[0].is_dir():
-            raise RunError(f"{run}: {len(found)} runs of {folder} are called so; give the folder that status shows")
-        ask_to_stop(found[0])
+        places = [place for place in map(Path, submitted(folder)) if run in (orders.called(place), str(place))]
+        if len(places) != 1 or not places[0].is_dir():
+            raise RunError(f"{run}: {len(places)} runs of {folder} are called so; give the folder that status shows")
+        ask_to_stop(places[0])
         console.print(f"{run} will stop after this round")
         return
     asked(folder, "stop")

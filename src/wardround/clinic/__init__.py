@@ -130,7 +130,12 @@ class Clinic(Distant):
         for number, sentence in enumerate(islice(stream, size)):
             # A number, since many readers of PubTator files take nothing else.
             identifier = f"{hospital.index + 1}{SPLITS.index(split)}{number:09}"
-            yield replace(sentence, document=replace(sentence.document, id=identifier))
+            whose = self._patient(hospital, split, number)
+            yield replace(sentence, document=replace(sentence.document, id=identifier, patient=whose))
+
+    def _patient(self, hospital: Hospital, split: str, number: int) -> str:
+        """Whose sentence or dialogue of this number is, if patients are told apart."""
+        return f"{hospital.name}-{split}-patient-{number // self.per_patient}" if self.per_patient else ""
 
     def _hospital(self, name: str) -> Hospital:
         names = self.names()
@@ -165,5 +170,7 @@ class Clinic(Distant):
 
     def _sentences(self, hospital: Hospital, split: str) -> Iterator[tuple[Document, Document]]:
         for number in count():
-            source = f"{hospital.name}-{split}-dialogue-{number}"
-            yield from dialogue(hospital, self.noise, (hospital.index, split, number), source)
+            source, whose = f"{hospital.name}-{split}-dialogue-{number}", self._patient(hospital, split, number)
+            for pair in dialogue(hospital, self.noise, (hospital.index, split, number), source):
+                seen, true = (replace(one, patient=whose) for one in pair)
+                yield seen, true

@@ -64,5 +64,6 @@ class ClinicBags(Distant, BagReader):
                     drawn.fact.relation,
                     source=hospital,
                     language=self.language,
+                    patient=drawn.document.patient,
                     expressed=drawn.expressed,
                 )

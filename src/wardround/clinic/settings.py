@@ -24,7 +24,8 @@ class Hospitals:
     seed: int = 0
     """By what everything is drawn; if not given, the study's."""
     per_patient: int | None = None
-    """Notes that each patient has, of one department and about the same problems; if not given, no note says whose."""
+    """Notes that each patient has, of one department and about the same problems, or dialogues, or sentences of bags;
+    if not given, none says whose."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,7 @@ memory/STUDY/sums.jsonl what each mask was for, and which sum each reply went in
 memory/STUDY/RUN/       a secret of the run: with that folder goes what could take old masks off
 """
 
+import errno
 import hashlib
 import hmac
 import json
@@ -127,30 +128,43 @@ class HouseVault(Vault):
         super().__init__(
             signing, hmac.new(signing, salt.read_bytes() + context.encode(), hashlib.sha256).digest(), context
         )
+        self._end = 0
+        """Up to where the journal has been read."""
         self._read()
-        if (text := self._text) and not text.endswith("\n"):
-            write(self.journal, text[: text.rfind("\n") + 1].encode())
+        if self.journal.exists() and self.journal.stat().st_size > self._end:  # a line that a crash cut off
+            write(self.journal, self.journal.read_bytes()[: self._end])
 
     def _read(self) -> None:
-        """Take in what the journal has, of whichever run of the study."""
-        self._text = self.journal.read_text(encoding="ascii") if self.journal.exists() else ""
-        for line in self._text.splitlines(keepends=True):
-            if line.endswith("\n"):  # one that a crash cut off opened nothing
+        """Take in what the journal has since it was last read, of whichever run of the study."""
+        if not self.journal.exists():
+            return
+        with self.journal.open("rb") as file:
+            file.seek(self._end)
+            for line in file:
+                if not line.endswith(b"\n"):  # one that a crash cut off opened nothing
+                    break
+                self._end += len(line)
                 self.choices.setdefault(*json.loads(line))
 
     def put(self, slot: str, data: bytes) -> None:
         """Remember it across a crash of this process, too; after one of the machine the sum is not opened."""
-        new = self.place / f"{slot}.new"
-        new.write_bytes(data)
-        new.replace(self.place / f"{slot}.sum")
+        # Written over what was there: to rename a new file waits for the disk, for each masked reply.
+        with os.fdopen(os.open(self._slot(slot), os.O_WRONLY | os.O_CREAT, 0o600), "wb") as file:
+            file.write(hashlib.sha256(data).digest() + data)
+            file.truncate()
         super().put(slot, data)
 
     def get(self, slot: str) -> bytes:
         """What this process, or the one before it, put there."""
         if slot not in self.slots:
             with suppress(FileNotFoundError):
-                self.slots[slot] = (self.place / f"{slot}.sum").read_bytes()
+                whole = self._slot(slot).read_bytes()
+                if hashlib.sha256(whole[32:]).digest() == whole[:32]:  # half of it is nothing
+                    self.slots[slot] = whole[32:]
         return super().get(slot)
+
+    def _slot(self, slot: str) -> Path:
+        return self.place / f"{slot}.sum"
 
     def trusts(self, name: str, identity: bytes) -> bool:
         """A pinned key always; another one in place of it never; an unpinned one unless `consent.pinned`."""
@@ -162,13 +176,24 @@ class HouseVault(Vault):
         wanted = pinned(self.folder).get(name)
         return not self.must if wanted is None else same_fingerprint(wanted, shown)
 
-    def choose(self, what: str, choice: str) -> bool:
-        """Written down before it holds: what was not written down is not given."""
-        if what not in self.choices:
+    def choose(self, choices: Mapping[str, str]) -> bool:
+        """Written down, all with one wait for the disk, before it holds: what was not written down is not given."""
+        if choices.keys() - self.choices.keys():
             self._read()  # another run may have chosen since
-        if what not in self.choices:
-            with self.journal.open("ab") as file:
-                file.write((json.dumps([what, choice]) + "\n").encode())
-                file.flush()
-                os.fsync(file.fileno())
-        return super().choose(what, choice)
+        new = {what: choice for what, choice in choices.items() if what not in self.choices}
+        stands = super().choose(choices)
+        if stands and new:
+            try:
+                self._append("".join(json.dumps(one) + "\n" for one in new.items()).encode())
+            except OSError:
+                self.choices = {what: choice for what, choice in self.choices.items() if what not in new}
+                raise
+        return stands
+
+    def _append(self, lines: bytes) -> None:
+        with self.journal.open("ab", buffering=0) as file:
+            end = file.seek(0, os.SEEK_END)
+            if file.write(lines) < len(lines):  # a full disk
+                file.truncate(end)
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            os.fsync(file.fileno())

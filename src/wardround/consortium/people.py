@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar, get_args
 
-from pydantic import AwareDatetime, Field, RootModel, ValidationError
+from pydantic import Field, RootModel, ValidationError
 
 from wardround import __version__
 from wardround.consortium.admission import fingerprint_of, signing_authority
@@ -35,6 +35,7 @@ from wardround.consortium.forms import (
     read_charter,
 )
 from wardround.consortium.kit_files import coordinator_fingerprint
+from wardround.consortium.roster import Certified
 from wardround.core.files import write
 from wardround.core.lock import sole
 from wardround.engines.certificates import (
@@ -101,20 +102,10 @@ class Card(Form):
         return coordinator_fingerprint(self.root.encode(), self.ask_key)
 
 
-class Person(Form):
+class Person(Certified):
     """One line of the list: what somebody may do, with which certificate, until when."""
 
     role: Role
-    serial: str
-    expires: AwareDatetime
-    revoked: AwareDatetime | None = None
-
-    @property
-    def barred(self) -> str:
-        """Why this person may do nothing ("revoked", "expired"), or nothing."""
-        if self.revoked is not None:
-            return "revoked"
-        return "expired" if self.expires <= datetime.now(UTC) else ""
 
 
 _People = RootModel[dict[str, Person]]

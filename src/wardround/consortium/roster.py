@@ -23,20 +23,25 @@ DAY = 86400.0
 SOON = 30  # days before a certificate's end when it is time to say so
 
 
-class Member(Form):
-    """One site: the public half of its sealing key (hex), and its certificate."""
+class Certified(Form):
+    """Whoever has a certificate of the consortium: which one, and until when."""
 
-    seal: str
     serial: str
     expires: AwareDatetime
     revoked: AwareDatetime | None = None
 
     @property
     def barred(self) -> str:
-        """Why this site may not take part ("revoked", "expired"), or nothing."""
+        """Why it counts no more ("revoked", "expired"), or nothing."""
         if self.revoked is not None:
             return "revoked"
         return "expired" if self.expires <= datetime.now(UTC) else ""
+
+
+class Member(Certified):
+    """One site: its certificate, and the public half of its sealing key (hex)."""
+
+    seal: str
 
 
 Roster = RootModel[dict[str, Member]]

@@ -64,11 +64,17 @@ class Run:
     reply: Frame | None = field(default=None, repr=False)
 
     def admit(self, exchange: Exchange, digest: str) -> Frame | None:
-        """Let a new exchange pass (None), answer the last one again, refuse all others."""
+        """Let a new exchange pass (None), answer the last one again, refuse all others.
+
+        Of a layer's own exchanges the ledger alone knows after a crash: another ask in place of one that was answered
+        is refused by that (`Budget`), and what may not happen twice in a sum is in the vault's journal.
+        """
         now = (len(exchange.resumed), exchange.round, exchange.number)
         if now < self.last or (now == self.last and digest != self.message):
             raise Denial("stale")
-        if now > self.last:
+        if now > self.last and exchange.step in self.ready.expected.own:
+            self.last, self.message, self.reply = now, digest, None
+        elif now > self.last:
             write(
                 self.memory / "last.json",
                 json.dumps({"last": now, "message": digest, "resumed": exchange.resumed}).encode(),

@@ -76,7 +76,10 @@ class Consortium:
     def engine(self, built: Built, ledger: Ledger, out: Path) -> Remote:
         """The lines to the sites."""
         keep = partial(VOID.write, out)
-        remote = self.remote(built.study, out, ledger=lambda: ledger.head, void=VOID.read(out), keep=keep)
+        remote = self.remote(
+            built.study, out, ledger=lambda: ledger.head, void=VOID.read(out), keep=keep,
+            whole=lambda: _done(built.study, out),
+        )  # fmt: skip
         ledger.run, ledger.theirs = remote.mark["run"], remote.heads
         return remote
 

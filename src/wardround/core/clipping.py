@@ -32,7 +32,7 @@ def clipped(parts: Sequence[Part], limit: float) -> bool:
         squares = _squares(parts)
         if not math.isfinite(float(squares.sum())):  # 0 times what is no number is none: one unit would be seen in all
             return False
-        factors = squares.clamp_(min=limit * limit).rsqrt_().mul_(limit)
+        factors = squares.clamp_(min=0).sqrt_().clamp_(min=limit).reciprocal_().mul_(limit)
         for part in parts:
             part.add(factors)
     return True

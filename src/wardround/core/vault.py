@@ -8,6 +8,7 @@ it gave away. This one lives as long as its process and its secrets are anybody'
 
 import hashlib
 import hmac
+from collections.abc import Mapping
 
 from wardround.core.record import Message
 
@@ -45,9 +46,12 @@ class Vault:
         """Whether this public key is that of the site of this name, as far as this one cares."""
         return True
 
-    def choose(self, what: str, choice: str) -> bool:
-        """Whether the choice for this stands: it is the first, and written down for good, or the same again."""
-        return self.choices.setdefault(what, choice) == choice
+    def choose(self, choices: Mapping[str, str]) -> bool:
+        """Whether all of these stand, each the first for its key, and written down for good, or the same again."""
+        stands = all(self.choices.get(what, choice) == choice for what, choice in choices.items())
+        if stands:
+            self.choices |= choices
+        return stands
 
     def digest(self, *parts: bytes | memoryview) -> str:
         """A name for these bytes that tells nothing to whoever has not the key; the same in all runs."""

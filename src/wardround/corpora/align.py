@@ -57,6 +57,7 @@ def align(
                         relation,
                         source=document.source or document.id,
                         language=document.language,
+                        patient=document.patient,
                     )
 
 

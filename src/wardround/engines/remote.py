@@ -70,6 +70,7 @@ class Remote:
         keep: Callable[[Void], None] = lambda _: None,
         title: str = "",
         recollection: Recollection | None = None,
+        whole: Callable[[], bool] = lambda: False,
     ) -> None:
         self.door, self.desk, self.ledger, self.recollection = door, desk, ledger, recollection
         self.deadline, self.patience = deadline, patience
@@ -81,7 +82,7 @@ class Remote:
         self.away: set[str] = set()
         self.unlent: dict[str, str] = {}
         """Why the switchboard does not lend the line to a site: `busy` with another run, `revoked`, `expired`."""
-        self.title, self.doing, self.whole = title, "", False
+        self.title, self.doing, self.whole = title, "", whole
         self.hung: set[str] = set()
         """Sites that missed a deadline and have not answered since."""
         self.declared: dict[str, dict[str, int]] = {}
@@ -299,7 +300,7 @@ class Remote:
             if head := self.ledger():
                 with suppress(OSError):
                     line.socket.settimeout(SLACK)
-                    letter = self.desk.write(name, {**self.mark, "bye": True, "whole": self.whole, "ledger": head})
+                    letter = self.desk.write(name, {**self.mark, "bye": True, "whole": self.whole(), "ledger": head})
                     line.send({**letter.head, "seconds": SLACK}, letter.data)
                     line.receive()
             self.drop(name)

@@ -4,7 +4,7 @@
      "sentences": [{"text": "Aspirin gave her a rash.", "head": [0, 7], "tail": [19, 23], "source": "ward b"}, …]}
 
 `head` and `tail` are public ids, and in a sentence start and end of the mention. Types may be left out, and so may the
-`id`, `source` and `language` of a sentence, and whether the relation is truly `expressed` there.
+`id`, `source`, `patient` and `language` of a sentence, and whether the relation is truly `expressed` there.
 """
 
 import json
@@ -51,6 +51,7 @@ def read_bags(path: Path, problems: Problems, options: Options) -> Iterator[Plac
                 made = sentence(
                     str(item.get("id") or f"{path.name}:{line}:{at}"), text, *ends, relation,
                     source=str(item.get("source") or ""), language=str(item.get("language") or options.language),
+                    patient=str(item.get("patient") or ""),
                     expressed=expressed if isinstance(expressed, bool) else None,
                 )  # fmt: skip
                 yield Placed(made, path, line)
@@ -79,6 +80,7 @@ def write_bags(rows: Iterable[Sentence]) -> Iterator[str]:
                 "tail": [row.entities[1].start, row.entities[1].end],
                 "source": row.source,
                 "language": row.language,
+                **({"patient": row.patient} if row.patient else {}),
             }
             for row in mine
         ]

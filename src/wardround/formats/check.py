@@ -9,7 +9,7 @@ leaves out is *lost*, what it repairs or only finds odd is not.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -30,6 +30,7 @@ from wardround.text.sentences import sentences
 from wardround.text.shown import NOT_SHOWN, code, names_of
 
 NUMBER = re.compile(r"\b[TRA]?\d[\d,]*\b")
+SHOWN = 3
 MOST = 10_000  # findings of which the places are kept
 LOSES = re.compile(r"left out|skipped|dropped|ignored|taken from first to last|replaced by|entity longer")
 HARMLESS = frozenset(
@@ -170,6 +171,10 @@ class Survey(Kinds):
     predicted: int = 0
     """Documents that a model has annotated."""
     duplicates: int = 0
+    across: int = 0
+    """Texts that stand in two files."""
+    twins: list[str] = field(default_factory=list)
+    """Of the first of them, both places."""
     languages: Counter[str] = field(default_factory=Counter)
     sources: set[bytes] = field(default_factory=set)
     findings: Findings = field(default_factory=Findings)
@@ -206,7 +211,7 @@ def named(counts: Counter[str]) -> dict[str, int]:
 
 def check(path: Path, options: Options, *, task: Checks | None = None, form: str = "", phi: bool = False) -> Survey:
     """Read everything under a path and count it; with `phi`, also what looks as if it named somebody."""
-    survey, seen = Survey(), dict[bytes, bytes]()
+    survey, seen = Survey(), dict[bytes, tuple[bytes, str]]()
     findings, view = survey.findings, task.takes if task else None
     options = replace(options, needs=("entities",) if view in ("entities", "pairs") else ())
     try:
@@ -230,13 +235,14 @@ def check(path: Path, options: Options, *, task: Checks | None = None, form: str
         for what, remedy in (*_wanting(survey, task), *survey.unlike(options.label)):
             findings.refuse(DataError(path, None, what, remedy))
         findings.mention_all(path, survey.alike())
+        findings.mention_all(path, _across(survey, files))
         if survey.predicted:
             what = f"documents that a model has annotated, and nobody has confirmed: {survey.predicted:,}"
             findings.mention(path, what, "have a person correct them before anything is learnt from them")
     return survey
 
 
-def _count(survey: Survey, placed: Placed, seen: dict[bytes, bytes], *, pair: bool) -> None:
+def _count(survey: Survey, placed: Placed, seen: dict[bytes, tuple[bytes, str]], *, pair: bool) -> None:
     """One more document; where each is a `pair`, a text comes again with every other pair in it."""
     document = placed.document
     survey.documents += 1
@@ -256,12 +262,25 @@ def _count(survey: Survey, placed: Placed, seen: dict[bytes, bytes], *, pair: bo
         survey.sources.add(digest(document.source))
     of_pair = repr([(one.start, one.end) for one in document.entities]) if pair else ""
     text, marks = digest(document.text + of_pair), digest(repr(annotations(document)))
+    place = f"{placed.path}:{placed.line}" if placed.line else str(placed.path)
     if text in seen:
         survey.duplicates += 1
-        kind = "repeated text" if seen[text] == marks else "same text with other annotations"
+        before, there = seen[text]
+        kind = "repeated text" if before == marks else "same text with other annotations"
         survey.findings.note(kind, placed.path, placed.line or 1)
+        if there.rpartition(":")[0] != place.rpartition(":")[0]:
+            survey.across += 1
+            survey.twins += [f"{place} = {there}"] * (len(survey.twins) < SHOWN)
     else:
-        seen[text] = marks
+        seen[text] = marks, place
+
+
+def _across(survey: Survey, files: Sequence[object]) -> Iterator[tuple[str, str]]:
+    """That files share texts, which would leak from one into the other if one is for testing."""
+    if survey.across and len(files) > 1:
+        some = ", ".join(survey.twins) + (", …" if survey.across > SHOWN else "")
+        remedy = "if one is for testing, take them out of the others, or set dedupe = true in [corpus]"
+        yield f"texts that stand in two files: {survey.across:,} ({some})", remedy
 
 
 def annotations(document: Document) -> object:

@@ -19,12 +19,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from wardround.formats.details import details_of, lost_confidence, with_details
-from wardround.formats.json_values import json_lines, listed, string
+from wardround.formats.json_values import json_lines, listed, string, whole
 from wardround.formats.offsets import Annotation, Offsets
 from wardround.formats.options import Options
 from wardround.formats.writing import Sink, text_file
 from wardround.text.document import Document, Placed
 from wardround.text.reading import DataError, Problems
+from wardround.text.shown import quoted
 
 SHAPE = '{"text": …, "entities": […], "relations": […]} or {"text": …, "label": […]}'
 ENTITY = '{"id": 1, "label": "drug", "start_offset": 0, "end_offset": 7}'
@@ -68,6 +69,7 @@ def _document(row: Mapping[str, object], path: Path, line: int, problems: Proble
     key = str(options.text) or ("text" if "text" in row or "data" not in row else "data")
     text = string(row.get(key), key, path, line, problems)
     mentions: list[Annotation] = []
+    names: set[str] = set()
     labels: list[str] = []
     for name in ("entities", "label", "labels", "cats"):
         for item in listed(row, name, path, line):
@@ -75,7 +77,12 @@ def _document(row: Mapping[str, object], path: Path, line: int, problems: Proble
                 if isinstance(item, str) and name != "entities":
                     labels.append(string(item, name, path, line, problems))
                 else:
-                    mentions.append(_mention(item, len(mentions) + 1, path, line, problems))
+                    one = _mention(item, len(mentions) + 1, path, line, problems)
+                    if one.id in names:
+                        what = f"two entities have the id {quoted(one.id)}"
+                        raise DataError(path, line, what, "ids must differ within a document")
+                    names.add(one.id)
+                    mentions.append(one)
     named = {meaning: str(getattr(options, meaning) or meaning) for meaning in ("id", "source", "patient")}
     if options.label and options.labelled and isinstance(row.get(str(options.label)), str | int):
         labels.append(string(str(row[str(options.label)]), str(options.label), path, line, problems))
@@ -87,14 +94,14 @@ def _document(row: Mapping[str, object], path: Path, line: int, problems: Proble
     entities = tuple(offsets.entities(mentions))
     given = row.get(named["id"])
     document = Document(
-        str(given) if given is not None else f"{path.name}:{line}",
+        whole(str(given)) if given is not None else f"{path.name}:{line}",
         text,
         tuple(labels),
         entities,
         tuple(offsets.relations(_links(row, path, line, problems), mentions, entities, line)),
-        str(row.get(named["source"]) or ""),
-        str(row.get("language") or options.language),
-        str(row.get(named["patient"]) or ""),
+        whole(str(row.get(named["source"]) or "")),
+        whole(str(row.get("language") or options.language)),
+        whole(str(row.get(named["patient"]) or "")),
     )
     return with_details(document, row.get("details"), path, line, problems)
 
@@ -113,7 +120,7 @@ def _mention(item: object, number: int, path: Path, line: int, problems: Problem
     word = string(kind, "label", path, line, problems)
     if not word.strip():
         raise DataError(path, line, f"entity {number} has an empty label", "label or remove it")
-    return Annotation(str(name), word, ((start, end),), None, line)
+    return Annotation(whole(str(name)), word, ((start, end),), None, line)
 
 
 def _links(row: Mapping[str, object], path: Path, line: int, problems: Problems) -> Iterator[tuple[str, str, str]]:
@@ -122,7 +129,9 @@ def _links(row: Mapping[str, object], path: Path, line: int, problems: Problems)
             if not isinstance(item, dict):
                 raise DataError(path, line, f'"relations" holds a {type(item).__name__}', f"write {SHAPE}")
             kind = string(item.get("type"), "relations.type", path, line, problems)
-            yield kind, str(item.get("from_id")), str(item.get("to_id"))
+            if not kind.strip():
+                raise DataError(path, line, "a relation has an empty type", "name or remove it")
+            yield kind, whole(str(item.get("from_id"))), whole(str(item.get("to_id")))
 
 
 @contextmanager

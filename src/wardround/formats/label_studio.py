@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from wardround.formats.details import attribute_values, details, details_of, with_details
-from wardround.formats.json_values import json_values, string
+from wardround.formats.json_values import json_values, string, whole
 from wardround.formats.offsets import Annotation, Offsets
 from wardround.formats.options import Options
 from wardround.formats.writing import Named, Sink, text_file
@@ -121,7 +121,7 @@ class _Answers:
         value = result["value"]
         assert isinstance(value, dict)  # noqa: S101 -- looked at in add
         if region in self.regions:
-            name = str(result.get("from_name") or kind)
+            name = whole(str(result.get("from_name") or kind))
             self.about.setdefault(region, []).extend((name, one) for one in self._values(value.get(ANSWERS[kind])))
         elif "start" in value:
             self.problems.note("answer about a region that is not there, left out", self.path, self.line)
@@ -140,7 +140,7 @@ class _Answers:
         """One more result."""
         kind, value = str(result.get("type")), result.get("value")
         if kind == "relation":
-            ends = str(result.get("from_id", "")), str(result.get("to_id", ""))
+            ends = whole(str(result.get("from_id", ""))), whole(str(result.get("to_id", "")))
             types = self._words(result.get("labels"), "labels of a relation") or [LINKED]
             for name in types:
                 if result.get("direction") != "left":
@@ -151,7 +151,7 @@ class _Answers:
             labels = value.get(kind, value.get("htmllabels"))
             self._region(result, value, self._words(labels, "labels"))
         elif kind in ANSWERS and isinstance(value, dict):
-            self.answers.append((str(result.get("id", "")), kind, result))
+            self.answers.append((whole(str(result.get("id", ""))), kind, result))
         else:
             self.problems.note(OTHER, self.path, self.line)
 
@@ -160,7 +160,7 @@ class _Answers:
         start, end = (span.get("start"), span.get("end")) if isinstance(span, dict) else (None, None)
         if start == end == WHOLE_TEXT:
             start, end = value.get("startOffset"), value.get("endOffset")
-        name, path, line = str(result.get("id", "")), self.path, self.line
+        name, path, line = whole(str(result.get("id", ""))), self.path, self.line
         if type(start) is not int or type(end) is not int:
             raise DataError(path, line, f"region {quoted(name)} has no start and end", "only plain text can be read")
         if not types:
@@ -206,9 +206,9 @@ def _document(task: Mapping[str, object], path: Path, line: int, problems: Probl
     offsets = Offsets(text, path, problems, options.fix_offsets, options.show_text)
     entities = tuple(offsets.entities(offsets.counted(mentions, "UTF-16 units")))
     given = data.get("id", task.get("id"))
-    source, patient, language = (str(data.get(key) or "") for key in ("source", "patient", "language"))
+    source, patient, language = (whole(str(data.get(key) or "")) for key in ("source", "patient", "language"))
     document = Document(
-        str(given) if given is not None else unnamed(path.name, line),
+        whole(str(given)) if given is not None else unnamed(path.name, line),
         text,
         tuple(annotation.labels),
         entities,

@@ -8,9 +8,9 @@ Han et al., "OpenNRE", EMNLP 2019. With `text`, `pos` counts characters; with `t
 blanks; ends are excluded in both. If both are there `text` counts, as in OpenNRE. `h` is `e1`, `t` is `e2`; their type
 is `type` or, where there is none, `ENTITY`, and their `id` the concept that they name. A `name` that stands right
 beside its `pos` is an error which `fix_offsets` repairs; one that is not there at all may be the knowledge base's, and
-is counted. A pair that overlaps is skipped and counted. Each line may also have an `id` and a `source`. The third way
-is that of OpenNRE's first versions and of BERE; without a `pos`, an entity is the first place where its `word` (or
-`name`) stands as a whole word, and if there are several that is counted.
+is counted. A pair that overlaps is skipped and counted. Each line may also have an `id`, a `source` and a `patient`.
+The third way is that of OpenNRE's first versions and of BERE; without a `pos`, an entity is the first place where its
+`word` (or `name`) stands as a whole word, and if there are several that is counted.
 
 A bag is the sentences of one (h.id, relation, t.id), as in NYT10. Where there is no `id`, an `entity_pair` of the line
 stands for both ends, as in the files that the authors of Lazy MIL made of MIRGENE; where there is neither, the `name`,
@@ -69,12 +69,14 @@ def _document(
         problems.note("entities overlap, pair skipped", path, line)
         return None
     name, source = str(row.get("id") or f"{path.name}:{line}"), str(row.get("source") or "")
+    patient = str(row.get("patient") or "")
     if not options.concepts:
-        return pair(name, place.text, head, tail, label, source=source, language=options.language)
+        return pair(name, place.text, head, tail, label, source=source, language=options.language, patient=patient)
     head, tail = (
         replace(entity, id=place.concept(row, entity, end), concepts=()) for entity, end in ((head, "h"), (tail, "t"))
     )
-    return sentence(name, place.text, head, tail, label, source=source or name, language=options.language)
+    source = source or name
+    return sentence(name, place.text, head, tail, label, source=source, language=options.language, patient=patient)
 
 
 @dataclass(frozen=True)

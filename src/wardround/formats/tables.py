@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from itertools import chain, islice
+from itertools import chain, dropwhile, islice
 from pathlib import Path
 from typing import Literal
 
@@ -345,6 +345,6 @@ def _cells(placed: Placed, losses: Problems, options: Options) -> tuple[str, ...
 
 def _numbers(row: Row) -> str:
     """That columns can be named by number: their names may be a first row, and are not shown."""
-    names = [name for name in row if not name.isdigit()]
+    names = list(dropwhile(str.isdigit, reversed(list(row))))  # numbers that were asked for come last
     others = "".join(f", or save it with commas where it has {OTHERS[one]}" for one in OTHERS if one in "".join(names))
     return f", or by its number from 1 to {len(names)}" if len(names) > 1 else others

@@ -15,7 +15,7 @@ Rules of this file:
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from math import floor, inf, log2, prod
+from math import ceil, floor, inf, log2, prod
 from typing import Any, TypeVar
 
 import torch
@@ -31,10 +31,11 @@ WIDE = 1 << 62  # of 64 bits one is the sign and one is spared
 WHOLE = 1 << 53  # up to which every whole number is one in double precision
 NARROW = (1 << 31) - 1
 WITHIN = 2.0**64  # a scale up to which no number of single precision that fits its range leaves it
-ROOM = 64.0  # how many times the largest number of the last sum one site's may be
+ROOM = 16.0  # at least so many times the largest number of the last sum one site's may be, when a range is chosen
+STEPS = 32  # a range is from 16⁻³² to 16³²: all that single precision has
 M = TypeVar("M", bound=Message)
 Ranges = Mapping[str, float]
-"""The largest number that a site may have in a tensor, by the tensor's name."""
+"""The largest number that a site may have in a tensor, by the tensor's name: a power of 16."""
 
 
 @dataclass(frozen=True)
@@ -137,24 +138,30 @@ def widened(total: Encoded, decoded: Message, sites: int, known: Ranges) -> dict
     """The ranges for the next sum like this one, of which `known` were in use.
 
     A single site's numbers can be larger than the sum's, where sites pull against each other: so there is room for
-    `ROOM` times the largest. What was too narrow is widened; what is about right stays, for sites must be told of new
-    ones.
+    `ROOM` times the largest, and up to 16 times that. What was too narrow is widened; what has room for 4 times the
+    largest, and for no more than 4096 times, stays, for sites must be told of new ones, and hear of few (`masks`).
     """
     rows, _ = taken_apart(decoded)
     parts = [part for part in _parts(total.form, sites, {}) if part.name]
     small = [TORCH[part.dtype] in (torch.float32, torch.float16, torch.bfloat16) for part in parts]
     largest = {
-        part.name: ROOM * _largest(values)
+        part.name: _largest(values)
         for part, values, fits in zip(parts, _cut(rows, parts), small, strict=True)
         if fits and part.count
     }
     if not (top := max(largest.values(), default=0.0)):
         return dict(known)
-    wanted = {name: max(value, top * 2.0**-20) for name, value in largest.items()}
+    largest = {name: max(value, top * 2.0**-20) for name, value in largest.items()}
+    wanted = {name: stepped(ROOM * value) for name, value in largest.items()}
     if total.over:
-        return {name: max(value, 16 * known.get(name, 0.0)) for name, value in wanted.items()}
-    near = {name: known[name] for name, value in wanted.items() if value / 4 <= known.get(name, 0.0) <= 8 * value}
+        return {name: max(value, min(16 * known.get(name, 0.0), 16.0**STEPS)) for name, value in wanted.items()}
+    near = {name: known[name] for name, value in largest.items() if 4 * value <= known.get(name, 0.0) <= 4096 * value}
     return wanted | near
+
+
+def stepped(value: float) -> float:
+    """The least power of 16 that is not smaller."""
+    return 16.0 ** min(max(ceil(log2(value) / 4), -STEPS), STEPS)
 
 
 def _cut(rows: Iterable[Tensor], parts: list[_Part]) -> Iterator[Tensor]:

@@ -8,6 +8,7 @@ Every key is for one purpose and one place (study, run, round, exchange, attempt
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 
 PIECE = 1 << 17  # bytes of a stream at a time: what a processor has at hand
 TAG = 16
+AGREED = 1024  # agreements and public halves that a process has at hand: each is for a whole run
 NONCE = bytes(12)  # each key locks one thing
 
 
@@ -35,11 +37,13 @@ def derived(secret: bytes, *about: bytes) -> bytes:
     return HKDF(algorithm=hashes.SHA256(), length=32, salt=None, info=whole).derive(secret)
 
 
+@lru_cache(maxsize=AGREED)
 def public_half(own: bytes) -> bytes:
     """The public half of a key that agrees."""
     return X25519PrivateKey.from_private_bytes(own).public_key().public_bytes_raw()
 
 
+@lru_cache(maxsize=AGREED)
 def agreed(own: bytes, theirs: bytes) -> bytes:
     """What the holders of these two keys both know, and nobody else."""
     try:
@@ -48,6 +52,7 @@ def agreed(own: bytes, theirs: bytes) -> bytes:
         raise BadKey from None
 
 
+@lru_cache(maxsize=AGREED)
 def identity_of(signing: bytes) -> bytes:
     """The public half of a key that signs."""
     return Ed25519PrivateKey.from_private_bytes(signing).public_key().public_bytes_raw()

@@ -114,6 +114,8 @@ class Desk(Private):
     """As they were handed out."""
     seen: dict[str, float]
     """As they will be."""
+    handed: int = 0
+    """How many different ones were handed out."""
 
 
 class Measured(Private):

@@ -18,8 +18,17 @@ come back. Site u puts x_u, in whole numbers (`fixed_point`), into exchange i am
    once: what has been in one sum goes into no other, whatever the coordinator says. The k_uv are never given.
 
 So all honest sites have signed the same N before anything is opened, N has `fewest` members at least, and a member that
-is lost after that costs nothing while two thirds and one answer. Why not the shorter way, to repeat without those who
-are lost after others have opened: the late answer of one who was only slow, and the two sums, would give its reply.
+is lost after that costs nothing while two thirds and one answer. In all runs of a study together, an exchange of a
+round is opened for one N only: a model that is hardly another, and a member less, would give that member's reply. Why
+not the shorter way, to repeat without those who are lost after others have opened: the late answer of one who was only
+slow, and the two sums, would give its reply.
+
+Of a reply nobody but the coordinator learns one bit: whether a number is beyond the range that it has handed out. What
+it can ask by that is little: a range is a power of 16, and in a run a site takes `RANGES` different tables of them.
+
+What saves time, and why it may: agreements are those of the run, kept in the process, while each place derives its own
+keys from them; a site writes what it may not do twice with one wait for the disk, and its last place with none, for
+after a power cut that sum is not opened; keys and ranges are handed out again only if a step has other ranges.
 
 What the sum tells, and that somebody takes part, is not hidden; nor is one site from all others together.
 """
@@ -42,7 +51,8 @@ from wardround.core.layer import Layer
 from wardround.core.method import Step, on_site
 from wardround.core.record import Message
 from wardround.core.site import Site
-from wardround.layers.fixed_point import Encoded, decode, encode, widened
+from wardround.core.vault import Vault
+from wardround.layers.fixed_point import STEPS, Encoded, decode, encode, widened
 from wardround.layers.keys import derived, lock, shift, sign, signed, unlock
 from wardround.layers.masked import (
     KEY,
@@ -79,6 +89,9 @@ from wardround.layers.shares import SIZE, joined, split, threshold
 
 TRIES = 100  # sets of shares that are tried where some are false
 MEETINGS, AFTER = 2, 2  # exchanges of our own before one of the method's, and after it
+EACH = MEETINGS + 1 + AFTER  # numbers that one exchange of the method's takes up
+RANGES = 32  # tables of ranges that a site takes in a run
+POWERS = frozenset(16.0**power for power in range(-STEPS, STEPS + 1))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,6 +133,8 @@ class Masks(Layer):
         strangers = [name for name, key in others.items() if not vault.trusts(name, key[32:64])]
         if strangers:
             raise Unpinned
+        if not {*meeting.ranges.values()} <= POWERS or not _taken(meeting.ranges, vault):
+            raise Refused
         site.keep(Met(meeting.names, meeting.keys, meeting.ranges))
         return Key(row(own))
 
@@ -147,7 +162,7 @@ class Masks(Layer):
         about, what = place.about(vault), named(reply, vault)
         # The masks between sites are the same whenever this place is: other numbers under them, after a restart, say,
         # would give the difference of both.
-        if not vault.choose(vault.digest(b"place", about), what.hex()):
+        if not vault.choose({vault.digest(b"place", about): what.hex()}):
             raise Refused
         encoded = encode(reply, len(members), {} if attempt else of_step(meeting.ranges, step))
         secret = derived(vault.secret, b"self", about, what)
@@ -180,8 +195,10 @@ class Masks(Layer):
         for name, ticket in zip(place.members, tickets, strict=True):
             if not signed(keys[name][32:64], about + ticket[64:], ticket[:64]):
                 raise Refused
-        one = json.dumps([place.round, place.step]).encode()
-        if what and not vault.choose(vault.digest(one, what), vault.digest(json.dumps(place.members).encode())):
+        one, members = json.dumps([place.round, place.step]).encode(), json.dumps(place.members).encode()
+        turn = b"%d" % ((place.number - 1) // EACH)  # which exchange of the round, however it is numbered
+        sums = (vault.digest(one, what), vault.digest(b"turn", one, turn))
+        if what and not vault.choose(dict.fromkeys(sums, vault.digest(members))):
             raise Refused
         secret = derived(vault.secret, b"self", about, what)
         shares = []
@@ -203,7 +220,10 @@ class Masks(Layer):
                 f"{self.fewest}: nothing was asked" + (f" ({reasons})" if reasons else "")
             )
         desk = cohort.hub.recall(Desk, Desk((), table([], KEY), (), {}, {}))
-        if desk.ranges != desk.seen or not {*present} <= {*desk.met}:
+        if of_step(desk.ranges, step.name) != of_step(desk.seen, step.name) or not {*present} <= {*desk.met}:
+            if desk.ranges != desk.seen:
+                seen = desk.seen if desk.handed < RANGES else {}  # from then on all numbers have 64 bits
+                desk = replace(desk, seen=seen, handed=desk.handed + 1)
             # Whoever was lost may come back with other keys: it says them anew.
             known = {name: key for name, key in zip(desk.names, rows(desk.keys), strict=True) if name in desk.met}
             meeting = Meeting((), table([], KEY), {})
@@ -216,7 +236,7 @@ class Masks(Layer):
                 known |= own
             met = tuple(name for name in meeting.names if name in cohort.present)
             names, keys = tuple(known), table(list(known.values()), KEY)
-            cohort.hub.keep(Desk(names, keys, met, desk.seen, desk.seen))
+            cohort.hub.keep(Desk(names, keys, met, desk.seen, desk.seen, desk.handed))
         cohort.exchanges = before + MEETINGS  # whoever is new: a round that is run again has the same numbers
 
     def arrive(self, reply: Message, name: str, exchange: Exchange) -> Message:  # noqa: ARG002
@@ -244,7 +264,7 @@ class Masks(Layer):
             raise BelowQuorum(f"round {cohort.round}, {step.name}: the sum is not used, for {error}") from None
         after = replace(desk, met=tuple(name for name in desk.met if name in cohort.present))
         measured = cohort.hub.recall(Measured, Measured(())).steps
-        if attempt or step.name not in measured:
+        if desk.handed <= RANGES and (attempt or step.name not in measured):
             new = widened(replace(encoded, over=wide), reply, len(names), of_step(desk.seen, step.name))
             seen = {f"{step.name} {name}": most for name, most in new.items()}
             after = replace(after, seen={**desk.seen, **seen})
@@ -298,6 +318,13 @@ class Masks(Layer):
             if secret is not None and _fits(secret, commitment):
                 return secret
         return None
+
+
+def _taken(ranges: Mapping[str, float], vault: Vault) -> bool:
+    """Whether these are among the first tables of ranges that the site is handed in this run."""
+    table, run = vault.digest(json.dumps(ranges, sort_keys=True).encode()), vault.context.encode()
+    slots = (vault.digest(b"ranges", run, b"%d" % number) for number in range(RANGES))
+    return not ranges or any(vault.choose({slot: table}) for slot in slots)
 
 
 def _fits(secret: bytes, commitment: bytes) -> bool:

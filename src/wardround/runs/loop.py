@@ -24,7 +24,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -40,6 +40,7 @@ from wardround.federation.sites import Sites
 from wardround.layers.ledger import Ledger
 from wardround.metrics.signs import signs
 from wardround.privacy.words import noted
+from wardround.runs.apart import Apart
 from wardround.runs.build import Built, build
 from wardround.runs.checkpoint import Checkpoint, kept_rounds, save
 from wardround.runs.choice import Choice
@@ -64,7 +65,7 @@ from wardround.runs.folder import Result, attempts, claim, finished, kind_of, lo
 from wardround.runs.guards import guards
 from wardround.runs.intervals import intervals_of, tally
 from wardround.runs.journal import Journal
-from wardround.runs.references import add_reference, constants, fitted
+from wardround.runs.references import add_references, constants, fitted
 from wardround.runs.rounds import Rounds
 from wardround.runs.stopping import leave_if_asked, stop_asked
 from wardround.runs.window import Clock, Window
@@ -74,19 +75,6 @@ from wardround.trained.folder import write_model
 
 CHECKPOINT_SECONDS = 5.0
 Progress = Callable[[Round], None]
-
-
-class Apart(Protocol):
-    """Real sites: how to build a study for them, and what carries its messages."""
-
-    def build(self, study: Study, out: Path) -> Built:
-        """What the coordinator has of the study."""
-
-    def engine(self, built: Built, ledger: Ledger, out: Path) -> Remote:
-        """What carries messages to the sites."""
-
-    def layers(self, built: Built, engine: Remote) -> tuple[Layer, ...]:
-        """What the coordinator makes of the replies, beside its ledger."""
 
 
 def run(
@@ -112,9 +100,7 @@ def run(
         if checkpoint is not None and (result := finished(study, out, checkpoint.round)):
             return result
         if MEMBERS.exists(out):  # a further round would ask those again who have left
-            raise RunError(
-                f"{out}: sites have left its model or joined it since; run the study anew with another --out"
-            )
+            raise RunError(f"{out}: sites have left its model or joined it since; run it anew with another --out")
         ledger = Ledger(out / "ledger", sites=apart is None)
         engine: Serial | Pool | Remote
         if apart:
@@ -131,15 +117,11 @@ def run(
         built.host.device = built.host.device.claim()  # now that workers have begun, which need it untouched
         try:
             window = Window(study.schedule, out, clock or Clock())
-            result = _Loop(built, window, engine, ledger, layers, progress, checkpoint_seconds).go(checkpoint)
-            if isinstance(engine, Remote):
-                engine.whole = True  # sites need nothing more of what they kept for it
+            return _Loop(built, window, engine, ledger, layers, progress, checkpoint_seconds).go(checkpoint)
         except Exception as error:
             if show_errors:
                 show_traceback(error.__cause__ or error)
             raise
-        else:
-            return result
         finally:
             engine.close()
             with contextlib.suppress(OSError):  # a full disk has been told of already
@@ -254,8 +236,7 @@ class _Loop:
         doing("looking through the data")
         data = Data(**describe(raw, self.built.task))
         DATA.write(self.out, data)
-        for name, figures in fitted(self.built.task, raw, data.fingerprint, self.study.references).items():
-            add_reference(self.out, name, figures)
+        add_references(self.out, fitted(self.built.task, raw, data.fingerprint, self.study.references))
 
     def _round(self, round_: int, state: Any, *, last: bool = False) -> Any:
         began = time.perf_counter()
@@ -288,8 +269,7 @@ class _Loop:
         wrong: list[str] = []
         if numbers is not None:
             wrong = signs(task, numbers, self.journal.values("loss"))
-            for name, figures in constants(task, numbers, self.study.references).items():
-                add_reference(self.out, name, figures)
+            add_references(self.out, constants(task, numbers, self.study.references))
             if kept:
                 points = task.curve(numbers)
                 self.tally = tally(task, round_, numbers)

@@ -47,7 +47,7 @@ from wardround.runs.files import (
 from wardround.runs.folder import locked
 from wardround.runs.intervals import intervals_of, tally
 from wardround.runs.loop import one_thread
-from wardround.runs.references import add_reference, constants, fitted
+from wardround.runs.references import add_references, constants, fitted
 from wardround.runs.rounds import Assessment, Rounds
 from wardround.runs.wire import WIRE
 from wardround.study.load import Study, load_study
@@ -150,13 +150,12 @@ def _told_anew(out: Path, built: Built, weights: Weights, assessment: Assessment
     data = DATA.read(out)
     if built.raw is not None and data is not None:
         now = describe(built.raw, task)
-        for name, figures in fitted(task, built.raw, now["fingerprint"], references).items():
-            add_reference(out, name, figures)
+        add_references(out, fitted(task, built.raw, now["fingerprint"], references))
         DATA.write(out, Data(**{**now, "fingerprint": data.fingerprint}))  # of all: who joins again must have the same
     counted = None if numbers is None else tally(task, round_, numbers)
     points = None if numbers is None else task.curve(numbers)
-    for name, figures in constants(task, numbers, references).items() if numbers is not None else ():
-        add_reference(out, name, figures)
+    if numbers is not None:
+        add_references(out, constants(task, numbers, references))
     COUNTS.renew(out, counted)
     CURVE.renew(out, None if points is None else RecallCurve(round=round_, points=tuple(points)))
     INTERVALS.renew(out, intervals_of(built, weights, counted, current(out).resumed))

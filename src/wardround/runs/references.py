@@ -135,10 +135,11 @@ def _figures(measured: Mapping[str, float]) -> Figures:
     return {name: value for name, value in measured.items() if not name.endswith("examples") and math.isfinite(value)}
 
 
-def add_reference(out: Path, name: str, figures: Figures) -> None:
-    """Add a reference's figures to those of the run."""
-    if figures and name not in (known := REFERENCES.read(out) or {}):
-        REFERENCES.write(out, {**known, name: figures})
+def add_references(out: Path, figures: Mapping[str, Figures]) -> None:
+    """Add the figures of references to those of the run, which keep what they have."""
+    known = REFERENCES.read(out) or {}
+    if new := {name: mine for name, mine in figures.items() if mine and name not in known}:
+        REFERENCES.write(out, {**known, **new})
 
 
 def missed(final: Mapping[str, float], references: Mapping[str, Figures]) -> list[str]:

@@ -117,6 +117,9 @@ class FinishTable(TomlTable):
         return self.model_dump(exclude={"head"}, exclude_none=True)
 
 
+CLIP = 1e-6  # the least: in single precision far smaller ones would leave gradients as they are, and noise none
+
+
 class DPTable(TomlTable):
     """Differential privacy: how little of one example, document or patient a site may tell, whoever listens."""
 
@@ -124,14 +127,14 @@ class DPTable(TomlTable):
     """ε of the whole run: because of one unit the odds of anything change by at most e^ε; 1 is strict, 8 is loose."""
     delta: Annotated[float, Gt(0), Lt(1)]
     """δ: how likely that may fail; far below one over the number of a site's units, such as 1e-5."""
-    clip: Annotated[float, Gt(0)] = 1.0
+    clip: Annotated[float, Ge(CLIP), Le(1 / CLIP)] = 1.0
     """C: how long the gradient of a unit may be; what is longer is shortened to it."""
     unit: Literal["example", "document", "patient"] = "patient"
     """What is protected as a whole: all examples of a patient, all of a document, or each by itself."""
     evaluation: Literal["noised", "outside"] = "noised"
     """Whether what evaluation counts has noise as well; `outside` leaves test and validation notes unprotected, and is
     for simulations alone."""
-    count_clip: Annotated[float, Gt(0)] = 2.0
+    count_clip: Annotated[float, Ge(CLIP), Le(1 / CLIP)] = 2.0
     """How much a unit may count in an evaluation, as the length of its counts; a text with one label has up to 2."""
 
 

@@ -46,7 +46,12 @@ class ClassesTask(BoundTask):
         return functional.cross_entropy(scores, labels)
 
     def slopes(self, model: Any, batch: Any) -> tuple[Tensor, Tensor] | None:
-        """The scores of a batch (B, classes), and the gradient of its summed cross-entropy for them: p − y."""
+        """The scores of a batch (B, classes), and the gradient of its summed cross-entropy for them: p − y.
+
+        None where classes are weighed, an example has several, or the model adds a pull to the loss.
+        """
+        if not self.one_answer or getattr(batch, "weights", None) is not None or hasattr(model, "pull"):
+            return None
         scores = self.scored(model, batch)
         slopes = scores.softmax(1)
         return scores, slopes.scatter_add_(1, batch.labels[:, None], slopes.new_full((len(slopes), 1), -1.0))

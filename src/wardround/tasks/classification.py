@@ -12,8 +12,7 @@ The vocabulary does not leak: tokens are numbered by a hash, or by their place i
 Logistic regression takes a bag of words and of runs of words, or with `vectors` the mean vector of a text; the LSTM
 reads the words, an encoder their pieces (`encoded_texts`). What a study leaves open (`tokens`, `ngrams`, `buckets`,
 `class_weights`, and a method's rate) is filled in when it is read, by what studies/baselines measured.
-Word vectors stay as they are unless `train_vectors` says so: trained ones travel, and the rows that changed
-give away the words of a site's texts.
+Word vectors stay as they are unless `train_vectors` says so: of trained ones, changed rows give away a site's words.
 """
 
 from collections import Counter
@@ -53,6 +52,7 @@ from wardround.text.prediction import Label, Prediction
 from wardround.text.reading import DataError, Problems, found_path
 from wardround.text.texts import Texts
 
+OF_ENCODERS = ("encoder", "layers", "freeze", "last", "adapter", "pool")
 OF_WORDS = ("tokens", "ngrams", "terms", "buckets", "vectors", "embedding", "hidden")
 
 
@@ -79,8 +79,7 @@ class Classification(EncoderSettings, TaskSettings):
     class_weights: Literal["none", "root", "balanced"] | None = None
     """How much more rare classes count in training, by a site's own counts; if not given, a bag of words has it."""
     weighting: Literal["none", "documents"] | None = None
-    """Whether words count by how few texts have them, for which sites tell counts once; if not given, in a bag
-    of `words`."""
+    """Whether words count by how few texts have them (sites tell counts once); if not given, in a bag of `words`."""
     rarest: Annotated[int, Ge(1)] | None = None
     """A site tells of no word that fewer of its texts have; if not given, 5."""
     shrinkage: Annotated[float, Ge(0)] | None = None
@@ -105,9 +104,7 @@ class Classification(EncoderSettings, TaskSettings):
     """Whether the numbers of a text's tokens, or the states of frozen layers, are kept on disk for later runs."""
 
     def __post_init__(self) -> None:
-        self.refuse_idle(
-            self.model, of_encoders=("encoder", "layers", "freeze", "last", "adapter", "pool"), of_words=OF_WORDS
-        )
+        self.refuse_idle(self.model, of_encoders=OF_ENCODERS, of_words=OF_WORDS)
         if self.terms and self.tokens not in ("jieba", None):
             raise ValueError(f'terms goes with tokens = "jieba", not {self.tokens!r}')
         if (self.ngrams or 1) > 1 and not self.bag:
@@ -294,11 +291,6 @@ class ClassificationTask(DocumentsCounted, ByCounts, ClassesTask):
             return functional.binary_cross_entropy_with_logits(scores, labels)
         return functional.cross_entropy(scores, labels)
 
-    def slopes(self, model: nn.Module, batch: TextBatch) -> tuple[Tensor, Tensor] | None:
-        """Of plain cross-entropy alone."""
-        other = self.settings.several or batch.weights is not None or isinstance(model, WeighedBag)
-        return None if other else super().slopes(model, batch)
-
     @property
     def measures(self) -> Measures:
         """By class, or label by label."""
@@ -326,8 +318,7 @@ class ClassificationTask(DocumentsCounted, ByCounts, ClassesTask):
     def predict(self, model: nn.Module, texts: Sequence[Prediction]) -> list[Prediction]:
         """The label of each text, or all that are likelier than not; and how many of its tokens were not read."""
         examples, beyond = self.unlabelled([one.text for one in texts])
-        labels: list[tuple[Label, ...]] = [() for _ in texts]
-        margins = [1.0] * len(texts)
+        labels, margins = [tuple[Label, ...]()] * len(texts), [1.0] * len(texts)
         several = self.settings.several
         for batch in self.through(examples):
             scores = self.scored(model, batch)  # (B, labels)

@@ -58,10 +58,11 @@ def sentence(
     *,
     source: str = "",
     language: str = "",
+    patient: str = "",
     expressed: bool | None = None,
 ) -> Sentence:
     """The sentence of one claimed relation."""
-    return Sentence(name, text, (relation,), (head, tail), (), source, language, expressed=expressed)
+    return Sentence(name, text, (relation,), (head, tail), (), source, language, patient=patient, expressed=expressed)
 
 
 def number(fact: Fact) -> int:
