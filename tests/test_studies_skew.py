@@ -34,7 +34,7 @@ def cell(folder: Path, figures: dict[str, float], using: dict[str, Any], **more:
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
-    """FedAvg at two rates, of which the better on validation rows is the worse on test rows, and once more; ridge at two α."""
+    """FedAvg at two rates, the better on validation rows being the worse on test rows, run twice; ridge at two α."""
     finish = {"changes": {"finish": {"head": "ridge"}}, "solved": {"macro_f1": 0.7, "valid_macro_f1": 0.1}}
     cell(tmp_path / "a", {"macro_f1": 0.6, "valid_macro_f1": 0.2}, {"lr": 0.1}, **finish)
     for name in ("b", "b-again"):

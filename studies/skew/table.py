@@ -154,9 +154,8 @@ def main(folders: list[Path]) -> None:
         crosses = "centralised" not in name
         wire = [str(one.exchanges), f"{one.up / 1e6:.1f} MB"] if crosses else ["–", "–"]
         middle = beside(tables[name][0.05], tables["`centralised`"][0.05])
-        print(
-            f"| {' | '.join([name, one.rates or '–', *(cell(tables[name][alpha]) for alpha in alphas), middle, *wire])} |"
-        )
+        figures = [cell(tables[name][alpha]) for alpha in alphas]
+        print(f"| {' | '.join([name, one.rates or '–', *figures, middle, *wire])} |")
     known = json.loads(cells(folders[0], "references.json")[0].read_text(encoding="utf-8"))
     for name, figures in known.items():
         same = ["the same"] * (len(alphas) - 1)
