@@ -34,10 +34,12 @@ def cell(folder: Path, figures: dict[str, float], using: dict[str, Any], **more:
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
-    """FedAvg at two rates, of which the better on validation rows is the worse on test rows; ridge at two α."""
+    """FedAvg at two rates, the better on validation rows being the worse on test rows, run twice; ridge at two α."""
     finish = {"changes": {"finish": {"head": "ridge"}}, "solved": {"macro_f1": 0.7, "valid_macro_f1": 0.1}}
     cell(tmp_path / "a", {"macro_f1": 0.6, "valid_macro_f1": 0.2}, {"lr": 0.1}, **finish)
-    cell(tmp_path / "b", {"macro_f1": 0.4, "valid_macro_f1": 0.3}, {"lr": 1.0}, **finish)
+    for name in ("b", "b-again"):
+        cell(tmp_path / name, {"macro_f1": 0.4, "valid_macro_f1": 0.3}, {"lr": 1.0}, **finish)
+    cell(tmp_path / "all", {"macro_f1": 0.5, "valid_macro_f1": 0.3}, {}, method="centralised")
     for alpha in (0.05, 0.5):
         more = {"method": "ridge", "changes": {"partition": {"alpha": alpha}}}
         cell(tmp_path / f"ridge-{alpha}", {"macro_f1": 0.8, "valid_macro_f1": 0.3}, {}, **more)
@@ -55,10 +57,11 @@ def test_the_rate_counts_that_is_best_on_validation_rows(
     script(str(runs), monkeypatch=monkeypatch)
     lines = capsys.readouterr().out.splitlines()[2:]
     assert [
-        "| `ridge` | 0.01 | 0.800 / 0.500 (seed 0) | 0.800 / 0.500 (seed 0) |  | 1 | 0.0 MB |",
-        "| `fedavg`, then solved end | 1 |  | 0.700 / 0.500 (seed 0) |  | 2 | 0.0 MB |",
-        "| `fedavg` | 1 |  | 0.400 / 0.500 (seed 0) |  | 1 | 0.0 MB |",
-        "| majority | – | 0.100 / 0.400 | the same | the same | – | – |",
+        "| `ridge` | 0.01 | 0.800 / 0.500 (seed 0) | 0.800 / 0.500 (seed 0) | +60.0 % / +0.0 % | 1 | 0.0 MB |",
+        "| `fedavg`, then solved end | 1 |  | 0.700 / 0.500 (seed 0) | +40.0 % / +0.0 % | 2 | 0.0 MB |",
+        "| `centralised` | 0.01 |  | 0.500 / 0.500 (seed 0) | – | – | – |",
+        "| `fedavg` | 1 |  | 0.400 / 0.500 (seed 0) | -20.0 % / +0.0 % | 1 | 0.0 MB |",
+        "| majority | – | 0.100 / 0.400 | the same | – | – | – |",
     ] == lines
 
 

@@ -5,10 +5,11 @@
 
 Figures are macro-F1 / accuracy on the test split after the last round, mean ± standard deviation over seeds; a
 classifier that is fitted anew after it has a row of its own. Of several rates of a method the one counts that has the
-best macro-F1 on validation rows after the last round, at α = 0.05 and seed 0. Cells that still run are left out.
+best macro-F1 on validation rows after the last round, at α = 0.05 and seed 0. Cells that still run are left out. A
+column has by how many per cent the means at α = 0.05 are above or below those of centralised training, as it is.
 
-`--draw` writes by-alpha.svg (macro-F1 against α) and by-bytes.svg (against what all sites sent, at α = 0.05) into the
-folder after it: the same means, with bands of ± one standard deviation over seeds.
+`--draw` writes by-alpha.svg (macro-F1 against α, if there are several) and by-bytes.svg (against what all sites sent,
+at α = 0.05) into the folder after it: the same means, with bands of ± one standard deviation over seeds.
 """
 
 import json
@@ -21,12 +22,14 @@ from pathlib import Path
 from typing import Any
 
 from wardround.reports.html import Html
-from wardround.reports.plots import HIGH, WIDE, Axis, Series, curves
+from wardround.reports.plots import COLOURS, HIGH, WIDE, Axis, Series, curves
 from wardround.reports.svg import drawing, text
 
 ALPHAS = (0.5, 0.05, 0.01)
 CHOSEN_AT = (0.05, 0)  # α and seed
-LEGEND = 205.0
+BOTH = ("macro_f1", "accuracy")
+BESIDE = "beside centralised, α = 0.05"
+LEGEND = 260.0
 STYLE = """svg { font-family: sans-serif; font-size: 11.5px; background: #fff } text { fill: #47525f }
 .title { fill: #16202b } .grid { stroke: #dde3ea; stroke-width: .8 } .axis { stroke: #47525f }
 .curve { fill: none; stroke: currentColor; stroke-width: 1.8 } .band { fill: currentColor; fill-opacity: .13 }
@@ -74,6 +77,7 @@ def results_of(run: Path) -> list[Result]:
         if "to" in line and line["step"] != "evaluate"
     }
     rates = ", ".join(f"{method[key]:g}" for key in ("lr", "server_lr") if key in method)
+    rates += f", share {method['share']:g}" if "share" in method else ""
     found = []
     for line in lines:
         if line["metrics"] and line["round"] >= rounds:
@@ -85,9 +89,14 @@ def results_of(run: Path) -> list[Result]:
     return found
 
 
+def cells(folder: Path, file: str) -> list[Path]:
+    """This file of a run, or of each cell of a grid."""
+    return sorted([*folder.glob(file), *folder.glob(f"*/{file}")])
+
+
 def results(folders: list[Path]) -> list[Result]:
     """Of all finished cells, those of each method's best rates."""
-    runs = sorted({path.parent for folder in folders for path in folder.glob("*/metrics.json")})
+    runs = sorted({path.parent for folder in folders for path in cells(folder, "metrics.json")})
     every = [result for run in runs for result in results_of(run)]
     best: dict[str, Result] = {}
     for one in every:
@@ -97,7 +106,8 @@ def results(folders: list[Path]) -> list[Result]:
             if one.of("valid_macro_f1") > known.of("valid_macro_f1"):
                 best[plain] = one
     chosen = {name: one.rates for name, one in best.items()}
-    return [one for one in every if one.rates == chosen.get(one.method.partition(", then ")[0], one.rates)]
+    once = {(one.method, one.rates, one.alpha, one.seed): one for one in every}  # a study may repeat another's run
+    return [one for one in once.values() if one.rates == chosen.get(one.method.partition(", then ")[0], one.rates)]
 
 
 def by_method(found: list[Result]) -> dict[str, dict[float, list[Result]]]:
@@ -119,13 +129,22 @@ def cell(runs: list[Result]) -> str:
     if not runs or "macro_f1" not in runs[0].figures:
         return ""
     seeds = "" if len(runs) == 3 else f" (seed {', '.join(str(one.seed) for one in runs)})"
-    return " / ".join(shown([one.of(metric) for one in runs]) for metric in ("macro_f1", "accuracy")) + seeds
+    return " / ".join(shown([one.of(metric) for one in runs]) for metric in BOTH) + seeds
+
+
+def beside(runs: list[Result], central: list[Result]) -> str:
+    """By how many per cent both figures' means differ from those of centralised training."""
+    if not runs or not central or runs[0].method == central[0].method or "macro_f1" not in runs[0].figures:
+        return "–"
+    means = [[statistics.fmean(one.of(metric) for one in some) for some in (runs, central)] for metric in BOTH]
+    return " / ".join(f"{100 * (mine / other - 1):+.1f} %" for mine, other in means)
 
 
 def main(folders: list[Path]) -> None:
     """Methods in the order of their macro-F1 at the α in the middle, then the references of the first run."""
     tables = by_method(results(folders))
-    heads = ["method", "rate", *(f"α = {alpha:g}" for alpha in ALPHAS), "exchanges", "up, all sites"]
+    alphas = [alpha for alpha in ALPHAS if any(by_alpha.get(alpha) for by_alpha in tables.values())]
+    heads = ["method", "rate", *(f"α = {alpha:g}" for alpha in alphas), BESIDE, "exchanges", "up, all sites"]
     print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
     order = sorted(
         tables, key=lambda name: -max((one.figures.get("macro_f1", 0) for one in tables[name][0.05]), default=0)
@@ -134,13 +153,25 @@ def main(folders: list[Path]) -> None:
         one = next(runs[0] for runs in tables[name].values() if runs)
         crosses = "centralised" not in name
         wire = [str(one.exchanges), f"{one.up / 1e6:.1f} MB"] if crosses else ["–", "–"]
-        print(f"| {' | '.join([name, one.rates or '–', *(cell(tables[name][alpha]) for alpha in ALPHAS), *wire])} |")
-    known = json.loads(next(iter(sorted(folders[0].glob("*/references.json")))).read_text(encoding="utf-8"))
+        middle = beside(tables[name][0.05], tables["`centralised`"][0.05])
+        figures = [cell(tables[name][alpha]) for alpha in alphas]
+        print(f"| {' | '.join([name, one.rates or '–', *figures, middle, *wire])} |")
+    known = json.loads(cells(folders[0], "references.json")[0].read_text(encoding="utf-8"))
     for name, figures in known.items():
-        print(f"| {name} | – | {figures['macro_f1']:.3f} / {figures['accuracy']:.3f} | the same | the same | – | – |")
+        same = ["the same"] * (len(alphas) - 1)
+        both = f"{figures['macro_f1']:.3f} / {figures['accuracy']:.3f}"
+        print(f"| {' | '.join([name, '–', both, *same, '–', '–', '–'])} |")
 
 
-def picture(series: list[Series], across: Axis, alt: str) -> str:
+class Line(Series):
+    """A series that has another marker where colours begin anew."""
+
+    def mark(self, x: float, y: float, size: float = 3.1) -> Html:
+        """Its marker around a point."""
+        return Series(self.label, self.look + self.look // COLOURS).mark(x, y, size)
+
+
+def picture(series: list[Line], across: Axis, alt: str) -> str:
     """A chart and its legend, whole by itself."""
     chart = curves(series, across, Axis("macro-F1, test split", share=True), alt, series)
     inside = Html(str(chart).replace("<svg ", f'<svg width="{WIDE:g}" height="{HIGH:g}" ', 1))
@@ -171,14 +202,15 @@ def draw(out: Path, folders: list[Path]) -> None:
         for name, by_alpha in by_method(results(chosen)).items():
             tables[name.replace("`", "") + (", layer" if layer else "")] = by_alpha
     lines = [
-        Series(name, look, [point(alpha, by_alpha[alpha]) for alpha in sorted(by_alpha)])
+        Line(name, look, [point(alpha, by_alpha[alpha]) for alpha in sorted(by_alpha)])
         for look, (name, by_alpha) in enumerate(tables.items())
         if len(by_alpha) > 1
     ]
     across = Axis("α of the Dirichlet partition: smaller is more skewed", log=True, share=True)
-    (out / "by-alpha.svg").write_text(picture(lines, across, "macro-F1 against α, by method"), encoding="utf-8")
+    if lines:
+        (out / "by-alpha.svg").write_text(picture(lines, across, "macro-F1 against α, by method"), encoding="utf-8")
     dots = [
-        Series(name, look, [point(max(by_alpha[0.05][0].up, 1), by_alpha[0.05])])
+        Line(name, look, [point(max(by_alpha[0.05][0].up, 1), by_alpha[0.05])])
         for look, (name, by_alpha) in enumerate(tables.items())
         if by_alpha[0.05] and "centralised" not in name
     ]
