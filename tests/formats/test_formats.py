@@ -2,9 +2,11 @@
 
 import gzip
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -315,6 +317,17 @@ def test_doccanos_empty_exports_are_told(tmp_path: Path) -> None:
     empty = {**ROW, "entities": [], "relations": []}
     assert ["1: no entity in the whole file, so all may be left out"] == read(written(tmp_path, empty))[1]
     assert ["1: no relation in the whole file"] == read(written(tmp_path, {**empty, "entities": spans((0, 7, "a"))}))[1]
+
+
+def test_lines_of_a_pipe_are_all_read_for_it_can_be_read_only_once() -> None:
+    rows = "".join(json.dumps({"id": str(number), "text": TEXT * 100}) + "\n" for number in range(200)).encode()
+    source, sink = os.pipe()
+    with ThreadPoolExecutor() as pool, os.fdopen(source, "rb"):
+        pool.submit(
+            lambda: [os.write(sink, rows[at : at + 1000]) for at in range(0, len(rows), 1000)] and os.close(sink)
+        )
+        placed = list(FORMATS["jsonl"].read(Path(f"/dev/fd/{source}"), Problems(), Options()))
+    assert [str(number) for number in range(200)] == [one.document.id for one in placed]
 
 
 def test_labels_without_entities_come_back_from_doccano_without_a_warning(tmp_path: Path) -> None:

@@ -134,7 +134,9 @@ def _lines(path: Path, encoding: str | None, problems: Problems) -> Iterator[tup
 
 
 def is_array(path: Path, encoding: str | None) -> bool:
-    """Whether a file begins as an array of objects."""
+    """Whether a file begins as an array of objects; a pipe, which can be read only once, has lines."""
+    if not path.is_file():
+        return False
     return re.match(r"\s*\[\s*\{", next(text_blocks(path, encoding, "replace"), "").lstrip("\ufeff")) is not None
 
 
