@@ -12,7 +12,7 @@ import wardround
 from study_files import cli, small_study
 from wardround.runs.loop import run
 from wardround.study.load import load_study
-from wardround.trained.about import SUMS, ModelError
+from wardround.trained.about import SUMS, ModelError, model_folder
 
 
 @pytest.fixture(scope="module")
@@ -90,3 +90,9 @@ def test_a_grid_names_its_runs_and_a_run_without_a_model_says_why(tmp_path: Path
     (tmp_path / "grid/local/metrics.json").unlink()
     said = "grid/local: the run is not finished; go on with wardround run … --resume\n"
     assert said == cli("model", "show", "grid/local", cwd=tmp_path).err
+
+
+def test_a_mistyped_run_is_answered_with_the_one_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    with pytest.raises(ModelError, match=r"no such folder; did you mean .*notes\?"):
+        model_folder(tmp_path / "note")

@@ -15,6 +15,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from wardround.core.refusal import Refusal
+from wardround.text.reading import nearest
 from wardround.text.sentences import Scope
 
 ABOUT, CARD, SUMS, WEIGHTS = "model.json", "README.md", "SHA256SUMS", "weights.safetensors"
@@ -96,7 +97,10 @@ def _why_none(path: Path) -> tuple[str, str]:
     if not path.is_dir():
         if path.is_file():
             return "it is a file, not a model's folder", "models come first, and one file or folder of texts last"
-        return "there is no such folder", "name the model/ folder of a run"
+        beside = path.parent.iterdir() if path.parent.is_dir() else ()
+        close = nearest(path.name, (other.name for other in beside))
+        remedy = f"did you mean {path.parent / close}?" if close else "name the model/ folder of a run"
+        return "there is no such folder", remedy
     runs = sorted(str(file.parent) for file in path.glob("*/metrics.json"))
     more = f" and {len(runs) - MOST} more" if len(runs) > MOST else ""
     together = f"put one together: wardround model assemble {path} SITE --out FOLDER"
