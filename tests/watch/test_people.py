@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import re
 import socket
 import ssl
 import subprocess
@@ -21,6 +22,7 @@ from real_sites import free_port, wait_until
 from run_folders import make_run
 from study_files import cli
 from threat_table import threat
+from wardround.cli.afar import status_from_afar, submit_from_afar
 from wardround.consortium.admission import add, admit
 from wardround.consortium.errand import Errand
 from wardround.consortium.kit_files import read_request
@@ -450,3 +452,99 @@ def test_an_order_that_was_not_done_is_taken_up_again(tmp_path: Path) -> None:
     assert (lines, True) == (news["lines"], code not in (None, 0))
     assert "sites" in "\n".join(lines)  # there are none
     assert (1, [], 0) == (orders.lines("gone", "mentions", 0)[2], *orders.lines("gone", "mentions", 0)[:2])
+
+
+# what whoever means harm tries beyond that
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ("corpus.folder=north/keys", "corpus has a key that says where paths begin"),
+        ("task.folder=.", "task has a key that says where paths begin"),
+        (
+            "public.corpus={format='csv', train='ask.key', folder='keys'}",
+            "public.corpus has a key that says where paths begin",
+        ),
+        ("name=x.order", "ends as a file beside runs does"),
+        ("name=x.ENDED", "ends as a file beside runs does"),
+        ("task.x={" + "a." * 60_000 + "a=1}", "more than 200 dots"),
+    ],
+)
+@threat("a study from elsewhere")
+def test_no_study_says_where_paths_begin_poses_as_an_order_or_is_read_for_minutes(change: str, reason: str) -> None:
+    with pytest.raises(StudyError, match=re.escape(reason)):
+        Order(study=STUDY, changes=(change,)).tables()
+
+
+@threat("a log that is flooded")
+def test_nobody_writes_the_log_full_or_keeps_an_act_out_of_it(door: Door) -> None:
+    watcher, submitter = Errand(door.person("loud", "watch")), door.person("louder", "submit")
+    root, key = Authority(door.centre / "root"), door.folder / "flood.key"
+    make_key(key)
+    shown = door.context(pem_of(root.signed(public_key_of(request_for(key, "x"), "x"), "flood@admin", 10)), key)
+    for n in range(5):
+        with pytest.raises(RunError, match="has the role watch here"):
+            watcher.ask("/revoke", {"name": f"nobody-{n}"})
+        assert f"there is no run louder/{n}" in refusal(submitter, "/stop", {"run": f"louder/{n}"})
+        door.raw(shown, f"GET /%C2%9B{n} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+        door.raw(watcher.context, b"HEAD / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+    lines = [(line["person"], line["act"]) for line in door.log()]
+    for one in (("loud", "revoke"), ("louder", "stop"), ("flood", "come in"), ("loud", "look")):
+        assert 1 == lines.count(one), one
+    assert (door.centre / "people.jsonl").read_bytes().isascii()
+    half = Errand(door.person("half", "submit"))
+    with pytest.raises(RunError, match="there is no run half/"):
+        half.ask("/stop", {"run": "half/\ud800"})
+    assert ("half", "stop") in [(line["person"], line["act"]) for line in door.log()]
+
+
+class Liar:
+    """A coordinator that answers what it likes."""
+
+    def __init__(self, run: str, files: list[str], said: str) -> None:
+        self.answers = {
+            "/submit": {"person": "ada", "run": run}, "/files": {"files": files},
+            "/said": {"lines": [said], "end": 1, "code": None},
+            "/status": {"sites": {said: {"words": said}}, "runs": []},
+        }  # fmt: skip
+        self.card = Card.model_construct(consortium="north", host="h", port=1, name="ada", role="submit")
+        self.written: list[Path] = []
+
+    def ask(self, path: str, _: Any = None) -> dict[str, Any]:
+        if path.endswith("from=1"):
+            return {"lines": [], "end": 1, "code": 0}
+        return self.answers[f"/{path.split('/')[1]}"]
+
+    def fetch(self, _: str, target: Path) -> None:
+        self.written.append(target)
+
+
+@pytest.mark.parametrize(
+    ("run", "file"),
+    [("../../.ssh", "x"), ("/etc", "x"), ("a/../..", "x"), ("..", "x"), ("x", "../x"), ("x", "/x"), ("x", "a\\x")],
+)
+@threat("a coordinator and a person's machine")
+def test_a_coordinator_writes_nothing_beside_the_folder_of_a_run(
+    run: str, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    liar = Liar(run, [file], "")
+    monkeypatch.setattr("wardround.cli.afar.Errand", lambda _: liar)
+    (tmp_path / "study.toml").write_text(STUDY)
+    with pytest.raises(RunError, match="the coordinator"):
+        submit_from_afar(tmp_path / "study.toml", tmp_path, None, Order(study=""), quiet=True)
+    assert [] == liar.written
+
+
+@threat("a coordinator and a person's machine")
+def test_what_a_coordinator_says_moves_no_cursor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    liar = Liar("mentions", [], "\x1b]0;owned\x07\x1b[2J\x9b2J\u202edone")
+    monkeypatch.setattr("wardround.cli.afar.Errand", lambda _: liar)
+    (tmp_path / "study.toml").write_text(STUDY)
+    submit_from_afar(tmp_path / "study.toml", tmp_path, None, Order(study=""), quiet=False)
+    status_from_afar(tmp_path)
+    told = "".join(capfd.readouterr())
+    assert 3 == told.count("done")
+    assert not {"\x1b", "\x07", "\x9b", "\u202e"} & {*told}

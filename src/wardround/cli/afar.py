@@ -14,6 +14,8 @@ from wardround.cli.options import console, errors, fail
 from wardround.consortium.errand import Errand, tunnel
 from wardround.consortium.orders import LARGEST, Order
 from wardround.runs.errors import RunError
+from wardround.study.load import NAME
+from wardround.text.shown import printable
 
 LOOK_SECONDS = 1.0
 TRIES = 600  # seconds of asking how a run is, while the coordinator is being started again
@@ -30,15 +32,23 @@ def submit_from_afar(study: Path, folder: Path, out: Path | None, order: Order, 
     errand = Errand(folder)
     whole = order.model_copy(update={"study": text})
     run = errand.ask("/submit", whole.model_dump())
-    place = f"{run['person']}/{run['run']}"
+    person, name = (_plain(run.get(key)) for key in ("person", "run"))
+    place = f"{person}/{name}"
     errors.print(f"{place} has begun; it goes on without this command: wardround status {folder}")
     code = _followed(errand, place, quiet=quiet)
     if code:
         raise SystemExit(code)
-    target = out or Path("runs") / str(run["run"])
-    for name in errand.ask(f"/files/{place}")["files"]:
-        errand.fetch(f"/files/{place}/{name}", target / _below(str(name)))
+    target = out or Path("runs") / name
+    for file in errand.ask(f"/files/{place}")["files"]:
+        errand.fetch(f"/files/{place}/{file}", target / _below(str(file)))
     console.print(f"figures, report and model are in {target}")
+
+
+def _plain(name: object) -> str:
+    """A person's or a run's name, which becomes a folder's; a coordinator's word is nothing else."""
+    if not isinstance(name, str) or not NAME.fullmatch(name) or ".." in name:
+        raise RunError(f"the coordinator calls the run {str(name)[:80]!r}, which is no name; nothing was written")
+    return name
 
 
 def _below(name: str) -> PurePosixPath:
@@ -62,7 +72,7 @@ def _followed(errand: Errand, place: str, *, quiet: bool) -> int:
         else:
             failed, at = 0, int(news["end"])
             for line in () if quiet else news["lines"]:
-                errors.print(str(line))
+                errors.print(printable(str(line)))
             if news["code"] is not None and not news["lines"]:
                 return int(news["code"])
             if news["lines"]:
@@ -77,11 +87,11 @@ def status_from_afar(folder: Path) -> None:
     card = errand.card
     table = Table("site", "state", box=None)
     for name, state in status["sites"].items():
-        table.add_row(str(name), str(state["words"]))
+        table.add_row(printable(str(name)), printable(str(state["words"])))
     console.print(f"consortium {card.consortium} at {card.host}:{card.port}, as {card.name} ({card.role})")
     console.print(table)
     for run in status["runs"]:
-        console.print(f"{run['run']}: {run['words']}")
+        console.print(printable(f"{run['run']}: {run['words']}"))
 
 
 def stop_from_afar(folder: Path, run: str) -> None:

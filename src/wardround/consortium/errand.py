@@ -24,6 +24,7 @@ from wardround.core.files import write
 from wardround.engines.certificates import dates, read_certificate
 from wardround.engines.proxy import connected
 from wardround.runs.errors import RunError
+from wardround.text.shown import printable
 
 PATIENCE = 30.0
 LOOKING = "wardround-watch"
@@ -32,6 +33,7 @@ OURS = "localhost"
 """A name that stands in the coordinator's certificate, by whatever address one reaches it, and in no other's."""
 PIECE = 1 << 20
 MOST = 1 << 22  # bytes of an answer that is no file
+MOST_WORDS = 20_000  # letters of a refusal
 
 
 class Errand:
@@ -70,14 +72,14 @@ class Errand:
             answer = {}
         if status >= 400 or not isinstance(answer, dict):
             words = answer.get("error") if isinstance(answer, dict) else None
-            raise RunError(str(words or f"the coordinator answers with status {status}"))
+            raise RunError(printable(str(words or f"the coordinator answers with status {status}"))[:MOST_WORDS])
         return answer
 
     def fetch(self, path: str, target: Path) -> None:
         """Write a file of the coordinator's here, whole or not at all."""
         status, data = self._exchange(path, None, most=1 << 34)
         if status != 200:
-            raise RunError(f"{path} is not to be had (status {status})")
+            raise RunError(f"{printable(path)} is not to be had (status {status})")
         target.parent.mkdir(parents=True, exist_ok=True)
         write(target, data)
 

@@ -6,8 +6,9 @@
     runs.lines("ada", "mentions", 0)         # what it has said so far
 
 A study is data. Rules of this file:
-1. No class of anybody's own (`module:Class`), no path that leaves `CONSORTIUM/public/`, no `$VARIABLE`, no `~`: what a
-   study from elsewhere makes this machine read is what its coordinator has put there for that, and it runs nothing.
+1. No class of anybody's own (`module:Class`), no path that leaves `CONSORTIUM/public/`, no `$VARIABLE`, no `~`, no
+   `folder` where paths would begin instead: what a study from elsewhere makes this machine read is what its
+   coordinator has put there for that, and it runs nothing.
 2. A run belongs to whoever submitted it, by its place. An order lies beside the run for as long as it is not done; one
    that is there when the coordinator starts is taken up again.
 No torch here.
@@ -34,7 +35,9 @@ LARGEST = 1 << 18  # bytes of an order
 PLACE, PUBLIC = "runs", "public"
 ORDER, SAID, ENDED = ".order", ".said", ".ended"
 FREE = frozenset({"name", "description", "expected"})  # words for the reader, which name nothing
+BESIDE = (ORDER, SAID, ENDED, ".failed")  # what files beside runs end with, and so no run's name does
 DEEPEST = 20
+DOTS = 200  # of a line: reading a key takes the square of its parts
 Seconds = Annotated[float, Field(ge=0, le=366 * 86400, allow_inf_nan=False)]
 
 
@@ -51,6 +54,8 @@ class Order(Form):
 
     def tables(self) -> dict[str, Any]:
         """The study with its changes, which names nothing that it may not; a `StudyError` has all that is wrong."""
+        if any(line.count(".") > DOTS for text in (self.study, *self.changes) for line in text.splitlines()):
+            raise StudyError("study", [f"a line has more than {DOTS} dots; break it into several"])
         try:
             tables = tomllib.loads(self.study.removeprefix("\ufeff"))
             for change in self.changes:
@@ -64,6 +69,8 @@ class Order(Form):
             problems.append("is a grid; submit one of its runs, with --set for each choice")
         if not isinstance(name := tables.get("name"), str) or not NAME.fullmatch(name) or ".." in name:
             problems.append("name becomes a folder's name; use up to 100 letters, digits, - _ and single dots")
+        elif name.lower().endswith(BESIDE):
+            problems.append(f"name = {name!r} ends as a file beside runs does; give it another ending")
         problems += _foreign({key: value for key, value in tables.items() if key not in FREE})
         if problems:
             raise StudyError("study", problems)
@@ -76,7 +83,7 @@ def _foreign(value: Any, key: str = "", depth: int = 0) -> Iterator[str]:
         yield f"{key} is nested too deeply"
     elif isinstance(value, Mapping):
         for name, inner in value.items():
-            if reason := _outside(str(name)):
+            if reason := "says where paths begin" if name == "folder" else _outside(str(name)):
                 yield f"{key or 'study'} has a key that {reason}"
             yield from _foreign(inner, f"{key}.{name}" if key else str(name), depth + 1)
     elif isinstance(value, list):

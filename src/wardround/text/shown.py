@@ -94,6 +94,13 @@ def unnamed(file: str, line: int) -> str:
     return f"{file}:{int(line)}:{line.count}" if isinstance(line, Line) and line.count > 1 else f"{file}:{int(line)}"
 
 
+def printable(text: str) -> str:
+    """What another machine says, for a terminal: nothing in it moves the cursor or changes what stands there."""
+    return "".join(
+        letter if letter.isprintable() or letter in "\n\t\xa0\u3000" else "\N{REPLACEMENT CHARACTER}" for letter in text
+    )
+
+
 def code(language: str) -> str:
     """A language by its code; anything else in its place is not shown."""
     return (

@@ -8,6 +8,7 @@ import asyncio
 import json
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -37,9 +38,9 @@ RIGHTS: Mapping[str, tuple[Role, ...]] = {
     "read": ("submit", "admin"), "end": ("admin",), "revoke": ("admin",),
 }  # fmt: skip
 SOON = 20.0  # seconds for a whole request
-RUNS = 8  # orders that run at once
+RUNS, EACH = 8, 6  # orders that run at once, and one person's of these
 NEWEST = 20  # runs of which the status tells
-SELDOM = 60.0  # seconds after which a refusal is written down again, and an hour for looking
+SELDOM = 60.0  # seconds after which the same is written down again, and an hour for looking: a log has an end
 HOUR = 3600.0
 
 
@@ -59,8 +60,8 @@ class Acts:
         self.last: dict[tuple[str, ...], float] = {}
 
     def note(self, person: str, role: str, act: str, what: str, outcome: str, every: float = 0.0) -> None:
-        """Write down an act; of those alike, one in so many seconds."""
-        key, now = (person, role, act, outcome), time.monotonic()
+        """Write down an act; of those alike, which are refused or done to the same, one in so many seconds."""
+        key, now = (person, act, what if outcome == "done" else "refused"), time.monotonic()
         if every and now - self.last.get(key, -every) < every:
             return
         if len(self.last) > 1000:
@@ -68,7 +69,7 @@ class Acts:
         self.last[key] = now
         at = datetime.now(UTC).isoformat(timespec="seconds")
         line = {"time": at, "person": person, "role": role, "act": act, "what": what[:200], "outcome": outcome[:200]}
-        append(self.path, json.dumps(line, ensure_ascii=False))
+        append(self.path, json.dumps(line))  # in ASCII: others chose some of these letters
 
 
 class PeopleDesk:
@@ -77,6 +78,7 @@ class PeopleDesk:
     def __init__(self, folder: Path, acts: Acts) -> None:
         self.folder, self.acts, self.orders = folder, acts, Orders(folder)
         self.running: dict[tuple[str, str], subprocess.Popen[bytes]] = {}
+        self.turn = threading.Lock()
 
     def routes(self) -> list[Route]:
         """The paths of this desk."""
@@ -94,7 +96,7 @@ class PeopleDesk:
     def _answering(self, act: str, answer: Callable[[Request, bytes], Any]) -> Callable[[Request], Any]:
         async def answered(request: Request) -> Response:
             person, role = request.state.person, request.state.role
-            often = HOUR if request.method == "GET" else 0.0
+            often = HOUR if request.method != "POST" else SELDOM if act == "stop" else 0.0
             what, status, content = "", 200, Response()
             try:
                 _allow(person, role, act)
@@ -106,8 +108,8 @@ class PeopleDesk:
                 outcome, status = str(refused), refused.status
             except (Refusal, FormError) as error:
                 outcome, status = str(error), 400
-            self.acts.note(person, role, act, what, outcome, often if status == 200 else min(often, SELDOM))
-            return content if status == 200 else JSONResponse({"error": outcome}, status)
+            self.acts.note(person, role, act, what, outcome, often if status == 200 else SELDOM)
+            return content if status == 200 else JSONResponse({"error": _encodable(outcome)}, status)
 
         return answered
 
@@ -126,12 +128,15 @@ class PeopleDesk:
 
     def submit(self, request: Request, body: bytes) -> tuple[Response, str]:
         """Take an order, and start it."""
-        self.look()
-        if len(self.running) >= RUNS:
-            raise Refused(f"{RUNS} studies that people have submitted run already; try again later", 429)
-        person = request.state.person
-        name = self.orders.place(person, parsed(Order, body))
-        self.start(person, name)
+        order, person = parsed(Order, body), request.state.person
+        with self.turn:
+            self.look()
+            if len(self.running) >= RUNS:
+                raise Refused(f"{RUNS} studies that people have submitted run already; try again later", 429)
+            if sum(owner == person for owner, _ in self.running) >= EACH:
+                raise Refused(f"{EACH} studies of {person} run already; stop one, or try again later", 429)
+            name = self.orders.place(person, order)
+            self.start(person, name)
         return JSONResponse({"person": person, "run": name}), name
 
     def start(self, person: str, name: str) -> None:
@@ -234,6 +239,10 @@ class PeopleDesk:
 def _allow(person: str, role: Role, act: str) -> None:
     if role not in RIGHTS[act]:
         raise Refused(f"{person} has the role {role} here, and to {act} takes {' or '.join(RIGHTS[act])}")
+
+
+def _encodable(text: str) -> str:
+    return text.encode(errors="replace").decode()
 
 
 async def _body(request: Request) -> bytes:
