@@ -213,6 +213,17 @@ TABLE = {
         "no class but wardround's, no path out of the coordinator's `public/`, no variable; what hospitals approve is "
         "as before, and the signing key stays where it is",
     ),
+    "a log that is flooded": Row(
+        "anybody with a certificate, a revoked one, too",
+        "does or is refused the same again and again, with other words each time, until older lines of `people.jsonl` "
+        "are gone; or with letters that cannot be written",
+        "one line a minute for each kind of refusal; every letter can be written, in ASCII",
+    ),
+    "a coordinator and a person's machine": Row(
+        "the coordinator, or whoever has its keys",
+        "answers a person's command with names that lead out of the run's folder, or with sequences for the terminal",
+        "names are names and nothing is written elsewhere; what is no letter is printed as `\N{REPLACEMENT CHARACTER}`",
+    ),
     "other addresses": Row(
         "anybody on another network of the coordinator's machine",
         "connects to an address that it was not told to listen on",

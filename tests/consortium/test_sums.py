@@ -27,6 +27,7 @@ from wardround.core.record import Message
 from wardround.core.weights import Weights
 from wardround.engines.remote import Remote
 from wardround.layers.masked import LOCKED, TICKET, Again, Key, Masked, Meeting, Opened, Opening, box, table
+from wardround.methods.fedcmc import Guided
 from wardround.runs.build import build_apart
 from wardround.runs.errors import RunError
 from wardround.runs.loop import run
@@ -348,6 +349,31 @@ def test_a_round_with_a_model_that_is_hardly_another_and_a_member_less_opens_not
         answers = coordinator.open(replies)
         assert {str if coordinator.resumed else Opened} == {type(answer) for answer in answers.values()}
     assert {"sum"} == {*answers.values()}
+
+
+@threat("a member less")
+@pytest.mark.parametrize("number", [8, 13])
+def test_nor_does_it_as_another_exchange_of_the_round(number: int, tmp_path: Path) -> None:
+    """A method of three steps has three exchanges in a round: none of them is a place for a step of another."""
+    study = study_of(tmp_path, method={"name": "fedcmc"})
+    coordinator = Coordinator(tmp_path / "sites", study)
+    first, keys = coordinator.weights, coordinator.keys()
+
+    def model(shift: float) -> Guided:
+        return Guided(Weights({name: tensor + shift for name, tensor in first.items()}), None)
+
+    for coordinator.round, shift in ((1, 0.0), (2, 0.001)):
+        coordinator.meet(keys)
+        coordinator.number = 3
+        replies = {name: coordinator.ask(name, "fit", model(shift), Masked) for name in NAMES}
+        assert {Opened} == {type(answer) for answer in coordinator.open(replies).values()}
+    coordinator.resumed, coordinator.names = (1,), THREE
+    coordinator.meet(keys, {"fit change/linear.weight": 16.0})  # another question: the restart that was agreed to
+    coordinator.number, second = number, model(0.001001)
+    answers = {name: coordinator.ask(name, "fit", second, Masked) for name in THREE}
+    if {Masked} == {type(answer) for answer in answers.values()}:
+        answers = coordinator.open(answers, number=number, at=number + 2)
+    assert {"restart"} == {*answers.values()}
 
 
 def test_a_site_that_was_started_again_after_an_opening_gives_no_second_one(coordinator: Coordinator) -> None:

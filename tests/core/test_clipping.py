@@ -177,3 +177,23 @@ def test_opacus_agrees(tmp_path: Path) -> None:
     bench.gradient.zero_()
     assert clip(Part.by_one_pass, bench, part, task.loss, limit)
     torch.testing.assert_close(bench.gradient, expected, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("size", [1.0, 1e2, 1e4, 1e6])
+@pytest.mark.parametrize("rows", [2, 7])
+def test_a_unit_whose_rows_nearly_cancel_out_moves_no_more_than_the_limit(size: float, rows: int) -> None:
+    """The norm is then the small difference of large numbers, and single precision may find it to be nothing."""
+    chance = torch.Generator().manual_seed(5)
+    for _ in range(20):
+        linear = torch.nn.Linear(64, 32)
+        for parameter in linear.parameters():
+            parameter.grad = torch.zeros_like(parameter)
+        near = 1 + 1e-4 * torch.randn(rows, 64, generator=chance)
+        inputs = size * torch.randn(1, 64, generator=chance) * near
+        signs = torch.tensor([1.0, -1.0] * (rows // 2) + [0.0] * (rows % 2))
+        slopes = torch.randn(1, 32, generator=chance) * signs[:, None]
+        grouping = layer_gradients.Grouping(torch.zeros(rows, dtype=torch.long), 1)
+        parts = layer_gradients.rule(layer_gradients.Call(linear, (inputs,), {}, slopes), slopes, grouping)
+        assert clipped(parts, 1.0)
+        moved = torch.cat([cast("torch.Tensor", one.grad).flatten() for one in linear.parameters()]).norm()
+        assert float(moved) <= 1.001

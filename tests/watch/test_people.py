@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import re
 import socket
 import ssl
 import subprocess
@@ -445,8 +446,8 @@ def test_a_coordinators_words_neither_command_the_terminal_nor_name_a_folder(
     word = "[bold]round 1[/bold]\x1b[2K\x1b]0;owned\x07\u202e\x9b1A"
     answers = {
         "/submit": {"person": "../..", "run": f"{tmp_path}/outside"},
-        "/said/w-submit/mentions?from=0": {"lines": [word], "end": 9, "code": None},
-        "/said/w-submit/mentions?from=9": {"lines": [], "end": 9, "code": 0},
+        "/output/w-submit/mentions?from=0": {"lines": [word], "end": 9, "code": None},
+        "/output/w-submit/mentions?from=9": {"lines": [], "end": 9, "code": 0},
         "/files/w-submit/mentions": {"files": ["report.html"]},
         "/status": {"sites": {word: {"words": word}}, "runs": [{"run": word, "words": word}]},
     }
@@ -595,3 +596,76 @@ def test_a_run_that_two_see_end_at_once_has_ended(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert ([], {}) == (failures, desk.running)
+
+
+# what whoever means harm tries beyond that
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ("corpus.folder=north/keys", "corpus has a key that says where paths begin"),
+        ("task.folder=.", "task has a key that says where paths begin"),
+        (
+            "public.corpus={format='csv', train='ask.key', folder='keys'}",
+            "public.corpus has a key that says where paths begin",
+        ),
+        ("name=x.order", "name becomes a folder's name"),
+        ("name=x.ENDED", "name becomes a folder's name"),
+        ("task.x={" + "a." * 60_000 + "a=1}", "more than 200 dots"),
+    ],
+)
+@threat("a study from elsewhere")
+def test_no_study_says_where_paths_begin_poses_as_an_order_or_is_read_for_minutes(change: str, reason: str) -> None:
+    with pytest.raises(StudyError, match=re.escape(reason)):
+        Order(study=STUDY, changes=(change,)).tables()
+
+
+@threat("a log that is flooded")
+def test_nobody_writes_the_log_full_or_keeps_an_act_out_of_it(door: Door) -> None:
+    watcher, submitter = Errand(door.person("loud", "watch")), door.person("louder", "submit")
+    root, key = Authority(door.centre / "root"), door.folder / "flood.key"
+    make_key(key)
+    shown = door.context(pem_of(root.signed(public_key_of(request_for(key, "x"), "x"), "flood@admin", 10)), key)
+    for n in range(5):
+        with pytest.raises(RunError, match="has the role watch here"):
+            watcher.ask("/revoke", {"name": f"nobody-{n}"})
+        assert f"there is no run louder/{n}" in refusal(submitter, "/stop", {"run": f"louder/{n}"})
+        door.raw(shown, f"GET /%C2%9B{n} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+        door.raw(watcher.context, b"HEAD / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+    lines = [(line["person"], line["act"]) for line in door.log()]
+    for one in (("loud", "revoke"), ("louder", "stop"), ("flood", "come in"), ("loud", "look")):
+        assert 1 == lines.count(one), one
+    assert (door.centre / "people.jsonl").read_bytes().isascii()
+    half = Errand(door.person("half", "submit"))
+    with pytest.raises(RunError, match="there is no run half/"):
+        half.ask("/stop", {"run": "half/\ud800"})
+    assert ("half", "stop") in [(line["person"], line["act"]) for line in door.log()]
+
+
+class Liar:
+    """A coordinator that answers what it likes."""
+
+    def __init__(self, file: str) -> None:
+        self.answers = {"/submit": {}, "/files": {"files": [file]}, "/output": {"lines": [], "end": 1, "code": 0}}
+        self.card = Card.model_construct(consortium="north", host="h", port=1, name="ada", role="submit")
+        self.written: list[Path] = []
+
+    def ask(self, path: str, _: Any = None) -> dict[str, Any]:
+        return self.answers[f"/{path.split('/')[1]}"]
+
+    def fetch(self, _: str, target: Path) -> None:
+        self.written.append(target)
+
+
+@pytest.mark.parametrize("file", ["../x", "/x", "a\\x"])
+@threat("a coordinator and a person's machine")
+def test_a_coordinator_writes_nothing_beside_the_folder_of_a_run(
+    file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    liar = Liar(file)
+    monkeypatch.setattr("wardround.cli.afar.Errand", lambda _: liar)
+    (tmp_path / "study.toml").write_text(STUDY)
+    with pytest.raises(RunError, match="the coordinator"):
+        afar.submit_from_afar(tmp_path / "study.toml", tmp_path, None, Order(study=""), quiet=True)
+    assert [] == liar.written

@@ -37,8 +37,8 @@ def submit_from_afar(study: Path, folder: Path, out: Path | None, order: Order, 
     if code:
         raise SystemExit(code)
     target = out or Path("runs") / name
-    for name in errand.ask(f"/files/{place}")["files"]:
-        errand.fetch(f"/files/{place}/{name}", target / _below(str(name)))
+    for file in errand.ask(f"/files/{place}")["files"]:
+        errand.fetch(f"/files/{place}/{file}", target / _below(str(file)))
     console.print(f"figures, report and model are in {target}")
 
 

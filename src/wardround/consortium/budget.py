@@ -62,6 +62,8 @@ class Spent:
     rounds: int = 0
     runs: set[str] = field(default_factory=set)
     answered: dict[Place, Answered] = field(default_factory=dict)
+    numbers: dict[tuple[int, str], set[int]] = field(default_factory=dict)
+    """As which exchanges of a round each step was ever answered: a restart does not change that."""
     still: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     """By step, what was asked with and stays the same (`reveals(…, still=True)`)."""
     states: dict[int, str] = field(default_factory=dict)
@@ -91,6 +93,7 @@ class Budget:
             spent.still.setdefault(line["step"], still)
         spent.runs.add(str(line["run"]))
         place: Place = (line["round"], line["exchange"], line["step"])
+        spent.numbers.setdefault((place[0], place[2]), set()).add(place[1])
         if line["mark"] == "again":
             return
         state = line["received"].get("state")

@@ -33,6 +33,7 @@ OURS = "localhost"
 """A name that stands in the coordinator's certificate, by whatever address one reaches it, and in no other's."""
 PIECE = 1 << 20
 MOST = 1 << 22  # bytes of an answer that is no file
+MOST_WORDS = 20_000  # letters of a refusal
 
 
 class Denied(RunError):
@@ -76,7 +77,7 @@ class Errand:
         if status >= 400 or not isinstance(answer, dict):
             words = answer.get("error") if isinstance(answer, dict) else None
             kind = Denied if 400 <= status < 500 else RunError
-            raise kind(str(words or f"the coordinator answers with status {status}"))
+            raise kind(str(words or f"the coordinator answers with status {status}")[:MOST_WORDS])
         return answer
 
     def fetch(self, path: str, target: Path) -> None:

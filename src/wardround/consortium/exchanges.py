@@ -65,13 +65,17 @@ class Expected:
         most = EVALUATION - 1 if self.estimated else self.per_round + self.repeats * (1 + sum(self.own.values()))
         return exchange.step in self.steps and 1 <= exchange.number <= most
 
-    def full(self, exchange: Exchange, answered: Iterable[tuple[int, int, str]]) -> bool:
-        """Whether this step was answered in this round as often as it has it, each time as another exchange."""
+    def full(self, exchange: Exchange, numbers: Mapping[tuple[int, str], Iterable[int]]) -> bool:
+        """Whether this step was answered in this round as often as it has it, each time as another exchange.
+
+        A round that is run again has the same numbers. If a restart could give a step another one, its replies could be
+        summed up once more, without one site (`masks`).
+        """
         step, round_ = exchange.step, exchange.round
         if self.estimated or step not in self.steps or not round_ or exchange.number >= EVALUATION:
             return False
         most = self.steps[step] + self.repeats * self.own.get(step, 1)
-        others = {number for when, number, what in answered if (when, what) == (round_, step) and number < EVALUATION}
+        others = {number for number in numbers.get((round_, step), ()) if number < EVALUATION}
         return 0 < most <= len(others - {exchange.number})
 
 

@@ -6,8 +6,9 @@
     runs.lines("ada", "mentions", 0)         # what it has said so far
 
 A study is data. Rules of this file:
-1. No class of anybody's own (`module:Class`), no path that leaves `CONSORTIUM/public/`, no `$VARIABLE`, no `~`: what a
-   study from elsewhere makes this machine read is what its coordinator has put there for that, and it runs nothing.
+1. No class of anybody's own (`module:Class`), no path that leaves `CONSORTIUM/public/`, no `$VARIABLE`, no `~`, no
+   `folder` where paths would begin instead: what a study from elsewhere makes this machine read is what its
+   coordinator has put there for that, and it runs nothing.
 2. A run belongs to whoever submitted it, by its place. An order lies beside the run for as long as it is not done; one
    that is there when the coordinator starts is taken up again.
 No torch here.
@@ -36,6 +37,7 @@ ORDER, OUTPUT, ENDED, FAILED = BESIDE = ".order", ".output", ".ended", ".failed"
 """How files are called that lie beside a run."""
 FREE = frozenset({"name", "description", "expected"})  # words for the reader, which name nothing
 DEEPEST = 20
+DOTS = 200  # of a line: reading a key takes the square of its parts
 Seconds = Annotated[float, Field(ge=0, le=366 * 86400, allow_inf_nan=False)]
 
 
@@ -52,6 +54,8 @@ class Order(Form):
 
     def tables(self) -> dict[str, Any]:
         """The study with its changes, which names nothing that it may not; a `StudyError` has all that is wrong."""
+        if any(line.count(".") > DOTS for text in (self.study, *self.changes) for line in text.splitlines()):
+            raise StudyError("study", [f"a line has more than {DOTS} dots; break it into several"])
         try:
             tables = tomllib.loads(self.study.removeprefix("\ufeff"))
             for change in self.changes:
@@ -73,7 +77,7 @@ class Order(Form):
 
 def _plain(name: str) -> bool:
     """Whether a name is a folder's, and no file's beside it."""
-    return bool(NAME.fullmatch(name)) and ".." not in name and not name.endswith(BESIDE)
+    return bool(NAME.fullmatch(name)) and ".." not in name and not name.lower().endswith(BESIDE)
 
 
 def _foreign(value: Any, key: str = "", depth: int = 0) -> Iterator[str]:
@@ -82,7 +86,7 @@ def _foreign(value: Any, key: str = "", depth: int = 0) -> Iterator[str]:
         yield f"{key} is nested too deeply"
     elif isinstance(value, Mapping):
         for name, inner in value.items():
-            if reason := _outside(str(name)):
+            if reason := "says where paths begin" if name == "folder" else _outside(str(name)):
                 yield f"{key or 'study'} has a key that {reason}"
             yield from _foreign(inner, f"{key}.{name}" if key else str(name), depth + 1)
     elif isinstance(value, list):

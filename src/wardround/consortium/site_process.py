@@ -161,7 +161,7 @@ class SiteProcess:
         budget = self.ledger.budget
         question = Question.of(exchange, message, digest, run.ready.expected.first)
         budget.admit(study, approval, question, run.ready.expected.tried)
-        if run.ready.expected.full(exchange, budget.of(study).answered):
+        if run.ready.expected.full(exchange, budget.of(study).numbers):
             raise Denial("restart")
         if run.ready.reach.refusal(exchange, message):
             raise Denial("weights")

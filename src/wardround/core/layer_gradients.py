@@ -19,6 +19,7 @@ from wardround.core.recurrence import gate_gradients, simple
 
 SHORT = 96  # words of a row up to which comparing each two is faster than sorting
 WIDE = 2**20  # rows times words of a table up to which adding up in a buffer of that size is faster than either
+LOST = 8  # times the precision: where much cancels out, what rounding may take from a norm, and so is added to it
 
 
 @dataclass
@@ -109,7 +110,9 @@ def _product(weight: Tensor, inputs: Tensor, gradient: Tensor) -> Part:
     if length == 1:
         squares = inputs.square().sum((1, 2)) * gradient.square().sum((1, 2))
     elif length * (wide + narrow) < wide * narrow:  # ‖Σ g ⊗ a‖² = Σ_ts ⟨a_t, a_s⟩ ⟨g_t, g_s⟩
-        squares = ((inputs @ inputs.transpose(1, 2)) * (gradient @ gradient.transpose(1, 2))).sum((1, 2))
+        ins, outs = inputs @ inputs.transpose(1, 2), gradient @ gradient.transpose(1, 2)  # (units, T, T)
+        whole = (ins.diagonal(0, 1, 2) * outs.diagonal(0, 1, 2)).sqrt().sum(1)  # Σ_t ‖g_t‖ ‖a_t‖
+        squares = (ins * outs).sum((1, 2)) + LOST * torch.finfo(whole.dtype).eps * whole.square()
     else:
         return _dense(weight, gradient.transpose(1, 2) @ inputs)
 

@@ -39,9 +39,9 @@ RIGHTS: Mapping[str, tuple[Role, ...]] = {
     "read": ("submit", "admin"), "end": ("admin",), "revoke": ("admin",),
 }  # fmt: skip
 SOON = 20.0  # seconds for a whole request
-RUNS = 8  # orders that run at once
+RUNS, EACH = 8, 6  # orders that run at once, and one person's of these
 NEWEST = 20  # runs of which the status tells
-SELDOM = 60.0  # seconds after which a refusal is written down again, and an hour for looking
+SELDOM = 60.0  # seconds after which the same is written down again, and an hour for looking: a log has an end
 HOUR = 3600.0
 
 
@@ -61,8 +61,8 @@ class Acts:
         self.last: dict[tuple[str, ...], float] = {}
 
     def note(self, person: str, role: str, act: str, what: str, outcome: str, every: float = 0.0) -> None:
-        """Write down an act; of those alike, one in so many seconds."""
-        key, now = (person, role, act, outcome), time.monotonic()
+        """Write down an act; of those alike, which are refused or done to the same, one in so many seconds."""
+        key, now = (person, act, what if outcome == "done" else "refused"), time.monotonic()
         if every and now - self.last.get(key, -every) < every:
             return
         if len(self.last) > 1000:
@@ -70,7 +70,7 @@ class Acts:
         self.last[key] = now
         at = datetime.now(UTC).isoformat(timespec="seconds")
         line = {"time": at, "person": person, "role": role, "act": act, "what": what[:200], "outcome": outcome[:200]}
-        append(self.path, json.dumps(line, ensure_ascii=False))
+        append(self.path, json.dumps(line))  # in ASCII: others chose some of these letters
 
 
 class PeopleDesk:
@@ -97,7 +97,7 @@ class PeopleDesk:
     def _answering(self, act: str, answer: Callable[[Request, bytes], Any]) -> Callable[[Request], Any]:
         async def answered(request: Request) -> Response:
             person, role = request.state.person, request.state.role
-            often = HOUR if request.method == "GET" else 0.0
+            often = HOUR if request.method != "POST" else SELDOM if act == "stop" else 0.0
             what, status, content = "", 200, Response()
             try:
                 _allow(person, role, act)
@@ -109,8 +109,8 @@ class PeopleDesk:
                 outcome, status = str(refused), refused.status
             except (Refusal, FormError) as error:
                 outcome, status = str(error), 400
-            self.acts.note(person, role, act, what, outcome, often if status == 200 else min(often, SELDOM))
-            return content if status == 200 else JSONResponse({"error": outcome}, status)
+            self.acts.note(person, role, act, what, outcome, often if status == 200 else SELDOM)
+            return content if status == 200 else JSONResponse({"error": _encodable(outcome)}, status)
 
         return answered
 
@@ -134,6 +134,8 @@ class PeopleDesk:
         with self.taking:
             if len(self.running) >= RUNS:
                 raise Refused(f"{RUNS} studies that people have submitted run already; try again later", 429)
+            if sum(owner == person for owner, _ in self.running) >= EACH:
+                raise Refused(f"{EACH} studies of {person} run already; stop one, or try again later", 429)
             name = self.orders.place(person, order)
             self.start(person, name)
         return JSONResponse({"person": person, "run": name}), name
@@ -235,6 +237,10 @@ class PeopleDesk:
 def _allow(person: str, role: Role, act: str) -> None:
     if role not in RIGHTS[act]:
         raise Refused(f"{person} has the role {role} here, and to {act} takes {' or '.join(RIGHTS[act])}")
+
+
+def _encodable(text: str) -> str:
+    return text.encode(errors="replace").decode()
 
 
 async def _body(request: Request) -> bytes:

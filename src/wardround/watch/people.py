@@ -14,7 +14,8 @@
 Rules of this file:
 1. TLS lets in certificates of the consortium's root alone; `people.json` is asked anew with each request and with each
    piece of a stream. A certificate says who somebody is; nothing that a request says does.
-2. Every act, and every refusal, is a line in `CONSORTIUM/people.jsonl`: when, who, as what, what, how it ended.
+2. Every act, and every refusal, is a line in `CONSORTIUM/people.jsonl`: when, who, as what, what, how it ended. What
+   somebody does, or is refused, again and again is one line a minute: nobody can write until older lines are gone.
 3. What comes in is small and comes soon, or is not waited for. Who shows no certificate costs one file, for a while.
 4. A run is a process of its own, with nothing of its author's in it but a checked study (`consortium.orders`).
 This process is started again if it ends, and takes up orders that are not done. No torch here.
@@ -39,7 +40,7 @@ from wardround.serve.guard import Guarded
 from wardround.serve.server import listening, serve_proven
 from wardround.watch.app import FAILURES, Desk, pages
 from wardround.watch.coordinator import CoordinatorBoard
-from wardround.watch.errands import LOG, SELDOM, Acts, PeopleDesk, Refused
+from wardround.watch.errands import HOUR, LOG, SELDOM, Acts, PeopleDesk, Refused
 
 EACH = 64  # connections of one address
 WHY = {
@@ -61,11 +62,13 @@ class WithRole:
         certificate = read_der(state["certificate"])
         name, role, why = known(self.folder, certificate)
         if role is None:
-            self.acts.note(name, "", scope["path"][:80], "", why, SELDOM)
+            self.acts.note(name, "", "come in", scope["path"], why, SELDOM)
             await JSONResponse({"error": WHY[why].format(name=name)}, 401)(scope, receive, send)
             return
         self.proved(state["port"])
         state["person"], state["role"] = name, "watch" if state["purpose"] == LOOKING else role
+        if scope["method"] != "POST":
+            self.acts.note(name, state["role"], "look", "", "done", HOUR)
 
         async def sent(message: Message) -> None:
             if known(self.folder, certificate)[1] is None:
