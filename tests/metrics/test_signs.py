@@ -134,7 +134,7 @@ def test_a_collapsed_run_says_so_in_progress_journal_summary_and_report(
         main(["run", str(tmp_path / "study.toml"), "--out", str(tmp_path / "again"), "--workers", "1"])
     output = capsys.readouterr()
     assert (
-        "the model has collapsed: one class predicted; no better than a constant answer; try a lower method.lr"
+        "the model has collapsed: one class predicted; no better than a constant answer; where the method has them, try a lower method.lr"
         in output.out
     )
     assert "(one class predicted; no better than a constant answer)" in output.err

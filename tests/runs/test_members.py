@@ -144,7 +144,7 @@ def test_a_run_that_a_site_has_left_does_not_go_on(beside: Path) -> None:
     run(made, beside / "whole")
     metrics = amended(beside / "whole", "site-01", "forget", beside)
     assert metrics.final == run(made, beside / "whole", resume=True).metrics
-    with pytest.raises(RunError, match="sites have left its model or joined it since; run the study anew"):
+    with pytest.raises(RunError, match="sites have left its model or joined it since; run it anew with another --out"):
         run(study(beside, rounds=2), beside / "whole", resume=True)
 
 
