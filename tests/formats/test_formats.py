@@ -319,13 +319,17 @@ def test_doccanos_empty_exports_are_told(tmp_path: Path) -> None:
     assert ["1: no relation in the whole file"] == read(written(tmp_path, {**empty, "entities": spans((0, 7, "a"))}))[1]
 
 
+def _write_slowly(sink: int, rows: bytes) -> None:
+    for at in range(0, len(rows), 1000):
+        os.write(sink, rows[at : at + 1000])
+    os.close(sink)
+
+
 def test_lines_of_a_pipe_are_all_read_for_it_can_be_read_only_once() -> None:
     rows = "".join(json.dumps({"id": str(number), "text": TEXT * 100}) + "\n" for number in range(200)).encode()
     source, sink = os.pipe()
     with ThreadPoolExecutor() as pool, os.fdopen(source, "rb"):
-        pool.submit(
-            lambda: [os.write(sink, rows[at : at + 1000]) for at in range(0, len(rows), 1000)] and os.close(sink)
-        )
+        pool.submit(_write_slowly, sink, rows)
         placed = list(FORMATS["jsonl"].read(Path(f"/dev/fd/{source}"), Problems(), Options()))
     assert [str(number) for number in range(200)] == [one.document.id for one in placed]
 

@@ -73,7 +73,7 @@ def test_what_is_no_model_of_texts_is_told(tmp_path: Path) -> None:
     said = "run/model: its task 'features' does not take text; use a model of a text task\n"
     assert (2, "", said) == (ended.code, ended.out, ended.err)
     ended = cli("model", "show", "runn", cwd=tmp_path)
-    assert (2, "runn: there is no such folder; name the model/ folder of a run\n") == (ended.code, ended.err)
+    assert (2, "runn: there is no such folder; did you mean run?\n") == (ended.code, ended.err)
 
 
 def test_a_grid_names_its_runs_and_a_run_without_a_model_says_why(tmp_path: Path) -> None:

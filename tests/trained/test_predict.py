@@ -409,7 +409,7 @@ def test_another_language_and_what_is_cut_are_told_once_with_the_share(here: Pat
         (["tagger", "relater"], "no texts: name a file, a folder or - after relater"),
         (["note.jsonl"], "note.jsonl: it is a file, not a model's folder; models come first, and one file or folder"),
         (["note.jsonl", "tagger"], "note.jsonl: it is a file, not a model's folder; models come first, and one file"),
-        (["taggr", "--text", "x"], "taggr: there is no such folder; name the model/ folder of a run"),
+        (["taggr", "--text", "x"], "taggr: there is no such folder; did you mean tagger?"),
         (
             ["relater", "--text", NOTE],
             "it relates entities and finds none by itself, and the first text comes without any",

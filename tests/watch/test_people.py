@@ -519,7 +519,7 @@ def test_who_is_refused_while_a_run_is_followed_hears_so_at_once(door: Door, mon
     person = door.person("follower", "submit")
     revoke_person(door.centre, "follower")
     monkeypatch.setattr(afar, "TRIES", 3)
-    monkeypatch.setattr(afar.time, "sleep", lambda _: pytest.fail("asked again"))
+    monkeypatch.setattr("wardround.cli.afar.time.sleep", lambda _: pytest.fail("asked again"))
     with pytest.raises(RunError, match="follower is revoked"):
         afar._followed(Errand(person), "follower/mentions", quiet=True)
 
@@ -647,7 +647,11 @@ class Liar:
     """A coordinator that answers what it likes."""
 
     def __init__(self, file: str) -> None:
-        self.answers = {"/submit": {}, "/files": {"files": [file]}, "/output": {"lines": [], "end": 1, "code": 0}}
+        self.answers: dict[str, dict[str, Any]] = {
+            "/submit": {},
+            "/files": {"files": [file]},
+            "/output": {"lines": [], "end": 1, "code": 0},
+        }
         self.card = Card.model_construct(consortium="north", host="h", port=1, name="ada", role="submit")
         self.written: list[Path] = []
 

@@ -98,7 +98,7 @@ def _why_none(path: Path) -> tuple[str, str]:
         if path.is_file():
             return "it is a file, not a model's folder", "models come first, and one file or folder of texts last"
         beside = path.parent.iterdir() if path.parent.is_dir() else ()
-        close = nearest(path.name, (other.name for other in beside))
+        close = nearest(path.name, (other.name for other in beside if other.is_dir()))
         remedy = f"did you mean {path.parent / close}?" if close else "name the model/ folder of a run"
         return "there is no such folder", remedy
     runs = sorted(str(file.parent) for file in path.glob("*/metrics.json"))
