@@ -147,7 +147,8 @@ def main(folders: list[Path]) -> None:
     heads = ["method", "rate", *(f"α = {alpha:g}" for alpha in alphas), BESIDE, "exchanges", "up, all sites"]
     print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
     order = sorted(
-        tables, key=lambda name: -max((one.figures.get("macro_f1", 0) for one in tables[name][0.05]), default=0)
+        tables,
+        key=lambda name: -statistics.fmean([one.figures.get("macro_f1", 0) for one in tables[name][0.05]] or [0]),
     )
     for name in order:
         one = next(runs[0] for runs in tables[name].values() if runs)
