@@ -133,8 +133,8 @@ def test_a_collapsed_run_says_so_in_progress_journal_summary_and_report(
     with pytest.raises(SystemExit):
         main(["run", str(tmp_path / "study.toml"), "--out", str(tmp_path / "again"), "--workers", "1"])
     output = capsys.readouterr()
-    words = "the model has collapsed: one class predicted; no better than a constant answer; where the method has them, try "
-    assert f"{words}a lower method.lr" in output.out
+    assert "the model has collapsed: one class predicted; no better than a constant answer; where " in output.out
+    assert "try a lower method.lr" in output.out
     assert "(one class predicted; no better than a constant answer)" in output.err
     assert "collapsed: one class predicted" in (tmp_path / "again" / "report.html").read_text()
 
