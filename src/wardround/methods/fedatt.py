@@ -45,7 +45,7 @@ class Bounded(Message):
 class Attended(Message):
     """A site's change times its share of attention, and what the shares add up to."""
 
-    change: Weights = reveals("how the site's notes move the model; can give away words if embeddings are trained")
+    change: Weights = reveals("how the site's notes move the model; can give away words whose weights are trained")
     attention: Tensor = reveals(
         "how far the site moved the model", shape=("groups",), dtype=torch.float64, weighs="attention"
     )

@@ -20,7 +20,7 @@ from wardround.core.weights import Weights
 class Update(Message):
     """What a site's own training changed, weighted, and the weight."""
 
-    change: Weights = reveals("how the site's notes move the model; can give away words if embeddings are trained")
+    change: Weights = reveals("how the site's notes move the model; can give away words whose weights are trained")
     weight: int = reveals("how many training examples the site has (or 1 under a uniform mean)", weighs="train")
 
 

@@ -48,7 +48,7 @@ class Sizes(Message):
 class DynamicUpdate(Message):
     """What a site's training changed."""
 
-    change: Weights = reveals("how the site's notes move the model; can give away words if embeddings are trained")
+    change: Weights = reveals("how the site's notes move the model; can give away words whose weights are trained")
     sites: int = reveals("nothing; counts the sites", weighs="sites")
 
 

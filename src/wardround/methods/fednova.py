@@ -22,7 +22,7 @@ from wardround.core.weights import Weights
 class Normalised(Message):
     """What a site's training changed per step, weighted, the weight, and the weighted steps."""
 
-    change: Weights = reveals("how the site's notes move the model; can give away words if embeddings are trained")
+    change: Weights = reveals("how the site's notes move the model; can give away words whose weights are trained")
     examples: int = reveals("how many training examples the site has", weighs="train")
     steps: float = reveals("how many training examples the site has, times its number of steps")
 

@@ -33,7 +33,7 @@ class Controlled(Message):
 class ScaffoldUpdate(Message):
     """What a site's training changed in the model and in its control."""
 
-    change: Weights = reveals("how the site's notes move the model; can give away words if embeddings are trained")
+    change: Weights = reveals("how the site's notes move the model; can give away words whose weights are trained")
     control: Weights = reveals("how the site's drift changed; as telling as a mean gradient")
     weight: int = reveals("how many training examples the site has (or 1 under a uniform mean)", weighs="train")
 

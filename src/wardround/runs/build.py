@@ -78,8 +78,9 @@ def build(study: Study, out: Path, corpus: Sites | None = None) -> Built:
     """The task, the sites and the host of a study; site memory lives under `out`, the corpus may be open already."""
     corpus = corpus or opened(study.corpus, valid="valid" in study.evaluation.splits)
     try:
-        task = study.task.bind(corpus.about)
         raw = _held(study, federate(corpus, study.partition, study.seed, study.public))
+        _ = raw.names  # opens the files: what is wrong with them comes before what a task lacks for want of them
+        task = study.task.bind(corpus.about)
         raw = thinned(raw, study.sites.share, study.seed) if study.sites.share < 1 else raw
         sites = _prepared(study, task, pooled(raw) if study.method.pooled else raw)
         if not sites.names:
