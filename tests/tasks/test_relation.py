@@ -403,6 +403,9 @@ def test_what_reads_the_same_is_read_once_and_answered_as_if_it_were_alone(setti
         (("无关系", "治疗"), "无关系"),
         (("causes", "stops"), ""),
         (("NA", "none", "causes"), ""),
+        (("positive", "negative"), "negative"),
+        (("positive", "negative", "neutral"), ""),
+        (("true", "false", "causes"), ""),
     ],
 )
 def test_a_label_that_is_called_so_stands_for_no_relation(labels: tuple[str, ...], expected: str) -> None:

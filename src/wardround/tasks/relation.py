@@ -45,10 +45,10 @@ from wardround.text.reading import Problems
 from wardround.text.shown import called, shown
 from wardround.text.texts import Texts
 
-NO_RELATION = frozenset(
-    {"na", "no", "none", "norelation", "norel", "notrelated", "unrelated", "negative", "false", "无", "无关", "无关系"}
-)
+NO_RELATION = frozenset({"na", "none", "norelation", "norel", "notrelated", "unrelated", "无", "无关", "无关系"})
 """What the label of unrelated pairs is usually called, in letters alone."""
+OF_TWO = frozenset({"no", "negative", "false"})
+"""And what it is called beside one other: among several, an effect may be negative."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +82,7 @@ class Relations(EncoderSettings, TaskSettings):
     """Tokens of a sentence; longer ones are cut to a window around the entities, and counted."""
     negative: str | None = None
     """The label of unrelated pairs, left out of micro-F1; if not given, the corpus's own, or one that is called so
-    (`NA`, `none`, `no relation`, `false`, …); empty for none."""
+    (`NA`, `none`, `no relation`, …; of two labels also `no`, `false`, `negative`); empty for none."""
     remember: bool = True
     """Whether the states of frozen layers are kept on disk for later runs."""
 
@@ -129,7 +129,9 @@ class Relations(EncoderSettings, TaskSettings):
 
 def called_unrelated(labels: Iterable[str]) -> str:
     """The one label whose name says that there is no relation; nothing if none does, or several do."""
-    named = [label for label in labels if re.sub(r"[\W_]", "", label).casefold() in NO_RELATION]
+    every = list(labels)
+    names = NO_RELATION | OF_TWO if len(every) == 2 else NO_RELATION
+    named = [label for label in every if re.sub(r"[\W_]", "", label).casefold() in names]
     return named[0] if len(named) == 1 else ""
 
 
