@@ -7,9 +7,8 @@ Li et al., "Federated Optimization in Heterogeneous Networks", MLSys 2020.
 μ is 0.03 unless a study says otherwise: with 1, FedPA and FedPAP on Chinese dialogues stayed at the majority class, and
 with 0.03 they did not. Under SGD a step of rate η multiplies the distance to θ_global by 1 − ημ: from ημ = 2 on it
 grows without end, whatever the data, which is refused. Below that a large ημ makes a site forget: what a step has
-learnt is gone after 1 / ημ more, so that a round ends with what its last batches say. With η = 8 and μ = 0.1, generated
-Chinese notes at three sites stayed at the majority class for 20 rounds (0.24), with ημ = 0.1 they did not (0.87): where
-a study leaves the rate open, it is no larger than that.
+learnt is gone after 1 / ημ more, so that a round ends with what its last batches say. So where a study leaves the rate
+open, ημ is at most 0.1: a step then lasts for ten.
 """
 
 from collections.abc import Sequence
