@@ -20,7 +20,7 @@ import os
 import platform
 import statistics
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -47,6 +47,7 @@ from wardround.tasks.trunk import Trunk
 Run = Callable[[Path], object]
 
 FROZEN = 4
+FEW: dict[str, Any] = {"layers": 2, "freeze": 1}  # where it is only to be seen to work
 LR = 0.01
 
 
@@ -58,8 +59,9 @@ def main() -> None:
     results: dict[str, Any] = {}
     with one_thread(), tempfile.TemporaryDirectory() as folder:
         os.environ["WARDROUND_CACHE"] = folder
-        steps = 2 if options.quick else 6
-        for name, mine, theirs, count, aim in _comparisons(Path(folder), options.batch, steps):
+        steps = 1 if options.quick else 6
+        settings = FEW if options.quick else {"freeze": FROZEN}
+        for name, mine, theirs, count, aim in _comparisons(Path(folder), options.batch, steps, settings):
             results[name] = compared(name, mine, theirs, count, options.repeats, aim)
     if options.json:
         options.json.write_text(json.dumps(results, indent=1) + "\n")
@@ -70,7 +72,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--repeats", type=int, default=9, help="how often everyone's turn comes (9)")
     parser.add_argument("--batch", type=int, default=8, help="sentences per step (8)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the ratios here")
-    parser.add_argument("--quick", action="store_true", help="one repeat of two steps: does it work at all?")
+    parser.add_argument("--quick", action="store_true", help="one cold repeat of one step: does it work at all?")
     options = parser.parse_args()
     if options.repeats < 1 or options.batch < 1:
         parser.error("--repeats and --batch: use 1 or more")
@@ -78,9 +80,11 @@ def _options() -> argparse.Namespace:
     return options
 
 
-def _comparisons(folder: Path, size: int, steps: int) -> Iterator[tuple[str, Run, Run, int, float | None]]:
+def _comparisons(
+    folder: Path, size: int, steps: int, settings: Mapping[str, Any]
+) -> Iterator[tuple[str, Run, Run, int, float | None]]:
     """Name, the faster way, the slower way, steps in each, and what the ratio should not exceed."""
-    built = _study(folder, size, steps)
+    built = _study(folder, size, steps, settings)
     engine = Serial(built.host)
     model = built.task.model().train()
     agree({"bare": _bare(built, model), "serial": through(built, engine, folder / "warm")})
@@ -88,7 +92,7 @@ def _comparisons(folder: Path, size: int, steps: int) -> Iterator[tuple[str, Run
     yield "engine / bare", lambda out: through(built, engine, out), lambda _: _bare(built, model), count, 1.05
 
     corpus: Any = opened(Sentences(count=2 * size * steps))
-    cached, plain = (Relations(freeze=freeze).bind(corpus) for freeze in (FROZEN, "nothing"))
+    cached, plain = (Relations(**{**settings, **more}).bind(corpus) for more in ({}, {"freeze": "nothing"}))
     examples, whole = (task.examples(corpus.pool()[0]) for task in (cached, plain))
     batches, tokens = (_batches(task, mine, size, steps) for task, mine in ((cached, examples), (plain, whole)))
     yield "cached / plain", _steps(cached, batches), _steps(plain, tokens), steps, 0.35
@@ -104,10 +108,11 @@ def _comparisons(folder: Path, size: int, steps: int) -> Iterator[tuple[str, Run
 def compared(name: str, mine: Run, theirs: Run, steps: int, repeats: int, aim: float | None) -> dict[str, Any]:
     """The ratio of two ways to do the same steps, which take turns."""
     pairs: list[tuple[Time, Time]] = []
-    for _ in range(repeats + 1):
+    warm = int(repeats > 1)  # the first of each warms up, where there are several
+    for _ in range(repeats + warm):
         other = clocked(cast("Any", theirs))
         pairs.append((clocked(cast("Any", mine)), other))
-    pairs = pairs[1:]  # the first of each warms up
+    pairs = pairs[warm:]
     ratios = [one.cpu / other.cpu for one, other in pairs]
     low, median, high = statistics.quantiles(ratios, n=4, method="inclusive") if repeats > 1 else ratios * 3
     each, others = (statistics.median(pair[side].cpu for pair in pairs) / steps * 1e3 for side in (0, 1))
@@ -159,12 +164,12 @@ def _widened(batch: PairBatch, longest: int) -> PairBatch:
 # engine and bare loop
 
 
-def _study(folder: Path, size: int, steps: int) -> Built:
+def _study(folder: Path, size: int, steps: int, settings: Mapping[str, Any]) -> Built:
     tables = {
         "name": "relation",
         "rounds": 1,
         "corpus": {"name": "sentences:Sentences", "count": 4 * size * (steps + 1)},
-        "task": {"name": "relation", "freeze": FROZEN},
+        "task": {"name": "relation", **settings},
         "partition": {"name": "iid", "sites": 4},
         "method": {"name": "fedavg", "batch": size, "steps": steps, "lr": LR},
     }

@@ -49,6 +49,7 @@ def _few_draws() -> None:
 @pytest.fixture(autouse=True, scope="session")
 def _quick_disk() -> None:
     os.fsync = lambda fd: None  # noqa: ARG005 -- only a power cut could tell
+    os.sync = lambda: None
 
 
 @pytest.fixture(autouse=True, scope="session")

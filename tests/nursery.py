@@ -6,7 +6,7 @@ A nursery is a process that has imported everything and done nothing else; it fo
 program that starts others has a nursery of its own, forked before anything else happens in it, so that who is whose
 parent, and who ends with whom, is as always: but for one process in between. Killed, stopped, listed with its command
 and its environment, a program is what it would be if it had been started with `python -m`. What is tested with
-nothing warm is the rehearsal of the README, and the pages in docs/.
+nothing warm is the rehearsal of the README, and a site with strange files in its folder.
 
 Programs are also hasty: a test kills the same process several times within a minute, and the pauses that are right
 for one that keeps dying by itself would be most of what it takes.
@@ -20,6 +20,7 @@ import gc
 import importlib
 import json
 import os
+import pkgutil
 import random
 import resource
 import runpy
@@ -34,17 +35,17 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import SimpleNamespace
-from typing import IO, Any
+from typing import IO, Any, NoReturn
 
-from wardround.engines import processes
+import wardround
+from wardround.engines import certificates, processes
+from wardround.study import trusted
 
-__all__ = ["Process", "start"]
+__all__ = ["Process", "all_of_ours", "start"]
 
 ROOM = "x" * 6000  # bytes for another command, and for another environment
 WARM = (
-    "wardround.consortium.site_process", "wardround.consortium.site_start", "wardround.consortium.switchboard",
-    "wardround.engines.flare", "wardround.engines.inline", "wardround.methods", "wardround.tasks",
+    "wardround.engines.flare",
     "nvflare.private.fed.app.client.client_train", "nvflare.private.fed.app.client.worker_process",
     "nvflare.private.fed.app.server.server_train", "nvflare.private.fed.app.server.runner_process",
     "nvflare.fuel.flare_api.flare_api", "nvflare.app_common.resource_managers.gpu_resource_manager",
@@ -60,7 +61,14 @@ WARM = (
 )  # fmt: skip
 
 
-LEAVES = {WARM[0], "nvflare.private.fed.app.client.worker_process", "nvflare.private.fed.app.server.runner_process"}
+COLD = {f"wardround.{name}" for name in ("__main__", "engines.flare", "exports.spacy_component", "models.foreign")}
+"""What is not imported before anybody needs it: the command itself, and packages that few programs use."""
+
+LEAVES = {
+    "wardround.consortium.site_process",
+    "nvflare.private.fed.app.client.worker_process",
+    "nvflare.private.fed.app.server.runner_process",
+}
 """What starts no other program."""
 
 
@@ -94,13 +102,16 @@ class Process:
         *,
         start_new_session: bool = False,
         pass_fds: Sequence[int] = (),
+        cwd: Path | None = None,
     ) -> None:
         self.nursery, self.args = nursery, list(command)
         self.returncode: int | None = None
         with open(os.devnull, "r+b") as nothing:  # noqa: PTH123 -- a file, not a path
-            streams = [_handle(stream, number, nothing) for number, stream in enumerate((stdin, stdout, stderr))]
+            errors = stdout if stderr == subprocess.STDOUT else stderr
+            streams = [_handle(stream, number, nothing) for number, stream in enumerate((stdin, stdout, errors))]
             order = {
-                "command": self.args, "env": dict(os.environ if env is None else env), "cwd": os.getcwd(),  # noqa: PTH109
+                "command": self.args, "env": dict(os.environ if env is None else env),
+                "cwd": str(cwd or Path.cwd()),
                 "session": start_new_session, "numbers": [0, 1, 2, *pass_fds],
                 "files": resource.getrlimit(resource.RLIMIT_NOFILE),
             }  # fmt: skip
@@ -159,9 +170,10 @@ def first() -> Nursery:
     return Nursery(ours)
 
 
-def start(words: Sequence[str], env: Mapping[str, str], output: IO[bytes]) -> Process:
-    """Start one of our programs."""
-    return Process(first(), [sys.executable, "-m", *words], env, stdout=output, stderr=output)
+def start(words: Sequence[str], env: Mapping[str, str], output: IO[bytes], cwd: Path | None = None) -> Process:
+    """Start one of our programs: a module, or a script by its path."""
+    command = [sys.executable, *([] if words[0].endswith(".py") else ["-m"]), *words]
+    return Process(first(), command, env, stdout=output, stderr=output, cwd=cwd)
 
 
 # from inside
@@ -206,12 +218,19 @@ def _reaped() -> Iterator[tuple[int, int]]:
             yield ended[0], os.waitstatus_to_exitcode(ended[1])
 
 
+def all_of_ours() -> list[str]:
+    """Every module of ours but those."""
+    names = [module.name for module in pkgutil.walk_packages(wardround.__path__, "wardround.")]
+    return [name for name in names if name not in COLD]
+
+
 def own() -> Nursery | dict[str, Any]:
     """A nursery for the program that this process is to be; in what it forks, the order instead."""
     ours, theirs = socket.socketpair()
     parent = os.getpid()
     if os.fork() == 0:
         ours.close()
+        _overwrite(_places()[0], ["nursery"])  # or it would pass for the program that it serves
         return nurse(theirs, parent)
     theirs.close()
     os.set_inheritable(ours.fileno(), False)
@@ -241,13 +260,19 @@ def become(order: Mapping[str, Any]) -> None:
     os.environ.clear()
     os.environ.update(environment)
     processes._VOICE = os.environ.pop(processes.VOICE, "")  # read when it is imported
+    words, variables = _places()
+    _overwrite(words, order["command"])
+    _overwrite(variables, [f"{name}={value}" for name, value in environment.items()])
+
+
+def _places() -> tuple[list[str], list[str]]:
+    """Where the kernel reads this process's command, and its environment: from here to there."""
     fields = Path("/proc/self/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-    _overwrite(fields[45:47], order["command"])
-    _overwrite(fields[47:49], [f"{name}={value}" for name, value in environment.items()])
+    return fields[45:47], fields[47:49]
 
 
 def _overwrite(place: Sequence[str], words: Sequence[str]) -> None:
-    """Have the list of processes show these words; the place is where the kernel reads them."""
+    """Have the list of processes show these words."""
     begin, end = map(int, place)
     raw = b"".join(os.fsencode(word) + b"\0" for word in words)
     assert len(raw) <= end - begin, "the nursery has too little room"
@@ -259,20 +284,28 @@ def furnish(nursery: Nursery) -> None:
     from nvflare.app_common.job_launcher import process_launcher  # noqa: PLC0415 -- warm by now
     from nvflare.utils.process_utils import ProcessAdapter  # noqa: PLC0415
 
-    popen = functools.partial(Process, nursery)
+    real: Any = subprocess.Popen
+
+    def popen(words: Sequence[str], *arguments: Any, **options: Any) -> Any:
+        ours = words[0] == sys.executable and ("-m" in words or words[1].endswith(".py"))
+        return Process(nursery, words, *arguments, **options) if ours else real(words, *arguments, **options)
+
     processes.PAUSES = (0.2,)
-    vars(processes)["subprocess"] = SimpleNamespace(Popen=popen, DEVNULL=subprocess.DEVNULL)
+    subprocess.Popen = popen  # type: ignore[assignment, misc]
     process_launcher.spawn_process = lambda words, env: ProcessAdapter(
-        process=popen(words, env, start_new_session=True)
+        process=Process(nursery, words, env, start_new_session=True)
     )
 
 
 def main() -> None:
     """Be a nursery, and in each child the program that is asked for."""
     end = socket.socket(fileno=int(sys.argv[1]))
-    for name in WARM:
+    for name in (*all_of_ours(), *WARM):
         importlib.import_module(name)
+    trusted._taken()
+    certificates.BITS = certificates.SMALLEST  # as `conftest` has it
     os.fsync = lambda fd: None  # noqa: ARG005 -- only a power cut could tell
+    os.sync = lambda: None
     gc.freeze()  # what is shared stays shared
     order = nurse(end, os.getppid())
     become(order)
@@ -284,8 +317,39 @@ def main() -> None:
         order = nursery
         become(order)
     warnings.filterwarnings("ignore", "'.*' found in sys.modules", RuntimeWarning)  # it is, on purpose
-    sys.argv = order["command"][2:]
-    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+    os.execv = _replaced  # type: ignore[assignment]
+    words: Sequence[str] = order["command"]
+    while True:
+        try:
+            run([word for word in words if word != "-P"])
+        except Instead as other:
+            words = other.words
+            _overwrite(_places()[0], words)
+        else:
+            return
+
+
+class Instead(BaseException):
+    """This process is to go on as another program: nothing is imported again."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self.words = words
+
+
+def _replaced(_path: str, words: Sequence[str]) -> NoReturn:
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+    raise Instead(words)
+
+
+def run(words: Sequence[str]) -> None:
+    """Do what these words do, after which the interpreter ends."""
+    if words[1] == "-m":
+        sys.argv = list(words[2:])
+        runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+    else:
+        sys.argv = list(words[1:])
+        runpy.run_path(sys.argv[0], run_name="__main__")
 
 
 if __name__ == "__main__":

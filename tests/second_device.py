@@ -50,7 +50,7 @@ def studies(encoder: Path) -> dict[str, dict[str, Any]]:
         "tags": {
             "method": {"name": "fedner", "batch": 4},
             "task": {"name": "tagging", "model": "gram-cnn", "embedding": 4, "character": 3, "filters": 4},
-            "corpus": {"name": "clinic", "hospitals": 2, "documents": 6, "test_documents": 2},
+            "corpus": {"name": "clinic", "hospitals": 2, "documents": 2, "test_documents": 1},
             "sites": {"private": ["crf"]},
         },
         "bags": {

@@ -14,6 +14,7 @@ import contextlib
 import faulthandler
 import fcntl
 import functools
+import gc
 import importlib
 import json
 import os
@@ -32,6 +33,8 @@ from pathlib import Path
 from typing import IO, Any, Self, cast
 
 import tomli_w
+
+from nursery import all_of_ours
 
 __all__ = [
     "PAUSING", "Ended", "Running", "children", "cli", "fresh", "journal", "kept", "listing", "not_paused", "paused",
@@ -299,15 +302,20 @@ def _warm() -> _Warm:
 
 
 def _serve() -> None:
-    from wardround.runs import intervals  # noqa: PLC0415 -- here it costs nothing
+    from wardround.engines import certificates  # noqa: PLC0415 -- here it costs nothing
+    from wardround.runs import intervals  # noqa: PLC0415
+    from wardround.study.load import cells  # noqa: PLC0415
 
-    for name in ("app", "results", "protocol", "progress", "predict"):
-        importlib.import_module(f"wardround.cli.{name}")
-    for name in ("wardround.engines.inline", "wardround.runs.protocol", "wardround.study.load"):
+    for name in (*all_of_ours(), "numpy.ctypeslib", "numpy.ma", "typer._adapters"):
         importlib.import_module(name)
+    for method in ("fedavg", "scaffold"):
+        cells({**SMALL, "method": {"name": method}})  # once read, the sources of our settings stay read
     intervals.DRAWS = intervals.FEWER = 20  # as `conftest` has it
+    certificates.BITS = certificates.SMALLEST  # likewise
     subprocess.Popen = _Forked  # type: ignore[assignment, misc]
+    gc.freeze()  # what is shared stays shared
     os.fsync = lambda fd: None  # noqa: ARG005 -- only a power cut could tell, and `_kill_at` stands in for that
+    os.sync = lambda: None
     answers = os.fdopen(os.dup(1), "w")
     for raw in sys.stdin:
         order = json.loads(raw)

@@ -3,12 +3,12 @@
 A block with a name behind its language is a file. Of a console block each `$ wardround …` is run, in one folder per
 page, and the lines after it must stand in what it prints, with `…` for anything. A command with `&` behind it stays
 until the page is over, and the next waits for what it is to print. An argument "…" is the fingerprint read out last.
+A run has one round where neither what it has learnt nor its number of rounds is shown.
 """
 
+import os
 import re
 import shlex
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from nursery import Process, start
 from real_sites import free_port, running, wait_until
 from study_files import cli
 from wardround.engines.processes import descendants
@@ -23,6 +24,8 @@ from wardround.engines.processes import descendants
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = sorted(page.name for page in DOCS.glob("*.md"))
 FINGERPRINT = re.compile(r"[0-9a-f]{4}(?: [0-9a-f]{4}){5}")
+WHOLE = {"informatician.md", "own-layer.md", "own-method.md", "predict.md", "privacy.md", "validation.md", "watch.md"}
+"""Pages that show what their first run has learnt, count its rounds, or have code of their own in it."""
 BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -41,9 +44,9 @@ def as_printed(shown: str) -> re.Pattern[str]:
 class Page:
     """A page's folder, what it has started, and the fingerprint that was printed last."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.fingerprint = folder, ""
-        self.staying: list[subprocess.Popen[bytes]] = []
+    def __init__(self, folder: Path, *, whole: bool) -> None:
+        self.folder, self.whole, self.fingerprint = folder, whole, ""
+        self.staying: list[Process] = []
 
     def run(self, words: list[str], shown: str) -> None:
         program, *arguments = [self.fingerprint if word == "…" else word for word in words]
@@ -51,6 +54,9 @@ class Page:
         if "&" == arguments[-1]:
             self.stay(arguments[:-1], shown)
             return
+        if arguments[0] == "run":
+            arguments += [] if self.whole else ["--set", "rounds=1"]
+            self.whole = False
         ended = cli(*arguments, cwd=self.folder, report=True)
         assert 0 == ended.code, (arguments, ended)
         assert as_printed(shown).search(ended.out + ended.err), (arguments, ended)
@@ -61,13 +67,12 @@ class Page:
         log = self.folder / f"said-{len(self.staying)}.txt"
 
         def printed() -> bool:
-            if not self.staying or self.staying[-1].args != command or self.staying[-1].poll() is not None:
+            if not self.staying or self.staying[-1].args[3:] != arguments or self.staying[-1].poll() is not None:
                 time.sleep(1)
                 with log.open("wb") as said:
-                    self.staying.append(subprocess.Popen(command, cwd=self.folder, stdout=said, stderr=said))
+                    self.staying.append(start(["wardround", *arguments], os.environ, said, self.folder))
             return as_printed(shown).search(log.read_text(encoding="utf-8")) is not None
 
-        command = [sys.executable, "-m", "wardround", *arguments]
         wait_until(printed)
 
     def end(self) -> None:
@@ -80,8 +85,8 @@ class Page:
 
 
 @contextmanager
-def opened(folder: Path) -> Iterator[Page]:
-    page = Page(folder)
+def opened(folder: Path, *, whole: bool) -> Iterator[Page]:
+    page = Page(folder, whole=whole)
     try:
         yield page
     finally:
@@ -94,7 +99,7 @@ def test_a_page_does_what_it_shows(page: str, tmp_path: Path, monkeypatch: pytes
     text = (DOCS / page).read_text(encoding="utf-8").replace(":8002", f":{free_port()}")
     if "wardround consortium" in text:
         pytest.importorskip("nvflare")
-    with opened(tmp_path) as at:
+    with opened(tmp_path, whole=page in WHOLE) as at:
         for language, name, block in BLOCK.findall(text):
             if name:
                 (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

@@ -122,13 +122,24 @@ TABLE = {
         "has the same replies summed up again without one site, as another run or after a crash that never was: the "
         "difference would be that site's reply",
         "what has been in one sum goes into no other; the site's disk knows which, whatever the coordinator says did "
-        "not arrive: `sum`",
+        "not arrive: `opened`",
     ),
     "a member less": Row(
         "the coordinator, of a study with secure aggregation",
         "has a round summed up a second time, after a restart, with a model that is hardly another and without one "
         "site: the difference would be about that site's reply",
-        "an exchange of a round is opened for one list of members only, in all runs of a study: `sum`",
+        "an exchange of a round is opened for one list of members only, in all runs of a study: `opened`",
+    ),
+    "the same sums": Row(
+        "the coordinator, of a study with `ridge` and secure aggregation",
+        "has the sums of features, which are the same in every round, summed up once more in a later round, without "
+        "one site: the difference would be that site's sums, exactly",
+        "such sums are opened for one list of members only, in all rounds and runs of a study: `opened`",
+    ),
+    "another encoder": Row(
+        "the coordinator, of a study with `ridge` and more than one round",
+        "asks for the sums again, in a later round, under an encoder that it has made up",
+        "of a model of `ridge` nothing but the classifier may differ from the study's first: `weights`",
     ),
     "ranges": Row(
         "the coordinator, of a study with secure aggregation",
@@ -304,6 +315,13 @@ OPEN = (
         "Treat label counts as known to the coordinator.",
     ),
     Gap(
+        "`ridge`'s classifiers may be made up.",
+        "λ is chosen by how many validation rows the classifier of each λ gets right, and nothing shows that these are "
+        "of the sums: each is a question of the coordinator's choice. One without weights counts the rows of a class, "
+        "be they fewer than `smallest_count` (a test does it); others count the rows on one side of a plane.",
+        "One value in `penalties`, of which nothing is asked, or few; many are many questions.",
+    ),
+    Gap(
         "Data that were approved again.",
         "The same question before and after a note was added or withdrawn, with the one restart that an approval has, "
         "tells of that note.",
@@ -317,7 +335,10 @@ OPEN = (
     ),
     Gap(
         "A hospital that lies within the bounds.",
-        "Labels changed, or a small push in each round, move the shared model, and can hide a trigger in it.",
+        "Labels changed, or a small push in each round, move the shared model, and can hide a trigger in it. Of "
+        "`ridge`'s sums, rows up to five times as long as the others' count up to 25 times as much: one such site of "
+        "twenty of its size outweighs the rest. Under secure aggregation nobody can compare: what a site puts into the "
+        "sum is bounded by nothing but its own honest code.",
         "Compare `evaluate` by site. A rule in place of the mean (`[robust]`) makes it matter less, at a cost: "
         "[lying](lying.md).",
     ),
@@ -332,7 +353,7 @@ OPEN = (
         "A sum of all sites, and one without a site in the next round or in another study, asked with nearly the same "
         "model, differ by about that site's reply. No mask hides this: sites cannot tell who was lost from who was "
         "left out. `fewest` counts the members of each sum, not those in which two differ. Within one round of a "
-        "study there are no two such sums.",
+        "study there are no two such sums, and of `ridge`'s none in all its rounds.",
         "No second study that is hardly another; few rounds; `[privacy.dp]`, whose noise each site adds by itself.",
     ),
     Gap(

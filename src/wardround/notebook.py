@@ -16,6 +16,7 @@ from typing import Any
 from wardround.cli.progress import Grid, Single
 from wardround.core.refusal import Refusal
 from wardround.federation.sites import Sites
+from wardround.reports.page import write_report
 from wardround.runs.errors import RunError
 from wardround.runs.files import METRICS
 from wardround.runs.loop import run as run_rounds
@@ -72,8 +73,6 @@ def run(
     ended = _single if len(listed) == 1 else _grid
     result = ended(listed, folder, workers=workers, resume=resume, quiet=quiet)
     if report:
-        from wardround.reports.page import write_report  # noqa: PLC0415 -- scipy takes a second
-
         write_report([folder], folder / "report.html")
     return result
 

@@ -22,7 +22,7 @@ OWN = ("clinic-dialogues", "clinic-en", "clinic-zh", "cmdd", "cmedtc", "psytar")
 SEED = 10  # generated notes are others than those of the table
 VARIANTS: dict[str, dict[str, Any]] = {
     "no weighting, root": {"weighting": "none", "class_weights": "root"},
-    "document counts, balanced, pull 0.3": {"weighting": "documents", "class_weights": "balanced", "shrinkage": 0.3},
+    "document counts, balanced, pull 0.5": {"weighting": "documents", "class_weights": "balanced", "shrinkage": 0.5},
 }
 
 

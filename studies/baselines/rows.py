@@ -4,19 +4,22 @@
 
 Training and held-out texts are those of `choose.py` (at most 1,700 and 1,500 of them; generated hospitals: three
 seeds). *tfidf* is the reference's own rows with its own settings. The others are the rows of our bag of words, hashed
-to 2¹⁶ numbers: *documents* as `weighting = "documents"` has them, with counts below five as five; *plain* as `"none"`
-has them. In each cell the first figure (accuracy; PsyTAR: micro-F1) and macro-F1.
+to 2¹⁶ numbers: *documents* as `weighting = "documents"` has them, with counts below five as five; *all counts* with
+those below five as they are; *2¹⁸* with fewer words that share a number; *plain* as `"none"` has them. In each cell the
+first figure (accuracy; PsyTAR: micro-F1) and macro-F1.
 """
 
 import sys
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from choose import HERE, SEED, widened  # type: ignore[import-not-found]  # stands beside this file
 from scipy import sparse
+from scipy.linalg import cholesky, solve_triangular
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, f1_score
@@ -27,9 +30,17 @@ from wardround.tasks.text_examples import label_numbers
 from wardround.text.texts import Texts
 
 MOST = (1_700, 1_500)  # texts to fit, and to judge by
-RAREST = 5
+SEEN: dict[str, tuple[int, int]] = {  # numbers that words are hashed to, and the least count of a word
+    "documents": (2**16, 5), "all counts": (2**16, 1), "2¹⁸": (2**18, 5), "plain": (2**16, 0)
+}  # fmt: skip
+TINY = 1e-6  # texts that stand there twice
 ENGLISH = ("clinic-en", "psytar")
-FITS = [("documents", weights, c) for weights in ("balanced", "root") for c in (1, 3, 10)] + [("plain", "balanced", 3)]
+FITS = [
+    *(("documents", "balanced", c) for c in (1, 2, 3)),
+    *((how, "balanced", 2) for how in ("all counts", "2¹⁸")),
+    ("documents", "root", 2),
+    ("plain", "balanced", 3),
+]
 
 Rows = Any  # a sparse matrix (texts, numbers)
 
@@ -50,19 +61,20 @@ def held_out(name: str, out: Path) -> Iterator[tuple[Any, Texts, Texts]]:
         yield built.task, some[0], some[1]
 
 
-def counted(task: Any, texts: Texts) -> Rows:
-    """How often each number stands in each text."""
-    tokens, _ = task.numbers.read(document.text for document in texts.documents)
+def counted(task: Any, texts: Texts, buckets: int) -> Rows:
+    """How often each of so many numbers stands in each text."""
+    numbers = replace(task.numbers, words=replace(task.numbers.words, buckets=buckets))
+    tokens, _ = numbers.read(document.text for document in texts.documents)
     at = np.repeat(np.arange(len(tokens)), tokens.lengths.numpy())
     ones = np.ones(len(at), np.float32)
-    return sparse.csr_matrix((ones, (at, tokens.values.numpy())), shape=(len(tokens), task.numbers.words.size))
+    return sparse.csr_matrix((ones, (at, tokens.values.numpy())), shape=(len(tokens), buckets))
 
 
-def weighed(fit: Rows, judge: Rows, how: str) -> list[Rows]:
-    """Both as the models of that weighting see them."""
-    if how == "plain":
+def weighed(fit: Rows, judge: Rows, rarest: int) -> list[Rows]:
+    """Both as our models see them, weighed by document counts of at least so many, or not at all."""
+    if not rarest:
         return [sparse.diags(1 / np.sqrt(np.maximum(rows.sum(1).A1, 1))) @ rows for rows in (fit, judge)]
-    count = np.maximum((fit > 0).sum(0).A1, RAREST)
+    count = np.maximum((fit > 0).sum(0).A1, rarest)
     importance = np.maximum(np.log((1 + fit.shape[0]) / (1 + count)) + 1, 1)
     both = []
     for rows in (fit, judge):
@@ -74,12 +86,18 @@ def weighed(fit: Rows, judge: Rows, how: str) -> list[Rows]:
     return both
 
 
+def narrowed(fit: Rows, judge: Rows) -> list[Any]:
+    """The same rows by their products with those to fit: as many numbers as there are of these, and the same model."""
+    root = cholesky((fit @ fit.T).toarray() + TINY * np.eye(fit.shape[0]), lower=True)  # (fit, fit)
+    return [root, solve_triangular(root, (fit @ judge.T).toarray(), lower=True).T]
+
+
 def fitted(fit: Rows, truth: Any, judge: Rows, weights: str, c: float) -> Any:
     """The answers of one logistic regression."""
     classes, there = np.unique(truth, return_counts=True)
     balanced = len(truth) / (len(classes) * there)
     by_class = dict(zip(classes, balanced if weights == "balanced" else np.sqrt(balanced), strict=True))
-    model = LogisticRegression(C=c, class_weight=by_class, max_iter=60, tol=1e-3)
+    model = LogisticRegression(C=c, class_weight=by_class, max_iter=300, tol=1e-3)
     return model.fit(fit, truth).predict(judge)
 
 
@@ -105,11 +123,14 @@ def line(name: str, out: Path) -> str:
             words.fit_transform([d.text for d in fit.documents]),
             words.transform([d.text for d in judge.documents]),
         ]
-        measured.setdefault("tfidf", []).append(figures(rows[0], truths[0], rows[1], truths[1], "balanced", 1))
-        counts = (counted(task, fit), counted(task, judge))
-        used = np.flatnonzero(counts[0].sum(0).A1)
+        first, second = narrowed(*rows)
+        measured.setdefault("tfidf", []).append(figures(first, truths[0], second, truths[1], "balanced", 1))
+        narrow = {
+            how: narrowed(*weighed(counted(task, fit, buckets), counted(task, judge, buckets), rarest))
+            for how, (buckets, rarest) in SEEN.items()
+        }
         for how, weights, c in FITS:
-            first, second = (part[:, used] for part in weighed(*counts, how))
+            first, second = narrow[how]
             pair = figures(first, truths[0], second, truths[1], weights, c)
             measured.setdefault(f"{how} {weights} {c}", []).append(pair)
     means = [" / ".join(f"{value:.3f}" for value in np.mean(pairs, 0)) for pairs in measured.values()]

@@ -29,7 +29,7 @@ ALPHAS = (0.5, 0.05, 0.01)
 CHOSEN_AT = (0.05, 0)  # α and seed
 BOTH = ("macro_f1", "accuracy")
 BESIDE = "beside centralised, α = 0.05"
-LEGEND = 260.0
+LEGEND = 285.0
 STYLE = """svg { font-family: sans-serif; font-size: 11.5px; background: #fff } text { fill: #47525f }
 .title { fill: #16202b } .grid { stroke: #dde3ea; stroke-width: .8 } .axis { stroke: #47525f }
 .curve { fill: none; stroke: currentColor; stroke-width: 1.8 } .band { fill: currentColor; fill-opacity: .13 }

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from scipy.stats import beta
+from scipy.special import betaincinv
 
 from encoder_folders import tiny_encoder
 from wardround.audit import candidates, labels, membership, sums, words
@@ -122,8 +122,9 @@ def test_pairs_are_planted_with_entities_of_their_own(tmp_path: Path) -> None:
 
 def test_planted_notes_are_trained_on_with_the_noise_of_the_study(tmp_path: Path) -> None:
     """What is planted at a site is told by nobody there, where without noise it is; a site's own notes likewise."""
-    settings = {"name": "fedavg", "lr": 20.0, "epochs": 30, "batch": 4}
-    (case,) = cases(study_of(settings, {**BAG, "shrinkage": 0.0}), tmp_path, rounds=2, wanted=(DP,))
+    settings = {"name": "fedavg", "lr": 20.0, "epochs": 10, "batch": 4}
+    plain, case = cases(study_of(settings, {**BAG, "shrinkage": 0.0}), tmp_path, wanted=(OFF, DP))
+    assert 1.0 < (only(membership.canaries(plain, tmp_path / "plain")).value or 0)
     planted = only(membership.canaries(case, tmp_path / "canaries"))
     assert (planted.value or 0) < 1.0
     assert "the study accounts for 3;" in planted.why
@@ -159,7 +160,7 @@ def test_relations_and_sentences_of_bags_are_attacked_by_patient(tmp_path: Path)
 
 def test_limits_of_a_share_are_clopper_and_pearsons() -> None:
     for hits, trials in ((0, 50), (3, 50), (49, 50), (50, 50)):
-        expected = 1.0 if hits == trials else float(beta.ppf(1 - 0.025, hits + 1, trials - hits))
+        expected = 1.0 if hits == trials else float(betaincinv(hits + 1, trials - hits, 1 - 0.025))
         assert expected == pytest.approx(membership.upper_limit(hits, trials, 0.025), abs=1e-9)
     assert 0.0 == membership.empirical_epsilon([0.0, 1.0] * 20, [0.0, 1.0] * 20)
 
@@ -194,7 +195,7 @@ def test_an_audit_tries_every_attack_with_every_protection_and_the_officer_has_a
     assert {(label, attack) for label in PROTECTIONS for attack in (*attacks, "a site that lies")} <= tried
     assert {} == audit.missing
     assert () == audit.switched_on
-    instead = 'task.weighting = "none" in place of "documents" and task.class_weights = "none" in place of "root"'
+    instead = 'task.weighting = "none" in place of "documents" and task.class_weights = "none" in place of "balanced"'
     assert dict.fromkeys((DP, BOTH), instead) == audit.given_up
     assert {"count_documents", "fit", "evaluate"} == {row.step for row in audit.leaves}
     noised = next(one for one in audit.findings if (one.protection, one.attack) == (DP, words.ATTACK))
@@ -216,7 +217,7 @@ def test_lies_are_tried_under_each_rule_and_the_bound_holds_the_loudest(
 ) -> None:
     monkeypatch.setattr(lies, "RULES", ("mean", "bound"))
     study = study_of({"name": "fedavg", "lr": 8.0, "epochs": 3}, {**BAG, "buckets": 1024})
-    case = observed(OFF, cells(rehearsable(study, 4, 40))[0].study, tmp_path, 6)
+    case = observed(OFF, cells(rehearsable(study, 4, 40))[0].study, tmp_path, 4)
     findings = lies.attack(case, tmp_path / "lies")
     assert {f"a site that lies: {lie}, {rule}" for lie in lies.LIES for rule in ("mean", "bound")} == {
         one.attack for one in findings

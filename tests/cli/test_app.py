@@ -71,10 +71,13 @@ EVERY = [
 
 @pytest.mark.parametrize(
     "asked",
-    [[["--help"]], [["--version"]], [["site", "--help"]], [["runn"]], [[*words, "--help"] for words in EVERY]],
-    ids=["help", "version", "group", "mistyped", "every command"],
-)
-def test_help_imports_nothing_that_works(asked: list[list[str]]) -> None:
+    [
+        [["--help"]], [["--version"]], [["site", "--help"]], [["runn"]], [["methods"], ["settings"]],
+        [[*words, "--help"] for words in EVERY],
+    ],
+    ids=["help", "version", "group", "mistyped", "lists", "every command"],
+)  # fmt: skip
+def test_help_and_lists_import_nothing_that_works(asked: list[list[str]]) -> None:
     lines = (
         "import atexit, re, sys; from pathlib import Path; from wardround.__main__ import main",
         f"heavy = lambda: [name for name in {HEAVY} if name in sys.modules]",
@@ -154,9 +157,13 @@ def test_run_tells_its_options_but_not_the_hidden_ones(tmp_path: Path) -> None:
 def test_methods_lists_each_method_with_one_line(tmp_path: Path) -> None:
     ended = cli("methods", cwd=tmp_path)
     lines = [line.split(maxsplit=1) for line in ended.out.splitlines()[1 : 1 + len(METHODS)]]
-    assert [[name, method.about] for name, method in METHODS.items()] == [
-        [name, about.strip()] for name, about in lines
-    ]
+    expected = {name: (entry.kind.__doc__ or "").partition("\n")[0] for name, entry in METHODS.items()}
+    expected |= {
+        name: f"{entry.kind.__name__} with " + ", ".join(f"{key} = {value}" for key, value in entry.settings.items())
+        for name, entry in METHODS.items()
+        if entry.settings
+    }
+    assert expected == {name: about.strip() for name, about in lines}
     assert all(about for _, about in lines)
     assert 'your own: name = "my_module:MyMethod" in the study file\'s [method]' == ended.out.splitlines()[-1]
 

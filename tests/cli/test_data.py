@@ -81,6 +81,8 @@ def test_check_for_machines(tmp_path: Path) -> None:
         (["check", "latin.csv"], "it looks like latin-1 — give --encoding latin-1"),
         (["check", "rows.csv", "--text-column", "note_text"], 'no column "note_text" — did you mean "NOTE_TEXTS"?'),
         (["check", "rows.csv"], 'no column "text" — name it with --text-column, or by its number from 1 to '),
+        (["check", "tabs.csv"], 'no column "text" — name it with --text-column, or give --from tsv, for it has tabs'),
+        (["check", "german.csv"], 'no column "text" — name it with --text-column: nr, frage'),
         (["check", "picture.png"], "picture.png: a binary file, not text"),
         (["convert", "notes.jsonl", "out", "--to", "bio"], "--to bio: did you mean bioc?"),
         (["convert", "notes.jsonl", "out", "--to", "omop"], "needs a person and a date"),
@@ -93,12 +95,15 @@ def test_wrong_usage_and_unreadable_input_end_with_code_2(tmp_path: Path, argume
     jsonl(tmp_path)
     (tmp_path / "latin.csv").write_bytes("text,label\nété,x\n".encode("latin-1"))
     (tmp_path / "rows.csv").write_text("NOTE_TEXTS,x\na,b\n")
+    (tmp_path / "tabs.csv").write_text("nr\tfrage\n1\twas nun\n")
+    (tmp_path / "german.csv").write_text("nr,frage\n1,was nun\n2,und dann\n")
     (tmp_path / "picture.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(range(32)) * 9)
     (tmp_path / "min.json").write_text(json.dumps([{"id": 1, "text": NOTE, "annotator": 1}]))
     before = sorted(tmp_path.rglob("*"))
     ended = cli("data", *arguments, cwd=tmp_path)
     assert 2 == ended.code
     assert message in " ".join((ended.out + ended.err).split())
+    assert "sentences" not in ended.out  # of a table of zeros
     assert "Traceback" not in ended.err
     assert before == sorted(tmp_path.rglob("*"))
 
@@ -205,7 +210,8 @@ def test_split_sets_a_share_aside_and_equal_texts_stay_together(tmp_path: Path) 
         [json.loads(line) for line in (tmp_path / "out" / f"{side}.jsonl").read_text().splitlines()]
         for side in ("train", "test")
     )
-    assert f"documents in out: train.jsonl {len(train)}, test.jsonl {len(test)}\n" == ended.out
+    sides = f"documents in out: train.jsonl {len(train)}, test.jsonl {len(test)}\n"
+    assert f"{sides}write a study for them: wardround new out\n" == ended.out
     assert 120 == len(train) + len(test)
     assert 20 <= len(test) <= 52
     assert set() == {row["text"] for row in train} & {row["text"] for row in test}

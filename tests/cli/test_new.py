@@ -1,6 +1,8 @@
 """`wardround new` writes a study that runs, for files in any format, and nothing where it would have to guess."""
 
 import json
+import re
+import shlex
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -9,8 +11,10 @@ import pytest
 
 from canaries import documents, written
 from study_files import cli
+from wardround.corpora.views import RelatedPairs
 from wardround.study.load import load_study
 from wardround.text.document import Document
+from wardround.text.reading import Problems
 
 SMALL = ("model=cnn-crf", "buckets=50", "embedding=4", "filters=4")
 
@@ -53,6 +57,21 @@ def test_columns_are_filled_in_by_their_usual_names_or_as_given(tmp_path: Path) 
     assert 0 == ended.code, ended
     corpus = read(tmp_path / "new" / "wards.toml")["corpus"]
     assert ("Note", "ward", "../a.csv", "../b.csv") == tuple(corpus[key] for key in ("text", "label", "train", "test"))
+
+
+def test_what_a_lone_file_needs_is_told_as_commands_with_the_options_that_were_given(tmp_path: Path) -> None:
+    rows = [f"{note.text};{note.labels[0]}".replace(",", " ").replace(";", ",") for note in documents(30)]
+    (tmp_path / "my notes.csv").write_text("\n".join(["Befund,ward", *rows]) + "\n")
+    given = ("--text-column", "Befund", "--label-column", "ward", "--task", "classification", "--out", "w.toml")
+    ended = cli("new", "my notes.csv", *given, cwd=tmp_path)
+    assert 2 == ended.code
+    commands = re.findall("wardround (.+?)(?:, then|; or|$)", ended.err.replace("\n", " "))
+    assert 3 == len(commands)
+    assert commands[2].split()[1:] == ["TRAIN", "TEST", *given]
+    for command in commands[:2]:
+        ended = cli(*shlex.split(command), cwd=tmp_path)
+        assert 0 == ended.code, ended
+    assert "classification" == read(tmp_path / "w.toml")["task"]["name"]
 
 
 def test_a_label_that_only_test_texts_have_is_told_before_the_run_refuses_it(tmp_path: Path) -> None:
@@ -148,6 +167,22 @@ def test_relations_are_declared_with_the_label_of_unrelated_pairs(tmp_path: Path
     halves(tmp_path / "notes", "brat")
     assert 0 == cli("new", "notes", "--task", "relation", cwd=tmp_path).code
     assert ["none", "causes", "cures"] == read(tmp_path / "study.toml")["corpus"]["labels"]
+
+
+def test_pairs_of_which_the_files_say_that_they_are_not_related_are_all_the_candidates(tmp_path: Path) -> None:
+    ends = {"head": {"word": "ibuprofen"}, "tail": {"word": "aspirin"}}
+    rows = [
+        {"sentence": f"aspirin and ibuprofen {n}", **ends, "relation": ("NA", "effect", "advise")[n % 3]}
+        for n in range(60)
+    ]
+    (tmp_path / "pairs.json").write_text(json.dumps(rows))
+    assert 0 == cli("data", "split", "pairs.json", "notes", cwd=tmp_path).code
+    assert 0 == cli("new", "notes", "--task", "relation", cwd=tmp_path).code
+    corpus = read(tmp_path / "study.toml")["corpus"]
+    assert (["NA", "advise", "effect"], "") == (corpus["labels"], corpus["none"])
+    pairs = [one.labels for one in RelatedPairs(**corpus, folder=str(tmp_path)).documents("train", Problems())]
+    lines = (tmp_path / "notes" / "train.jsonl").read_text().splitlines()
+    assert pairs == [tuple(json.loads(line)["labels"]) for line in lines]
 
 
 def test_texts_with_several_labels_and_chinese_texts_are_told_to_the_task(tmp_path: Path) -> None:

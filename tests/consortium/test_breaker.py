@@ -17,6 +17,7 @@ import pytest
 import torch
 
 from loopback import Exchange, desk_of, put, site_folder
+from threat_table import threat
 from wardround import __version__
 from wardround.consortium.deployed import study_hash
 from wardround.consortium.kit_files import read_request
@@ -38,6 +39,7 @@ from wardround.methods.feddyn import Dynamic, DynamicUpdate
 from wardround.methods.fedner import Turn
 from wardround.methods.fedsgd import Gradient
 from wardround.methods.lazy_mil import Chosen
+from wardround.methods.ridge import Unsolved
 from wardround.methods.scaffold import Controlled
 from wardround.metrics.classes import MOST, class_counts
 from wardround.runs.build import build, build_apart
@@ -47,6 +49,7 @@ from wardround.study.load import Study, cells
 SITES = ("site-0", "site-1", "site-2")
 WORDS = {"name": "classification", "tokens": "words", "buckets": 64}
 DEFAULT = "[consent]"
+SUMS = '[consent]\nmessages = ["any", "Sums"]'
 Answer = tuple[dict[str, Any], bytes]
 
 
@@ -62,9 +65,11 @@ def study_of(**changes: Any) -> Study:
 class Asked:
     """A site with its ordinary consent, no restarts, and one study, of which its coordinator asks what it likes."""
 
-    def __init__(self, folder: Path, study: Study, names: tuple[str, ...] = SITES, **told: Any) -> None:
+    def __init__(
+        self, folder: Path, study: Study, names: tuple[str, ...] = SITES, consent: str = DEFAULT, **told: Any
+    ) -> None:
         self.study = study
-        self.site = SiteProcess(site_folder(folder, names[0], study, DEFAULT, **{"restarts": 0, **told}))
+        self.site = SiteProcess(site_folder(folder, names[0], study, consent, **{"restarts": 0, **told}))
         self.built = build_apart(study, folder, names)
         self.first = self.built.weights
 
@@ -166,6 +171,49 @@ def test_batches_of_two_sizes_would_tell_one_sentence(tmp_path: Path) -> None:
     ask.site = again
     assert "batches" == code(ask(Turn(ask.first, 0, 0.5, 0), "c" * 16, step="grade", round=3))
     assert "answered" == code(ask(Turn(ask.first, 10, 0.0, 0), "c" * 16, step="grade", round=3))
+
+
+@pytest.mark.parametrize(("lone", "first"), [("drop", ()), ("drop", (1,)), ("keep", ()), ("refuse", ())])
+def test_sums_with_a_class_and_without_it_would_tell_its_products(
+    tmp_path: Path, lone: str, first: tuple[int, ...]
+) -> None:
+    """Ridge: once for all rows, and in another round without those of a class: the difference is its Gram matrix."""
+    ask = Asked(tmp_path, study_of(method={"name": "ridge", "lone": lone}), SITES, SUMS, restarts=3, exchanges=100)
+    assert "answered" == code(ask(Unsolved(ask.first, first), "a" * 16, step="gather"))
+    assert "batches" == code(ask(Unsolved(ask.first, (0,)), "b" * 16, step="gather", round=2))
+    ask.site = SiteProcess(ask.site.folder)  # which knows it from the ledger
+    assert "batches" == code(ask(Unsolved(ask.first, (2,)), "c" * 16, step="gather", round=3))
+    assert "answered" == code(ask(Unsolved(ask.first, first), "d" * 16, step="gather", round=3))
+
+
+@threat("another encoder")
+def test_sums_are_asked_for_under_one_encoder(tmp_path: Path) -> None:
+    """Ridge moves nothing but the classifier: features that were made for it would tell of single rows."""
+    tables = {
+        "method": {"name": "ridge"}, "task": {"name": "classification", "model": "lstm", "buckets": 64},
+        "corpus": {"name": "clinic", "hospitals": 3, "documents": 40, "test_documents": 10}, "partition": None,
+    }  # fmt: skip
+    names = tuple(build(study_of(**tables), tmp_path / "whole").sites.names)
+    ask = Asked(tmp_path, study_of(**tables), names, SUMS, restarts=3, exchanges=100)
+    head = ask.built.task.classifier  # type: ignore[attr-defined]
+    parts = {name: tensor for name, tensor in ask.first.items() if not name.startswith(head.removesuffix("weight"))}
+    solved = Weights({**ask.first, head: ask.first[head] + 0.01})
+    other = next(iter(parts))
+    nudged = Weights({**ask.first, other: ask.first[other] + 1e-6})
+    assert "answered" == code(ask(Unsolved(ask.first, ()), step="gather"))
+    assert "answered" == code(ask(Exam(solved, "test"), step="evaluate", number=EVALUATION + 1))
+    assert "weights" == code(ask(Unsolved(nudged, ()), step="gather", round=2))
+    assert "answered" == code(ask(Unsolved(solved, ()), step="gather", round=2, resumed=[1]))
+    again = SiteProcess(ask.site.folder)
+    ask.site = again
+    assert "weights" == code(ask(Exam(nudged, "test"), "b" * 16, step="evaluate", round=3, number=EVALUATION + 1))
+    assert "weights" == code(ask(Unsolved(nudged, ()), "b" * 16, step="gather", round=3))
+
+
+def test_no_class_is_left_out_of_sums_where_the_study_leaves_none_out(tmp_path: Path) -> None:
+    for number, (lone, answer) in enumerate({"keep": "classes", "refuse": "classes", "drop": "answered"}.items()):
+        ask = Asked(tmp_path / str(number), study_of(method={"name": "ridge", "lone": lone}), SITES, SUMS)
+        assert answer == code(ask(Unsolved(ask.first, (1,)), step="gather"))
 
 
 def test_what_is_left_of_a_pass_and_is_too_few_does_not_keep_a_site_out(tmp_path: Path) -> None:

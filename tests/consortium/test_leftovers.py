@@ -13,6 +13,7 @@ from loopback import Exchange
 from study_files import small_study
 from wardround.cli.app import app
 from wardround.consortium.deployed import study_hash
+from wardround.consortium.kits import new_consortium
 from wardround.consortium.leftovers import clear, leftovers
 from wardround.consortium.submit import submit
 from wardround.core.lock import sole
@@ -90,6 +91,14 @@ def test_jobs_of_living_processes_and_logs_that_are_written_to_stay(tmp_path: Pa
     assert {other, "log.txt.1", "log.txt.2"} == gone
     assert {JOB, "log.txt"} == {one.path.name for one in clear(leftovers(tmp_path))}
     assert {"site.toml", "log.txt", "ledger", ".lock", "kit"} == {path.name for path in tmp_path.iterdir()}
+
+
+def test_a_manual_among_the_logs_is_no_log(tmp_path: Path) -> None:
+    new_consortium(tmp_path / "north", "north", (), "localhost", 8002)
+    (tmp_path / "north" / "server" / "log.txt").write_text("x")
+    shipped = {path for path in tmp_path.rglob("*") if path.name != "log.txt"}
+    assert ["log.txt"] == [one.path.name for one in clear(leftovers(tmp_path / "north"))]
+    assert shipped == {*tmp_path.rglob("*")}
 
 
 def test_what_programs_print_does_not_grow_for_ever(tmp_path: Path) -> None:

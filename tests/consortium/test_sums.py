@@ -13,6 +13,7 @@ from loopback import Exchange as Sites
 from study_files import small_study
 from threat_table import threat
 from wardround import __version__
+from wardround.consortium.approval import approve
 from wardround.consortium.backup import back_up, put_back
 from wardround.consortium.check import checked
 from wardround.consortium.deployed import study_hash
@@ -21,6 +22,7 @@ from wardround.consortium.identity import HouseVault, own_fingerprint, pin, seen
 from wardround.consortium.site_process import SiteProcess
 from wardround.consortium.submit import submit
 from wardround.core.codec import decode
+from wardround.core.cohort import BelowQuorum
 from wardround.core.exchange import Exchange
 from wardround.core.method import Global
 from wardround.core.record import Message
@@ -28,6 +30,7 @@ from wardround.core.weights import Weights
 from wardround.engines.remote import Remote
 from wardround.layers.masked import LOCKED, TICKET, Again, Key, Masked, Meeting, Opened, Opening, box, table
 from wardround.methods.fedcmc import Guided
+from wardround.methods.ridge import Unsolved
 from wardround.runs.build import build_apart
 from wardround.runs.errors import RunError
 from wardround.runs.loop import run
@@ -78,27 +81,56 @@ def ledger_of(place: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (place / "ledger" / "site.jsonl").read_text().splitlines()]
 
 
+def cut_off(monkeypatch: pytest.MonkeyPatch, study: Study, out: Path, sites: Sites) -> None:
+    """A coordinator that dies when round 2 is opened, and not yet in its checkpoint."""
+    whole = Remote.deliver
+
+    def until(engine: Remote, exchange: Exchange, *given: Any) -> Any:
+        if (exchange.round, exchange.step) == (2, "evaluate"):
+            raise KeyboardInterrupt
+        return whole(engine, exchange, *given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Remote, "deliver", until)
+        with pytest.raises(KeyboardInterrupt):
+            submit(study, out, sites.over)
+
+
 def test_a_resumed_run_over_real_sites_spends_nothing_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     study = study_of(tmp_path, rounds=2)
     run(study, tmp_path / "serial")
     with Sites(tmp_path / "sites", study, NAMES, restarts=0) as sites:
-        whole = Remote.deliver
-
-        def until(engine: Remote, exchange: Exchange, *given: Any) -> Any:
-            if (exchange.round, exchange.step) == (2, "evaluate"):
-                raise KeyboardInterrupt
-            return whole(engine, exchange, *given)
-
-        with monkeypatch.context() as patch:
-            patch.setattr(Remote, "deliver", until)
-            with pytest.raises(KeyboardInterrupt):
-                submit(study, tmp_path / "real", sites.over)
+        cut_off(monkeypatch, study, tmp_path / "real", sites)
         for name in NAMES:  # a crash there, too
             sites.sites[name].studies.runs.clear()
         submit(study, tmp_path / "real", sites.over, resume=True)
     assert weights_of(tmp_path / "serial") == weights_of(tmp_path / "real")
     marks = [line["mark"] for line in ledger_of(tmp_path / "sites" / "site-0") if "sent" in line]
     assert {"new", "again"} == {*marks}
+
+
+def test_a_resumed_run_without_a_member_of_the_opened_sum_says_whom_it_needs_and_goes_on_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = study_of(tmp_path, rounds=2)
+    run(study, tmp_path / "serial")
+    with Sites(tmp_path / "sites", study, NAMES, restarts=2) as sites:
+        cut_off(monkeypatch, study, tmp_path / "real", sites)
+        honest, sites.twist = (
+            sites.twist,
+            lambda name, head, answer: None if name == "site-3" and "exchange" in head else answer,
+        )
+        words = r"with other members: get these back, and resume; or start anew without them, with another seed"
+        with pytest.raises(BelowQuorum, match=words):
+            submit(study, tmp_path / "real", sites.over, resume=True)
+        other = study_of(tmp_path, rounds=2, seed=8)
+        for name in THREE:
+            approve(tmp_path / "sites" / name, other)
+        submit(other, tmp_path / "other", sites.over, wait=0.0)
+        assert [3, 3] == [line["sites"] for line in journal_of(tmp_path / "other")]
+        sites.twist = honest
+        submit(study, tmp_path / "real", sites.over, resume=True)
+    assert weights_of(tmp_path / "serial") == weights_of(tmp_path / "real")
 
 
 # a coordinator that lies
@@ -248,7 +280,7 @@ def test_what_has_been_in_one_sum_goes_into_no_other(coordinator: Coordinator) -
     coordinator.names = NAMES[:3]
     replies = coordinator.masked()
     assert {Masked} == {type(reply) for reply in replies.values()}  # a restart that was agreed to
-    assert {"sum", "restart"} >= {*coordinator.open(replies).values()}
+    assert {"opened", "restart"} >= {*coordinator.open(replies).values()}
 
 
 @threat("a second sum")
@@ -263,7 +295,7 @@ def test_two_runs_side_by_side_are_one_memory(coordinator: Coordinator) -> None:
     coordinator.names = NAMES[:3]
     replies = coordinator.masked()
     assert {Masked} == {type(reply) for reply in replies.values()}
-    assert {"sum"} == {*coordinator.open(replies).values()}
+    assert {"opened"} == {*coordinator.open(replies).values()}
 
 
 @threat("the same masks")
@@ -348,7 +380,23 @@ def test_a_round_with_a_model_that_is_hardly_another_and_a_member_less_opens_not
         assert {Masked} == {type(reply) for reply in replies.values()}  # also after a restart that was agreed to
         answers = coordinator.open(replies)
         assert {str if coordinator.resumed else Opened} == {type(answer) for answer in answers.values()}
-    assert {"sum"} == {*answers.values()}
+    assert {"opened"} == {*answers.values()}
+
+
+@threat("the same sums")
+def test_sums_that_are_the_same_in_every_round_are_opened_for_one_list_of_members(tmp_path: Path) -> None:
+    """Ridge: those of all sites in round 1, and of all but one in round 2, would give the sums of that one, exactly."""
+    study = study_of(tmp_path, method={"name": "ridge"}, rounds=3)
+    coordinator = Coordinator(tmp_path / "sites", study)
+    keys, answers = coordinator.keys(), list[set[Any]]()
+    for coordinator.round, coordinator.names in ((1, NAMES), (2, THREE), (3, NAMES)):
+        coordinator.meet(keys)
+        coordinator.number = 3
+        asked = Unsolved(coordinator.weights, ())
+        replies = {name: coordinator.ask(name, "gather", asked, Masked) for name in coordinator.names}
+        opened = coordinator.open(replies).values()
+        answers.append({answer if isinstance(answer, str) else type(answer) for answer in opened})
+    assert [{Opened}, {"opened"}, {Opened}] == answers
 
 
 @threat("a member less")

@@ -1,5 +1,6 @@
 """A study that goes on for nights and weeks, over real sites: it waits, says so, and gives the same bits."""
 
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,11 +19,13 @@ from wardround.engines.remote import Remote
 from wardround.engines.seal import Asker, Parcel, make_signing_key, read_signing_key
 from wardround.engines.versions import compatible
 from wardround.layers.ledger import lines
+from wardround.runs.errors import RunError
 from wardround.runs.files import SITES as SITES_FILE
 from wardround.runs.files import Round
 from wardround.runs.stopping import Stopped, ask_to_stop
 from wardround.runs.window import Clock
 from wardround.study.load import Study, cells
+from wardround.watch.board import RunBoard, runs_table
 
 SITES = ("site-0", "site-1")
 TABLES: dict[str, Any] = {
@@ -124,6 +127,59 @@ def test_a_site_with_a_newer_patch_is_let_in_and_named_with_its_version(
     }
 
 
+def test_a_site_that_is_upgraded_in_the_middle_of_a_run_is_named_with_its_new_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    newer, study = f"{__version__.rpartition('.')[0]}.99", study_of(rounds=2)
+    named: list[str] = []
+
+    def versions() -> list[str]:
+        return [one.version for one in (SITES_FILE.read(tmp_path / "run") or {}).values()]
+
+    def upgraded(_: Round) -> None:
+        named.extend(versions())
+        monkeypatch.setattr("wardround.consortium.site_process.__version__", newer)
+
+    with Exchange(tmp_path, study, SITES) as exchange:
+        submit(study, tmp_path / "run", exchange.over, progress=upgraded)
+    assert [__version__, __version__, newer, newer] == named
+    assert [newer, newer] == versions()
+
+
+def test_a_hospital_reads_in_its_own_log_why_it_refuses_and_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = study_of(rounds=1)
+    with Exchange(tmp_path, study, SITES) as exchange:
+        for _ in range(2):  # the same is said once a minute
+            with pytest.raises(RunError):
+                submit(study_of(rounds=2, seed=7), tmp_path / "other", exchange.over, wait=0.0, resume=True)
+        monkeypatch.setattr("wardround.consortium.site_process.__version__", "9.9.9")
+        with pytest.raises(RunError):
+            submit(study, tmp_path / "run", exchange.over, wait=0.0)
+    series = f"{__version__.rpartition('.')[0]}.x"
+    assert [
+        "study: refused: this site has not approved this study; wardround site approve",
+        f"version: refused: this site runs wardround 9.9.9, the coordinator {__version__}; install {series}",
+    ] == [line.split(" ", 2)[2] for line in (tmp_path / "site-0" / "log.txt").read_text().splitlines()]
+
+
+def test_an_approval_that_will_do_for_the_rounds_that_are_left_is_not_called_short(tmp_path: Path) -> None:
+    study, said = study_of(rounds=3), list[str]()
+
+    def once(line: Round) -> None:
+        if line.round == 2:
+            ask_to_stop(tmp_path / "run")
+
+    with Exchange(tmp_path, study, SITES, exchanges=6) as exchange:
+        with pytest.raises(Stopped):
+            submit(study, tmp_path / "run", exchange.over, progress=once)
+        submit(study, tmp_path / "run", exchange.over, resume=True, say=said.append)
+    left = {name: one.left for name, one in (SITES_FILE.read(tmp_path / "run") or {}).items()}
+    assert dict.fromkeys(SITES, 2) == left
+    assert [] == [line for line in said if "approval" in line]
+
+
 @pytest.mark.parametrize(
     ("one", "other", "together"),
     [
@@ -146,20 +202,68 @@ def test_versions_go_together_that_differ_in_the_last_number_alone(one: str, oth
 def test_a_slow_site_has_a_longer_deadline_each_time_and_then_what_it_needs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now, needs, asked = 0.0, 0.0, list[float]()
+    now, needs, asked = 0.0, dict[str, float](), list[float]()
     make_signing_key(tmp_path / "key")
     line = Remote(tmp_path, Asker(read_signing_key(tmp_path / "key"), {}), "s", "r", deadline=10.0)
 
-    def put(_name: str, _head: object, _parcel: object, seconds: float) -> tuple[dict[str, Any], bytes]:
+    def put(_name: str, head: dict[str, Any], _parcel: object, seconds: float) -> tuple[dict[str, Any], bytes]:
         nonlocal now
         asked.append(seconds)
-        now += min(seconds, needs)
-        return ({"fault": "late"} if seconds < needs else {}), b""
+        needed = needs[head["exchange"]["step"]]
+        now += min(seconds, needed)
+        return ({"fault": "late"} if seconds < needed else {}), b""
 
     monkeypatch.setattr(line, "put", put)
     monkeypatch.setattr("wardround.engines.remote.time", SimpleNamespace(monotonic=lambda: now))
-    for needed in (35.0, 35.0, 35.0, 35.0, 1.0, 1.0, *[1000.0] * 6, 1.0, 35.0, 35.0):
-        needs = needed
-        line._timed("slow", {}, Parcel.of(b""))
+    for fit in (35.0, 35.0, 35.0, 35.0, 1.0, 1.0, *[1000.0] * 6, 1.0, 35.0, 35.0):
+        needs |= {"fit": fit, "evaluate": 1.0}
+        for step in needs:
+            line._timed("slow", {"exchange": {"step": step}}, Parcel.of(b""))
     never = [10.0, 20.0, 40.0, 80.0, 10.0, 10.0]
-    assert [10.0, 20.0, 40.0, 52.5, 52.5, 10.0, *never, 10.0, 10.0, 20.0] == asked
+    assert [10.0, 20.0, 40.0, 52.5, 52.5, 10.0, *never, 10.0, 10.0, 20.0] == asked[::2]
+    assert {10.0} == set(asked[1::2])  # a quick step neither has nor takes away the time of a slow one
+
+
+def test_where_all_are_too_slow_for_the_deadline_the_next_try_has_a_longer_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wardround.engines.remote.SLACK", 0.1)
+    study = study_of(rounds=1)
+
+    def slow(name: str, head: dict[str, Any], answer: tuple[dict[str, Any], bytes]) -> tuple[dict[str, Any], bytes]:
+        if name == "site-0" and head.get("exchange", {}).get("step") == "fit":
+            time.sleep(1.5)
+        return answer
+
+    with Exchange(tmp_path, study, SITES) as exchange:
+        exchange.twist = slow
+        result = submit(study, tmp_path / "run", Consortium(exchange.over.folder, deadline=1.0, patience=0.5))
+    assert 1 == result.rounds
+
+
+def test_a_run_that_waits_for_its_window_or_its_sites_is_on_the_page_and_stopped_from_there(tmp_path: Path) -> None:
+    night = study_of(schedule={"window": "22:00-06:00", "zone": "UTC"})
+    by_day, boards = datetime(2026, 11, 17, 15, tzinfo=UTC), list[RunBoard]()
+
+    def stopped(out: Path) -> None:
+        board = RunBoard([out])
+        board.look()
+        boards.append(board)
+        assert ["waiting"] == [run.state for run in board.runs.values()]
+        assert 'href="/run/0"' in str(runs_table(list(board.runs.values())))
+        view = board.view("0")
+        assert view
+        assert "data-stop" in str(view.parts[0].markup)
+        assert board.stop("0")
+
+    with Exchange(tmp_path, night, SITES) as exchange:
+        clock = Clock(lambda: by_day, lambda _: stopped(tmp_path / "window"))
+        with pytest.raises(Stopped, match="while it waited for its window"):
+            submit(night, tmp_path / "window", exchange.over, clock=clock)
+        exchange.unasked = lambda name, _head: name == "site-1"
+        with pytest.raises(Stopped, match="while it waited for sites"):
+            submit(study_of(), tmp_path / "few", exchange.over, say=lambda _: stopped(tmp_path / "few"))
+    for board in boards:
+        board.look()
+        assert ["stopped"] == [run.state for run in board.runs.values()]
+    assert f"few in {tmp_path / 'few'}: stopped; it can be taken up again with --resume" == _standing(tmp_path / "few")

@@ -5,7 +5,6 @@ from typing import Any, cast
 
 import pytest
 import torch
-from opacus.grad_sample import GradSampleModule
 
 from encoder_folders import tiny_encoder
 from wardround.core import layer_gradients
@@ -164,6 +163,8 @@ def test_opacus_agrees(tmp_path: Path) -> None:
     bench, task, train = opened(*MODELS["sentences"], tmp_path)
     part = part_of(task, train, [torch.tensor([row]) for row in range(7)])
     batch, _ = part.taken()
+    from opacus.grad_sample import GradSampleModule  # noqa: PLC0415 -- takes seconds, and every worker collects this file
+
     theirs = GradSampleModule(task.model(), loss_reduction="mean")
     theirs._module.load_state_dict(bench.model.state_dict())
     for module in theirs.modules():

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -21,6 +22,7 @@ def test_what_is_done_is_told_and_counted_and_the_file_goes_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "PAUSE", 0.0)
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: 0.0))
     results: list[str] = []
     with noticed(tmp_path / NOTICE, results.append):
         doing("reading the data")
@@ -29,6 +31,19 @@ def test_what_is_done_is_told_and_counted_and_the_file_goes_with_it(
                 assert "encoding 1,500 of 2,000 sentences" == read_notice(tmp_path)
     assert ["reading the data", "encoding 0 of 2,000 sentences"] == results[:2]
     assert ("", []) == (read_notice(tmp_path), list(tmp_path.iterdir()))
+
+
+def test_once_some_are_done_the_time_that_the_others_take_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    results: list[str] = []
+    with noticed(tmp_path / NOTICE, results.append):
+        for _ in counted(range(3), "round 1, fit:", "sites have answered"):
+            now[0] += 2000
+    told = [f"round 1, fit: {number} of 3 sites have answered" for number in range(3)]
+    assert [told[0], f"{told[1]}, about 1:06:40 left", f"{told[2]}, about 33:20 left"] == results
 
 
 def test_what_a_worker_writes_is_shown_by_the_process_that_looks(tmp_path: Path) -> None:

@@ -90,15 +90,19 @@ class Wrong(Base):
 
 
 @pytest.fixture(scope="module")
-def complaints(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[tuple[int, str]]]:
-    """What mypy says of both snippets, as lines and words."""
+def complaints(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> dict[str, list[tuple[int, str]]]:
+    """What mypy says of both snippets, as lines and words; what it knows of all else it keeps until that changes."""
     folder = tmp_path_factory.mktemp("types")
+    cache = getattr(request.config, "cache", None)
+    known = cache.mkdir("mypy") if cache else folder / "cache"
     (folder / "mypy.ini").write_text(SETTINGS)
     (folder / "right.py").write_text(HEAD + RIGHT)
     (folder / "wrong.py").write_text(HEAD + WRONG)
     source = Path(wardround.__file__).parents[1]
     done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--cache-dir", "cache", "right.py", "wrong.py"],
+        [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(known), "right.py", "wrong.py"],
         cwd=folder,
         env={"MYPYPATH": str(source), "PATH": ""},
         capture_output=True,

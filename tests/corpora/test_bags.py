@@ -25,6 +25,7 @@ from wardround.formats.options import Options
 from wardround.formats.pubtator import read_pubtator
 from wardround.text.document import Document, Entity, Placed
 from wardround.text.facts import UNRELATED, Fact, Facts, Sentence, number, read_facts
+from wardround.text.pairs import CROWD
 from wardround.text.reading import DataError, Problems
 from wardround.text.shown import showing_text
 
@@ -308,6 +309,13 @@ def test_every_sentence_of_a_long_note_gives_its_own_pair() -> None:
     rows = list(align([note(*places, text=text)], CAUSES, PAIRS, scope="line"))
     assert {("D1", "causes", "D9", "Aspirin")} == {*plain(rows)}
     assert [f"n:{14 * at}" for at in range(many)] == [row.id for row in rows]
+
+
+def test_a_sentence_of_more_mentions_than_a_note_has_is_counted_and_gives_no_pair() -> None:
+    places = [(f"D{at}", ("drug", "problem")[at % 2], 2 * at, 2 * at + 1) for at in range(CROWD + 1)]
+    problems = Problems()
+    assert [] == list(align([note(*places, text="x " * (CROWD + 1))], CAUSES, PAIRS, problems=problems))
+    assert problems.counts["sentence of more than 1,000 entities, none of its pairs is read"] == 1
 
 
 def test_opennre_sentences_whose_mention_lies_outside_are_counted(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from wardround.corpora.pairs import dedupe, resplit
 from wardround.corpora.views import RelatedPairs
 from wardround.formats.offsets import nearest_place
 from wardround.text.document import Document, Entity, Placed, Relation
-from wardround.text.pairs import pair, pairs
+from wardround.text.pairs import CROWD, pair, pairs
 from wardround.text.reading import DataError, Problems
 from wardround.text.sentences import Scope, sentences
 
@@ -55,6 +55,22 @@ def is_pair(document: Document) -> bool:
         and all(0 <= e.start < e.end <= len(document.text) for e in document.entities)
         and relation == Relation(label, "e1", "e2")
     )
+
+
+def test_a_sentence_of_more_entities_than_a_note_has_is_counted_and_the_others_are_read() -> None:
+    many = CROWD + 1
+    crowd = [Entity(f"C{at}", "drug", len(NOTE) + 1 + 2 * at, len(NOTE) + 2 + 2 * at) for at in range(many)]
+    links = (Relation("causes", "T1", "T2"), Relation("causes", "C0", "C1"))
+    note = Document("n", f"{NOTE}\n{'x ' * many}", (), (*DRUGS, *crowd), links)
+    documents, problems = made(note, [*BOTH, ("drug", "drug")])
+    assert [("causes", "Aspirin", "rash"), ("none", "Ibuprofen", "fever")] == plain(documents)
+    assert "sentence of more than 1,000 entities, none of its pairs is read: 1 (notes.jsonl:2)" == problems
+
+
+def test_the_pairs_of_a_long_sentence_share_its_text() -> None:
+    note = Document("n", f"Before.\n{NOTE}", (), tuple(one.moved(8) for one in DRUGS))
+    documents, _ = made(note, scope="line")
+    assert [4, 1] == [len(documents), len({id(one.text) for one in documents})]
 
 
 @pytest.mark.parametrize(

@@ -150,13 +150,13 @@ def test_a_sample_of_chemprot() -> None:
     whole = {d.id: d for d in ChemProt(split="pooled").documents("train")}
     shares = Counter(d.labels[0] for d in whole.values())
     plain, even = (ChemProt(split="pooled", sample=500, balanced=balanced) for balanced in (False, True))
-    drawn = counted(plain, "train")[0]
-    assert 500 == drawn.total()
-    assert all(abs(drawn[label] / 500 - n / len(whole)) < 0.06 for label, n in shares.items())
-    assert dict.fromkeys(shares, 100) == counted(even, "train")[0]
-    for corpus in (plain, even):
-        assert 2011 == counted(corpus, "test")[0].total()
-        assert all(whole[d.id] == d for d in corpus.documents("train"))
+    drawn, balanced = (list(corpus.documents("train")) for corpus in (plain, even))
+    occurring = Counter(d.labels[0] for d in drawn)
+    assert 500 == occurring.total()
+    assert all(abs(occurring[label] / 500 - n / len(whole)) < 0.06 for label, n in shares.items())
+    assert dict.fromkeys(shares, 100) == Counter(d.labels[0] for d in balanced)
+    assert all(whole[d.id] == d for d in (*drawn, *balanced))
+    assert [2011, 2011] == [counted(corpus, "test")[0].total() for corpus in (plain, even)]
     with pytest.raises(ValueError, match=r"a sample of 9000 rows, but \d+ can be had; lower it"):
         list(ChemProt(split="pooled", sample=9000, balanced=True).documents("train"))
 

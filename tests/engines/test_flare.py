@@ -100,6 +100,7 @@ def beside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     (folder / "my_own.py").write_text(OWN, encoding="utf-8")
     for layer in LAYERS:
         (folder / layer.name).write_bytes(layer.read_bytes())
+        sys.modules.pop(layer.stem, None)  # that of another test's folder, which may be gone
     tiny_encoder(folder / "encoder")
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(folder)

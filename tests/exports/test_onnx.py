@@ -4,6 +4,7 @@ import re
 import runpy
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,10 @@ from wardround.clinic import Clinic
 from wardround.exports import export
 from wardround.exports.onnx_folder import NEEDED, PATTERNS
 
-for _name in (*NEEDED, "onnxruntime"):
-    pytest.importorskip(_name, reason='ONNX is not installed: pip install "wardround[onnx]"')
+pytestmark = pytest.mark.skipif(
+    any(find_spec(name) is None for name in (*NEEDED, "onnxruntime")),  # to import them takes every worker seconds
+    reason='ONNX is not installed: pip install "wardround[onnx]"',
+)
 
 NOTES = [note.text for note in Clinic(hospitals=1, test_documents=8).stream("hospital-0", "test")]
 ODD = ["", "   ", "x", "e\u0301t\u00e9 \u200bDOSE 2.5 mg", "患者头痛 CT 2.5 cm", "\ud800 lone", " ".join(NOTES) * 20]

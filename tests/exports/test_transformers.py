@@ -9,7 +9,6 @@ from typing import Any, cast
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import AutoModel
 
 from encoder_folders import tiny_encoder
 from trained_models import relater, sorter, tagger
@@ -30,11 +29,12 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.fixture(params=VARIANTS)
-def run(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    encoder = tiny_encoder(tmp_path / "here", vocab_size=30, auto_map={"AutoModel": "evil.Model"})
+@pytest.fixture(scope="module", params=VARIANTS)
+def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("variant")
+    encoder = tiny_encoder(place / "here", vocab_size=30, auto_map={"AutoModel": "evil.Model"})
     task = {"name": "relation", "encoder": str(encoder), "longest": 100, **VARIANTS[request.param]}
-    return relater(tmp_path / "run", task=task)
+    return relater(place / "run", task=task)
 
 
 def lines(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
@@ -80,6 +80,8 @@ def test_the_readme_s_lines_give_the_same_predictions(
 @torch.no_grad()
 def test_the_encoder_has_the_same_states(run: Path, tmp_path: Path) -> None:
     export([run], "transformers", tmp_path / "out")
+    from transformers import AutoModel  # noqa: PLC0415 -- takes seconds, and every worker collects this file
+
     theirs = AutoModel.from_pretrained(tmp_path / "out", add_pooling_layer=False).eval()
     part = load_part(run)
     task = task_of(part)
@@ -136,6 +138,14 @@ def test_what_transformers_has_no_model_for_is_refused_with_the_reason(made: Any
     with pytest.raises(ModelError, match=said):
         export([run], "transformers", tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_tagger_without_a_crf_is_not_refused_for_having_one(tmp_path: Path) -> None:
+    encoder = tiny_encoder(tmp_path / "here")
+    run = tagger(tmp_path / "run", task={"name": "tagging", "model": "encoder", "encoder": str(encoder)})
+    for to, said in (("transformers", "as wardround cuts them"), ("onnx", "what makes word pieces of a text")):
+        with pytest.raises(ModelError, match=said):
+            export([run], to, tmp_path / "out")
 
 
 def test_a_text_that_holds_a_marker_itself_is_read_as_the_model_reads_it(

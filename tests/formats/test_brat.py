@@ -1,5 +1,7 @@
 """BRAT folders become pairs; damaged ones are refused by file and line, and never quoted unless asked for."""
 
+import gzip
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wardround.corpora.views import MarkedTexts, RelatedPairs
-from wardround.text.document import Document, Entity, Relation
+from wardround.text import bounded
+from wardround.text.document import Attribute, Document, Entity, Relation
 from wardround.text.reading import DataError, Problems
 from wardround.text.shown import showing_text
 
@@ -197,6 +200,8 @@ def test_a_wrong_end(tmp_path: Path) -> None:
         ("T1\tdrug", "Aspirin gave", "17.ann:1: not a line of BRAT's — each begins with"),
         ("T1\tdrug", "Tspirin\tdrug", "17.ann:1: not a line of BRAT's T kind"),
         ("T1\tdrug", " T1\tdrug", "17.ann:1: not a line of BRAT's"),
+        ("R1\t", "A1\tsure T1\nA2\tnot A1\nR1\t", '17.ann:6: "A2" names "A1", which is no entity or relation'),
+        ("R1\t", "A1\tsure T1\nN1\tReference A1 UMLS:C1\nR1\t", '17.ann:6: "N1" names "A1", which is no entity'),
     ],
 )
 def test_damage_is_refused_by_line(tmp_path: Path, old: str, new: str, expected: str, fix_offsets: bool) -> None:
@@ -207,6 +212,28 @@ def test_damage_is_refused_by_line(tmp_path: Path, old: str, new: str, expected:
 def test_an_entity_without_its_words_is_counted(tmp_path: Path) -> None:
     documents, problems = read(folder(tmp_path, ann=ANN.replace("\trash", "")))
     assert (words_of(documents), problems) == (EXPECTED, "entity without its words, offsets unchecked: 1 (17.ann:2)")
+
+
+def test_blanks_behind_an_attribute_are_passed_at_once(tmp_path: Path) -> None:
+    """A hundred thousand would take minutes, were each place among them tried."""
+    documents, _ = read(folder(tmp_path, ann=ANN + "A1\tsure T1" + " " * 100_000 + "\nA2\tdose T1 2  mg \n"))
+    assert EXPECTED == words_of(documents)
+    assert {Attribute("sure"), Attribute("dose", "2  mg")} == {*documents[0].entities[0].attributes}
+
+
+def test_a_pipe_and_links_that_lead_nowhere_are_no_notes(tmp_path: Path) -> None:
+    place = folder(tmp_path)
+    os.mkfifo(place / "train/18.txt")
+    os.mkfifo(place / "train/17b.ann")
+    (place / "train/19.txt").symlink_to("19.txt")
+    assert EXPECTED == words_of(read(place)[0])
+
+
+@pytest.mark.parametrize(("what", "ending"), [("text", "txt"), ("ann", "ann")])
+def test_a_note_has_a_largest_size(tmp_path: Path, what: str, ending: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounded, "LONGEST_LINE", 1000)
+    long = gzip.compress(b"#1\tAnnotatorNotes T1\tAspirin\n" * 99)
+    assert f"17.{ending}: the text is longer than 1,000 characters" in refused(folder(tmp_path, **{what: long}))
 
 
 def test_missing_files(tmp_path: Path) -> None:

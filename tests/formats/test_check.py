@@ -8,6 +8,7 @@ import pytest
 
 from wardround.formats.check import MOST, Finding, Survey, check
 from wardround.formats.options import Options
+from wardround.formats.unread import unread
 from wardround.tasks import TASKS
 from wardround.text.language import language
 from wardround.text.shown import showing_text
@@ -33,6 +34,28 @@ def whats(survey: Survey, *, lost: bool = True) -> list[str]:
 
 
 ENTITIES = [{"id": "T1", "type": "drug", "start": 0, "end": 7}, {"id": "T2", "type": "effect", "start": 19, "end": 23}]
+
+
+def test_a_key_that_stands_in_one_line_alone_may_be_of_a_note_and_is_not_shown(tmp_path: Path) -> None:
+    rows = [{"text": f"note {n}", "ward": "b"} for n in range(3)] + [{"text": "note 4", "Mrs Smith has a rash": 1}]
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    ((what, _),) = unread(tmp_path / "a.jsonl", Options(), "jsonl")
+    assert 'keys that are not read: "ward", (not shown)' == what
+    (tmp_path / "b.jsonl").write_text(json.dumps({"text": "note", "ward": "b"}))
+    assert 'keys that are not read: "ward"' == next(unread(tmp_path / "b.jsonl", Options(), "jsonl"))[0]
+
+
+def test_a_key_of_long_values_is_offered_as_the_text_where_there_is_none(tmp_path: Path) -> None:
+    rows = [{"befund": f"Fever and a cough for {n} days.", "klinik": "AB"[n % 2], "nr": n} for n in range(20)]
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    ((_, remedy),) = unread(tmp_path / "a.jsonl", Options(), "jsonl")
+    assert "texts? --text-column befund; labels? --label-column klinik" == remedy
+    ((_, remedy),) = unread(tmp_path / "a.jsonl", Options(text="befund"), "jsonl")
+    assert "labels? --label-column klinik" == remedy
+    rows = [{f"Mrs Smith was seen on day {n} of her stay.": n, "klinik": "AB"[n % 2]} for n in range(20)]
+    (tmp_path / "b.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    ((_, remedy),) = unread(tmp_path / "b.jsonl", Options(), "jsonl")
+    assert "labels? --label-column klinik" == remedy  # names that are not shown are not offered
 
 
 def test_texts_in_two_files_are_told_with_both_places(tmp_path: Path) -> None:
@@ -89,6 +112,16 @@ def test_duplicates_are_told_and_whether_they_contradict_each_other(tmp_path: Pa
     assert ["repeated text", "same text with other annotations"] == whats(survey, lost=False)
     assert [2, 3] == [one.line for one in survey.findings.listed]
     assert 0 == survey.findings.lost
+
+
+def test_other_pairs_of_a_text_are_no_contradiction_unless_entities_are_learnt(tmp_path: Path) -> None:
+    other = [ENTITIES[0], {"id": "T2", "type": "effect", "start": 29, "end": 34}]
+    related = [{"type": "causes", "head": "T1", "tail": "T2"}]
+    first, second = {"text": NOTE, "entities": ENTITIES, "relations": related}, {"text": NOTE, "entities": other}
+    path = jsonl(tmp_path, first, second)
+    assert [0, 0, 1] == [looked(path, task).duplicates for task in ("relation", None, "tagging")]
+    survey = looked(jsonl(tmp_path, first, second, {**second, "relations": related}), "relation")
+    assert ["same text with other annotations"] == [what for what in whats(survey, lost=False) if "same text" in what]
 
 
 def test_a_repetition_that_the_reader_tells_is_told_once(tmp_path: Path) -> None:
@@ -259,6 +292,10 @@ def test_a_million_problems_are_counted_but_not_all_kept(tmp_path: Path) -> None
         ("患者服用aspirin 100mg qd，咳嗽三天", "zh"),
         ("患者は熱がある", "ja"),
         ("У пациента жар", "ru"),
+        ("O paciente não tem febre, mas com dor no peito.", "pt"),
+        ("Il paziente non ha febbre e i sintomi sono di ieri.", "it"),
+        ("I had a rash as a child.", "en"),
+        ("A rash, no fever", ""),
         ("aspirin 100 mg", ""),
         ("123 !", ""),
         ("", ""),

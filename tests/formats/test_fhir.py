@@ -74,7 +74,7 @@ def test_of_a_bundle_the_entry_is_named_and_texts_without_an_id_get_different_on
     with pytest.raises(DataError, match=r"a\.json:1 \(DocumentReference pt-9\): an attachment's data are not base64"):
         read(path, bundle(*texts, odd))
     documents, problems = read(path, bundle(*texts, {"resourceType": "Mrs Smith", "id": "4"}))
-    assert ["a.json:1", "a.json:1:2"] == [one.id for one in documents]
+    assert ["a.json:1", "a.json:1.2"] == [one.id for one in documents]
     assert f"{OTHER}: 1 (a.json:1 (entry number 3))" == str(problems)
 
 
@@ -121,12 +121,14 @@ def test_a_hash_is_checked(tmp_path: Path) -> None:
     ("changed", "message"),
     [
         ({"data": "not base64!"}, "not base64"),
+        ({"data": 12345678, "contentType": "text/plain; charset=latin-1"}, "not base64"),
+        ({"hash": 5}, "hash is not that of its data"),
         ({"contentType": "text/plain; charset=us-ascii"}, "not us-ascii at byte 4"),
         ({"contentType": "text/plain; charset=ebcdic-x"}, "charset is not known"),
     ],
 )
 def test_what_cannot_be_read_is_told_without_a_word_of_it(
-    tmp_path: Path, changed: dict[str, str], message: str
+    tmp_path: Path, changed: dict[str, Any], message: str
 ) -> None:
     content = attachment()
     content["attachment"] |= changed
@@ -142,7 +144,9 @@ def test_the_format_is_recognised(tmp_path: Path, indent: int | None) -> None:
     assert ["fhir"] == [form.name for _, form in recognised(path)]
 
 
-@pytest.mark.parametrize("charset", ["idna", "punycode", "utf\0", "zip", "x" * 9999])
+@pytest.mark.parametrize(
+    "charset", ["idna", "punycode", "unicode_escape", "raw_unicode_escape", "utf\0", "zip", "x" * 9999]
+)
 def test_a_charset_that_is_none_is_refused_and_the_note_stays_unsaid(tmp_path: Path, charset: str) -> None:
     odd = attachment(contentType=f"text/plain; charset={charset}")
     with pytest.raises(DataError, match="an attachment") as refused:

@@ -8,22 +8,27 @@ import sys
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 from bioc import pubtator as theirs
+from hypothesis import given
+from hypothesis import strategies as st
 
 from data import DATA, needs_data
+from wardround.formats import bioc
 from wardround.formats.check import Findings
 from wardround.formats.doccano import doccano_row
 from wardround.formats.json_values import json_items
+from wardround.formats.offsets import nearest_mentions
 from wardround.formats.options import Options
 from wardround.formats.pubtator import read_pubtator
 from wardround.formats.recognise import recognised
 from wardround.formats.register import FORMATS
-from wardround.text.document import Attribute, Document, Entity, Relation
-from wardround.text.reading import BLOCK, DataError, Problems
+from wardround.text.document import Attribute, Document, Entity, Placed, Relation
+from wardround.text.reading import BLOCK, LONGEST_LINE, DataError, Problems
 
 TEXT = "Aspirin gave her a rash."
 DRUG, RASH = Entity("T1", "drug", 0, 7), Entity("T2", "effect", 19, 23)
@@ -145,6 +150,11 @@ def test_what_is_no_annotated_text_is_refused_with_what_it_is(content: object, m
     assert "spirin" not in str(refused.value)
 
 
+def test_a_value_that_reads_passages_makes_no_bioc(tmp_path: Path) -> None:
+    lines = '{"id": "passages", "text": "a b"}\n{"id": "documents", "text": "c", "documents": "two"}\n'
+    assert ["jsonl"] == [form.name for _, form in recognised(written(tmp_path, lines))]
+
+
 # Label Studio
 
 
@@ -257,6 +267,10 @@ def test_label_studio_may_count_an_emoji_as_two(start: int, tmp_path: Path) -> N
         (task({**REGIONS[0], "value": {"start": "/p[1]", "end": "/p[1]", "labels": ["x"]}}), "has no start and end"),
         (task(REGIONS[0], link("T1", "T9")), 'a relation names "T9", which is no region here'),
         ([], "not a task of Label Studio's"),
+        ({**task(), "annotations": [{"result": "rash"}]}, '"result" is a str'),
+        ({**task(), "annotations": [{"result": ["rash"]}]}, "result of another kind than labels, choices and"),
+        (task(*REGIONS, region("T1", 19, 23, "rash", "effect")), 'two regions "T1"'),
+        (task(region("T1", 0, 7, "Aspirin", *map(str, range(21)))), 'region "T1" has more than 20 labels'),
     ],
 )
 def test_what_is_wrong_in_a_task_is_said_and_the_rest_is_read(item: object, message: str, tmp_path: Path) -> None:
@@ -275,6 +289,7 @@ def test_what_is_wrong_in_a_task_is_said_and_the_rest_is_read(item: object, mess
         ('[{"a": 1}] x', "1: something stands behind"),
         ("[" * 100_000, "1: "),
         ('["' + "x" * 3 * BLOCK, "1: not JSON"),
+        ('[{"a": 1},\n{"a": 1, "b": {"c": 2, "c": 3}}]', "2: a key stands twice in a JSON object"),
     ],
 )
 def test_broken_arrays_are_told_by_line(content: str, message: str, tmp_path: Path) -> None:
@@ -288,6 +303,38 @@ def test_items_may_be_cut_by_blocks_anywhere(tmp_path: Path) -> None:
     path = written(tmp_path, json.dumps(items, ensure_ascii=False, indent=1))
     assert items == [item for _, item in json_items(path)]
     assert [] == list(json_items(written(tmp_path, " [ ] ")))
+
+
+@pytest.mark.parametrize("form", ["jsonl", "doccano", "opennre"])
+def test_of_items_on_one_line_the_number_is_told_and_is_part_of_their_ids(form: str, tmp_path: Path) -> None:
+    good, bad = {
+        "jsonl": ({"text": TEXT}, {"text": TEXT, "entities": "rash"}),
+        "doccano": ({"text": TEXT, "label": [[0, 7, "drug"]]}, {"text": TEXT, "label": "rash"}),
+        "opennre": (
+            {"text": TEXT, "h": {"pos": [0, 7]}, "t": {"pos": [19, 23]}, "relation": "causes"},
+            {"text": TEXT, "h": {"pos": [0, 99]}, "t": {"pos": [19, 23]}, "relation": "causes"},
+        ),
+    }[form]
+    path = written(tmp_path, json.dumps([good, good, bad]) + "\n", "a.json")
+    documents, found = read(path)
+    assert ["a.json:1", "a.json:1.2"] == [one.id for one in documents]
+    assert [True] == [one.startswith("1 (item number 3): ") for one in found]
+    over_lines = written(tmp_path, json.dumps([good, good, bad]).replace('}, {"text', '},\n{"text'), "b.json")
+    assert [True] == [one.startswith("3: ") for one in read(over_lines)[1]]
+
+
+def test_a_key_that_stands_twice_is_an_error_of_its_line(tmp_path: Path) -> None:
+    lines = [json.dumps({"text": TEXT}), '{"text": "Aspirin", "text": "rash"}', json.dumps({"text": "No pain."})]
+    documents, found = read(written(tmp_path, "\n".join(lines), "a.jsonl"))
+    assert [TEXT, "No pain."] == [one.text for one in documents]
+    assert ["2: a key stands twice in a JSON object"] == found
+
+
+@pytest.mark.parametrize("named", ["", "jsonl"])
+def test_a_pipe_is_refused_where_its_beginning_would_be_lost(named: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(DataError, match="a pipe, which can be read only once — write it to a file first"):
+        recognised(tmp_path / "pipe", named)
 
 
 # doccano
@@ -396,10 +443,45 @@ def test_bioc_passages_stand_at_their_offsets(tmp_path: Path) -> None:
         ('<node refid="T2" role="tail"/>', "", "9: a relation of 1 nodes, left out"),
         ("<offset>8<", "<offset>3<", "7: a passage at 3, but 7 characters stand before it"),
         ("<offset>8<", "<offset>999999999<", "7: a passage at 999999999"),
+        ("<offset>8<", f"<offset>{LONGEST_LINE + 1}<", f"7: a passage at {LONGEST_LINE + 1}"),
+        ("gave", "<b>gave</b>", "7: a passage with two texts, markup in its text"),
+        ("rash.</text>", "rash.</text><text>Or not.</text>", "7: a passage with two texts"),
+        ("rash.</text>", "rash.</text><passage/>", "7: a passage with two texts, markup in its text, or a passage"),
+        ("<id>17</id>", f'<id>17</id><infon key="labels">{"[" * 10**5}</infon>', '4: infon "labels" is no JSON list'),
     ],
 )
 def test_bioc_errors_are_told_by_line(old: str, new: str, said: str, tmp_path: Path) -> None:
     assert any(one.startswith(said) for one in read(written(tmp_path, BIOC.replace(old, new)))[1])
+
+
+def test_a_bioc_document_within_another_ends_the_reading(tmp_path: Path) -> None:
+    inner = "<document><id>18</id><passage><offset>0</offset><text>No pain.</text></passage></document>"
+    with pytest.raises(DataError, match="a document within a document"):
+        read(written(tmp_path, BIOC.replace("</passage></document>", f"</passage>{inner}</document>")))
+
+
+def test_a_bioc_document_has_a_largest_size_and_a_collection_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bioc, "MOST", 100_000)
+    head, tail = BIOC[: BIOC.index("<document")], "</collection>"
+    several = BIOC[len(head) : -len(tail)] * 300
+    assert 300 == len(read(written(tmp_path, head + several + tail))[0])
+    for unending in ("<infon key='x'/>" * 20_000, "<document><id>1</id>" + "<annotation/>" * 20_000):
+        with pytest.raises(DataError, match="more than 100,000 bytes without the end of a document"):
+            read(written(tmp_path, gzip.compress((head + unending).encode())))
+
+
+def test_a_text_that_no_xml_parser_takes_is_not_written_as_bioc(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bioc, "LONGEST_TEXT", 10)
+    with (
+        pytest.raises(DataError, match="a text longer than 10 bytes") as refused,
+        bioc.write_bioc(tmp_path / "a.xml", Problems(), Options()) as sink,
+    ):
+        sink(Placed(NOTE, tmp_path / "a.jsonl", 3))
+    assert ([], False) == ([*tmp_path.iterdir()], "spirin" in str(refused.value))
 
 
 def test_an_infon_may_stand_several_times(tmp_path: Path) -> None:
@@ -466,6 +548,29 @@ def test_bioc_comments_are_no_text(tmp_path: Path) -> None:
     )
 
 
+@given(st.data())
+def test_the_nearest_mentions_are_those_that_a_look_at_every_pair_gives(data: st.DataObject) -> None:
+    spans = st.lists(st.tuples(st.integers(0, 50), st.integers(1, 20)), min_size=1, max_size=7)
+    heads, tails = (
+        [Entity(f"{name}{at}", "x", start, start + size) for at, (start, size) in enumerate(data.draw(spans))]
+        for name in "ht"
+    )
+    expected = min(product(heads, tails), key=lambda two: max(two[0].start - two[1].end, two[1].start - two[0].end))
+    entities = {one.id: one for one in (*heads, *tails)}
+    concepts = {"D1": [one.id for one in heads], "D2": [one.id for one in tails]}
+    actual = nearest_mentions(Relation("x", "D1", "D2"), concepts, entities, Path("a"), 1, Problems())
+    assert tuple(one.id for one in expected) == actual
+
+
+def test_ten_thousand_mentions_of_two_concepts_are_related_without_a_look_at_each_pair(tmp_path: Path) -> None:
+    """All pairs would be a hundred million."""
+    text = "17|t|" + "Aspirin rash " * 10_000 + "\n17|a|\n"
+    rows = [f"17\t{13 * at}\t{13 * at + 7}\tAspirin\tdrug\tD1" for at in range(10_000)]
+    rows += [f"17\t{13 * at + 8}\t{13 * at + 12}\trash\teffect\tD2" for at in range(10_000)]
+    (document,), _ = read(written(tmp_path, text + "\n".join([*rows, "17\tcauses\tD1\tD2"])))
+    assert [Relation("causes", "D1", "D2")] == [*document.relations]
+
+
 PUBTATOR = """17|t|Aspirin gave her a rash.
 17|a|It was aspirin.
 17\t0\t7\tAspirin\tdrug\tD1
@@ -496,6 +601,8 @@ def test_pubtators_concepts_become_mentions(tmp_path: Path) -> None:
         ("18\t0\t7\tAspirin\tdrug\tD1", "3: a line of another document"),
         ("17\t0", "3: 2 cells"),
         ("17\tcauses\tD1\tD2", '3: a relation names "D1", which no mention here has'),
+        ("17\t0\t7\tAspirin\t\tD1", "3: a mention or relation without a type"),
+        ("17\t\tD1\tD1", "3: a mention or relation without a type"),
     ],
 )
 def test_pubtators_errors_are_told_by_line(row: str, message: str, tmp_path: Path) -> None:
@@ -585,3 +692,12 @@ def test_a_large_file_needs_little_memory(tmp_path: Path) -> None:
     for form, _, size, grown in told:
         assert int(size) > 12e6, form
         assert int(grown) < 4e6, form
+
+
+def test_a_long_first_line_is_recognised_by_all_of_it(tmp_path: Path) -> None:
+    mention = {"id": 5, "label": "drug", "start_offset": 0, "end_offset": 7}
+    text = "Aspirin gave her a rash. " * 20_000
+    row = {"id": 1, "text": text, "entities": [mention], "relations": []}
+    (tmp_path / "export.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+    ((_, form),) = recognised(tmp_path / "export.jsonl")
+    assert "doccano" == form.name

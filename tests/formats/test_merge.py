@@ -1,14 +1,18 @@
 """Old files and corrected ones become one: repetitions once, contradictions listed, never a text lost in silence."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from study_files import cli
-from wardround.formats.merge import Keep, merge
+from wardround.formats.check import check
+from wardround.formats.convert import convert
+from wardround.formats.merge import USUAL, Keep, merge
 from wardround.formats.options import Options
 from wardround.formats.register import FORMATS
+from wardround.formats.untouched import UNTOUCHED
 from wardround.text.document import Document
 from wardround.text.reading import DataError, Problems
 
@@ -36,6 +40,20 @@ def test_what_stands_twice_is_written_once_whatever_its_entities_are_called(tmp_
     assert ["her", "him", "them"] == [document.id for document in read(tmp_path / "all.jsonl")]
     expected = (str(two), 1, "same text and the same said of it, written once", False)
     assert [expected] == [(one.file, one.line, one.what, one.lost) for one in done.findings]
+
+
+def test_two_pairs_of_one_sentence_are_no_contradiction_and_two_relations_of_one_pair_are(tmp_path: Path) -> None:
+    def pair(tail: str, relation: str) -> dict[str, object]:
+        return {"sentence": NOTES["her"], "head": {"word": "Aspirin"}, "tail": {"word": tail}, "relation": relation}
+
+    both = saved(tmp_path, "pairs.jsonl", pair("rash", "causes"), pair("her", "NA"))
+    done, counts = merge([both], tmp_path / "all.jsonl", Options())
+    assert ({}, 2) == (counts, done.documents)
+    survey = check(tmp_path / "all.jsonl", Options())
+    assert 0 == survey.duplicates
+    again = saved(tmp_path, "again.jsonl", pair("rash", "cures"), pair("her", "NA"))
+    done, counts = merge([tmp_path / "all.jsonl", again], tmp_path / "more.jsonl", Options())
+    assert ({"conflicts": 1, "duplicates": 1}, False) == (counts, done.written)
 
 
 @pytest.mark.parametrize(("keep", "kind"), [("first", "drug"), ("last", "NSAID")])
@@ -138,3 +156,126 @@ def test_the_command_lists_and_counts(tmp_path: Path) -> None:
     assert "spirin" not in ended.out + ended.err
     ended = cli("data", "merge", "one.jsonl", "--out", "b.jsonl", "--keep", "lats", cwd=tmp_path)
     assert (2, "--keep lats: did you mean last?") == (ended.code, ended.err.strip())
+
+
+@pytest.mark.parametrize("to", ["doccano", "brat"])
+def test_what_a_model_found_and_nobody_changed_is_left_out_unless_it_is_confirmed(tmp_path: Path, to: str) -> None:
+    link = {"type": "causes", "head": "T1", "tail": "T2", "confidence": 0.6}
+    rows = [row(name, "a drug", model="tagger@1", relations=[link]) for name in NOTES]
+    for one in rows:
+        start = NOTES[str(one["id"])].index("rash")
+        one["entities"] = [
+            {"id": "T1", "type": "a drug", "start": 0, "end": 7, "confidence": 0.9},
+            {"id": "T2", "type": "effect", "start": start, "end": start + 4, "confidence": 0.8},
+        ]
+    tool = tmp_path / ("tool" if to == "brat" else "tool.jsonl")
+    convert(saved(tmp_path, "found.jsonl", *rows), tool, to, Options(), lossy=True)
+    _corrected(tool, to)
+    done, counts = merge([tool], tmp_path / "all.jsonl", Options())
+    assert (True, {"untouched": 1}) == (done.written, counts)
+    assert [UNTOUCHED] == [one.what for one in done.findings]
+    assert [("her", 1, ""), ("them", 2, "")] == sorted(
+        (one.id, len(one.entities) + len(one.relations), one.model) for one in read(tmp_path / "all.jsonl")
+    )
+    _, counts = merge([tool], tmp_path / "confirmed.jsonl", Options(), confirmed=True)
+    assert {} == counts
+    assert [("him", 3, "")] == [
+        (one.id, len(one.entities) + len(one.relations), one.model)
+        for one in read(tmp_path / "confirmed.jsonl")
+        if one.id == "him"
+    ]
+
+
+def _corrected(tool: Path, to: str) -> None:
+    """Of one text a relation and an entity are gone, of another the relation; of the third nothing is changed."""
+    if to == "brat":
+        for name, gone in {"her": r"\b(T2|R1)\b", "them": r"\bR1\b"}.items():
+            lines = (tool / f"{name}.ann").read_text().splitlines(keepends=True)
+            (tool / f"{name}.ann").write_text("".join(line for line in lines if not re.search(gone, line)))
+        return
+    rows = [json.loads(line) for line in tool.read_text().splitlines()]
+    rows[0] |= {"entities": rows[0]["entities"][:1], "relations": []}
+    rows[2]["relations"] = []
+    saved(tool.parent, tool.name, *rows)
+
+
+def test_a_task_that_cannot_be_read_takes_no_other_with_it(tmp_path: Path) -> None:
+    tasks = [
+        {"id": 1, "data": {"text": NOTES["her"], "details": 3}, "annotations": []},
+        {"id": 2, "data": {"text": NOTES["him"]}, "annotations": [{"result": []}]},
+    ]
+    (tmp_path / "corrected.json").write_text(json.dumps(tasks), encoding="utf-8")
+    merge([tmp_path / "corrected.json"], tmp_path / "all.jsonl", Options(), lossy=True)
+    assert [NOTES["him"]] == [one.text for one in read(tmp_path / "all.jsonl")]
+
+
+@pytest.mark.parametrize("keep", ["first", "last"])
+def test_what_counts_is_written_whole_and_what_it_lacks_is_said(tmp_path: Path, keep: Keep) -> None:
+    labelled = saved(tmp_path, "labelled.jsonl", row("her", labels=["allergy"]))
+    plain = saved(tmp_path, "plain.jsonl", row("her", "NSAID"))
+    for sources, lacks in (([labelled, plain], keep == "last"), ([plain, labelled], keep == "first")):
+        target = tmp_path / f"{sources[0].stem}-all.jsonl"
+        done, _ = merge(sources, target, Options(), keep=keep)
+        (finding,) = done.findings
+        assert lacks == finding.what.endswith(f"; the {keep} has no labels, and is written without")
+        assert [() if lacks else ("allergy",)] == [one.labels for one in read(target)]
+
+
+def test_own_files_with_names_of_their_own_go_with_a_correction_that_has_the_usual_ones(tmp_path: Path) -> None:
+    own = {**row("her"), "nr": "7", "satz": NOTES["her"]}
+    before = saved(tmp_path, "before.jsonl", {key: value for key, value in own.items() if key not in ("id", "text")})
+    label = {"type": "labels", "from_name": "label", "to_name": "text", "id": "a"}
+    result = [{**label, "value": {"start": 0, "end": 7, "text": "Aspirin", "labels": ["drug"]}}]
+    task = {"id": 1, "data": {"id": "him", "text": NOTES["him"]}, "annotations": [{"id": 1, "result": result}]}
+    corrected = tmp_path / "corrected.json"
+    corrected.write_text(json.dumps([task]), encoding="utf-8")
+    done, _ = merge([before, corrected], tmp_path / "all.jsonl", Options(text="satz", id="nr"))
+    assert ["7", "him"] == [document.id for document in read(tmp_path / "all.jsonl")]
+    assert [(str(corrected), False)] == [(one.file, one.lost) for one in done.findings if one.what == USUAL]
+    done, _ = merge([before, corrected], tmp_path / "none.jsonl", Options(text="sats", id="nr"))
+    assert (False, []) == (done.written, [one for one in done.findings if one.what == USUAL])
+    (tmp_path / "brat").mkdir()  # which has no such names, so that it proves none
+    (tmp_path / "brat" / "a.txt").write_text("No rash.")
+    (tmp_path / "brat" / "a.ann").write_text("")
+    done, _ = merge([tmp_path / "brat", corrected], tmp_path / "none.jsonl", Options(text="sats"))
+    assert (False, []) == (done.written, [one for one in done.findings if one.what == USUAL])
+
+
+FOUND = {
+    "id": "T1", "type": "a drug", "start": 0, "end": 7, "confidence": 0.9, "concept": "1191",
+    "attributes": {"dose ": " low ", "umls": "C0004057"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("to", ["doccano", "brat"])
+def test_details_that_came_with_the_texts_do_not_hide_that_nothing_was_changed(tmp_path: Path, to: str) -> None:
+    tool = tmp_path / ("tool" if to == "brat" else "tool.jsonl")
+    gap = {"id": "T2", "type": "effect", "start": 8, "end": 23, "parts": [[8, 12], [13, 16], [19, 23]]}
+    rows = [row(name, "a drug", model="tagger@1", entities=[FOUND, gap]) for name in NOTES]
+    convert(saved(tmp_path, "found.jsonl", *rows), tool, to, Options(), lossy=True)
+    with pytest.raises(DataError, match="all 3 documents are as a model left them"):
+        merge([tool], tmp_path / "all.jsonl", Options(), lossy=True)
+
+
+@pytest.mark.parametrize(
+    "line", ["A7\tNegated T1\n", "N7\tReference T1 UMLS:C0004057\taspirin\n", "R7\tsame Arg1:T1 Arg2:T1\n"]
+)
+def test_what_a_person_adds_in_brat_is_a_persons_word(tmp_path: Path, line: str) -> None:
+    found = {"id": "T1", "type": "drug", "start": 0, "end": 7, "confidence": 0.9}
+    rows = [row(name, "drug", model="tagger@1", entities=[found]) for name in NOTES]
+    convert(saved(tmp_path, "found.jsonl", *rows), tmp_path / "tool", "brat", Options(), lossy=True)
+    with (tmp_path / "tool" / "him.ann").open("a") as file:
+        file.write(line)
+    _, counts = merge([tmp_path / "tool"], tmp_path / "all.jsonl", Options())
+    assert ({"untouched": 2}, ["him"]) == (counts, [one.id for one in read(tmp_path / "all.jsonl")])
+
+
+def test_a_mark_that_was_copied_or_whose_text_was_changed_says_nothing(tmp_path: Path) -> None:
+    rows = [row(name, model="sorter@1", entities=[], labels=["allergy"]) for name in NOTES]
+    tool = tmp_path / "tool.jsonl"
+    convert(saved(tmp_path, "found.jsonl", *rows), tool, "doccano", Options(), lossy=True)
+    kept, edited, other = (json.loads(line) for line in tool.read_text().splitlines())
+    saved(tmp_path, tool.name, kept, edited | {"text": "He said so."}, other | {"found": kept["found"]})
+    _, counts = merge([tool], tmp_path / "all.jsonl", Options())
+    assert {"untouched": 1} == counts
+    assert [edited["id"], other["id"]] == [one.id for one in read(tmp_path / "all.jsonl")]

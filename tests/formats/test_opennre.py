@@ -123,7 +123,7 @@ def test_an_array_on_one_line_is_read_and_its_rows_are_counted(tmp_path: Path) -
     reader = corpus(tmp_path, BEFORE)
     (tmp_path / "train.txt").write_text(json.dumps([BEFORE, IN_TEXT, IN_TOKENS]))
     assert ["opennre"] == [form.name for _, form in recognised(tmp_path / "train.txt")]
-    assert ["train.txt:1", "train.txt:2", "train.txt:3"] == [one.id for one in reader.documents("train")]
+    assert ["train.txt:1", "train.txt:1.2", "train.txt:1.3"] == [one.id for one in reader.documents("train")]
 
 
 def test_other_pairs_of_a_sentence_are_no_contradiction(tmp_path: Path) -> None:

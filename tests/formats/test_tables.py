@@ -159,6 +159,29 @@ def test_a_forgotten_header_does_not_show_the_first_note(tmp_path: Path) -> None
     assert refused(tmp_path, f'"{NOTE}",GI\n', header=False, text=3, label=2).startswith('1: no column "3"')
 
 
+def test_a_header_is_shown_where_a_column_is_missing(tmp_path: Path) -> None:
+    rows = "".join(f'{n},"{NOTE}",GI\n' for n in range(3))
+    assert (
+        refused(tmp_path, f"nr,frage,ward\n{rows}")
+        == '1: no column "text" — name the column in [corpus]: nr, frage, ward'
+    )
+    message = refused(tmp_path, f"nr,frage,ward\n{rows}", text="frage")
+    assert message == '1: no column "label" — name the label column in [corpus]: nr, frage, ward'
+
+
+@pytest.mark.parametrize("first", ["vomited,GI", "Smith Anna,ward", "7,ward", "发热,科室", "pat1,vomited"])
+def test_a_first_row_that_may_be_a_note_is_not_shown(tmp_path: Path, first: str) -> None:
+    message = refused(tmp_path, f'{first}\n"{NOTE}",GI\n"{NOTE}",ENT\n')
+    remedy = "name the column in [corpus], or by its number from 1 to 2, or set header = false"
+    assert message == f'1: no column "text" — {remedy}'
+    assert "vomited" not in refused(tmp_path, f'vomited\n"{NOTE}"\n"{NOTE}"\n')
+
+
+def test_a_table_with_tabs_is_told_so(tmp_path: Path) -> None:
+    remedy = 'name the column in [corpus], or set format = "tsv", for it has tabs, or set header = false'
+    assert refused(tmp_path, f"nr\tnote\tward\n1\t{NOTE}\tGI\n") == f'1: no column "text" — {remedy}'
+
+
 def test_a_table_with_semicolons_is_told_so(tmp_path: Path) -> None:
     remedy = "name the column in [corpus], or save it with commas where it has semicolons, or set header = false"
     assert refused(tmp_path, f"nr;note;ward\n1;{NOTE};GI\n") == f'1: no column "text" — {remedy}'

@@ -244,3 +244,11 @@ def test_what_is_wrong_with_a_rule_is_told_by_name(changes: Mapping[str, Any], p
     with pytest.raises(StudyError) as refused:
         build(study_with(tmp_path, **changes), tmp_path / "out")
     assert [True] == [given.startswith(problem) for given in refused.value.problems]
+
+
+@pytest.mark.parametrize("robust", [{"rule": "bound"}, {"bound": 4.0}, {"rule": "krum"}])
+def test_a_runs_own_copy_of_its_study_can_be_read_again(robust: Mapping[str, Any], tmp_path: Path) -> None:
+    """It has every setting, those of other rules among them."""
+    study = study_with(tmp_path, rounds=1, robust=robust)
+    run(study, tmp_path / "run")
+    assert study.fingerprint == load_study(tmp_path / "run" / "study.toml")[0].study.fingerprint

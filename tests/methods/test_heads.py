@@ -2,8 +2,10 @@
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import torch
@@ -12,14 +14,18 @@ from safetensors.torch import load_file
 import oracle
 from double import DoubleFeatures
 from oracle import same
-from quadratic import Trial, weights
+from quadratic import Trial, lonely, weights
+from wardround.core.cohort import Cohort
+from wardround.core.method import Global
+from wardround.core.record import Message
 from wardround.core.weights import Weights
+from wardround.layers.bound import Bound
 from wardround.methods import METHODS
 from wardround.methods.fedavg import FedAvg, Update
-from wardround.methods.heads import CCVR, gaussians, headed
+from wardround.methods.heads import CCVR, Moments, gaussians, headed
 from wardround.methods.ridge import ClosedForm
 from wardround.methods.ridge_sgd import RidgeSGD, Stepped
-from wardround.methods.sums import Sums
+from wardround.methods.sums import Sums, pooled_sums
 from wardround.reports.read import read_runs
 from wardround.runs.build import build_apart
 from wardround.runs.checkpoint import load_newest
@@ -286,6 +292,59 @@ def test_sums_at_the_end_are_checked_as_ridges_are() -> None:
         assert "Sums.labels do not add up to its rows" == method.contradiction(lie, lie)
     change = Update(weights([1.0]), 2)
     assert "Update.weight should be 1" == made.contradiction(change, change)
+
+
+def moments(tmp_path: Path, scale: float = 1.0) -> Moments:
+    rng = torch.Generator().manual_seed(0)
+    sites = {"a": FeatureRows(torch.randn(30, 4, generator=rng, dtype=torch.float64) * scale, torch.arange(30) % 2)}
+    method = headed(FedAvg(), "ccvr")
+    start = weights({"linear.weight": torch.zeros(3, 4), "linear.bias": torch.zeros(3)})
+    trial = Trial(method, DoubleFeatures(4, 3), sites, start, tmp_path)
+    cast("CCVR", method).refit(start, trial.cohort(trial.names))
+    reply = trial.seen[0].reply
+    assert isinstance(reply, Moments)
+    return reply
+
+
+def test_moments_that_cannot_be_are_found_out(tmp_path: Path) -> None:
+    """By the same code as ridge's sums: fewer rows than none, means of no rows, products that no rows have."""
+    honest = moments(tmp_path)
+    method, sent = headed(FedAvg(), "ccvr"), Global(weights({"w": [0.0]}))
+    assert method.contradiction(sent, honest) is None
+    assert [15, 15, 0] == honest.counts.tolist()
+    one = torch.zeros_like(honest.features)
+    one[2] = 1.0
+    curved = honest.products.clone()
+    curved[0, 1:3] *= 1e3
+    lies = {
+        "Moments.counts are fewer than none": replace(honest, counts=honest.counts * torch.tensor([1, -1, 1])),
+        "Moments.products is no Gram matrix of its rows": replace(honest, features=honest.features + one),
+        "Moments.products is of more rows than there are": replace(honest, products=honest.products[[0, 1, 0]]),
+    }
+    assert list(lies) == [method.contradiction(sent, lie) for lie in lies.values()]
+    assert "is no Gram matrix" in str(method.contradiction(sent, replace(honest, products=curved)))
+    assert "is no Gram matrix" in str(method.contradiction(sent, replace(honest, products=-honest.products)))
+
+
+@pytest.mark.parametrize("kind", ["Sums", "Moments"])
+def test_rows_far_longer_than_the_others_are_left_out_by_name(kind: str, tmp_path: Path) -> None:
+    """Features of one site made a thousand times as large would be all that the sums of all know."""
+    longer = {"ann": 1.0, "bob": 1000.0, "cyd": 1.2, "dan": 0.5}
+
+    def made(scale: float) -> Message:
+        if kind == "Moments":
+            return moments(tmp_path, scale)
+        one = lonely(DoubleFeatures(4, 2), FeatureRows(torch.randn(30, 4).double() * scale, torch.arange(30) % 2), None)
+        return pooled_sums(one, weights({"linear.weight": torch.zeros(2, 4), "linear.bias": torch.zeros(2)}))
+
+    replies = {name: made(scale) for name, scale in longer.items()}
+    asked = cast("Cohort", SimpleNamespace(round=1, noted={}))
+    sent: dict[str, Message] = dict.fromkeys(replies, Global(weights({"w": [0.0]})))
+    wrong = Bound().judge(replies, sent, "gather", asked)
+    assert ["bob"] == list(wrong)
+    assert wrong["bob"].startswith(f"{kind} is of rows ")
+    two = {name: replies[name] for name in ("ann", "bob")}
+    assert {} == Bound().judge(two, sent, "gather", asked)  # either of them may be the one who lies
 
 
 def test_ridge_sgd_takes_no_settings_of_local_training() -> None:

@@ -25,7 +25,7 @@ from wardround.core.refusal import Misfit
 from wardround.core.task import SiteData
 from wardround.core.weights import Weights
 from wardround.layers.least import LeastExamples
-from wardround.methods.ridge import Ridge, Solved, Unsolved
+from wardround.methods.ridge import Heads, Ridge, Solved, Unsolved
 from wardround.methods.sums import Sums, System, pooled_sums
 from wardround.runs.loop import run
 from wardround.study.load import cells
@@ -178,6 +178,22 @@ def test_features_that_say_nothing_have_no_weight(tmp_path: Path) -> None:
     assert [0.0, 0.0] == state.weights["linear.weight"][:, 1].tolist()
 
 
+def test_features_that_are_switched_off_have_no_weight(tmp_path: Path) -> None:
+    """MiniLM has three, which its last layer multiplies by 1e-9 and 1e-33: standardised, their weights were 1e30."""
+    inputs, labels = drawn(2, 20, 4, 2)
+    inputs[:, 1] *= 1e-33
+    inputs[:, 2] *= 1e-9
+    inputs[:, 3] *= 1e-6
+    state = trial(ONE, {"a": rows(inputs, labels)}, tmp_path, 2).round()
+    assert [False, True, True, False] == (state.weights["linear.weight"] == 0).all(0).tolist()
+
+
+def test_a_penalty_that_leaves_the_sums_singular_is_named(tmp_path: Path) -> None:
+    inputs, labels = drawn(2, 4, 9, 2)
+    with pytest.raises(Misfit, match=r"penalties has 1e-300, too small for these sums: 4 rows do not tell 9 features"):
+        trial(Ridge(penalties=(1e-300, 1.0)), {"a": rows(inputs, labels)}, tmp_path, 2).round()
+
+
 def test_few_rows_leave_a_site_out_by_name(tmp_path: Path) -> None:
     inputs, labels = drawn(2, 20, 3, 2)
     sites = {"big": rows(inputs[:15], labels[:15]), "small": rows(inputs[15:], labels[15:])}
@@ -192,11 +208,12 @@ def test_few_rows_leave_a_site_out_by_name(tmp_path: Path) -> None:
 LONE = {"a": ([[1.0, 0.0], [0.0, 1.0], [2.0, 1.0]], [0, 1, 2]), "b": ([[1.0, 1.0], [0.5, 2.0]], [0, 1])}
 
 
-def test_a_class_of_one_site_alone_is_refused_or_left_out(tmp_path: Path) -> None:
+def test_a_class_of_one_site_alone_is_refused_or_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     sites = {name: rows(*pair) for name, pair in LONE.items()}
     with pytest.raises(Misfit, match=r'one site alone has 2: .* set lone = "drop"'):
         trial(Ridge(lone="refuse"), sites, tmp_path / "refuse", 3).round()
     dropped = trial(Ridge(lone="drop", penalties=(1.0,)), sites, tmp_path / "drop", 3).round()
+    assert 'one site alone has 2: learnt without, as lone = "drop" says' in caplog.messages
     kept = {name: rows(*([row for row, label in zip(*pair, strict=True) if label < 2],
                          [label for label in pair[1] if label < 2])) for name, pair in LONE.items()}  # fmt: skip
     assert trial(Ridge(penalties=(1.0,)), kept, tmp_path / "kept", 3).round().weights == dropped.weights
@@ -219,6 +236,87 @@ def test_sums_that_cannot_be_are_found_out(field: str, why: str, tmp_path: Path)
     assert begun.method.contradiction(honest, honest) is None
     lie = replace(honest, **{field: getattr(honest, field) * 0.5})
     assert why in str(begun.method.contradiction(honest, lie))
+
+
+def turned(honest: Sums) -> Tensor:
+    """Products that each keep to their factors, and together belong to no rows: of the first three, two go together."""
+    gram, width = honest.gram.clone(), len(honest.inputs)
+    lengths, places = honest.squares.sqrt(), {pair: at for at, pair in enumerate(upper(width))}
+    for (one, two), sign in {(0, 1): 1.0, (1, 2): 1.0, (0, 2): -1.0}.items():
+        gram[places[one, two]] = sign * lengths[one] * lengths[two]
+    return gram
+
+
+def upper(width: int) -> list[tuple[int, int]]:
+    one, two = torch.triu_indices(width, width).tolist()
+    return list(zip(one, two, strict=True))
+
+
+def lied(honest: Sums) -> dict[str, Sums]:
+    """What no rows add up to, each with one thing wrong."""
+    nothing, product = torch.zeros_like(honest.labels), honest.gram.clone()
+    product[1] = 10 * honest.gram.max()
+    return {
+        "negative labels": replace(honest, labels=honest.labels + torch.tensor([-50.0, 50.0])),
+        "no rows": replace(honest, rows=0, labels=nothing, inputs=honest.inputs * 0, targets=honest.targets * 0),
+        "no rows, and targets": replace(honest, rows=0, labels=nothing, inputs=honest.inputs * 0, gram=product * 0),
+        "a product larger than its factors": replace(honest, gram=product),
+        "less than nothing in one direction": replace(honest, gram=turned(honest)),
+        "targets too large": replace(honest, targets=honest.targets * 1e6),
+        "targets of other rows": replace(honest, targets=honest.targets.flip(0)),
+        "targets that add up, and are too large": replace(
+            honest, targets=honest.targets + torch.tensor([1e3, -1e3]).double()
+        ),
+    }
+
+
+@pytest.mark.parametrize("lie", lied(Sums(1, *(torch.zeros(size).double() for size in (4, 10, (4, 2), 2)))))
+def test_no_rows_have_sums_like_these(lie: str, tmp_path: Path) -> None:
+    inputs, labels = drawn(2, 12, 4, 2)
+    begun = trial(ONE, {"a": rows(inputs, labels)}, tmp_path, 2)
+    begun.round()
+    assert begun.method.contradiction(begun.replies["a"], lied(begun.replies["a"])[lie]) is not None
+
+
+def test_targets_along_a_direction_in_which_no_rows_vary_are_found_out(tmp_path: Path) -> None:
+    """Two features that are all but the same: each by itself could have such sums, both together cannot."""
+    inputs, labels = drawn(2, 60, 4, 2)
+    inputs[:, 1] = inputs[:, 0] + 1e-3 * inputs[:, 1]
+    begun = trial(ONE, {"a": rows(inputs, labels)}, tmp_path, 2)
+    begun.round()
+    honest: Sums = begun.replies["a"]
+    along = torch.tensor([1.0, -1.0, 0.0, 0.0]).double()[:, None] * torch.tensor([1.0, -1.0]).double()
+    lie = replace(honest, targets=honest.targets + 10 * along)
+    assert (lie.targets.abs() < lie.squares.sqrt()[:, None] * lie.labels.sqrt()).all()
+    assert System(lie).head(1.0)[0].norm() > 10 * System(honest).head(1.0)[0].norm()  # what it would have done
+    assert "Sums.gram is no Gram matrix of its rows" == begun.method.contradiction(honest, lie)
+    assert begun.method.contradiction(honest, honest) is None
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_honest_sums_are_not_doubted(scale: float, tmp_path: Path) -> None:
+    """Constant, doubled and empty features, one class, one row, none."""
+    inputs, labels = drawn(2, 3000, 5, 3)
+    inputs[:, 1], inputs[:, 2], inputs[:, 3] = 7.1, inputs[:, 0], 0.0
+    for count in (0, 1, 2, 3000):
+        for mine in (labels, labels * 0):
+            begun = trial(ONE, {"a": rows(inputs[:count] * scale, mine[:count])}, tmp_path, 3)
+            begun.round()
+            assert begun.method.contradiction(begun.replies["a"], begun.replies["a"]) is None
+
+
+def test_a_feature_that_only_those_who_left_had_has_no_weight(tmp_path: Path) -> None:
+    """Of a sum less its parts rounding is left, which would be taken for a feature that varies."""
+    inputs, labels = drawn(1, 60, 4, 3)
+    inputs[40:, 3] = 0.0
+    parts = {name: rows(inputs[at : at + 20], labels[at : at + 20]) for name, at in {"a": 0, "b": 20, "c": 40}.items()}
+    begun = trial(ONE, parts, tmp_path / "all", 3)
+    left = begun.round().sums - begun.replies["a"] - begun.replies["b"]
+    never = trial(ONE, {"c": parts["c"]}, tmp_path / "c", 3).round()
+    own, bias = System(left).head(2.0)
+    assert never.weights["linear.weight"].flatten().tolist() == pytest.approx(own.T.flatten().tolist(), abs=1e-10)
+    assert never.weights["linear.bias"].tolist() == pytest.approx(bias.tolist(), abs=1e-10)
+    assert [0.0] * 3 == own[3].tolist()
 
 
 def test_a_classifier_without_bias_is_solved_without_one(tmp_path: Path) -> None:
@@ -287,6 +385,22 @@ def test_a_site_that_leaves_after_its_sums_is_in_the_model_once(tmp_path: Path) 
     assert ("a", "b", "c") == begun.state.names
     assert {} == a_round(begun)
     assert 60 == begun.state.rows
+
+
+def test_a_classifier_that_was_made_up_counts_the_validation_rows_of_a_class(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What docs/threats.md says is not defended; but no more of them are answered than the study has λ."""
+    sites = three()
+    method = Ridge(penalties=(1.0, 3.0))
+    begun = trial(method, sites, tmp_path, 2)
+    monkeypatch.setattr(begun.host, "opened", lambda name: SiteData(sites[name], sites[name], sites[name]))
+    begun.rounds = 1
+    cohort = begun.cohort(begun.names)
+    made_up = Heads(begun.state.weights, torch.zeros(5, 2, 3).double(), torch.eye(5, 2).double())
+    total = cohort.total(method.choose, dict.fromkeys(begun.names, made_up))
+    labels = torch.cat([one.labels for one in sites.values()])
+    assert torch.bincount(labels).tolist() == total.hits.tolist()
 
 
 def test_few_validation_rows_have_no_vote_and_leave_nobody_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -418,3 +532,47 @@ def test_lone_classes_cannot_be_told_by_some_of_the_sites(method: str, some: dic
     }  # fmt: skip
     with pytest.raises(StudyError, match=r"method\.lone looks for classes that one site alone has"):
         run(cells(tables)[0].study, tmp_path / "run")
+
+
+@pytest.mark.parametrize("some", [{}, {"model": "encoder", "several": True}])
+def test_a_bag_of_words_is_told_what_to_set(some: dict[str, Any], tmp_path: Path) -> None:
+    tables = {
+        "name": "r", "rounds": 1, "method": {"name": "ridge"}, "task": {"name": "classification", **some},
+        "corpus": {"name": "clinic", "hospitals": 2, "documents": 10, "test_documents": 5},
+    }  # fmt: skip
+    remedy = r'set task\.model = "encoder" or task\.vectors, and leave task\.several out, or choose another method'
+    with pytest.raises(StudyError, match=remedy):
+        run(cells(tables)[0].study, tmp_path / "run")
+
+
+def test_without_validation_rows_it_says_what_decides(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    inputs, labels = drawn(3, 600, 6, 3)
+    state = trial(Ridge(), {"a": rows(inputs, labels)}, tmp_path, 3).round()
+    expected = (
+        f"no validation rows: λ = {state.penalty:g} is chosen from the sums alone; [validation] takes those of "
+        "corpus.valid, or sets some aside: share = 0.1"
+    )
+    assert [expected] == caplog.messages
+
+
+@pytest.mark.parametrize("model", ["lstm", "features"])
+def test_what_travels_though_nothing_of_it_is_solved_is_told(
+    model: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    texts = {
+        "task": {"name": "classification", "model": "lstm", "buckets": 16},
+        "corpus": {"name": "clinic", "hospitals": 2, "documents": 20, "test_documents": 5},
+    }
+    numbers = {"task": {"name": "features"}, "corpus": {"name": "synthetic", "sites": 3, "largest": 40}}
+    tables = {"name": "r", "rounds": 1, "method": {"name": "ridge"}, **(texts if model == "lstm" else numbers)}
+    run(cells(tables)[0].study, tmp_path / "run")
+    told = [line for line in caplog.messages if "travel to every site all the same" in line]
+    assert (model == "lstm") == bool(told)
+    assert all("set task.freeze to all its layers" in line for line in told)
+
+
+def test_features_that_are_no_numbers_are_not_blamed_on_a_rate(tmp_path: Path) -> None:
+    inputs, labels = drawn(2, 20, 3, 2)
+    inputs[0, 0] = float("nan")
+    with pytest.raises(BelowQuorum, match=r"holds NaN or infinity.*; look at the model's weights or vectors$"):
+        trial(ONE, {"a": rows(inputs, labels)}, tmp_path, 2).round()

@@ -2,6 +2,8 @@
 
 import json
 import os
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from encoder_folders import LAYERS, POSITIONS, WORDS, foreign_encoder, tiny_encoder
-from wardround.models.encoder import Encoder
+from wardround.models.encoder import AnyEncoder, Encoder
 from wardround.models.pretrained import Pretrained, packaged, read_encoder
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # before transformers is imported: nothing is to be fetched
-pytest.importorskip("transformers")
+pytestmark = pytest.mark.skipif(find_spec("transformers") is None, reason="transformers is not installed")
 
 
 def ours(pretrained: Pretrained, layers: range, *, embeddings: bool = True) -> Encoder:
@@ -69,7 +71,13 @@ def test_other_kinds_agree_with_transformers_too(kind: str, changes: dict[str, A
     encoder = read_encoder(folder)
     ids, real = padded([2, 10, 11, 14, 10, 12, 3], [2, 11, 3])
     expected = theirs(folder)(input_ids=ids, attention_mask=real.long()).last_hidden_state
-    torch.testing.assert_close(ours(encoder, range(LAYERS))(ids, real)[real], expected[real], rtol=0, atol=1e-5)
+    whole = ours(encoder, range(LAYERS))
+    torch.testing.assert_close(whole(ids, real)[real], expected[real], rtol=0, atol=1e-5)
+    lengths, places = [7, 3], torch.tensor([[0, 4], [2, 1]])
+    for ragged in (whole.ragged, partial(AnyEncoder.ragged, whole)):
+        torch.testing.assert_close(ragged(ids[real], lengths), expected[real], rtol=0, atol=1e-5)
+        some = expected[torch.arange(2)[:, None], places]
+        torch.testing.assert_close(ragged(ids[real], lengths, places), some, rtol=0, atol=1e-5)
     assert POSITIONS - (kind != "bert") == encoder.shape.longest
 
 
@@ -107,6 +115,7 @@ def test_asking_for_some_places_gives_the_states_there(layers: int, tmp_path: Pa
     places = torch.tensor([[0, 4, 5], [0, 1, 0]])
     some = encoder(ids, real, places)
     torch.testing.assert_close(encoder(ids, real)[torch.arange(2)[:, None], places], some)
+    torch.testing.assert_close(some, encoder.ragged(ids[real], [7, 3], places), rtol=0, atol=1e-5)
 
 
 def test_shards_and_vocab_txt_serve_as_well(tmp_path: Path) -> None:

@@ -12,12 +12,13 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from encoder_folders import FOREIGN, WIDTH, foreign_encoder, tiny_encoder
-
-os.environ["HF_HUB_OFFLINE"] = "1"  # before transformers is imported: nothing is to be fetched
-pytest.importorskip("transformers")
-
 from wardround.models.encoder_files import EncoderError
 from wardround.models.pretrained import Pretrained, read_encoder
+
+os.environ["HF_HUB_OFFLINE"] = "1"  # before transformers is imported: nothing is to be fetched
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("transformers") is None, reason="transformers is not installed"
+)
 
 LAYERS = 3
 ROWS = ([2, 10, 11, 14, 10, 12, 9, 16, 20, 3], [2, 11, 3])
@@ -158,6 +159,24 @@ def test_weights_that_do_not_match_the_config_are_refused(folders: dict[str, Pat
     with pytest.raises(EncoderError, match=r"a pickle \(pytorch_model\.bin\).*to safetensors"):
         read_encoder(folder)
     assert WIDTH == read_encoder(folders["electra"]).shape.width
+
+
+@pytest.mark.parametrize("kind", ["electra", "modernbert"])
+def test_layers_count_as_the_encoders_in_its_own_stack_alone_whatever_else_lies_in_the_file(
+    kind: str, tmp_path: Path
+) -> None:
+    folder = foreign_encoder(tmp_path, kind)
+    path = folder / "model.safetensors"
+    tensors, stack = load_file(path), {"electra": "encoder.layer", "modernbert": "layers"}[kind]
+    weight = torch.zeros(3)
+    for other in ("decoder.layers.7.norm.weight", "head.layer.9.bias", f"generator.{stack}.5.norm.weight"):
+        save_file(tensors | {other: weight}, path, {"format": "pt"})
+        whole(read_encoder(folder))
+    prefix = {"electra": "electra", "modernbert": "model"}[kind]
+    for deeper in (f"{stack}.3.norm.weight", f"{prefix}.{stack}.3.norm.weight"):
+        save_file(tensors | {deeper: weight}, path, {"format": "pt"})
+        with pytest.raises(EncoderError, match=r"its weights have 4 layers, and its config\.json 3"):
+            whole(read_encoder(folder))
 
 
 def test_an_encoder_that_cannot_be_cut_there_is_refused_there(tmp_path: Path) -> None:

@@ -298,7 +298,8 @@ def test_a_run_whose_trials_are_trainings_ends_with_what_it_has_paid_for(tmp_pat
     """Intervals over documents would try each site's model once more."""
     texts = {"name": "clinic", "hospitals": 2, "documents": 30, "test_documents": 10}
     dp = {**DP, "unit": "document", "evaluation": "outside"}
-    run(study_of(dp, {"name": "finetune"}, rounds=1, task={"name": "tagging"}, corpus=texts), tmp_path)
+    task = {"name": "tagging", "model": "cnn-crf", "buckets": 256, "embedding": 8, "filters": 12}
+    run(study_of(dp, {"name": "finetune"}, rounds=1, task=task, corpus=texts), tmp_path)
     assert {2} == {len(list(lines(path))) for path in (tmp_path / "budget").iterdir()}
     assert "answers" == cast("Any", INTERVALS.read(tmp_path)).way
 

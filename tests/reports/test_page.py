@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from run_folders import make_run, make_sweep
-from study_files import cli, small_study
+from study_files import cli, script, small_study
 from wardround.cli.app import main
 from wardround.reports.figures import Spread
 from wardround.reports.html import bytes_of, describe_p, figure, join, plus_minus, signed, table, tag
@@ -50,6 +50,25 @@ class Elements(HTMLParser):
 
     def handle_endtag(self, tag: str) -> None:
         assert tag == self.open.pop()
+
+
+LOADED = """
+import sys
+from pathlib import Path
+from wardround.reports.page import write_report
+write_report([Path(sys.argv[1])], Path("report.html"))
+print(sorted({"rjieba", "scipy.special", "scipy.stats"} & set(sys.modules)))
+"""
+
+
+def test_what_few_need_is_loaded_when_it_is_needed(tmp_path: Path) -> None:
+    """Tests of significance by a report of several seeds, and jieba's dictionary by Chinese texts."""
+    (tmp_path / "loaded.py").write_text(LOADED, encoding="utf-8")
+    one = script(tmp_path / "loaded.py", make_run(tmp_path / "one"), cwd=tmp_path)
+    three = make_sweep(tmp_path / "three", {"fedavg": [0.70, 0.71, 0.73], "scaffold": [0.80, 0.812, 0.82]})
+    assert [(0, "[]\n"), (0, "['scipy.special', 'scipy.stats']\n")] == [
+        (ended.code, ended.out) for ended in (one, script(tmp_path / "loaded.py", three, cwd=tmp_path))
+    ]
 
 
 # what it says

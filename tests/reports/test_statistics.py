@@ -1,14 +1,15 @@
 """Means, intervals, paired tests, Holm's correction, curves, targets and sites, against hand numbers and scipy."""
 
+import importlib
 import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
 from run_folders import make_run, make_sweep
 from wardround.metrics.defined import limits
@@ -16,6 +17,12 @@ from wardround.reports.figures import Spread
 from wardround.reports.paired import Comparison, holm, pairs
 from wardround.reports.read import read_runs
 from wardround.reports.statistics import Group, Panel, curve, grouped, per_site, primary, spread, to_target
+
+
+@pytest.fixture(scope="module")
+def stats() -> Any:
+    """scipy's, which takes a second: not every worker that collects this file needs it."""
+    return importlib.import_module("scipy.stats")
 
 
 def panel_of(*paths: Path) -> Panel:
@@ -38,7 +45,7 @@ def test_a_spread_is_the_mean_and_the_sample_standard_deviation() -> None:
     assert math.sqrt(5 / 3) == pytest.approx(interval.sd)
 
 
-def test_the_interval_is_students() -> None:
+def test_the_interval_is_students(stats: Any) -> None:
     values = [0.61, 0.64, 0.66, 0.7, 0.59]
     measured = spread(values)
     assert measured is not None
@@ -111,7 +118,7 @@ def test_methods_are_ranked_by_the_target_or_the_first_test_figure_that_is_no_lo
 # paired tests
 
 
-def test_a_pair_is_scipys_paired_t_test_over_common_seeds(tmp_path: Path) -> None:
+def test_a_pair_is_scipys_paired_t_test_over_common_seeds(tmp_path: Path, stats: Any) -> None:
     better, worse = [0.70, 0.74, 0.71, 0.80], [0.65, 0.70, 0.69, 0.71, 0.1]  # seed 4 is not common
     pair = pair_of(make_sweep(tmp_path, {"fedavg": worse, "scaffold": better}))
     assert ("scaffold", "fedavg", (0, 1, 2, 3)) == (pair.first.label, pair.second.label, pair.seeds)
@@ -147,7 +154,7 @@ def test_equal_differences_are_not_tested(tmp_path: Path) -> None:
     assert (None, "the difference is the same for every seed") == (pair.p, pair.why)
 
 
-def test_wilcoxons_test_stands_beside_it_from_six_seeds_on(tmp_path: Path) -> None:
+def test_wilcoxons_test_stands_beside_it_from_six_seeds_on(tmp_path: Path, stats: Any) -> None:
     a, b = [0.71, 0.74, 0.73, 0.8, 0.77, 0.79], [0.7, 0.71, 0.75, 0.71, 0.7, 0.73]
     pair = pair_of(make_sweep(tmp_path / "six", {"a": a, "b": b}))
     assert pytest.approx(stats.wilcoxon(a, b).pvalue) == pair.ranks

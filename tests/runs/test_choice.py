@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from safetensors.torch import load_file
 
+from encoder_folders import tiny_encoder
 from study_files import PAUSING, cli, journal, listing, paused, result_of, small_study, start, wait_for, write_module
 from wardround.core.weights import Weights
 from wardround.reports.page import write_report
@@ -106,7 +107,12 @@ def test_training_is_the_same_whether_or_not_validation_chooses(tmp_path: Path) 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_every_task_can_have_validation_examples_set_aside(tmp_path: Path, task: str) -> None:
-    path = small_study(tmp_path, **rehearsal(task), method={"name": "fedavg"}, validation={"share": 0.3})
+    tables = rehearsal(task)
+    for count in {"documents", "test_documents", "notes", "test_notes"} & tables["corpus"].keys():
+        tables["corpus"][count] //= 2
+    if task == "relation":
+        tables["task"] |= {"encoder": str(tiny_encoder(tmp_path / "encoder")), "longest": 60}
+    path = small_study(tmp_path, **tables, method={"name": "fedavg"}, validation={"share": 0.3})
     ended = cli("run", path, "--out", "run", *SERIAL, cwd=tmp_path)
     assert (0, "") == (ended.code, ended.err)
     told = metrics_of(tmp_path / "run")

@@ -1,6 +1,7 @@
 """A site leaves a finished run or joins it: exactly where sums allow it, and refused with a remedy elsewhere."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,14 +9,18 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from loopback import Exchange as Sites
 from study_files import cli, small_study
+from wardround.consortium.submit import submit
+from wardround.core.exchange import Exchange
 from wardround.layers.ledger import verify
 from wardround.methods.ridge import Solved
-from wardround.methods.sums import System
+from wardround.methods.sums import System, pooled_sums
 from wardround.reports.page import write_report
 from wardround.reports.read import read_runs
 from wardround.reports.statistics import Group, per_site
-from wardround.runs.checkpoint import load_newest
+from wardround.runs.build import build
+from wardround.runs.checkpoint import CheckpointError, load_newest, save
 from wardround.runs.errors import RunError
 from wardround.runs.files import DATA, MEMBERS
 from wardround.runs.loop import run
@@ -187,6 +192,132 @@ def test_data_that_changed_cannot_be_subtracted(beside: Path) -> None:
         amended(beside / "whole", "site-01", "forget", beside)
 
 
+def test_nor_is_a_site_added_whose_data_changed(beside: Path) -> None:
+    """If these were put back later, other sums would be subtracted than were added."""
+    run(study(beside), beside / "whole")
+    amended(beside / "whole", "site-01", "forget", beside)
+    path = beside / "whole" / "data.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "fingerprint": "other"}))
+    with pytest.raises(RunError, match="the data are not those of the run any more, so site-01's sums are not of the"):
+        amended(beside / "whole", "site-01", "add", beside)
+
+
+def test_more_sites_than_are_described_are_forgotten_with_a_word(
+    beside: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """To look at each would make every start slow: no fingerprint is kept; rows that cannot be the run's are told."""
+    for place in ("federation.describe", "runs.members", "trained.card", "trained.folder"):
+        monkeypatch.setattr(f"wardround.{place}.MOST_SITES", 3)
+    whole = study(beside)
+    run(whole, beside / "whole")
+    without = study(beside, "site-01")
+    run(without, beside / "without")
+    amended(beside / "whole", "site-01", "forget", beside)
+    assert "of more than 3 sites no fingerprint is kept: that the data are still" in caplog.text
+    assert head(beside / "without", without) == pytest.approx(head(beside / "whole", whole), rel=0, abs=1e-10)
+    checkpoint = load_newest(beside / "whole" / "checkpoints", whole.fingerprint, Solved)
+    assert checkpoint is not None
+    state = checkpoint.state
+    assert isinstance(state, Solved)
+    fewer = replace(state, rows=1, labels=state.labels * 0)
+    save(beside / "whole" / "checkpoints", replace(checkpoint, state=fewer))
+    with pytest.raises(
+        RunError, match=r"site-02 has more rows of a class now than all in the model together: .*; restore them"
+    ):
+        amended(beside / "whole", "site-02", "forget", beside)
+
+
+@pytest.mark.parametrize(("action", "what"), [("forget", "subtracted"), ("add", "added")])
+def test_under_masks_nobody_has_what_to_subtract(beside: Path, action: Any, what: str) -> None:
+    run(study(beside, privacy={"secure_aggregation": True}), beside / "whole")
+    before = (beside / "whole" / "model" / "weights.safetensors").read_bytes()
+    why = (
+        f"under secure aggregation nobody but site-01 has its own sums, and to be {what} .* run the study again "
+        f"with.* site-01, which takes one exchange; or, .* without privacy.secure_aggregation, and {action} works"
+    )
+    with pytest.raises(RunError, match=why):
+        amended(beside / "whole", "site-01", action, beside)
+    assert before == (beside / "whole" / "model" / "weights.safetensors").read_bytes()
+
+
+def test_a_run_whose_files_lie_elsewhere_says_how_to_name_the_place(tmp_path: Path) -> None:
+    rows = [f"{'aspirin' if at % 2 else 'fever'} {at},{'drug' if at % 2 else 'illness'}\n" for at in range(60)]
+    (tmp_path / "here").mkdir()
+    for name, part in {"train": rows[:48], "test": rows[48:]}.items():
+        (tmp_path / "here" / f"{name}.csv").write_text("text,label\n" + "".join(part), encoding="utf-8")
+    corpus = {"format": "csv", "train": "train.csv", "test": "test.csv", "labels": ["drug", "illness"]}
+    task = {"name": "classification", "model": "lstm", "buckets": 16}
+    tables: dict[str, Any] = {"corpus": corpus, "task": task, "partition": {"name": "iid", "sites": 3}}
+    path = small_study(tmp_path / "here", method={"name": "ridge"}, rounds=1, **tables)
+    run(load_study(path)[0].study, tmp_path / "elsewhere" / "run")
+    for given, hint in ((None, True), (tmp_path, False)):
+        with pytest.raises(RunError, match=r"train\.csv: no such file") as refused:
+            amended(tmp_path / "elsewhere" / "run", "site-1", "forget", given)
+        assert hint == ("--beside FOLDER says where the study lay" in str(refused.value))
+    amended(tmp_path / "elsewhere" / "run", "site-1", "forget", tmp_path / "here")
+    assert ["site-1"] == [change.site for change in MEMBERS.read(tmp_path / "elsewhere" / "run") or ()]
+
+
+def test_all_but_the_last_can_be_forgotten_one_after_the_other(beside: Path) -> None:
+    """What is left is the model of a run with that one alone; the last is forgotten by deleting the run."""
+    whole, alone = study(beside), study(beside, "site-00", "site-01", "site-03")
+    run(whole, beside / "whole")
+    run(alone, beside / "alone")
+    for name in ("site-00", "site-03", "site-01"):
+        amended(beside / "whole", name, "forget", beside)
+    assert head(beside / "alone", alone) == pytest.approx(head(beside / "whole", whole), rel=0, abs=1e-8)
+    with pytest.raises(RunError, match=r"site-02 is the only one in this model; delete .*whole to forget it"):
+        amended(beside / "whole", "site-02", "forget", beside)
+
+
+def test_sums_of_which_one_byte_was_changed_are_not_subtracted_from(beside: Path) -> None:
+    run(study(beside), beside / "whole")
+    path = max((beside / "whole" / "checkpoints").glob("round-*"))
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    model = (beside / "whole" / "model" / "weights.safetensors").read_bytes()
+    with pytest.raises(CheckpointError, match=r"round-000001\.checkpoint"):
+        amended(beside / "whole", "site-01", "forget", beside)
+    assert (None, model) == (
+        MEMBERS.read(beside / "whole"),
+        (beside / "whole" / "model" / "weights.safetensors").read_bytes(),
+    )
+
+
+def test_a_run_over_real_sites_is_not_taken_for_a_simulation(beside: Path) -> None:
+    tables: dict[str, Any] = {"method": {"name": "ridge"}, "rounds": 1, "partition": {"name": "iid", "sites": 3}}
+    made = load_study(small_study(beside, **tables))[0].study
+    with Sites(beside / "sites", made, ("site-0", "site-1", "site-2")) as sites:
+        submit(made, beside / "real", sites.over)
+    with pytest.raises(RunError, match="was run over real sites, whose notes are not here; run the study again"):
+        amended(beside / "real", "site-1", "forget")
+
+
+def test_who_has_all_the_rows_is_not_forgotten_by_keeping_its_classifier(beside: Path) -> None:
+    made = study(beside, method={"name": "ridge"})
+    run(made, beside / "whole")
+    checkpoint = load_newest(beside / "whole" / "checkpoints", made.fingerprint, Solved)
+    assert checkpoint is not None
+    state = checkpoint.state
+    assert isinstance(state, Solved)
+    built = build(made, beside / "one")
+    own = pooled_sums(built.host.site("site-01", Exchange("gather", 1, 1, 0, made.seed)), state.weights)
+    one = Solved(
+        state.weights, own.rows, own.inputs, own.gram, own.targets, own.labels, ("site-00", "site-01"), state.penalty
+    )
+    save(beside / "whole" / "checkpoints", replace(checkpoint, state=one))  # as if site-00 had no rows
+    with pytest.raises(RunError, match=r"nobody else in this model has any row; delete .*whole to forget site-01"):
+        amended(beside / "whole", "site-01", "forget", beside)
+
+
+@pytest.mark.parametrize("head", ["ridge", "ccvr"])
+def test_a_classifier_that_was_fitted_once_more_cannot_be_taken_apart(beside: Path, head: str) -> None:
+    run(study(beside, finish={"head": head}), beside / "whole")
+    with pytest.raises(RunError, match=r"\[finish\] has fitted the classifier once more"):
+        amended(beside / "whole", "site-01", "forget", beside)
+
+
 def test_the_commands_say_what_they_did(tmp_path: Path) -> None:
     path = small_study(tmp_path, method={"name": "ridge"}, rounds=1)
     assert 0 == cli("run", path, "--out", "run", "--workers", 1, "--quiet", cwd=tmp_path).code
@@ -196,6 +327,9 @@ def test_the_commands_say_what_they_did(tmp_path: Path) -> None:
         ended.code,
         ended.out[: len(names[0]) + 44],
     )
+    data = json.loads((tmp_path / "run" / "data.json").read_text())["sites"]
+    left = sum(sum(one["test"].values()) for name, one in data.items() if name != names[0])
+    assert f", on the {left:,} test examples of who is in it now" in ended.out
     ended = cli("model", "add", "run", names[0], cwd=tmp_path)
     assert (0, True) == (ended.code, ended.out.startswith(f"{names[0]} is in the model in run/model: accuracy "))
     ended = cli("model", "forget", "run", "nobody", cwd=tmp_path)

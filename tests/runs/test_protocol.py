@@ -14,8 +14,9 @@ from study_files import write_module
 from wardround.cli.app import main
 from wardround.methods import METHODS
 from wardround.runs.exchanges import rows
+from wardround.runs.loop import run
 from wardround.runs.protocol import rehearsal, rehearsed, toy
-from wardround.study.load import load_study
+from wardround.study.load import cells, load_study
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "protocol"
 WIDTH = 200
@@ -162,3 +163,16 @@ def test_a_look_at_single_sites_shows_even_after_sums(tmp_path: Path, monkeypatc
         sys.modules.pop("curious", None)
     changes = [row.seen for row in actual if (row.step, row.field) == ("fit", "change")]
     assert ["sum", "each"] == changes
+
+
+def test_what_is_rehearsed_is_not_told_as_if_it_were_a_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """How many rows a rehearsal has says nothing of a study's; what a Gram matrix tells stands in the table."""
+    code, out, err = printed(capsys, "protocol", "ridge")
+    assert (0, "", []) == (code, err, caplog.messages)
+    assert "a Gram matrix: whoever has a candidate text" in " ".join(out.split())
+    run(
+        cells({"name": "r", "rounds": 1, "method": {"name": "ridge"}, **rehearsal("features")})[0].study, tmp_path / "r"
+    )
+    assert any("rows at all sites together" in line for line in caplog.messages)  # of a run it is told as before

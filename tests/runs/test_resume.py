@@ -111,10 +111,11 @@ def cohort_moments(run: Path) -> list[tuple[int, str]]:
 def test_killed_within_every_round_a_run_ends_with_the_same_bits(
     tmp_path: Path, method: str, pause: tuple[str, int]
 ) -> None:
-    path = pausing_study(tmp_path, method)
+    path = pausing_study(tmp_path, method, rounds=3)
     expected = uninterrupted(tmp_path, path)
     # With checkpoints at the ends alone, each resume begins with round 1 anew: sites remember more than they may use.
-    moments = cohort_moments(tmp_path / "whole")[:: 1 if pause == EAGER else 3]
+    moments = cohort_moments(tmp_path / "whole")[slice(None) if pause == EAGER else slice(1, None, 3)]
+    assert {1, 3} <= {round_ for round_, _ in moments}
     for round_, site in moments:
         reached = paused(tmp_path, round_, site)
         running = start("run", path, "--out", "run", *SERIAL, *pause, "--resume", cwd=tmp_path)
@@ -188,9 +189,9 @@ def test_the_command_as_typed_survives_kills_of_a_worker_and_of_itself(tmp_path:
     assert_same(expected, tmp_path / "run")
 
 
-@pytest.mark.parametrize("lines", [0, 1, 7, 30])
+@pytest.mark.parametrize("lines", [0, 1, 7, 12])
 def test_killed_between_rounds_a_run_ends_with_the_same_bits(tmp_path: Path, lines: int) -> None:
-    path = pausing_study(tmp_path, "PausingDyn", rounds=40)
+    path = pausing_study(tmp_path, "PausingDyn", rounds=15)
     expected = uninterrupted(tmp_path, path)
     paused(tmp_path, *cohort_moments(tmp_path / "whole")[-1])  # however late we look, it has not ended
     running = start("run", path, "--out", "run", *SERIAL, *EAGER, cwd=tmp_path)

@@ -8,7 +8,7 @@ import pytest
 
 from encoder_folders import tiny_encoder
 from study_files import cli, small_study, write_module
-from wardround.methods import METHODS
+from wardround.methods import ELSEWHERE, METHODS
 from wardround.study.load import cells, load_study
 from wardround.study.settings import StudyError
 
@@ -173,6 +173,14 @@ def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
         "method.lr = -1: should be greater than 0",
     ]
     assert expected == [line.strip() for line in cli("run", path, cwd=tmp_path).err.splitlines()]
+
+
+def test_what_is_wrong_with_generated_hospitals_is_told_beside_the_rest(tmp_path: Path) -> None:
+    wrong = {"name": "clinic", "documents": -3, "noise": 2.0}
+    path = small_study(tmp_path, method={"name": "fedavgg"}, corpus=wrong)
+    with pytest.raises(StudyError) as told:
+        load_study(path)
+    assert {"method.name", "corpus.documents", "corpus.noise"} == {one.split(" ")[0] for one in told.value.problems}
 
 
 def test_a_setting_of_several_types_is_told_once_with_all_of_them(tmp_path: Path) -> None:
@@ -431,10 +439,11 @@ def test_a_rate_that_a_study_leaves_open_is_the_one_that_suits_the_model(
     assert expected == (told["optimizer"], told["lr"], told["batch"])
 
 
-def test_adapters_have_a_rate_of_their_own(tmp_path: Path) -> None:
+def test_adapters_and_heads_have_rates_of_their_own(tmp_path: Path) -> None:
     task = {"name": "tagging", "model": "encoder", "encoder": str(tiny_encoder(tmp_path))}
     tables = {"name": "open", "rounds": 1, "corpus": {"name": "clinic"}, "method": {"name": "fedavg"}}
-    for more, rate in (({}, 5e-5), ({"adapter": {"rank": 2}}, 3e-3)):
+    heads = ({"freeze": 2}, 3e-3), ({"freeze": 1, "layers": 1}, 3e-3), ({"freeze": 1}, 5e-5)
+    for more, rate in (({}, 5e-5), ({"adapter": {"rank": 2}}, 3e-3), *heads):
         settings = cells({**tables, "task": {**task, **more}})[0].study.resolved["method"]
         assert ("adam", rate) == (settings["optimizer"], settings["lr"])
 
@@ -453,3 +462,21 @@ def test_taggers_and_bags_have_rates_of_their_own(
     tables = {"name": "open", "rounds": 1, "corpus": {"name": corpus}, "task": {"name": task}}
     settings = cells({**tables, "method": {"name": method}})[0].study.resolved["method"]
     assert expected == (settings.get("optimizer", "sgd"), settings["lr"], settings["batch"])
+
+
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        ("ccvr", '[finish] head = "ccvr"'), ("CCVR", '[finish] head = "ccvr"'), ("lora", "task.adapter = { rank = 8 }"),
+        ("krum", '[robust] rule = "krum"'), ("dp_sgd", "[privacy.dp]"), ("forget", "wardround model forget RUN SITE"),
+        ("secagg", "[privacy] secure_aggregation = true"),
+    ],
+)  # fmt: skip
+def test_what_is_no_method_but_something_else_here_is_named(name: str, place: str) -> None:
+    assert not ELSEWHERE.keys() & METHODS.keys()
+    tables = {"name": "x", "rounds": 1, "method": {"name": name}, "task": {"name": "features"},
+              "corpus": {"name": "synthetic"}}  # fmt: skip
+    with pytest.raises(StudyError) as refused:
+        cells(tables)
+    assert f"method.name = {name!r} is no method but " in str(refused.value)
+    assert place in str(refused.value)

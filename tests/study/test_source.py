@@ -12,7 +12,7 @@ from study_files import small_study
 from wardround.core.register import located
 from wardround.corpora.register import CORPORA, PARTITIONS
 from wardround.methods import METHODS
-from wardround.study.source import settings_in
+from wardround.study.source import about_in, settings_in
 from wardround.tasks import TASKS
 
 PLACES = sorted(
@@ -26,6 +26,12 @@ HEAVY = ("torch", "numpy", "scipy", "sklearn", "tokenizers")
 def _is_table(kind: object) -> bool:
     """Whether it is settings of its own, which the source is not followed into."""
     return isinstance(kind, type) and dataclasses.is_dataclass(kind)
+
+
+def test_the_source_gives_the_first_line_of_what_a_class_says_of_itself() -> None:
+    assert {place: (located(place).__doc__ or "").partition("\n")[0] for place in PLACES} == {
+        place: about_in(place) for place in PLACES
+    }
 
 
 @pytest.mark.parametrize("place", PLACES)

@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wardround.tasks.batching import Ragged, grouped
+from wardround.tasks.batching import Ragged, grouped, packed
 
 LENGTHS = st.lists(st.integers(0, 30), max_size=80)
 
@@ -15,6 +15,20 @@ def test_a_pass_takes_every_row_exactly_once(lengths: list[int], size: int, shuf
     batches = grouped(torch.tensor(lengths, dtype=torch.int64), size, rng)
     assert list(range(len(lengths))) == sorted(row for batch in batches for row in batch.tolist())
     assert all(len(batch) <= (size or len(lengths)) for batch in batches)
+
+
+@given(LENGTHS, st.integers(1, 60))
+def test_without_padding_every_row_comes_once_and_shorter_ones_first(lengths: list[int], tokens: int) -> None:
+    batches = [*packed(lengths, tokens)]
+    rows = [row for batch in batches for row in batch]
+    assert sorted(range(len(lengths)), key=lambda row: (lengths[row], row)) == rows
+    assert all(len(batch) == 1 or sum(lengths[row] for row in batch) <= tokens for batch in batches)
+
+
+def test_where_rows_are_padded_after_all_a_long_one_does_not_stretch_many_short_ones() -> None:
+    """An encoder of another family pads what it is given: 257 · 512 tokens in place of 1,024."""
+    batches = [*packed([2] * 256 + [512], 1024)]
+    assert [[*range(256)], [256]] == batches
 
 
 def test_similar_lengths_come_together() -> None:

@@ -338,3 +338,27 @@ def test_rare_classes_count_more_by_a_site_s_own_counts(chosen: Any, ratio: floa
         assert gradient is not None
         moved.append(float(gradient.abs().sum()))
     assert ratio == pytest.approx(moved[1] / moved[0])
+
+
+def test_of_several_labels_presence_and_absence_weigh_the_same_however_rare_a_label_is() -> None:
+    """As scikit-learn balances each label: n / 2p and n / 2(n − p) for texts with it and without."""
+    task = ClassificationTask(Classification(tokens="words", class_weights="balanced", several=True), ("a", "b"))
+    documents = tuple(Document(str(n), "x", labels=("a",) if n < 2 else ("b",) if n < 8 else ()) for n in range(10))
+    model, examples = task.model(), task.examples(Texts(documents))
+    loss = task.loss(model, examples.batch(torch.arange(10)))
+    assert 2 * np.log(2) == pytest.approx(float(loss.detach()))
+    loss.backward()  # type: ignore[no-untyped-call]
+    gradient = dict(model.named_parameters())["bias"].grad
+    assert gradient is not None
+    assert [0.0, 0.0] == pytest.approx(gradient.tolist(), abs=1e-6)
+
+
+@pytest.mark.parametrize(("language", "tokens", "ngrams"), [("en", "words", 2), ("zh", "characters", 3)])
+def test_a_bag_is_weighed_by_document_counts_and_balanced_in_every_language(
+    language: str, tokens: str, ngrams: int
+) -> None:
+    for several in (False, True):
+        chosen = Classification(several=several).suited(language)
+        assert {"tokens": tokens, "ngrams": ngrams, "weighting": "documents", "class_weights": "balanced"} == {
+            key: chosen[key] for key in ("tokens", "ngrams", "weighting", "class_weights")
+        }

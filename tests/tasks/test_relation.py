@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +26,13 @@ from wardround.runs.build import build
 from wardround.runs.loop import run
 from wardround.study.load import Study, cells
 from wardround.study.settings import StudyError
+from wardround.tasks.candidates import Candidates, related
 from wardround.tasks.relation import Relations, RelationTask, called_unrelated
-from wardround.text.document import Document, Entity
+from wardround.text.document import Document, Entity, Placed
 from wardround.text.pairs import pair
 from wardround.text.prediction import Prediction
 from wardround.text.texts import Texts
+from wardround.trained.least_sure import LeastSure
 
 LABELS = ("none", "causes", "stops")
 
@@ -362,6 +365,27 @@ def test_minilm_learns_from_a_few_rows_of_gad(monkeypatch: pytest.MonkeyPatch) -
     assert after["positive_f1"] > max(before["positive_f1"], 0.9)
 
 
+@pytest.mark.parametrize("settings", [{}, {"freeze": 1}, {"freeze": 2}, {"projection": 6}, {"last": 2}], ids="".join)
+@torch.no_grad()
+def test_pairs_of_all_lengths_are_answered_without_padding_as_they_are_with_it(settings: Any, tmp_path: Path) -> None:
+    encoder = tiny_encoder(tmp_path)
+    task = Relations(encoder=str(encoder), longest=40, remember=False, **settings).on(("a", "b"), "")
+    torch.manual_seed(3)
+    model = task.model().eval()
+    lines = ["the gene causes a disease and not b .", "gene b", "a gene and not a disease"]
+    notes = [Prediction(line, entities=(_word(line, "gene"), _word(line, line.split()[-1]))) for line in lines]
+    pairs = [pair for number, note in enumerate(notes) for pair in task.candidates.within(number, note)]
+    examples, _ = task.unlabelled([pair.document for pair in pairs])
+    padded = task.scored(model, examples.batch(torch.arange(len(pairs)))).softmax(1).max(1).values
+    found = [one.confidence for note in task.predict(model, notes) for one in note.relations]
+    assert 6 == len(pairs)
+    assert pytest.approx(padded.tolist(), abs=1e-5) == found
+
+
+def _word(line: str, word: str) -> Entity:
+    return Entity(word, "gene", line.index(word), line.index(word) + len(word))
+
+
 @pytest.mark.parametrize("settings", [{}, {"markers": False, "blind": False, "freeze": 2}], ids=["marked", "shared"])
 def test_what_reads_the_same_is_read_once_and_answered_as_if_it_were_alone(settings: Any, tmp_path: Path) -> None:
     """A line that stands in several notes, the pairs of a sentence without markers: the same relations and odds."""
@@ -374,15 +398,15 @@ def test_what_reads_the_same_is_read_once_and_answered_as_if_it_were_alone(setti
     note = Prediction(text, entities=tuple(Entity(f"T{n}", kind, *at) for n, (kind, at) in enumerate(spans, 1)))
     other = Prediction(f"{text}\nb causes a disease .\n{text}", entities=note.entities)
     rows: list[int] = []
-    scored = task.scored
+    scores = task.scores
 
-    def counted(_: RelationTask, network: Any, batch: Any) -> torch.Tensor:
-        rows.append(len(batch))
-        return scored(network, batch)
+    def counted(_: RelationTask, network: Any, features: torch.Tensor) -> torch.Tensor:
+        rows.append(len(features))
+        return scores(network, features)
 
     with torch.no_grad(), pytest.MonkeyPatch.context() as patch:
         alone = [task.predict(model, [one])[0] for one in (note, other)]
-        patch.setattr(RelationTask, "scored", counted)
+        patch.setattr(RelationTask, "scores", counted)
         together = task.predict(model, [note, other, note])
     assert 6 == sum(rows)
     for expected, actual in zip([*alone, alone[0]], together, strict=True):
@@ -410,3 +434,16 @@ def test_what_reads_the_same_is_read_once_and_answered_as_if_it_were_alone(setti
 )
 def test_a_label_that_is_called_so_stands_for_no_relation(labels: tuple[str, ...], expected: str) -> None:
     assert expected == called_unrelated(labels)
+
+
+def test_a_pair_that_is_nearly_related_makes_its_text_unsure() -> None:
+    near, sure, bare = (Prediction(f"{word} b .", entities=(_word("a b", "a"), _word("a b", "b"))) for word in "xyz")
+    odds = torch.tensor([[0.52, 0.48], [0.99, 0.01], [0.1, 0.9], [0.9, 0.1]])
+    notes = [near, sure, replace(bare, entities=())]
+    told = related(Candidates(), notes, ("none", "causes"), "none", lambda pairs: (pairs, odds.log()))
+    assert [0, 1, 0] == [len(note.relations) for note in told]
+    assert pytest.approx([0.04, 0.8, 1.0], abs=1e-5) == [note.margin for note in told]
+    least_sure = LeastSure(2)
+    for note in reversed(told):
+        least_sure.take(Placed(Document("", note.text), Path("notes"), 1), note)
+    assert told[:2] == [note for _, note in least_sure.texts()]

@@ -1,6 +1,7 @@
 """States of frozen layers: computed once, found again on disk, the same whoever asks."""
 
 import logging
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from encoder_folders import tiny_encoder
 from wardround.models.encoder import Encoder
 from wardround.models.pretrained import read_encoder
 from wardround.tasks import trunk as module
+from wardround.tasks.batching import packed
 from wardround.tasks.trunk import Trunk
 
 ROWS = [[2, 10, 11, 3], [2, 12, 3], [2, 10, 14, 12, 16, 3], [2, 10, 11, 3]]
@@ -69,7 +71,17 @@ def test_sentences_of_one_length_go_through_together_with_the_same_bits(encoder:
     assert 5 == encoder.runs  # of 9, 16 and 33 tokens, and the short ones each by itself
     alone = [Trunk(encoder, tmp_path / "two").states([row])[0] for row in rows]
     assert same(together, alone)
-    assert same(together, Trunk(encoder, remember=False).states(rows))
+
+
+@pytest.mark.parametrize("at_once", [1, 40, 1024])
+def test_what_is_not_kept_goes_through_together_whatever_its_length(
+    at_once: int, encoder: Counted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "packed", partial(packed, tokens=at_once))
+    kept, fleeting = Trunk(encoder, tmp_path / "cache"), Trunk(encoder, tmp_path / "none", remember=False)
+    torch.testing.assert_close(kept.states(ROWS), fleeting.states(ROWS), rtol=0, atol=1e-5)
+    assert [] == fleeting.states([])
+    assert not (tmp_path / "none").exists()
 
 
 def test_other_weights_have_other_states(encoder: Counted, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wardround.text.json_text import parse_json
 from wardround.text.reading import (
     BLOCK,
     LONGEST_LINE,
@@ -20,7 +21,6 @@ from wardround.text.reading import (
     nearest,
     one_of,
     open_text,
-    parse_json,
     text_blocks,
 )
 from wardround.text.tags import bio_spans

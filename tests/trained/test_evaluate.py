@@ -4,6 +4,7 @@ import csv
 import json
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import trained_models
 import wardround
 from encoder_folders import tiny_encoder
 from study_files import Ended, cli, small_study
+from wardround.cli.app import main
 from wardround.clinic import Clinic
 from wardround.clinic.write import write
 from wardround.formats.options import Options
@@ -121,6 +123,19 @@ def test_the_command_prints_tables_and_writes_numbers(data: Path, tmp_path: Path
     assert [list(row) for row in result.confusion or ()] == written["confusion"]
 
 
+def test_a_model_that_finds_nothing_gets_one_line_and_no_tables_of_zeros(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = tried(data, "tagging")
+    there = sum(one.support for one in result.classes)
+    silent = tuple(replace(one, answered=0) for one in result.classes)
+    monkeypatch.setattr("wardround.trained.evaluate.evaluate", lambda *_, **__: replace(result, classes=silent))
+    with pytest.raises(SystemExit):
+        main(["evaluate", str(data / "tagging"), str(tmp_path)])
+    words = f"the model found nothing: none of the {there:,} that there are; --json FILE has the figures\n"
+    assert words == capsys.readouterr().out
+
+
 def labelled(path: Path, source: Path, label: Any) -> Path:
     """The first rows of a file, every one of which has this label."""
     rows = [json.loads(line) for line in source.read_text().splitlines()[:6]]
@@ -193,13 +208,20 @@ def mistaken(data: Path, folder: Path) -> dict[str, tuple[list[object], str]]:
         "plain": ([data / "tagging", "note.txt", "--from", "text"], "it holds no annotation at all"),
         "table": ([data / "tagging", "rows.csv"], "'csv' has no place for texts with entities, which the task takes"),
         "facts": ([data / "bags", files(data, "bags")[0]], "aligned with public facts — name their file: --kb FACTS"),
+        "rename": ([data / "tagging", files(data, "tagging")[0], "--rename", "drug=tset"], "did you mean test?"),
+        "rename far": (
+            [data / "tagging", "gone.jsonl", "--rename", "drug=qq"],
+            "does not know; it knows: problem, test",
+        ),
         "missing": ([data / "tagging", "gone.jsonl"], "gone.jsonl: no such file"),
         "damaged": (["copy", files(data, "tagging")[0]], "damaged: its checksum is not the one written"),
         "no model": (["note.txt", "rows.csv"], "it is a file, not a model's folder"),
     }
 
 
-@pytest.mark.parametrize("case", ["no label", "plain", "table", "facts", "missing", "damaged", "no model"])
+@pytest.mark.parametrize(
+    "case", ["no label", "plain", "table", "facts", "rename", "rename far", "missing", "damaged", "no model"]
+)
 def test_mistakes_are_one_message_without_text(data: Path, tmp_path: Path, case: str) -> None:
     arguments, words = mistaken(data, tmp_path)[case]
     ended: Ended = cli("evaluate", *arguments, "--json", "new.json", cwd=tmp_path)

@@ -4,8 +4,11 @@ import csv
 import io
 import json
 import os
+import re
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +17,9 @@ import wardround
 from study_files import Ended, cli, start
 from wardround.cli.drawn import drawn
 from wardround.clinic import Clinic
+from wardround.formats.jsonl import json_row
 from wardround.text.document import Document, Entity, Relation
+from wardround.text.pairs import CROWD
 from wardround.text.prediction import Label, Prediction
 from wardround.trained.note_nlp import NOTE_NLP
 from wardround.trained.outputs import CSV
@@ -181,6 +186,17 @@ def test_types_that_the_model_does_not_relate_are_told_with_those_that_it_does(h
     assert "" == cli("predict", "relater", marked(here / "marked.jsonl"), cwd=here).err
 
 
+def test_entities_that_crowd_one_place_are_told_and_not_paired(here: Path) -> None:
+    crowd = [{"id": f"a{n}", "type": "treatment", "start": 0, "end": 7} for n in range(CROWD + 2)]
+    (here / "crowd.jsonl").write_text(json.dumps({"id": "1", "text": NOTE, "entities": crowd}) + "\n")
+    ended = cli("predict", "relater", "crowd.jsonl", cwd=here)
+    assert 0 == ended.code
+    assert (
+        "warning: 1 entity with more than 1,000 others within 1,000 characters behind: these pairs are not looked at; "
+        "are the entities those of this text?\n"
+    ) == ended.err
+
+
 def test_csv_has_a_row_for_each_finding(here: Path) -> None:
     ended = cli("predict", "tagger", "relater", "sorter", "--text", NOTE, "--to", "csv", "--quiet", cwd=here)
     table = list(csv.DictReader(io.StringIO(ended.out)))
@@ -306,7 +322,7 @@ def test_for_classes_the_margin_counts(here: Path) -> None:
 
 
 @pytest.mark.parametrize("to", ["label-studio", "doccano", "brat"])
-def test_pre_annotations_come_back_as_what_a_person_has_confirmed(here: Path, to: str) -> None:
+def test_pre_annotations_come_back_and_tell_whether_a_person_has_said_anything(here: Path, to: str) -> None:
     notes(here)
     expected = {row["id"]: row.get("entities", []) for row in rows(cli("predict", "tagger", "notes", cwd=here))}
     out = "out" if to == "brat" else "out.json"
@@ -328,8 +344,61 @@ def test_pre_annotations_come_back_as_what_a_person_has_confirmed(here: Path, to
     for row in back:
         told = [(one["type"], one["start"], one["end"]) for one in row["entities"]]
         assert [(one["type"], one["start"], one["end"]) for one in expected[row["id"]]] == told  # type: ignore[attr-defined]
-        assert "model" not in row
+        assert (to != "label-studio") == ("small@" in row.get("model", ""))  # nobody has changed it since
         assert not any("confidence" in one for one in row["entities"])
+
+
+@pytest.mark.parametrize(
+    "models", [("tagger", "relater"), ("relater",)], ids=["a chain", "relations of given entities"]
+)
+@pytest.mark.parametrize("to", ["label-studio", "doccano", "brat"])
+def test_relations_go_to_annotation_tools_and_come_back_between_the_same_words(
+    here: Path, to: str, models: tuple[str, ...]
+) -> None:
+    clinic = Clinic(hospitals=1, documents=2)
+    lines = [
+        json.dumps({**json_row(note), "patient": f"p-{at}"})
+        for at, note in enumerate(clinic.stream("hospital-0", "train"))
+    ]
+    (here / "pool.jsonl").write_text("\n".join(lines))
+    arguments = ("predict", *models, "pool.jsonl", "--quiet")
+    found = rows(cli(*arguments, cwd=here))
+    expected = sorted(map(links, found))
+    assert all(expected)
+    assert ["p-0", "p-1"] == [row["patient"] for row in found]
+    out = "out" if to == "brat" else "out.json"
+    ended = cli(*arguments, "--to", to, "--out", out, cwd=here)
+    assert (0, "") == (ended.code, ended.err)
+    scores = sorted(one["confidence"] for row in found for one in row["relations"])  # type: ignore[attr-defined]
+    if to == "label-studio":
+        tasks = json.loads((here / out).read_text())
+        results = [task["predictions"][0]["result"] for task in tasks]
+        told = [one for result in results for one in result if one["type"] == "relation"]
+        assert {("right", 1)} == {(one["direction"], len(one["labels"])) for one in told}
+        assert ["p-0", "p-1"] == [task["data"]["patient"] for task in tasks]
+        for task, result in zip(tasks, results, strict=True):
+            task["annotations"] = [{"result": result}]
+        (here / out).write_text(json.dumps(tasks))
+    elif to == "doccano":
+        exported = [json.loads(line) for line in (here / out).read_text().splitlines()]
+        told = [one for row in exported for one in row["scores"] if "type" in one]
+        spans = {(row["id"], *one["from"], *one["to"]) for row in exported for one in row["scores"] if "type" in one}
+        assert {(row["id"], *place[1:]) for row in found for place in links(row)} == spans
+    else:
+        notes = "".join(path.read_text() for path in (here / out).glob("*.ann"))
+        told = [
+            {"score": float(one)} for one in re.findall(r"AnnotatorNotes R\d+\tconfidence ([\d.]+), wardround", notes)
+        ]
+    assert scores == sorted(one["score"] for one in told)
+    confirmed = () if to == "label-studio" else ("--confirmed",)
+    assert 0 == cli("data", "merge", out, "--out", "back.jsonl", *confirmed, cwd=here).code
+    assert expected == sorted(links(json.loads(line)) for line in (here / "back.jsonl").read_text().splitlines())
+
+
+def links(row: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    """The relations of a document by type and the places of their ends."""
+    places = {one["id"]: (one["start"], one["end"]) for one in row["entities"]}
+    return sorted((one["type"], *places[one["head"]], *places[one["tail"]]) for one in row["relations"])
 
 
 def test_predictions_converted_later_are_predictions_too(here: Path) -> None:

@@ -14,7 +14,7 @@ from real_sites import wait_until
 from run_folders import make_run
 from serving import hosted, send
 from wardround.consortium.forms import Charter
-from wardround.consortium.voice import LOG, Voice
+from wardround.consortium.voice import LOG, STOPPING, Voice
 from wardround.engines.frames import calls, door_of, shut
 from wardround.watch.app import Desk, application
 from wardround.watch.coordinator import CoordinatorBoard
@@ -101,3 +101,15 @@ def test_a_log_rotates_and_is_read_on(centre: Path, monkeypatch: pytest.MonkeyPa
     assert [f"site-{number} is connected" for number in range(100)] == [event.text for event in board.log.lines]
     lines = [json.loads(raw) for raw in (centre / LOG).read_text().splitlines()]
     assert {"time", "event", "site", "text"} == set(lines[0])
+
+
+def test_a_site_that_was_there_when_the_coordinator_stopped_was_seen_until_then(centre: Path) -> None:
+    events = (("08:00", "connected", "a", "a is connected"), ("08:01", "connected", "b", "b is connected"),
+              ("08:02", "gone", "b", "b is gone"), ("09:00", "said", None, STOPPING))  # fmt: skip
+    for time, event, site, text in events:
+        line = {"time": f"2026-11-17T{time}:00+00:00", "event": event, "text": text, **({"site": site} if site else {})}
+        with (centre / LOG).open("a") as file:
+            file.write(f"{json.dumps(line)}\n")
+    board = CoordinatorBoard(centre)
+    board.look()
+    assert 58 * 60 == board.seen["a"] - board.seen["b"]

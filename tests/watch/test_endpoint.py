@@ -1,17 +1,22 @@
 """What the server of a live page answers, and to whom."""
 
+import asyncio
 import http.client
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import StreamingResponse
 
 from serving import JSON, hosted, send
 from wardround.runs.errors import RunError
 from wardround.runs.stopping import STOP, stop_asked
-from wardround.watch.app import Desk, application
+from wardround.watch.app import EACH, Desk, application
 from wardround.watch.board import RunBoard
 from wardround.watch.token import read_token
 from watched import Going, going
@@ -145,6 +150,37 @@ def test_so_many_may_watch_and_no_more(run: Going) -> None:
         assert [200, 200, 200, 503] == statuses
         for line in lines:
             line.close()
+
+
+@pytest.mark.parametrize("one", [{"client": ("10.0.0.9", 1)}, {"client": ("127.0.0.1", 1), "state": {"person": "ada"}}])
+def test_one_person_or_address_cannot_take_all_places(run: Going, one: dict[str, Any]) -> None:
+    desk = Desk(RunBoard([run.folder]))
+    alike = {"type": "http", "method": "GET", "path": "/events", "headers": [], "query_string": b"", "path_params": {}}
+
+    async def opened(**who: Any) -> int:
+        """Open a stream, and leave it open; the status."""
+        try:
+            answer = await desk.events(Request({**alike, **who}))
+        except HTTPException as error:
+            return error.status_code
+        assert isinstance(answer, StreamingResponse)
+        streams.append(aiter(answer.body_iterator))
+        await anext(streams[-1])
+        return answer.status_code
+
+    async def all_of_them() -> list[int]:
+        statuses = [await opened(**one) for _ in range(EACH + 1)]
+        others: list[dict[str, Any]] = [
+            {"client": ("10.0.0.8", 1)},
+            {"state": {"person": "bob"}, "client": ("127.0.0.1", 1)},
+        ]
+        statuses += [await opened(**other) for other in others]
+        for stream in streams:
+            await stream.aclose()
+        return [*statuses, await opened(**one)]
+
+    streams: list[Any] = []
+    assert [*[200] * EACH, 503, 200, 200, 200] == asyncio.run(all_of_them())
 
 
 def test_the_page_says_enough_before_any_script_has_run(place: str) -> None:

@@ -24,13 +24,13 @@ from real_sites import free_port, wait_until
 from run_folders import make_run
 from study_files import cli
 from threat_table import threat
-from wardround.cli import afar
+from wardround.cli import afar, ordered
 from wardround.cli.app import app
 from wardround.consortium.admission import add, admit
 from wardround.consortium.errand import Errand
 from wardround.consortium.kit_files import read_request
 from wardround.consortium.kits import new_consortium, new_site
-from wardround.consortium.orders import Order, Orders
+from wardround.consortium.orders import OUTPUT, Order, Orders
 from wardround.consortium.people import (
     KEY,
     Card,
@@ -48,7 +48,7 @@ from wardround.consortium.submitted import note_run
 from wardround.engines.certificates import Authority, make_key, pem_of, public_key_of, request_for
 from wardround.engines.frames import calls, door_of, shut
 from wardround.runs.errors import RunError
-from wardround.runs.stopping import stop_asked
+from wardround.runs.stopping import forget_stop, stop_asked
 from wardround.study.settings import StudyError
 from wardround.watch.errands import Acts, PeopleDesk
 from wardround.watch.people import tls
@@ -448,14 +448,19 @@ def test_a_coordinators_words_neither_command_the_terminal_nor_name_a_folder(
         "/submit": {"person": "../..", "run": f"{tmp_path}/outside"},
         "/output/w-submit/mentions?from=0": {"lines": [word], "end": 9, "code": None},
         "/output/w-submit/mentions?from=9": {"lines": [], "end": 9, "code": 0},
-        "/files/w-submit/mentions": {"files": ["report.html"]},
+        "/files/w-submit/mentions": {"files": {"report.html": 4}},
         "/status": {"sites": {word: {"words": word}}, "runs": [{"run": word, "words": word}]},
     }
 
     def exchange(_: Errand, path: str, *__: Any, **___: Any) -> tuple[int, bytes]:
         return (200, json.dumps(answers[path]).encode()) if path in answers else (200, b"page")
 
+    def fetch(_: Errand, __: str, target: Path, ___: int) -> None:
+        target.parent.mkdir(parents=True)
+        target.write_bytes(b"page")
+
     monkeypatch.setattr(Errand, "_exchange", exchange)
+    monkeypatch.setattr(Errand, "fetch", fetch)
     monkeypatch.chdir(tmp_path)
     Path("study.toml").write_text(STUDY, encoding="utf-8")
     person = str(door.folder / "w-submit")
@@ -495,8 +500,95 @@ def test_an_order_that_was_not_done_is_taken_up_again(tmp_path: Path) -> None:
     assert (1, [], 0) == (orders.lines("gone", "mentions", 0)[2], *orders.lines("gone", "mentions", 0)[:2])
 
 
-def test_a_file_that_comes_in_half_is_not_written(door: Door, tmp_path: Path) -> None:
-    person = door.person("fetcher", "submit")
+def test_a_line_longer_than_a_piece_of_the_output_holds_nothing_up(tmp_path: Path) -> None:
+    new_consortium(tmp_path / "north", "north", [], "127.0.0.1", free_port())
+    orders = Orders(tmp_path / "north")
+    output = orders.place_of_runs / "ada" / f"mentions{OUTPUT}"
+    output.parent.mkdir(parents=True)
+    output.write_text("first\n" + "x" * 700_000 + "\nlast\n", encoding="utf-8")
+    said, start = "", 0
+    for _ in range(6):
+        lines, start, _ = orders.lines("ada", "mentions", start)
+        said += "".join(lines)
+    assert said == "first" + "x" * 700_000 + "last"
+
+
+def test_the_run_of_somebody_who_is_revoked_ends_after_its_round(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    door = Door(tmp_path, 1)
+    new_consortium(door.centre, "north", (), "127.0.0.1", 1)
+    for name in ("leaver", "stayer"):
+        door.person(name, "submit")
+    orders, begun, ended = Orders(door.centre), threading.Semaphore(0), dict[str, int]()
+    for name in ("leaver", "stayer"):
+        orders.place(name, Order(study=STUDY))
+
+    def rounds(_study: object, _path: Path, out: Path, *_: object, **__: object) -> None:
+        out.mkdir()
+        begun.release()
+        wait_until(lambda: stop_asked(out) or "leaver" in ended)
+        raise SystemExit(130 if stop_asked(out) else 0)
+
+    def carried_out(person: str) -> None:
+        ended[person] = ordered._carried_out(orders, person, "mentions")
+
+    monkeypatch.setattr(ordered, "carry_out", rounds)
+    threads = [threading.Thread(target=carried_out, args=(name,)) for name in ("leaver", "stayer")]
+    for thread in threads:
+        thread.start()
+        begun.acquire()
+    said = CliRunner().invoke(app, ["consortium", "revoke", str(door.centre), "leaver"]).output
+    for thread in threads:
+        thread.join()
+    assert "leaver is revoked, and may do nothing more; leaver/mentions will end after this round\n" == said
+    assert {"leaver": 130, "stayer": 0} == ended
+    assert [("leaver", "stop", "revoked: it ends after its round")] == [
+        (line["person"], line["act"], line["outcome"]) for line in door.log()
+    ]
+
+
+def test_an_order_whose_run_has_not_begun_can_be_stopped_and_is_when_it_begins(
+    door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submitter, orders = door.folder / "w-submit", Orders(door.centre)
+    for name in ("early", "nearby"):
+        orders.place("w-submit", Order(study=STUDY.replace("mentions", name)))
+    assert "early will stop after this round\n" == cli("stop", submitter, "early", cwd=door.folder).out
+    said = CliRunner().invoke(app, ["stop", str(door.centre), "w-submit/nearby"])
+    assert (0, "w-submit/nearby will stop after this round\n") == (said.exit_code, said.output)
+    assert "is not a run of" in refusal(door.folder / "w-submit", "/stop", {"run": "w-admin/early"})
+    ended: list[Path] = []
+
+    def rounds(_study: object, _path: Path, out: Path, *_: object, **__: object) -> None:
+        out.mkdir()
+        forget_stop(out)  # as a run does that begins: what was asked of an earlier one in its folder is over
+        wait_until(lambda: stop_asked(out))
+        ended.append(out)
+        raise SystemExit(130)
+
+    monkeypatch.setattr(ordered, "carry_out", rounds)
+    assert [130, 130] == [ordered._carried_out(orders, "w-submit", name) for name in ("early", "nearby")]
+    assert ["early", "nearby"] == [out.name for out in ended]
+    orders.place("w-submit", Order(study=STUDY.replace("mentions", "early"), resume=True))
+    assert not orders.stopping("w-submit", "early")  # whoever goes on with it does not find it stopping
+    orders.done("w-submit", "early", 0)
+
+
+@pytest.mark.parametrize(
+    ("length", "data", "refusal"),
+    [
+        (100, b"half of it", "has hung up before the last 90 bytes"),
+        (1 << 40, b"more and more" * 100, "is not of the 100 bytes that the coordinator told of"),
+        (None, b"more and more" * 100, "is not of the 100 bytes that the coordinator told of"),
+    ],
+)
+def test_a_file_that_is_not_as_large_as_was_told_is_not_written(
+    length: int | None, data: bytes, refusal: str, door: Door, tmp_path: Path
+) -> None:
+    person = door.folder / "fetcher"
+    if not person.exists():
+        door.person("fetcher", "submit")
     with socket.create_server(("127.0.0.1", 0)) as server:
         card = read_card(person).model_copy(update={"port": server.getsockname()[1]})
         (person / "person.json").write_bytes(card.encode())
@@ -505,14 +597,25 @@ def test_a_file_that_comes_in_half_is_not_written(door: Door, tmp_path: Path) ->
             line, _ = server.accept()
             with line, tls(door.centre).wrap_socket(line, server_side=True) as far:
                 far.recv(1 << 16)
-                far.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf of it")
+                size = "" if length is None else f"Content-Length: {length}\r\n"
+                far.sendall(f"HTTP/1.1 200 OK\r\n{size}\r\n".encode() + data)
 
         thread = threading.Thread(target=half)
         thread.start()
-        with pytest.raises(RunError, match="has hung up"):
-            Errand(person).fetch("/files/fetcher/mentions/metrics.json", tmp_path / "metrics.json")
+        with pytest.raises(RunError, match=refusal):
+            Errand(person).fetch("/files/fetcher/mentions/metrics.json", tmp_path / "metrics.json", 100)
         thread.join()
-    assert not (tmp_path / "metrics.json").exists()
+    assert [] == list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("size", [10**13, -1, "1", True])
+def test_no_more_is_fetched_than_was_agreed_to(size: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    liar = Liar("model/weights", size)
+    monkeypatch.setattr("wardround.cli.afar.Errand", lambda _: liar)
+    (tmp_path / "study.toml").write_text(STUDY)
+    with pytest.raises(RunError, match="nothing was fetched"):
+        afar.submit_from_afar(tmp_path / "study.toml", tmp_path, None, Order(study=""), quiet=True, most=4.0)
+    assert [] == liar.written
 
 
 def test_who_is_refused_while_a_run_is_followed_hears_so_at_once(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -646,10 +749,10 @@ def test_nobody_writes_the_log_full_or_keeps_an_act_out_of_it(door: Door) -> Non
 class Liar:
     """A coordinator that answers what it likes."""
 
-    def __init__(self, file: str) -> None:
+    def __init__(self, file: str, size: object = 1) -> None:
         self.answers: dict[str, dict[str, Any]] = {
             "/submit": {},
-            "/files": {"files": [file]},
+            "/files": {"files": {file: size}},
             "/output": {"lines": [], "end": 1, "code": 0},
         }
         self.card = Card.model_construct(consortium="north", host="h", port=1, name="ada", role="submit")
@@ -658,7 +761,7 @@ class Liar:
     def ask(self, path: str, _: Any = None) -> dict[str, Any]:
         return self.answers[f"/{path.split('/')[1]}"]
 
-    def fetch(self, _: str, target: Path) -> None:
+    def fetch(self, _: str, target: Path, __: int) -> None:
         self.written.append(target)
 
 
@@ -671,5 +774,5 @@ def test_a_coordinator_writes_nothing_beside_the_folder_of_a_run(
     monkeypatch.setattr("wardround.cli.afar.Errand", lambda _: liar)
     (tmp_path / "study.toml").write_text(STUDY)
     with pytest.raises(RunError, match="the coordinator"):
-        afar.submit_from_afar(tmp_path / "study.toml", tmp_path, None, Order(study=""), quiet=True)
+        afar.submit_from_afar(tmp_path / "study.toml", tmp_path, None, Order(study=""), quiet=True, most=4.0)
     assert [] == liar.written

@@ -132,6 +132,17 @@ def test_a_folder_that_is_deleted_or_broken_is_told_and_not_an_error(tmp_path: P
     assert ("finished", 2) == (run.state, run.round)
 
 
+def test_that_a_folder_is_gone_is_said_once(tmp_path: Path) -> None:
+    with going(tmp_path / "run") as run:
+        board = RunBoard([run.folder])
+        board.look()
+        run.delete()
+        board.look()
+        view = board.view("0")
+    assert view
+    assert 1 == str(view.parts[0].markup).count("it was moved or deleted")
+
+
 def test_thousands_of_rounds_take_no_more_memory_than_hundreds(tmp_path: Path) -> None:
     with going(tmp_path / "run", rounds=100_000) as live:
         run = WatchedRun(live.folder)

@@ -1,6 +1,7 @@
 """A hospital's page: what is asked, what left, what was refused, and what an officer can print."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -103,13 +104,28 @@ def test_the_officers_page_says_what_was_approved_left_and_refused(folder: Path,
     ended = cli("ledger", "page", folder, "--out", "page.html", cwd=tmp_path)
     assert (0, "") == (ended.code, ended.err)
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
-    for words in ("site-0: what was approved, and what left", "its chain is intact", "Update, in north", "in all",
-                  "this site has not approved this study"):  # fmt: skip
+    for words in ("site-0: what was approved, and what left", "its chain is intact", "<h3>Update</h3>", "in all",
+                  "Left in north (", "this site has not approved this study"):  # fmt: skip
         assert words in text
     assert "<script" not in text
     ended = cli("ledger", "page", tmp_path, "--out", "other.html", cwd=tmp_path)
     assert 2 == ended.code
     assert "is no site's folder" in ended.err
+
+
+def test_the_officer_reads_once_what_a_message_tells_however_many_studies_have_it(folder: Path) -> None:
+    seen = House(folder)
+    seen.look()
+    (first,) = {study for _, study, _ in seen.account.days}
+    for other, about in (("e" * 16, None), ("f" * 16, "As of `another` version.")):
+        for (day, study, kind), one in list(seen.account.days.items()):
+            if study == first and kind == "Update":
+                seen.account.days[day, other, kind] = one
+                known = seen.account.kinds[first, kind]
+                seen.account.kinds[other, kind] = replace(known, about=about) if about else known
+    blocks = [block.split("</div>")[0] for block in officers_page(seen).split("<h3>Update</h3>")[1:]]
+    assert [(False, True), (True, False)] == sorted(("eeeeeeee" in block, "ffffffff" in block) for block in blocks)
+    assert "As of <code>another</code> version." in officers_page(seen)
 
 
 def test_a_folder_that_is_none_is_refused(tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
 """What commands do that are given a person's folder: the same as on the coordinator's machine, through its door.
 
-submit_from_afar(study, Path("ada"), None, order, quiet=False)
+submit_from_afar(study, Path("ada"), None, order, quiet=False, most=4.0)
 """
 
+import shutil
 import threading
 import time
 from pathlib import Path, PurePosixPath
@@ -16,11 +17,12 @@ from wardround.consortium.orders import LARGEST, Order
 from wardround.runs.errors import RunError
 
 LOOK_SECONDS = 1.0
+FILES = 10_000
 TRIES = 600  # seconds of asking how a run is, while the coordinator is being started again
 
 
-def submit_from_afar(study: Path, folder: Path, out: Path | None, order: Order, *, quiet: bool) -> None:
-    """Submit a study, tell what its run says, and fetch what comes of it."""
+def submit_from_afar(study: Path, folder: Path, out: Path | None, order: Order, *, quiet: bool, most: float) -> None:
+    """Submit a study, tell what its run says, and fetch what comes of it, up to so many GB."""
     try:
         text = study.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -37,9 +39,25 @@ def submit_from_afar(study: Path, folder: Path, out: Path | None, order: Order, 
     if code:
         raise SystemExit(code)
     target = out or Path("runs") / name
-    for file in errand.ask(f"/files/{place}")["files"]:
-        errand.fetch(f"/files/{place}/{file}", target / _below(str(file)))
+    for file, size in _agreed(errand.ask(f"/files/{place}")["files"], most, target).items():
+        errand.fetch(f"/files/{place}/{file}", target / _below(file), size)
     console.print(f"figures, report and model are in {target}")
+
+
+def _agreed(files: Any, most: float, target: Path) -> dict[str, int]:
+    """What a run has left to fetch, by the coordinator's word; a `RunError` if that is more than was agreed to."""
+    sizes = [*files.values()] if isinstance(files, dict) else [-1]
+    if not all(type(size) is int and size >= 0 for size in sizes):
+        raise RunError("the coordinator does not say how large its files are; nothing was fetched")
+    if sum(sizes) > most * 1e9 or len(sizes) > FILES:
+        raise RunError(
+            f"the coordinator would send {len(sizes):,} files of {sum(sizes) / 1e9:,.1f} GB, and --fetch takes "
+            f"{FILES:,} files of {most:g} GB; nothing was fetched. To take more: --resume --fetch GB"
+        )
+    place = next(folder for folder in (target.absolute(), *target.absolute().parents) if folder.is_dir())
+    if sum(sizes) > (free := shutil.disk_usage(place).free):
+        raise RunError(f"{place} has room for {free / 1e9:,.1f} GB, and {sum(sizes) / 1e9:,.1f} GB would come")
+    return dict(files)
 
 
 def _below(name: str) -> PurePosixPath:

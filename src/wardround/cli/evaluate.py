@@ -54,6 +54,11 @@ def command(
 
 
 def _show(result: "Evaluation") -> None:
+    if result.classes and not any(one.answered for one in result.classes):  # tables of zeros say nothing
+        there = sum(one.support for one in result.classes)
+        console.print(f"the model found nothing: none of the {there:,} that there are; --json FILE has the figures")
+        _warn(result)
+        return
     table = Table("figure", "model", result.constant or "constant answer")
     for name, value in result.figures.items():
         if not name.endswith("]"):  # by class: below

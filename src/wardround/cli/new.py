@@ -12,13 +12,14 @@ import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any
 
 import typer
 
 from wardround.cli.data.findings import show_findings
 from wardround.cli.options import console, errors, fail, one_of, refusals
-from wardround.cli.reading import reading
+from wardround.cli.reading import COLUMNS, as_given, reading
 from wardround.core.files import write
 from wardround.formats.check import Survey, check
 from wardround.formats.doccano import METADATA
@@ -32,7 +33,7 @@ VIEWED = ("labels", "entities", "pairs")
 """What documents show that they are for; bags also need public facts."""
 UNREAD = (METADATA, NOT_OURS)
 """What stays in the files, as columns of a table do that nothing reads: listed, and no reason not to train."""
-COLUMNS = ("text", "label", "id", "source", "patient")
+DEFAULT = Path("study.toml")
 
 
 @reading
@@ -40,7 +41,7 @@ def command(
     path: Annotated[Path, typer.Argument(help="The training texts, or a folder with train and test in it.")],
     test: Annotated[Path | None, typer.Argument(help="The test texts.", show_default=False)] = None,
     task: Annotated[str, typer.Option(help="What is to be learnt, if the texts leave it open.")] = "",
-    out: Annotated[Path, typer.Option(help="The study file to write.")] = Path("study.toml"),
+    out: Annotated[Path, typer.Option(help="The study file to write.")] = DEFAULT,
     lossy: Annotated[bool, typer.Option("--lossy", help="Go on, whatever of the files would be lost.")] = False,
     *,
     options: Options,
@@ -53,7 +54,8 @@ def command(
     if out.exists():
         fail(f"{out} is there already, and nothing is overwritten; name another with --out")
     with refusals(out):
-        files = _files(path, test)
+        written = f" --task {task}" * bool(task) + f" --out {quote(str(out))}" * (out != DEFAULT)
+        files = _files(path, test, as_given(options, form), written)
         whole = [check(file, options, form=form) for file in files.values()]
         form = _format(whole)
         known = {name: kind for name, kind in TASKS.items() if kind.finds}
@@ -80,8 +82,8 @@ def command(
         errors.print(f"labels that no training text has: {len(new)} — {remedy}, or take these texts out")
 
 
-def _files(path: Path, test: Path | None) -> dict[str, Path]:
-    """Training and test texts, given or in a folder under these names."""
+def _files(path: Path, test: Path | None, options: str, written: str) -> dict[str, Path]:
+    """Training and test texts, given or in a folder under these names; options as the next commands need them."""
     if test is not None:
         return {"train": path, "test": test}
     if not path.exists():
@@ -90,8 +92,9 @@ def _files(path: Path, test: Path | None) -> dict[str, Path]:
     splits = {split: files[0] for split, files in named.items() if len(files) == 1}
     if not {"train", "test"} <= splits.keys():
         folder = path.with_name(f"{path.stem}-split")
-        remedy = f"set some aside: wardround data split {path} {folder} (with what options you gave here)"
-        fail(f"{path} has no texts for testing; {remedy}, then: wardround new {folder}; or: wardround new TRAIN TEST")
+        remedy = f"set some aside: wardround data split {quote(str(path))} {quote(str(folder))}{options}"
+        then = f"wardround new {quote(str(folder))}{written}"
+        fail(f"{path} has no texts for testing; {remedy}, then: {then}; or: wardround new TRAIN TEST{options}{written}")
     return splits
 
 

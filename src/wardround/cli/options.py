@@ -1,5 +1,6 @@
 """What commands share: how they print, how they refuse, and the arguments that several of them have."""
 
+import errno
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -89,6 +90,8 @@ def resumable(study: Path, folder: Path, again: str) -> Iterator[None]:
         raise StudyError(str(study), error.problems) from None
     except (OSError, SiteFailed) as error:
         cause = error.__cause__ if isinstance(error, SiteFailed) else error
+        if isinstance(cause, OSError) and cause.errno == errno.EROFS:
+            fail(f"{cause.filename or folder} cannot be written to ({cause.strerror}); choose another --out")
         if not isinstance(cause, OSError) or cause.errno not in NO_ROOM:
             raise
         place = f"{cause.filename or folder}; nothing written before is lost"
@@ -156,4 +159,9 @@ def in_options(text: str) -> str:
     text = re.sub(r'set encoding = "([\w-]+)"', r"give --encoding \1", text)
     text = text.replace("fix_offsets = true", "--fix-offsets").replace("a separator", "a --separator")
     text = text.replace("name the key that holds the text", "name it with --text-column")
-    return re.sub(r"name the column in \[corpus\](.*?), or set header = false", r"name it with --text-column\1", text)
+    text = re.sub(r'set format = "(\w+)"', r"give --from \1", text)
+    return re.sub(
+        r"name the (label )?column in \[corpus\](.*?)(, or set header = false|$)",
+        lambda remedy: f"name it with --{'label' if remedy[1] else 'text'}-column{remedy[2]}",
+        text,
+    )

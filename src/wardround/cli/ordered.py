@@ -2,19 +2,29 @@
 
 python -P -m wardround.cli.ordered CONSORTIUM PERSON NAME          # what the door for people starts
 
-What it prints is what that person reads; what only the coordinator should read goes into a file beside it.
+What it prints is what that person reads; what only the coordinator should read goes into a file beside it. The run of
+somebody who is revoked meanwhile ends after its round.
 """
 
 import sys
+import threading
+import time
 import traceback
+from contextlib import suppress
 from pathlib import Path
 
 from wardround.cli.options import ending, errors
 from wardround.cli.submit import carry_out
 from wardround.consortium.orders import FAILED, Orders
+from wardround.consortium.people import read_people
 from wardround.consortium.submit import Consortium
 from wardround.core.lock import sole
+from wardround.runs.errors import RunError
+from wardround.runs.stopping import ask_to_stop
 from wardround.study.settings import StudyError
+from wardround.watch.errands import Acts
+
+LOOK_SECONDS = 1.0
 
 
 def main() -> None:
@@ -26,8 +36,23 @@ def main() -> None:
         sys.exit(_carried_out(orders, person, name) if orders.open(person, name) else 0)
 
 
+def _heed(orders: Orders, person: str, name: str) -> None:
+    """Have the run end after its round once somebody wants that, or its author is revoked, and write this down."""
+    revoked = False
+    while orders.open(person, name):
+        with suppress(RunError, OSError):  # being written by hand, say; or the run's folder is not there yet
+            barred = read_people(orders.folder)[person].revoked
+            if barred or orders.stopping(person, name):
+                ask_to_stop(orders.run(person, name))
+            if barred and not revoked:
+                Acts(orders.folder).note(person, "", "stop", name, "revoked: it ends after its round")
+                revoked = True
+        time.sleep(LOOK_SECONDS)
+
+
 def _carried_out(orders: Orders, person: str, name: str) -> int:
     folder, out, code = orders.folder, orders.run(person, name), 0
+    threading.Thread(target=_heed, args=(orders, person, name), daemon=True).start()
     try:
         with ending():
             order = orders.read(person, name)

@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from wardround.core.doing import OUTSIDE, read_notice
+from wardround.core.doing import OUTSIDE, clock, read_notice
 from wardround.runs.files import Round
 from wardround.runs.sweep import CellState
 from wardround.study.load import Cell, Study
@@ -144,7 +144,7 @@ class Grid(_Shown):
         did = sum(state.round for state in states) - first
         if did <= 0 or not rounds:
             return ""
-        return f", about {_clock((time.monotonic() - began) / did * rounds)} left"
+        return f", about {clock((time.monotonic() - began) / did * rounds)} left"
 
     def _table(self, states: list[CellState], over: str) -> Table:
         table = Table("cell", "round", "metric", "MB up", "left", box=None)
@@ -172,15 +172,10 @@ def _left(state: CellState) -> str:
     if did <= 0:
         return "…"
     seconds = gone / did * (state.cell.study.rounds - state.round)
-    return _clock(seconds)
+    return clock(seconds)
 
 
 def _so_far(state: CellState) -> str:
     """The round and its figure; before there is one, what the cell is at."""
     far = f"{state.round}/{state.cell.study.rounds}"
     return f"{far} {_headline(state)}" if state.round else read_notice(state.folder) or far
-
-
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(int(seconds), 60)
-    return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}" if minutes >= 60 else f"{minutes}:{rest:02d}"

@@ -7,6 +7,7 @@ The command line then has `--from`, `--encoding`, `--text-column` and all the ot
 """
 
 import inspect
+import shlex
 from collections.abc import Callable
 from functools import wraps
 from typing import Annotated, Any
@@ -47,6 +48,17 @@ SHARED: dict[str, tuple[Any, Any]] = {
     "show_text": (Annotated[bool, typer.Option("--show-text", help="Quote the notes in messages.")], False),
 }
 """By the name that `Options` has for it; a command may have a parameter of that name of its own."""
+COLUMNS = ("text", "label", "id", "source", "patient")
+
+
+def as_given(options: Options, form: str) -> str:
+    """These options as they stand on a command line, each after a blank."""
+    words = [f" --from {form}"] if form else []
+    for name, (_, default) in SHARED.items():
+        if (value := getattr(options, name)) != default:
+            option = f"--{name}-column" if name in COLUMNS else f"--{name.replace('_', '-')}"
+            words.append(f" {option}" if value is True else f" {option} {shlex.quote(str(value))}")
+    return "".join(words)
 
 
 def reading(command: Callable[..., None]) -> Callable[..., None]:

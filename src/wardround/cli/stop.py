@@ -1,6 +1,5 @@
 """`wardround stop CONSORTIUM [RUN]`: a run ends after its round; without one, the coordinator ends."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -25,14 +24,11 @@ def command(
 
     if run:
         from wardround.consortium.orders import Orders
-        from wardround.consortium.submitted import submitted
-        from wardround.runs.stopping import ask_to_stop
 
         orders = Orders(folder)
-        places = [place for place in map(Path, submitted(folder)) if run in (orders.called(place), str(place))]
-        if len(places) != 1 or not places[0].is_dir():
+        places = [place for place, called in orders.stoppable().items() if run in (called, str(place))]
+        if len(places) != 1 or not orders.stop(places[0]):
             raise RunError(f"{run}: {len(places)} runs of {folder} are called so; give the folder that status shows")
-        ask_to_stop(places[0])
         console.print(f"{run} will stop after this round")
         return
     asked(folder, "stop")

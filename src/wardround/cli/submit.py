@@ -35,6 +35,9 @@ def command(
     trust_sizes: Annotated[
         bool, typer.Option("--trust-sizes", help="Let a site have over 100 times the others' examples.")
     ] = False,
+    fetch: Annotated[
+        float, typer.Option(min=0, help="From another machine: how much of a run is fetched at most.", metavar="GB")
+    ] = 4.0,
     quiet: Quiet = False,
 ) -> None:
     """Run a study over the consortium's sites."""
@@ -48,7 +51,7 @@ def command(
             study="", changes=tuple(changes or ()), resume=resume, wait=wait, deadline=deadline, alone=alone,
             trust_sizes=trust_sizes,
         )  # fmt: skip
-        submit_from_afar(study, to, out, order, quiet=quiet)
+        submit_from_afar(study, to, out, order, quiet=quiet, most=fetch)
         return
     with starting():
         chosen = single(study, changes or (), "submit one of them, with --set for each choice")

@@ -22,7 +22,9 @@ kept in memory but the vocabulary. The medicine is plausible at best: never advi
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import count, islice
-from typing import ClassVar, Literal, get_args
+from typing import Annotated, ClassVar, Literal, get_args
+
+from annotated_types import Ge
 
 from wardround.clinic.dialogues import dialogue
 from wardround.clinic.distant import Expressed, distant
@@ -45,11 +47,11 @@ class Clinic(Distant):
 
     views: ClassVar[tuple[str, ...]] = ("labels", "entities")
 
-    documents: int = 200
+    documents: Annotated[int, Ge(0)] = 200
     """Training documents per hospital; in dialogues and distant supervision a document is a sentence."""
-    valid_documents: int = 50
+    valid_documents: Annotated[int, Ge(0)] = 50
     """Validation documents per hospital."""
-    test_documents: int = 50
+    test_documents: Annotated[int, Ge(0)] = 50
     """Test documents per hospital."""
     kind: Kind = "notes"
     """Notes with entities and a department, dialogues with symptoms, or sentences for distant supervision."""

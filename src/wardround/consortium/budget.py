@@ -26,7 +26,7 @@ from typing import Any, Literal
 
 from wardround.consortium.approval import Approval, read_approval
 from wardround.core.exchange import EVALUATION, Exchange
-from wardround.core.record import Message, reveals_of
+from wardround.core.record import Message, still_of
 from wardround.core.weights import Weights
 from wardround.layers.ledger import lines
 
@@ -166,8 +166,7 @@ class Question:
         state = None
         if isinstance(weights, Weights) and (tried or first in (None, exchange.number)):
             state = begun(exchange.round, exchange.number), weights.digest
-        still = {name: getattr(message, name) for name, reveal in reveals_of(type(message)).items() if reveal.still}
-        return cls(exchange, digest, still, state)
+        return cls(exchange, digest, still_of(message), state)
 
     @property
     def place(self) -> Place:

@@ -141,7 +141,9 @@ class Pipes:
             if pipe is not None and not readable(pipe, 0.0):  # a pipe says nothing unasked, unless it has broken
                 self.lent[site] = what
         if site not in self.lent or busy or pipe is None:
-            line.send({"lent": False, "busy": busy, "barred": why or self.presence.unseen(site)})
+            if not why and not busy:
+                why = "linking" if self.presence.there(site) else self.presence.unseen(site)
+            line.send({"lent": False, "busy": busy, "barred": why})
             return
         line.send({"lent": True})
         socket.send_fds(line.socket, [b"!"], [pipe.fileno()])

@@ -3,7 +3,7 @@
     errand = Errand(Path("ada"))
     errand.ask("/status")                                # a `RunError` says what the coordinator refuses, and why
     errand.ask("/submit", {"study": text, …})
-    errand.fetch("/files/ada/mentions/report.html", path)
+    errand.fetch("/files/ada/mentions/report.html", path, 20_480)
 
 The way may lead through an HTTP proxy (`https_proxy`), as a site's does. No torch here.
 """
@@ -13,14 +13,14 @@ import json
 import select
 import socket
 import ssl
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from wardround.consortium.people import CARD, KEY, read_card
 from wardround.consortium.roster import lasts
-from wardround.core.files import write
+from wardround.core.files import NO_ROOM, fresh, write
 from wardround.engines.certificates import dates, read_certificate
 from wardround.engines.proxy import connected
 from wardround.runs.errors import RunError
@@ -34,6 +34,7 @@ OURS = "localhost"
 PIECE = 1 << 20
 MOST = 1 << 22  # bytes of an answer that is no file
 MOST_WORDS = 20_000  # letters of a refusal
+HUNG_UP = "the coordinator has hung up before the last {:,} bytes; try again"
 
 
 class Denied(RunError):
@@ -80,34 +81,48 @@ class Errand:
             raise kind(str(words or f"the coordinator answers with status {status}")[:MOST_WORDS])
         return answer
 
-    def fetch(self, path: str, target: Path) -> None:
-        """Write a file of the coordinator's here, whole or not at all."""
-        status, data = self._exchange(path, None, most=1 << 34)
-        if status != 200:
-            raise RunError(f"{path} is not to be had (status {status})")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        write(target, data)
+    def fetch(self, path: str, target: Path, size: int) -> None:
+        """Write a file of the coordinator's here, whole or not at all, of just the size that was agreed to."""
+        with self._answered(path, None) as answer:
+            if answer.status != 200:
+                raise RunError(f"{path} is not to be had (status {answer.status})")
+            if answer.length != size:
+                raise RunError(f"{path} is not of the {size:,} bytes that the coordinator told of; nothing was written")
+            with fresh(target) as file:
+                left = size
+                while left and (piece := answer.read(min(PIECE, left))):
+                    file.write(piece)
+                    left -= len(piece)
+                if left:
+                    raise RunError(HUNG_UP.format(left))
 
-    def _exchange(self, path: str, body: Mapping[str, Any] | None, most: int = MOST) -> tuple[int, bytes]:
+    def _exchange(self, path: str, body: Mapping[str, Any] | None) -> tuple[int, bytes]:
+        with self._answered(path, body) as answer:
+            whole = answer.read(MOST)
+            missing = answer.length  # cut off, which `read` passes over in silence, or too long
+        if missing:
+            raise RunError(HUNG_UP.format(missing))
+        return answer.status, whole
+
+    @contextmanager
+    def _answered(self, path: str, body: Mapping[str, Any] | None) -> Iterator[http.client.HTTPResponse]:
+        """The head of an answer, whose rest is to be read."""
         line = http.client.HTTPConnection(OURS, timeout=PATIENCE)
         line.sock = self.connect()
         try:
             data = None if body is None else json.dumps(body).encode()
             line.request("GET" if data is None else "POST", path, data, {"Content-Type": "application/json"})
-            answer = line.getresponse()
-            whole = answer.read(most)
-            missing = answer.length  # cut off, which `read` passes over in silence, or too long
+            yield line.getresponse()
         except ssl.SSLError as error:
             raise RunError(self._unproven(error)) from None
         except (OSError, http.client.HTTPException) as error:
+            if isinstance(error, OSError) and error.errno in NO_ROOM:
+                raise
             if self._over:
                 raise RunError(self._over) from None
             raise RunError(f"the coordinator has hung up ({type(error).__name__}); try again") from None
         finally:
             line.close()
-        if missing:
-            raise RunError(f"the coordinator has hung up before the last {missing:,} bytes; try again")
-        return answer.status, whole
 
     @property
     def _over(self) -> str:

@@ -134,8 +134,8 @@ class HouseLedger:
         self._append({"study": study, "run": run, "model": model, "theirs": theirs, "signed": dict(ask.statement)})
         return self.chain.head
 
-    def refusal(self, head: Mapping[str, Any], code: str) -> None:
-        """Write down that an ask was refused; the same one once a minute, however often it is sent."""
+    def refusal(self, head: Mapping[str, Any], code: str) -> bool:
+        """Write down that an ask was refused, the same one once a minute, however often it is sent; whether it was."""
         exchange = head.get("exchange")
         step = (
             str(exchange.get("step", ""))[:50]
@@ -145,17 +145,18 @@ class HouseLedger:
             else "hello"
         )
         round_ = str(exchange.get("round", ""))[:20] if isinstance(exchange, dict) else ""
-        self._refused({"study": str(head.get("study"))[:16], "step": step, "refused": code}, (round_,))
+        return self._refused({"study": str(head.get("study"))[:16], "step": step, "refused": code}, (round_,))
 
-    def _refused(self, line: Mapping[str, Any], more: tuple[object, ...]) -> None:
+    def _refused(self, line: Mapping[str, Any], more: tuple[object, ...]) -> bool:
         key = (*line.values(), *more)
         last, unwritten = self.refused.get(key, (-math.inf, 0))
         if time.monotonic() - last < MINUTE:
             self.refused[key] = last, unwritten + 1
-            return
+            return False
         self._append({**line, **({"times": unwritten + 1} if unwritten else {})})
         self.refused = {} if len(self.refused) > KINDS else self.refused
         self.refused[key] = time.monotonic(), 0
+        return True
 
     def _append(self, *new: Mapping[str, Any]) -> None:
         before = self.chain.head

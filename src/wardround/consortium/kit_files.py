@@ -61,25 +61,35 @@ def _usable(key: str) -> str:
     return key
 
 
-class Request(Form):
-    """A hospital's wish to be a member: its name, and the public halves of the keys that it made."""
+class Wish(Form):
+    """A wish for a certificate: a name, and the public half of the key that was made with it."""
 
     name: SiteName
     csr: Annotated[str, Field(pattern=r"^[\x00-\x7f]*$")]
     """A certificate request (PEM)."""
+
+    @property
+    def key(self) -> PublicKey:
+        """What is to be signed, once the request's own signature is right."""
+        return public_key_of(self.csr.encode("ascii"), self.name)
+
+    @property
+    def key_bytes(self) -> bytes:
+        """The key as fingerprints have it."""
+        key = self.key.public_numbers()
+        return f"{key.n:x},{key.e:x}".encode()
+
+
+class Request(Wish):
+    """A hospital's wish to be a member, with the key that letters to it are sealed to."""
+
     seal: Annotated[HexKey, AfterValidator(_usable)]
     version: Version
 
     @property
-    def key(self) -> PublicKey:
-        """What the hospital wants signed, once the request's own signature is right."""
-        return public_key_of(self.csr.encode("ascii"), self.name)
-
-    @property
     def fingerprint(self) -> str:
         """What a coordinator and the hospital compare."""
-        key = self.key.public_numbers()
-        return fingerprint(self.name.encode(), f"{key.n:x},{key.e:x}".encode(), self.seal.encode())
+        return fingerprint(self.name.encode(), self.key_bytes, self.seal.encode())
 
 
 def coordinator_fingerprint(root: bytes, ask_key: str) -> str:

@@ -27,6 +27,7 @@ from wardround.layers.ledger import lines
 
 JOB = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 ROTATED = ("log.txt.*", "log.jsonl.*", "printed.txt.*", "kit/*.txt.*", "server/*.txt.*", "server/*.log.*")
+MANUAL = "readme.txt"  # NVFlare's, beside its logs
 IDLE = ("printed.txt", "kit/*.txt", "kit/*.log", "server/*.txt", "server/*.log")  # written to while it runs
 
 
@@ -46,7 +47,7 @@ def leftovers(folder: Path) -> list[Leftover]:
     kind_of(folder)
     runs = held(folder / ".lock") is not False
     logs = {path for pattern in (*ROTATED, *(() if runs else IDLE)) for path in folder.glob(pattern) if path.is_file()}
-    found = [Leftover(path, "log", _size(path)) for path in logs]
+    found = [Leftover(path, "log", _size(path)) for path in logs if path.name != MANUAL]
     return sorted([*found, *_memories(folder), *_jobs(folder)], key=lambda one: one.path)
 
 

@@ -10,7 +10,8 @@ A study is data. Rules of this file:
    `folder` where paths would begin instead: what a study from elsewhere makes this machine read is what its
    coordinator has put there for that, and it runs nothing.
 2. A run belongs to whoever submitted it, by its place. An order lies beside the run for as long as it is not done; one
-   that is there when the coordinator starts is taken up again.
+   that is there when the coordinator starts is taken up again. So does the wish that it stop after its round: between
+   an order and its run lie seconds in which there is no folder yet that could be told.
 No torch here.
 """
 
@@ -23,8 +24,10 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from wardround.consortium.forms import Form, FormError, parsed
+from wardround.consortium.submitted import submitted
 from wardround.core.files import write
 from wardround.runs.errors import RunError
+from wardround.runs.stopping import ask_to_stop
 from wardround.study.grid import parsed as value_of
 from wardround.study.grid import put
 from wardround.study.load import NAME, Study, cells
@@ -33,7 +36,7 @@ from wardround.study.trusted import Trusted
 
 LARGEST = 1 << 18  # bytes of an order
 PLACE, PUBLIC = "runs", "public"
-ORDER, OUTPUT, ENDED, FAILED = BESIDE = ".order", ".output", ".ended", ".failed"
+ORDER, OUTPUT, ENDED, FAILED, STOP = BESIDE = ".order", ".output", ".ended", ".failed", ".stop"
 """How files are called that lie beside a run."""
 FREE = frozenset({"name", "description", "expected"})  # words for the reader, which name nothing
 DEEPEST = 20
@@ -142,7 +145,7 @@ class Orders:
         if (run / "study.toml").exists() and not order.resume:
             raise RunError(f"{name} of {person} has been run already; go on with --resume, or give it another name")
         run.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        for ending in (OUTPUT, ENDED):
+        for ending in (OUTPUT, ENDED, STOP):
             (run.parent / f"{name}{ending}").unlink(missing_ok=True)
         write(run.parent / f"{name}{ORDER}", order.encode())
         return name
@@ -164,7 +167,8 @@ class Orders:
         """Note how it ended."""
         beside = self.place_of_runs / person
         write(beside / f"{name}{ENDED}", str(code).encode())
-        (beside / f"{name}{ORDER}").unlink(missing_ok=True)
+        for ending in (ORDER, STOP):
+            (beside / f"{name}{ending}").unlink(missing_ok=True)
 
     def open(self, person: str, name: str) -> bool:
         """Whether an order is not done yet."""
@@ -173,6 +177,29 @@ class Orders:
     def all_open(self) -> list[tuple[str, str]]:
         """Whose orders are not done, and their names."""
         return sorted((path.parent.name, path.name[: -len(ORDER)]) for path in self.place_of_runs.glob(f"*/*{ORDER}"))
+
+    def stoppable(self) -> dict[Path, str]:
+        """The folders of runs that were submitted or ordered, whether they are there yet or not, and their names."""
+        ordered = (self.run(person, name).resolve() for person, name in self.all_open())
+        return {place: self.called(place) for place in (*map(Path, submitted(self.folder)), *ordered)}
+
+    def stop(self, run: Path) -> bool:
+        """Have a run, or what an order is to become, end after its round; whether there is one."""
+        ordered = run.parent.parent == self.place_of_runs.resolve() and self.open(run.parent.name, run.name)
+        if ordered:
+            run.with_name(f"{run.name}{STOP}").touch()
+        if there := run.is_dir():
+            ask_to_stop(run)
+        return ordered or there
+
+    def stopping(self, person: str, name: str) -> bool:
+        """Whether somebody wants an order to end after its round."""
+        return (self.place_of_runs / person / f"{name}{STOP}").exists()
+
+    def ending(self, person: str) -> str:
+        """What becomes of the runs of somebody who was revoked just now, in words; nothing if there are none."""
+        runs = [f"{owner}/{name}" for owner, name in self.all_open() if owner == person]
+        return f"{', '.join(runs)} will end after this round" if runs else ""
 
     def lines(self, person: str, name: str, start: int) -> tuple[list[str], int, int | None]:
         """What a run has said from a byte on, where that ends, and the code with which it has ended, if it has."""
@@ -184,7 +211,10 @@ class Orders:
                 data = file.read(LARGEST)
         except OSError:
             return [], start, code
-        whole = data if code is not None and len(data) < LARGEST else data[: data.rfind(b"\n") + 1]
+        ended = code is not None and len(data) < LARGEST
+        whole = data if ended else data[: data.rfind(b"\n") + 1]
+        if not whole and len(data) == LARGEST:  # a line longer than what is read at once comes in pieces
+            whole = data
         if len(whole) < len(data) and code is not None:
             code = None  # more is to come
         return whole.decode(errors="replace").splitlines(), start + len(whole), code

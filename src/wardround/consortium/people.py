@@ -36,14 +36,13 @@ from wardround.consortium.forms import (
     parsed,
     read_charter,
 )
-from wardround.consortium.kit_files import coordinator_fingerprint
+from wardround.consortium.kit_files import Wish, coordinator_fingerprint
 from wardround.consortium.roster import Certified, read_roster
 from wardround.core.files import write
 from wardround.core.lock import sole
 from wardround.engines.certificates import (
     Certificate,
     CertificateError,
-    PublicKey,
     belongs,
     common_name,
     dates,
@@ -51,7 +50,6 @@ from wardround.engines.certificates import (
     issued_by,
     make_key,
     pem_of,
-    public_key_of,
     read_certificate,
     request_for,
     same_fingerprint,
@@ -66,24 +64,15 @@ CARD, KEY = "person.json", "person.key"
 Text = Annotated[str, Field(pattern=r"^[\x00-\x7f]*$")]
 
 
-class PersonRequest(Form):
-    """Somebody's wish for a certificate: a name, and the public half of the key that was made with it."""
+class PersonRequest(Wish):
+    """Somebody's wish for a certificate."""
 
-    name: SiteName
-    csr: Text
-    """A certificate request (PEM)."""
     version: Version
-
-    @property
-    def key(self) -> PublicKey:
-        """What is to be signed, once the request's own signature is right."""
-        return public_key_of(self.csr.encode("ascii"), self.name)
 
     @property
     def fingerprint(self) -> str:
         """What an administrator and the person compare."""
-        key = self.key.public_numbers()
-        return fingerprint(b"person", self.name.encode(), f"{key.n:x},{key.e:x}".encode())
+        return fingerprint(b"person", self.name.encode(), self.key_bytes)
 
 
 class Card(Form):

@@ -4,7 +4,8 @@ A coordinator that chooses the weights chooses what an update tells (one note's 
 count nothing). It cannot be seen that weights are honest, but that they are far out: a site trains once by itself from
 the study's first model, through as many steps as a round has and a hundred at least, and sees how far that leads, in
 length and in its largest single weight. All sites together lead the model no farther than `times` that, per round. The
-first model itself is known to every site, and is the only one that round 1 can begin with.
+first model itself is known to every site, and is the only one that round 1 can begin with. Where a method asks a site
+once (`once`), nothing but the classifier ever differs from it: sums under another encoder would be sums of other rows.
 """
 
 import math
@@ -18,11 +19,13 @@ import torch
 from torch import Tensor
 
 from wardround.consortium.private_site import noise_guard
+from wardround.core.bench import belongs
 from wardround.core.exchange import EVALUATION, Exchange
 from wardround.core.memory import Memory
 from wardround.core.private_steps import Plan
 from wardround.core.record import Message, reveals_of
 from wardround.core.site import Site
+from wardround.core.task import ClassTask
 from wardround.core.training import LocalTraining
 from wardround.core.weights import Weights
 from wardround.runs.build import Built
@@ -79,7 +82,7 @@ class Reach:
     def _possible(self, name: str, exchange: Exchange, value: Weights) -> bool:
         if not value.flat.numel():
             return True
-        if name == "weights" and not self._measurable(value):
+        if name == "weights" and not (self._measurable(value) and self._same_features(value)):
             return False
         value, first = self._learnt(value), self._learnt(self.built.weights)
         if name != "weights":  # a control, or what else is as long as a gradient
@@ -95,6 +98,14 @@ class Reach:
         since = abs(exchange.round - self.last[0]) + (exchange.number >= EVALUATION)
         step = _Size.of(value.flat.double() - self._learnt(self.last[1]).flat.double())
         return step.within(self.own, self.times * max(since, 1))
+
+    def _same_features(self, value: Weights) -> bool:
+        """Whether nothing but the classifier differs from the first model, where a method moves nothing else."""
+        task, value, first = self.built.task, self._learnt(value), self.built.weights
+        if not self.built.study.method.once:
+            return True
+        head = (task.classifier.removesuffix(".weight"),) if isinstance(task, ClassTask) else ()
+        return all(belongs(name, head) or torch.equal(part, first[name]) for name, part in value.items())
 
     def _measurable(self, value: Weights) -> bool:
         """Whether what sites have measured together can have come of it."""

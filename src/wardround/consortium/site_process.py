@@ -47,14 +47,17 @@ from wardround.core.files import NO_ROOM
 from wardround.core.layer import Withheld
 from wardround.core.method import Exam, Step
 from wardround.core.record import Message
+from wardround.engines.codes import CODES
 from wardround.engines.frames import Line, calls, door_of
 from wardround.engines.host import describe
 from wardround.engines.processes import end_with_parent, tell
 from wardround.engines.seal import Answerer, Ask, SealError, read_sealing_key
-from wardround.engines.versions import compatible
+from wardround.engines.versions import compatible, series, version_name
 from wardround.layers.ledger import last_value
 
 Frame = tuple[dict[str, Any], bytes]
+TOLD = ("data", "few", "restored", "settings")  # refusals of which more is said where they come about
+OURSELVES = {"it": "this site", "its": "this site's"}
 UNSURE = (
     "this site was put back from a copy, and may have forgotten what it has answered; it answers nothing until "
     "somebody has said what counts as spent: wardround site recover {}"
@@ -93,8 +96,8 @@ class SiteProcess:
             reply = self._respond(ask)
         except Denial as refusal:
             with contextlib.suppress(OSError):
-                if self.lapse is None:
-                    self.ledger.refusal(ask.head, refusal.code)
+                if self.lapse is None and self.ledger.refusal(ask.head, refusal.code):
+                    self._tell_refusal(ask.head, refusal.code)
             reply = {"fault": refusal.code, **({"lapse": self.lapse.lapse} if self.lapse else {})}, b""
         except OSError as error:
             code = "disk" if error.errno in NO_ROOM else "failed"
@@ -188,7 +191,7 @@ class SiteProcess:
         finally:
             doing("")
         run.ready.reach.seen(exchange, message)
-        run.reply = {"ledger": noted}, data
+        run.reply = {"ledger": noted, "version": __version__}, data
         return run.reply
 
     def _asked(self, run: Run, head: Mapping[str, Any], approval: Approval) -> tuple[Exchange, Step[Any, Any]]:
@@ -235,6 +238,17 @@ class SiteProcess:
         return message
 
     # what stays here
+
+    def _tell_refusal(self, head: Mapping[str, Any], code: str) -> None:
+        """Tell this hospital what it can do about a refusal; its ledger has it as well."""
+        theirs = str(head.get("version"))
+        what, there, remedy = CODES.get(code, ("", ""))[1].partition("; there: ")
+        if code == "version" and version_name(theirs):
+            remedy = f"install {series(theirs)}"
+            self._log(f"version: refused: this site runs wardround {__version__}, the coordinator {theirs}; {remedy}")
+        elif there and code not in TOLD:
+            first, _, rest = what.partition(" ")
+            self._log(f"{code}: refused: {OURSELVES.get(first, first)} {rest}; {remedy}")
 
     def _log(self, text: str) -> None:
         """A line in the site's own log and on its console: codes and places in the source, no text of a note."""

@@ -19,6 +19,7 @@ from wardround.consortium.asking import asked
 from wardround.consortium.delivery import bring
 from wardround.consortium.deployed import study_hash
 from wardround.consortium.forms import read_charter
+from wardround.consortium.greeted import note_greeted, note_versions
 from wardround.consortium.notify import notify, read_notify
 from wardround.consortium.roster import read_roster
 from wardround.consortium.submitted import note_run
@@ -28,15 +29,15 @@ from wardround.core.exchange import Fault
 from wardround.core.files import write
 from wardround.core.layer import Layer
 from wardround.engines.frames import door_of
-from wardround.engines.processes import PATIENCE
-from wardround.engines.remote import Remote
+from wardround.engines.pace import Pace
+from wardround.engines.remote import PATIENCE, Remote
 from wardround.engines.seal import Asker, read_signing_key
 from wardround.layers.bound import ENOUGH, oversized
 from wardround.layers.ledger import Ledger
 from wardround.layers.small_counts import uncounted
 from wardround.runs.build import Built, build_apart
 from wardround.runs.errors import RunError
-from wardround.runs.files import METRICS, SITES, VOID, Member, Round
+from wardround.runs.files import METRICS, VOID, Round, read_journal
 from wardround.runs.fitting import taking_part
 from wardround.runs.folder import Result, locked
 from wardround.runs.guards import guards
@@ -64,7 +65,9 @@ class Consortium:
     left: dict[str, int] = field(default_factory=dict, init=False)
     """How many answers each site's approval had left then."""
     versions: dict[str, str] = field(default_factory=dict, init=False)
-    """Which version of wardround each site runs, as it said then."""
+    """Which version of wardround each site runs, as its last answer said."""
+    pace: Pace = field(default_factory=Pace, init=False)
+    """How long each site has needed; where too few answered in time, the next try knows it."""
 
     def __post_init__(self) -> None:
         self.names = tuple(sorted(read_charter(self.folder).sites))
@@ -105,7 +108,10 @@ class Consortium:
         signing = read_signing_key(self.folder / "keys" / "ask.key")
         desk = Asker(signing, {name: member.seal for name, member in read_roster(self.folder).items()})
         known = Answers(self.folder / ANSWERS)
-        plain = {"deadline": self.deadline, "patience": self.patience, "title": study.name, "recollection": known}
+        plain = {
+            "deadline": self.deadline, "patience": self.patience, "title": study.name, "recollection": known,
+            "pace": self.pace, "versions": self.versions,
+        }  # fmt: skip
         options = {**plain, **options}
         return Remote(door, desk, study_hash(study), run_id, **options)
 
@@ -128,13 +134,22 @@ def submit(
     `show` is told what takes its time. Whoever the coordinator has told to (`notify`) hears how it ended.
     """
     settings, facts = read_notify(over.folder), {"consortium": over.folder.resolve().name, "study": study.name}
+    told = False
 
-    def short(error: BelowQuorum) -> None:
-        say(f"{error}; waiting for sites to come back")
-        notify(settings, say, "below-quorum", **facts)
+    def short() -> None:
+        nonlocal told
+        if not told:
+            notify(settings, say, "below-quorum", **facts)
+        told = True
+
+    def passed(line: Round) -> None:
+        nonlocal told
+        told = False
+        if progress:
+            progress(line)
 
     try:
-        result = _submit(study, out, over, wait, resume, alone, progress, say, show, short, clock or Clock())
+        result = _submit(study, out, over, wait, resume, alone, passed, say, show, short, clock or Clock())
     except (KeyboardInterrupt, Stopped):
         raise
     except Exception as error:
@@ -153,10 +168,10 @@ def _submit(
     wait: float,
     resume: bool,
     alone: bool,
-    progress: Progress | None,
+    progress: Progress,
     say: Say,
     show: Say | None,
-    short: Callable[[BelowQuorum], None],
+    short: Callable[[], None],
     clock: Clock,
 ) -> Result:
     study = quorate(study, over.names, alone=alone)
@@ -173,18 +188,18 @@ def _submit(
     def noted(line: Round) -> None:
         nonlocal few, tries
         tries = 0
+        note_versions(out, over.versions)
         if line.sites < min(few, ENOUGH):
             few = line.sites
             say(f"round {line.round}: {_exposed(few)}")
-        if progress:
-            progress(line)
+        progress(line)
 
     while True:
         try:
             if not (began and _done(study, out)):
                 with locked(out), noticed(out / NOTICE, show):
                     _in_window(study, out, over, clock, say)
-                    few = min(few, wait_for_sites(study, out, over, wait, say))
+                    few = min(few, wait_for_sites(study, out, over, wait, say, short))
             result = run(
                 study, out, resume=resume, progress=noted, checkpoint_seconds=0.0, apart=over, show=show, clock=clock
             )
@@ -192,7 +207,8 @@ def _submit(
             tries += 1
             if tries == TRIES:  # sites that are there and fail again and again are not waited for
                 raise
-            short(error)
+            say(f"{error}; waiting for sites to come back")
+            short()
             resume = True
         else:
             bring(over.remote(study, out), out, over.names, say)
@@ -206,6 +222,8 @@ def _in_window(study: Study, out: Path, over: Consortium, clock: Clock, say: Say
         remote = over.remote(study, out)
         states = remote.ready(over.names, study.rounds)
         remote.close()
+        over.left |= remote.left
+        note_greeted(out, states, over.left, over.versions)
         for name, why in states.items():
             say(f"{name}: {why or 'ready'}")
         window.wait()
@@ -234,11 +252,16 @@ def _done(study: Study, out: Path) -> bool:
     return metrics is not None and metrics.rounds >= study.rounds
 
 
-def wait_for_sites(study: Study, out: Path, over: Consortium, wait: float, say: Say) -> int:
-    """Wait until all sites are ready, or until the time is up and the quorum is; how many are."""
+def wait_for_sites(study: Study, out: Path, over: Consortium, wait: float, say: Say, short: Callable[[], None]) -> int:
+    """Wait until all sites are ready, or until the time is up and the quorum is; how many are.
+
+    `short` is called when the quorum is not there after the time that a site needs to be linked, or after all of it.
+    """
     out.mkdir(parents=True, exist_ok=True)
+    rest = study.rounds - max((line.round for line in read_journal(out)), default=0)
     remote = over.remote(study, out)
-    end = time.monotonic() + wait
+    began = time.monotonic()
+    end = began + wait
     until = _clock(wait)
     last = ""
     try:
@@ -247,16 +270,15 @@ def wait_for_sites(study: Study, out: Path, over: Consortium, wait: float, say: 
             states = remote.ready(over.names, study.rounds)
             over.declared |= remote.declared
             over.left |= remote.left
-            over.versions |= remote.versions
             if not over.trust_sizes:
                 there = {name: over.declared[name] for name, why in states.items() if not why and name in over.declared}
                 states |= {name: Fault("refused", why) for name, why in oversized(there).items()}
-            _note(out, states, over)
+            note_greeted(out, states, over.left, over.versions)
             missing = {name: why for name, why in states.items() if why is not None}
             ready = len(states) - len(missing)
             if not missing:
                 say(f"all {ready} sites are ready")
-                _introduce(states, over, study.rounds, say)
+                _introduce(states, over, rest, say)
                 return ready
             reasons = "; ".join(f"{name}: {why}" for name, why in missing.items())
             refused = [name for name, why in missing.items() if why and why.code == "refused"]
@@ -267,8 +289,10 @@ def wait_for_sites(study: Study, out: Path, over: Consortium, wait: float, say: 
             # A site that refuses will not change its mind by being waited for, unless it is needed.
             if ready >= study.sites.quorum and (time.monotonic() >= end or len(refused) == len(missing)):
                 say(f"going on with {ready} of {len(states)} sites, the quorum is {study.sites.quorum}")
-                _introduce(states, over, study.rounds, say)
+                _introduce(states, over, rest, say)
                 return ready
+            if ready < study.sites.quorum and time.monotonic() >= min(began + over.patience, end):
+                short()
             if time.monotonic() >= end:
                 raise RunError(
                     f"{ready} of {len(states)} sites are ready, the quorum is {study.sites.quorum}: {reasons}; "
@@ -279,22 +303,12 @@ def wait_for_sites(study: Study, out: Path, over: Consortium, wait: float, say: 
         remote.close()
 
 
-def _note(out: Path, states: Mapping[str, Fault | None], over: Consortium) -> None:
-    """Write down how each site is, for whoever watches the run."""
-    now = {
-        name: Member(state=str(why or ""), left=over.left.get(name), version="" if why else over.versions.get(name, ""))
-        for name, why in states.items()
-    }
-    if not SITES.exists(out) or SITES.read(out) != now:
-        SITES.write(out, now)
-
-
-def _introduce(states: Mapping[str, Fault | None], over: Consortium, rounds: int, say: Say) -> None:
-    """Say of each site how much it has at most, how it is, and whether its approval will do."""
+def _introduce(states: Mapping[str, Fault | None], over: Consortium, rest: int, say: Say) -> None:
+    """Say of each site how much it has at most, how it is, and whether its approval will do for the rest of rounds."""
     for name, why in states.items():
         sizes = [f"{most:,} {split}" for split, most in over.declared.get(name, {}).items()]
         say(f"{name}: {why or 'ready'}" + (f", at most {' and '.join(sizes)} examples" if sizes else ""))
-        if why is None and (left := over.left.get(name, rounds)) < rounds:
+        if why is None and (left := over.left.get(name, rest)) < rest:
             spent = "is spent: it repeats what it has answered, and no more"
             words = f"has {left} answer{'s' * (left > 1)} left" if left else spent
             say(f"{name}: its approval {words}; there: wardround site approve --again")

@@ -31,7 +31,7 @@ from wardround.consortium.forms import read_charter
 from wardround.consortium.notify import notify, read_notify
 from wardround.consortium.presence import Presence
 from wardround.consortium.submitted import pending
-from wardround.consortium.voice import LOG, Voice
+from wardround.consortium.voice import LOG, STOPPING, Voice
 from wardround.core.files import UNWRITABLE
 from wardround.core.lock import InUse, sole
 from wardround.engines.flare_kits import Admin, place_server, place_stores
@@ -46,6 +46,8 @@ MINUTE = 60.0
 HOUR = 3600.0
 EACH, PER_SITE = 32, 8  # connections that one address may have, and more for each site: they may share one
 JOB_SECONDS = 20.0  # within which a job that was submitted has offered its pipe, or is given up
+LOGIN_SECONDS = 2.0  # within which NVFlare's server lets us in
+LONGEST = 8  # times as long as these have what takes longer on a busy machine: given up and begun anew, it never ends
 
 
 class Switchboard:
@@ -70,6 +72,9 @@ class Switchboard:
         self.counted: dict[str, float] = {}
         """When it was last said of an address that it knocks too often."""
         self.desk: Admin | None = None
+        self.login = LOGIN_SECONDS
+        self.linking: dict[str, float] = {}
+        """How many seconds a site's job has to offer its pipe, where it was given up before."""
         self.owed: set[str] = set()
         """Sites that are back, and may be owed the model of a run that ended without them."""
         self.courier: subprocess.Popen[bytes] | None = None
@@ -112,7 +117,7 @@ class Switchboard:
                 self._look()
                 self._mind(own)
                 self._bring()
-            self.say("stopping")
+            self.say(STOPPING)
             self._forget()
         accepting.join(5.0)
         shut(door)
@@ -141,6 +146,7 @@ class Switchboard:
 
     def _forget(self) -> None:
         """What a server that is gone knew of jobs is void."""
+        self.login = LOGIN_SECONDS
         self.door.forget()
         self.connected.clear()
         if self.desk is not None:
@@ -169,7 +175,7 @@ class Switchboard:
         """See who is there, and that each of them has a pipe."""
         try:
             if self.desk is None:
-                self.desk = Admin(self.folder / "admin", timeout=2.0)
+                self.desk = Admin(self.folder / "admin", timeout=self.login)
             there = {site for site in self.desk.connected() if self.presence.there(site)}
             known = self.desk.jobs()
             for site in sorted(there ^ self.connected):
@@ -183,6 +189,7 @@ class Switchboard:
             for site in [site for site in self.door.jobs if self.presence.barred(site)]:
                 self._bar(site)
         except Exception as error:  # noqa: BLE001 -- NVFlare's session raises what it likes; the next look is soon
+            self.login = min(2 * self.login, LONGEST * LOGIN_SECONDS)
             if self.desk is not None:
                 self.say(f"no connection to NVFlare's server ({type(error).__name__}); trying again")
                 with contextlib.suppress(Exception):
@@ -207,12 +214,17 @@ class Switchboard:
         job, since = self.door.jobs.get(site, ("", 0.0))
         age, broken = time.monotonic() - since, self.door.broken(site)
         over = job not in known or known[job].startswith("FINISHED")
-        stuck = self.door.offered.get(site) != job and age > JOB_SECONDS
+        patience, offered = self.linking.get(site, JOB_SECONDS), self.door.offered.get(site) == job
+        stuck = not offered and age > patience
+        if job and offered:
+            self.linking.pop(site, None)
         if job and not over and not stuck and not broken:
             return
         if job and age < 2.0:  # not in a hurry with one that fails at once
             return
         self.door.lent.pop(site, None)
+        if job and not over and stuck:
+            self.linking[site] = min(2 * patience, LONGEST * JOB_SECONDS)
         if job and not over:
             with contextlib.suppress(Exception):  # it may have ended by now
                 self.desk.end(job)

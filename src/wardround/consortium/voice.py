@@ -18,6 +18,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 LOG = "log.jsonl"
+STOPPING = "stopping"
+"""What a coordinator or a site says last."""
 LARGEST = 5_000_000  # bytes of one file
 FILES = 5  # that are kept, the newest without a number
 

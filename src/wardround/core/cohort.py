@@ -232,15 +232,22 @@ class Cohort:
             return None
         return reply
 
+    @property
+    def reasons(self) -> str:
+        """Why sites were left out, of the first five, in brackets; nothing if none was."""
+        reasons = "; ".join(f"{name}: {why}" for name, why in sorted(self.left_out.items())[:5])
+        return f" ({reasons})" if reasons else ""
+
     def _enough(self, step: Step[Any, Any], message: Message | Mapping[str, Message], count: int) -> None:
         least = self.quorum
         if isinstance(message, Mapping) and outside(step, self.layers) is not self.layers:
             least = min(least, len(message))  # a layer asks whom it needs: newcomers for their keys, say
         if count >= max(least, 1):
             return
-        reasons = "; ".join(f"{name}: {why}" for name, why in sorted(self.left_out.items())[:5])
-        diverged = "; training has run away: try a lower method.lr" if NOT_FINITE in reasons else ""
+        trains = hasattr(getattr(step.run, "__self__", None), "lr")
+        away = "training has run away: try a lower method.lr" if trains else "look at the model's weights or vectors"
+        diverged = f"; {away}" if NOT_FINITE in self.reasons else ""
         raise BelowQuorum(
             f"round {self.round}, {step.name}: {count} of {len(self.names)} sites gave a usable reply, "
-            f"the quorum is {self.quorum}" + (f" ({reasons}){diverged}" if reasons else "")
+            f"the quorum is {self.quorum}{self.reasons}{diverged}"
         )

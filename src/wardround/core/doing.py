@@ -67,12 +67,21 @@ def doing(words: str) -> None:
 
 
 def counted(items: Sequence[T], what: str, plural: str) -> Iterator[T]:
-    """The items, one by one, telling how many are done."""
+    """The items, one by one, telling how many are done, and how long the others will take if they are like these."""
+    began = time.monotonic()
     for number, item in enumerate(items):
-        notice = _notice.get()
-        if notice is not None and time.monotonic() - notice.last >= PAUSE:
-            doing(f"{what} {number:,} of {len(items):,} {plural}")
+        notice, now = _notice.get(), time.monotonic()
+        if notice is not None and now - notice.last >= PAUSE:
+            left = (now - began) / number * (len(items) - number) if number else 0.0
+            about = f", about {clock(left)} left" if left >= 1 else ""
+            doing(f"{what} {number:,} of {len(items):,} {plural}{about}")
         yield item
+
+
+def clock(seconds: float) -> str:
+    """A time as minutes and seconds, with hours where there are any."""
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}" if minutes >= 60 else f"{minutes}:{rest:02d}"
 
 
 def asked(round_: int, step: str, replies: Iterator[tuple[str, T]], names: Iterable[str]) -> Iterator[tuple[str, T]]:

@@ -16,6 +16,7 @@ Rules of this file:
 """
 
 import dataclasses
+import hashlib
 import math
 from dataclasses import dataclass
 from functools import cached_property
@@ -58,7 +59,7 @@ def reveals(
     sizes that the manifest knows. `dtype`, too, may be a name that the manifest knows; it defaults to the model's.
     `weighs` marks the number by which the site has multiplied its weights, or that stands for its examples, and says
     what it counts: `train`, `test` or `sites`. `bounded` marks a tensor whose norm is much alike at all sites,
-    `still` a number that stays the same throughout a study: batches of two sizes would tell a single example.
+    `still` what stays the same throughout a study: batches of two sizes would tell a single example.
     """
     reveal = Reveal(what, like, shape, dtype, weighs, bounded, still)
     return dataclasses.field(default=default, metadata={"reveal": reveal})
@@ -109,6 +110,10 @@ class Message(Record):
     alone: ClassVar[bool] = True
     """Whether whoever receives it can read it alone, and not only in the sum over sites."""
 
+    def row_length(self) -> float | None:
+        """How long the rows are that it adds up products of, on average; nothing where it adds up none."""
+        return None
+
 
 class Private(Record):
     """A record that a site keeps between rounds and never sends."""
@@ -121,6 +126,15 @@ def reveals_of(kind: type[Any]) -> dict[str, Reveal]:
         known = {field.name: field.metadata.get("reveal", Reveal()) for field in dataclasses.fields(kind)}
         kind._reveals = known  # noqa: SLF001 -- ours to remember
     return known
+
+
+def still_of(message: Record) -> dict[str, Any]:
+    """What a message has that stays the same throughout a study; of a tuple, its digest."""
+    values = {name: getattr(message, name) for name, reveal in reveals_of(type(message)).items() if reveal.still}
+    return {
+        name: hashlib.sha256(repr(value).encode()).hexdigest()[:16] if isinstance(value, tuple) else value
+        for name, value in values.items()
+    }
 
 
 def _sum(name: str, left: Any, right: Any) -> Any:

@@ -10,6 +10,7 @@ Rules:
    of a pair are allowed, it is a candidate in those that the facts have, or else in that of the text.
 3. A candidate gives one sentence for each relation that the facts have for its pair, and one for `NA` if they have
    none. Ids of which the facts know nothing are counted; their pairs are `NA`.
+4. A sentence of more than `CROWD` mentions gives none, and is counted.
 """
 
 from collections import defaultdict
@@ -19,6 +20,7 @@ from itertools import permutations, product
 from wardround.formats.details import NO_CONCEPT, listed_concepts
 from wardround.text.document import Entity, Placed, overlap
 from wardround.text.facts import Facts, Sentence, sentence
+from wardround.text.pairs import CROWD, too_many
 from wardround.text.reading import Problems
 from wardround.text.sentences import Scope, held, sentences
 
@@ -39,6 +41,10 @@ def align(
         spans = sentences(document.text, scope, mentions)
         for at, numbers in sorted(held(spans, mentions).items()):
             start, end = spans[at]
+            if len(numbers) > CROWD:
+                problems.note(too_many(scope), note.path, note.line_at(start))
+                continue
+            words = document.text[start:end]
             inside: dict[str, list[Entity]] = defaultdict(list)
             for number in numbers:
                 inside[mentions[number].id].append(mentions[number])
@@ -51,7 +57,7 @@ def align(
                 for relation in facts.relations(one, other):
                     yield sentence(
                         f"{document.id}:{start}",
-                        document.text[start:end],
+                        words,
                         head,
                         tail,
                         relation,

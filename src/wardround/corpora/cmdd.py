@@ -16,7 +16,8 @@ from pathlib import Path, PurePosixPath
 from typing import ClassVar
 
 from wardround.text.document import Document, Entity
-from wardround.text.reading import LONGEST_LINE, DataError, Problems, data_file, one_of, open_bytes, parse_json
+from wardround.text.json_text import parse_json
+from wardround.text.reading import LONGEST_LINE, DataError, Problems, data_file, one_of, open_bytes
 from wardround.text.tags import bio_spans
 
 ORIGIN = "github.com/alibaba-research/ChineseBLUE, data/CMDD, one .tar.gz per split"

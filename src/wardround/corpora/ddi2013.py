@@ -16,8 +16,9 @@ from typing import ClassVar
 
 from wardround.corpora.pairs import read_pairs
 from wardround.text.document import Document, Entity, Placed, overlap
+from wardround.text.json_text import parse_json
 from wardround.text.pairs import pair
-from wardround.text.reading import DataError, Problems, data_file, nearest, open_text, parse_json
+from wardround.text.reading import DataError, Problems, data_file, nearest, open_text
 from wardround.text.shown import shown
 
 ORIGIN = "github.com/haiya1994/BERE, data/ddi"

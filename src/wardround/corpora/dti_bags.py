@@ -23,7 +23,8 @@ from annotated_types import Ge
 from wardround.corpora.bags import BagReader
 from wardround.text.document import Entity
 from wardround.text.facts import Sentence, sentence
-from wardround.text.reading import DataError, Problems, data_file, open_text, parse_json
+from wardround.text.json_text import parse_json
+from wardround.text.reading import DataError, Problems, data_file, open_text
 
 ORIGIN = "github.com/haiya1994/BERE, data/dti"
 FILES = {"train": "dti_ds/valid.json.gz", "test": "dti_ds/test.json.gz"}

@@ -8,10 +8,14 @@ Code = Literal["failed", "refused", "invalid", "late", "lost"]
 
 CODES: dict[str, tuple[Code, str]] = {
     "absent": ("lost", "it is not connected"),
-    "batches": ("refused", "it was asked before for batches of another size, and two sizes tell a single example"),
+    "batches": (
+        "refused",
+        "it was asked before for batches of another size, or without other classes, and the difference tells of few",
+    ),
     "budget": ("refused", "its privacy budget does not allow this; there: wardround site budget"),
     "busy": ("lost", "it is busy with another run"),
     "changed": ("refused", "its data or label map have changed since it approved; there: wardround site approve"),
+    "classes": ("refused", "it was asked for sums without a class that the study does not leave out"),
     "consent": ("refused", "its consent does not allow this; there: consent.messages and consent.steps in site.toml"),
     "data": ("refused", "it has no usable data for this task; there: wardround site check"),
     "died": ("lost", "its site process died twice over this message; out of memory?"),
@@ -23,10 +27,18 @@ CODES: dict[str, tuple[Code, str]] = {
     "hung": ("late", "it has not answered since it missed a deadline, and was not asked"),
     "journal": ("refused", "the journal of its privacy budget was changed; there: wardround site budget"),
     "late": ("late", "no reply within the deadline"),
+    "linking": ("lost", "it is connected, and being linked"),
     "lost": ("lost", "the connection to it broke"),
     "memory": ("failed", OUT_OF_MEMORY),
     "message": ("invalid", "the message that it received does not fit the study"),
     "model": ("invalid", "the model that it received is not one of this run"),
+    "opened": (
+        "refused",
+        (
+            "it has opened this exchange of the round, or these sums, with other members: get these back, and resume; "
+            "or start anew without them, with another seed, which hospitals approve anew"
+        ),
+    ),
     "part": ("refused", "it has taken no part in this run"),
     "privacy": ("refused", "its notes do not fit the study's privacy.dp; there: wardround site check"),
     "restart": ("refused", "it has answered this round with another state; there: wardround site approve --again"),

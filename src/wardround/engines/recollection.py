@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from wardround.core.exchange import Exchange
-from wardround.core.record import Message, reveals_of
+from wardround.core.record import Message, still_of
 from wardround.core.weights import Weights
 
 
@@ -27,10 +27,15 @@ class Recollection(Protocol):
 
 def asked(message: Message, digest: str) -> dict[str, Any]:
     """A message, by digests and sizes."""
-    still = {name: getattr(message, name) for name, reveal in reveals_of(type(message)).items() if reveal.still}
     weights = getattr(message, "weights", None)
     moved = {"weights": weights.digest} if isinstance(weights, Weights) else {}
-    return {"kind": type(message).__name__, "bytes": message.nbytes, "digest": digest, "still": still, **moved}
+    return {
+        "kind": type(message).__name__,
+        "bytes": message.nbytes,
+        "digest": digest,
+        "still": still_of(message),
+        **moved,
+    }
 
 
 def answered(exchange: Exchange, received: Mapping[str, Any], kind: type[Message], data: bytes) -> dict[str, Any]:

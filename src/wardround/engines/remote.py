@@ -9,9 +9,10 @@ Rules of this file:
 4. A site hears which of its replies did not arrive, and forgets what it kept then: it was not in that round. Which
    these are outlives this process, in a file beside the checkpoints, written before the round is over.
 5. Nothing waits without end: an exchange has a deadline, and a site that is away has less than that. One that missed
-   a deadline is greeted before it is asked again, and asked only if it answers; then it has twice as long, up to eight
-   deadlines, and keeps what it was seen to need: a slow hospital is not left out for good. One that misses even that
-   has one deadline from then on, until it answers: whoever only greets cannot cost a run eight in every exchange.
+   a deadline is greeted before it is asked again, and asked only if it answers; then it has twice as long for that
+   step, up to eight deadlines, and keeps what it was seen to need: a slow hospital is not left out for good. One that
+   misses even that has one deadline from then on, until it answers: whoever only greets cannot cost a run eight in
+   every exchange.
 6. A site hears with every ask which line of its own ledger it told us of last. One that was put back from a copy does
    not know it, answers nothing, and is told what it has forgotten.
 """
@@ -34,9 +35,10 @@ from wardround.core.method import Step
 from wardround.core.record import Message
 from wardround.engines.codes import CODES
 from wardround.engines.frames import Line, dial
+from wardround.engines.pace import Pace
 from wardround.engines.recollection import Recollection, answered, asked
 from wardround.engines.seal import Asker, Letter, Parcel, SealError
-from wardround.engines.versions import series
+from wardround.engines.versions import series, version_name
 
 R = TypeVar("R", bound=Message)
 Void = dict[str, list[Exchange]]
@@ -45,12 +47,10 @@ PATIENCE = 60.0  # what a new job needs, and a client that is started again
 AWAY = 1.0  # what a site gets that was away the last time
 PROBE = 5.0  # what a site gets to show that it lives, once it has missed a deadline
 SLACK = 2.0
-LONGEST = 8.0  # deadlines that a slow site may have
-ROOM = 1.5  # times as long as it took, for its next answer
 SPLITS = ("train", "test", "valid")  # of which a site says how much it has
 UNCERTAIN = ("died", "forged", "late", "lost", "unsigned")  # what the site did before, nobody knows
 ON_THE_WAY = ("died", "late", "lost", "unsigned")  # what can be said by whoever carries a letter
-UNLENT = ("busy", "expired", "revoked", "unseen")  # why our own switchboard has no line to lend
+UNLENT = ("busy", "expired", "linking", "revoked", "unseen")  # why our own switchboard has no line to lend
 
 
 class Remote:
@@ -71,6 +71,8 @@ class Remote:
         title: str = "",
         recollection: Recollection | None = None,
         whole: Callable[[], bool] = lambda: False,
+        pace: Pace | None = None,
+        versions: dict[str, str] | None = None,
     ) -> None:
         self.door, self.desk, self.ledger, self.recollection = door, desk, ledger, recollection
         self.deadline, self.patience = deadline, patience
@@ -89,12 +91,9 @@ class Remote:
         """At most how many examples of each split each site has, as it said when it was last greeted."""
         self.left: dict[str, int] = {}
         """How many answers each site's approval has left, likewise."""
-        self.versions: dict[str, str] = {}
-        """Which version of wardround each site runs, likewise."""
-        self.slow: dict[str, float] = {}
-        """How many deadlines a site has for one answer, where it needs more than one."""
-        self.tried: set[str] = set()
-        """Sites that missed the longest deadline, too, and have not answered since: they have one each time."""
+        self.versions = {} if versions is None else versions
+        """Which version of wardround each site runs, as its last answer said: it may be upgraded in the middle."""
+        self.pace = pace or Pace()
         self.reminded: set[tuple[str, str]] = set()
         """Sites that have been told what they have forgotten, and at which time they forgot it."""
         self.void, self.keep = void or {}, keep
@@ -145,17 +144,14 @@ class Remote:
             yield name, reply
 
     def _timed(self, name: str, head: Mapping[str, Any], parcel: Parcel) -> tuple[dict[str, Any], bytes]:
-        """The site's answer within its own deadline, which grows with what it turns out to need."""
-        began, times = time.monotonic(), self.slow.get(name, 1.0)
+        """The site's answer within its own deadline for this step, which grows with what it turns out to need."""
+        began, step = time.monotonic(), str(head["exchange"]["step"])
+        times = self.pace.times(name, step)
         answer = self.put(name, head, parcel, times * self.deadline)
         if answer[0].get("fault") == "late":
-            if times >= LONGEST:
-                self.tried.add(name)
-            self.slow[name] = 1.0 if name in self.tried else min(2 * times, LONGEST)
+            self.pace.missed(name, step, times)
         elif "fault" not in answer[0]:
-            self.tried.discard(name)
-            needed = ROOM * (time.monotonic() - began) / self.deadline
-            self.slow[name] = min(max(needed, 1.0), LONGEST)
+            self.pace.answered(name, step, (time.monotonic() - began) / self.deadline)
         return answer
 
     def _tell(self, doing: str, names: Iterable[str]) -> None:
@@ -193,8 +189,6 @@ class Remote:
             most, left = head.get("most"), head.get("left")
             if type(left) is int and left >= 0:
                 self.left[name] = left
-            if "fault" not in head and version_name(version := str(head.get("version", ""))):
-                self.versions[name] = version
             if isinstance(most, dict):
                 sizes = {split: most.get(split) for split in SPLITS}
                 self.declared[name] = {k: min(v, COUNT_LIMIT) for k, v in sizes.items() if type(v) is int and v >= 0}
@@ -218,6 +212,8 @@ class Remote:
         before = self.recollection.head(name) if self.recollection is not None else ""
         told = {"yours": before, "time": time.time()}
         answer = self._sent(name, {**head, **told}, message, seconds, patience)
+        if "fault" not in answer[0] and version_name(version := str(answer[0].get("version", ""))):
+            self.versions[name] = version
         lapse = str(answer[0].get("lapse", ""))[:64]
         if (
             answer[0].get("fault") == "restored"
@@ -323,11 +319,6 @@ def fault(head: Mapping[str, Any]) -> Fault:
     if head["fault"] == "version" and version_name(version):
         words = f"it runs wardround {version}, the coordinator {__version__}; install {series(__version__)}"
     return Fault(code, words)
-
-
-def version_name(text: str) -> bool:
-    """Whether a site's word for its version can be repeated."""
-    return text.replace(".", "").isalnum() and text.isascii() and len(text) < 40
 
 
 def borrowed(door: Path, name: str, title: str = "") -> Line | str:

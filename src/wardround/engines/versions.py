@@ -23,3 +23,8 @@ def series(version: str) -> str:
     """What to install beside this version: 0.2.x, or just this one."""
     found = RELEASE.fullmatch(version)
     return f"{found.group(1)}.{found.group(2)}.x" if found else version
+
+
+def version_name(text: str) -> bool:
+    """Whether somebody else's word for a version can be repeated."""
+    return text.replace(".", "").isalnum() and text.isascii() and len(text) < 40

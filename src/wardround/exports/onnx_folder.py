@@ -29,7 +29,7 @@ def write_onnx(part: Part, new: Path) -> None:
     """Fill a new folder."""
     task = part.task
     if not isinstance(task, ClassificationTask) or "onnx" in task.not_exported:
-        raise ModelError(part.folder, *task.not_exported["onnx"])
+        raise ModelError(part.folder, *task.why_not("onnx"))
     chosen = task.settings
     if chosen.tokens not in PATTERNS or chosen.vectors:
         what = (

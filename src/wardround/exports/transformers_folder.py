@@ -31,7 +31,7 @@ def write_transformers(part: Part, new: Path) -> None:
     """Fill a new folder."""
     task, network = part.task, part.network
     if not isinstance(task, RelationTask) or not isinstance(network, RelationModel):
-        raise ModelError(part.folder, *task.not_exported["transformers"])
+        raise ModelError(part.folder, *task.why_not("transformers"))
     kind = task.encoder.kind
     if kind not in CLASSES or task.settings.last > 1:
         what = (

@@ -16,6 +16,7 @@ from wardround.formats.options import Options
 from wardround.text.document import Entity, Placed, overlap
 from wardround.text.facts import Sentence, sentence
 from wardround.text.reading import DataError, Problems
+from wardround.text.shown import unnamed
 
 SHAPE = (
     '{"head": "D1", "relation": "causes", "tail": "D2", "sentences": [{"text": …, "head": [0, 7], "tail": [9, 12]}]}'
@@ -49,7 +50,7 @@ def read_bags(path: Path, problems: Problems, options: Options) -> Iterator[Plac
                     continue
                 expressed = item.get("expressed")
                 made = sentence(
-                    str(item.get("id") or f"{path.name}:{line}:{at}"), text, *ends, relation,
+                    str(item.get("id") or f"{unnamed(path.name, line)}:{at}"), text, *ends, relation,
                     source=str(item.get("source") or ""), language=str(item.get("language") or options.language),
                     patient=str(item.get("patient") or ""),
                     expressed=expressed if isinstance(expressed, bool) else None,

@@ -19,7 +19,7 @@ file in memory and knows no lines. Nothing outside the file is ever loaded.
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,7 @@ from wardround.formats.details import (
 from wardround.formats.offsets import Annotation, Offsets, nearest_mentions
 from wardround.formats.options import Options
 from wardround.formats.writing import Sink, lost
+from wardround.text.bounded import Bounded
 from wardround.text.document import Attribute, Document, Entity, Placed, Relation
 from wardround.text.reading import LONGEST_LINE, DataError, Problems, open_bytes
 from wardround.text.shown import line_of, quoted
@@ -50,12 +51,15 @@ OURS = frozenset({"labels", "source", "patient", "language"})
 MEANT = frozenset({"type", "relation"})
 KEPT = "attribute:"
 """Stands before the name of an attribute that would else mean something to us."""
+MOST = 32 * 2**20  # bytes of a document, of which a parser's memory is twenty times as much
+LONGEST_TEXT = 10_000_000  # bytes of an XML element
 NOT_XML = re.compile(r"[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def read_bioc(path: Path, problems: Problems, options: Options) -> Iterator[Placed]:
     """The documents of a collection."""
-    with open_bytes(path) as stream:
+    with open_bytes(path) as raw:
+        stream = Bounded(raw, path, MOST)
         # No entities, no DTD, no network: what a file refers to stays where it is.
         elements = etree.iterparse(
             stream,
@@ -69,8 +73,10 @@ def read_bioc(path: Path, problems: Problems, options: Options) -> Iterator[Plac
         before = 1
         try:
             for number, (_, element) in enumerate(elements, 1):
-                at = element.sourceline
+                at, stream.held = element.sourceline, 0
                 line, before = line_of(at, "document", element.findtext("id") or "", number, before), at
+                if any(True for _ in element.iterancestors("document")):
+                    raise DataError(path, line, "a document within a document", "close each before the next")
                 with problems.refusing():
                     yield Placed(_document(element, number, path, line, problems, options), path, line)
                 element.clear()
@@ -92,6 +98,10 @@ def _document(element: Any, number: int, path: Path, line: int, problems: Proble
     for passage in (*element.iter("passage"), *element.iter("sentence")):
         for _ in _infons(passage):
             problems.note("infon of a passage, ignored", path, _line(passage, line))
+        texts = passage.findall("text")
+        if len(texts) > 1 or any(map(len, texts)) or passage.find(".//passage") is not None:
+            what = "a passage with two texts, markup in its text, or a passage within it"
+            raise DataError(path, _line(passage, line), what, "a passage has one plain text")
     text = _text(element, path, line)
     mentions: dict[str, Annotation] = {}
     for count, item in enumerate(element.iter("annotation"), 1):
@@ -104,9 +114,10 @@ def _document(element: Any, number: int, path: Path, line: int, problems: Proble
     offsets = Offsets(text, path, problems, options.fix_offsets, options.show_text)
     entities = {entity.id: entity for entity in offsets.entities(list(mentions.values()))}
     relations: list[Relation] = []
+    concepts = _concepts(mentions.values())
     for item in element.iter("relation"):
         with problems.refusing():
-            relations += _relation(item, mentions, entities, path, _line(item, line), problems)
+            relations += _relation(item, mentions, entities, concepts, path, _line(item, line), problems)
     return Document(
         element.findtext("id") or f"{path.name}:{number}",
         text,
@@ -154,7 +165,7 @@ def _attributes(infons: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
 def _labels(infons: dict[str, str], path: Path, line: int) -> tuple[str, ...]:
     try:
         labels = json.loads(infons.get("labels", "[]"))
-    except ValueError:
+    except (ValueError, RecursionError):
         labels = None
     if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
         raise DataError(path, line, 'infon "labels" is no JSON list of strings', 'write ["a", "b"]')
@@ -174,7 +185,7 @@ def _text(element: Any, path: Path, line: int) -> str:
         pieces = [passage] if passage.find("text") is not None else passage.findall("sentence")
         for piece in pieces:
             start = _number(piece.findtext("offset"), "offset", path, _line(piece, line))
-            if not len(text) <= start <= len(text) + LONGEST_LINE:
+            if not len(text) <= start <= LONGEST_LINE:
                 what = f"a passage at {start}, but {len(text)} characters stand before it"
                 raise DataError(path, _line(piece, line), what, "do its offsets count bytes? Export it again")
             text += "\n".ljust(start - len(text)) if start > len(text) else ""
@@ -202,6 +213,7 @@ def _relation(
     item: Any,
     mentions: Mapping[str, Annotation],
     entities: Mapping[str, Entity],
+    concepts: Mapping[str, Sequence[str]],
     path: Path,
     line: int,
     problems: Problems,
@@ -209,7 +221,6 @@ def _relation(
     """The relation of an element, unless one of its ends was left out."""
     nodes, infons = item.findall("node"), _pairs(item)
     kind = _taken(infons, "type") or _taken(infons, "relation")
-    concepts = _concepts(mentions.values())
     named = [(key, text) for key, text in infons if _concept(text) in concepts]
     ends = [node.get("refid", "") for node in nodes]
     by_nodes = len(nodes) == 2 and (len(named) != 2 or _agree(ends, [text for _, text in named], mentions))
@@ -302,6 +313,9 @@ def _encoded(placed: Placed, losses: Problems) -> Any:
     if document.labels:
         made.infons["labels"] = fit(json.dumps(document.labels, ensure_ascii=False))
     passage.offset, passage.text = 0, fit(document.text)
+    if len(passage.text.encode()) > LONGEST_TEXT:
+        what = f"a text longer than {LONGEST_TEXT:,} bytes, which no XML parser takes"
+        raise DataError(placed.path, placed.line or 1, what, "write it as jsonl")
     for entity in document.entities:
         annotation = BioCAnnotation()
         annotation.id, annotation.text = fit(entity.id), fit(entity.words(document.text))

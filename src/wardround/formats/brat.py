@@ -8,8 +8,9 @@
 
 A note is its own source. The first argument is the head. Attributes (A, M) of entities and relations are kept, those
 without a value as `true`; a normalisation gives a concept id, here RxNorm:1191 (one without a vocabulary is written as
-`id:…`). Events, their attributes and comments are ignored and counted, with the relations that name an event; comments
-in which `predict` has said how sure a model is are passed over. A note without `.ann` is skipped and counted; one
+`id:…`). Events, their attributes and comments are ignored and counted, with the relations that name an event. Comments
+in which `predict` has said how sure a model is give the model's name as long as nobody has changed what it found (see
+`untouched`), which cannot be told where it has found nothing. A note without `.ann` is skipped and counted; one
 without `.txt` is an error. The words in each T line must stand at its offsets (see `offsets`); `fix_offsets` converts
 and repairs. Messages quote a note's words only with `show_text`.
 """
@@ -17,6 +18,7 @@ and repairs. Messages quote a note's words only with `show_text`.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
@@ -24,7 +26,9 @@ from wardround.core.files import file_name, fresh_folder
 from wardround.formats.details import attributes_of, details
 from wardround.formats.offsets import Annotation, Offsets
 from wardround.formats.options import Options
+from wardround.formats.untouched import UNTOUCHED, found_mark
 from wardround.formats.writing import Named, Sink, flat, lost, lost_fields, one_word
+from wardround.text.bounded import bounded
 from wardround.text.document import YES, Document, Entity, Placed, Relation
 from wardround.text.reading import DataError, Problems, files_under, lines_with_ends, open_text
 from wardround.text.shown import quoted
@@ -32,7 +36,7 @@ from wardround.text.shown import quoted
 IGNORED = {"E": "event, ignored", "#": "comment, ignored", "*": "equivalence, ignored"}
 ENTITY = re.compile(r"(T\d\w*)\t(\S+) (-?\d{1,12} -?\d{1,12}(?:;-?\d{1,12} -?\d{1,12})*)(?:\t(.*))?")
 RELATION = re.compile(r"(R\d\w*)\t(\S+) [^\s:]+:(\S+) [^\s:]+:(\S+)\s*")
-ATTRIBUTE = re.compile(r"([AM]\d\w*)\t(\S+) (\S+)(?: +(.*\S))?\s*")
+ATTRIBUTE = re.compile(r"([AM]\d\w*)\t(\S+) (\S+)(?: +(\S(?:.*\S)?))?\s*")
 CONCEPT = re.compile(r"(N\d\w*)\t\S+ (\S+) (\S+:\S+)(?:\t(.*))?\s*")
 KINDS = {
     "T": (ENTITY, "write T1, tab, type start end, tab, the words"),
@@ -41,7 +45,7 @@ KINDS = {
     "M": (ATTRIBUTE, "write M1, tab, name T1, and perhaps a value"),
     "N": (CONCEPT, "write N1, tab, Reference T1 vocabulary:id, tab, its name"),
 }
-SURE = re.compile(r"#\d+\tAnnotatorNotes \S+\tconfidence \d[-.\de]*, .*")
+SURE = re.compile(r"#\d+\tAnnotatorNotes \S+\tconfidence \d[-.\de]*, (.*?)(?:, found ([\da-f]{16}))?")
 """What `predict` writes beside what a model found."""
 BARE = "id:"
 """Stands for the vocabulary of a concept that has none."""
@@ -67,9 +71,14 @@ def read_brat(path: Path, problems: Problems, options: Options) -> Iterator[Plac
 
 def read_note(note: Path, annotations: Path, name: str, problems: Problems, options: Options) -> Placed:
     """One note with its annotations, wherever these lie."""
-    text = "".join(lines_with_ends(note, options.encoding, problems=problems))
+    text = "".join(bounded(lines_with_ends(note, options.encoding, problems=problems), note, "cut it into notes"))
     rows: dict[str, tuple[int, re.Match[str]]] = {}
-    for number, line in enumerate(open_text(annotations, options.encoding, problems=problems), 1):
+    marks = dict[str | None, str]()
+    lines = bounded(open_text(annotations, options.encoding, problems=problems), annotations, "cut it into notes")
+    for number, line in enumerate(lines, 1):
+        if sure := SURE.fullmatch(line):
+            marks[sure[2]] = sure[1]
+            continue
         with problems.refusing():
             row = _row(line, annotations, number, problems)
             if row is None:
@@ -84,12 +93,16 @@ def read_note(note: Path, annotations: Path, name: str, problems: Problems, opti
     entities = tuple(offsets.entities(listed))
     relations = dict(_relations(rows, entities, owned, annotations, problems))
     document = Document(name, text, (), entities, tuple(relations.values()), language=options.language)
-    return Placed(document, note, 0, related=[(annotations, line) for line in relations])
+    if marks.keys() == {found_mark(document)}:
+        problems.note(UNTOUCHED, annotations, 1)
+        document = replace(document, model=marks[found_mark(document)])
+    related = [(annotations, line) for line in relations]
+    return Placed(document, note, 0, related=related, unseen=bool(document.model))
 
 
 def _row(line: str, path: Path, number: int, problems: Problems) -> re.Match[str] | None:
     """A line's id and parts; None for those that are passed by."""
-    if not line.strip() or SURE.fullmatch(line):
+    if not line.strip():
         return None
     if line[0] in IGNORED and re.match(r"\S+\t", line):
         problems.note(IGNORED[line[0]], path, number)
@@ -118,8 +131,9 @@ def _owned(rows: Rows, path: Path, problems: Problems) -> dict[str, list[tuple[s
         owner, concept = (row[2], True) if row[1][0] == "N" else (row[3], False)
         if owner.startswith("E"):
             problems.note("attribute of an event, ignored", path, line)
-        elif owner not in rows:
-            what = f"{quoted(row[1])} names {quoted(owner)}, which is not in this file"
+        elif owner not in rows or owner[0] not in "TR":
+            why = "is no entity or relation" if owner in rows else "is not in this file"
+            what = f"{quoted(row[1])} names {quoted(owner)}, which {why}"
             problems.refuse(DataError(path, line, what, "add what it is said of, or remove the line"))
         else:
             if concept and row[4] and row[4] != rows[owner][1][4]:
@@ -185,15 +199,53 @@ def write_brat(path: Path, losses: Problems, _options: Options) -> Iterator[Sink
         yield sink
 
 
-def _lines(placed: Placed, losses: Problems) -> Iterator[str]:
+def _as_written(placed: Placed, losses: Problems) -> Document:
+    """The document without labels, and with types of one word."""
     document = placed.document
+    entities = tuple(replace(one, type=one_word(one.type, placed, losses)) for one in document.entities)
+    relations = tuple(replace(one, type=one_word(one.type, placed, losses)) for one in document.relations)
+    return replace(document, labels=(), entities=entities, relations=relations)
+
+
+def _as_read(document: Document) -> Document:
+    """The document with attributes and concepts as they are read again."""
+    placed, told = Placed(document, Path(), 0), Problems()
+
+    def named(one: Entity | Relation) -> list[tuple[str, str]]:
+        return [(one_word(key, placed, told), _cell(value)) for key, value in one.attributes]
+
+    def entity(one: Entity) -> Entity:
+        ids = [("concept", one_word(_coded(name), placed, told).removeprefix(BARE)) for name in one.concepts]
+        concepts, attributes = details([*named(one), *ids])
+        return replace(one, concepts=concepts, attributes=attributes)
+
+    return replace(
+        document,
+        entities=tuple(map(entity, document.entities)),
+        relations=tuple(replace(one, attributes=attributes_of(named(one))) for one in document.relations),
+    )
+
+
+def _cell(value: str) -> str:
+    """The value of an attribute in one line."""
+    return re.sub(r"[\t\r\n]", " ", value).strip() or "_"
+
+
+def _coded(concept: str) -> str:
+    """A concept with a vocabulary before it."""
+    return concept if ":" in concept else BARE + concept
+
+
+def _lines(placed: Placed, losses: Problems) -> Iterator[str]:
+    document = _as_written(placed, losses)
     ours = all(re.fullmatch(r"T\d\w*", entity.id) for entity in document.entities)
     ids = {entity.id: entity.id if ours else f"T{at}" for at, entity in enumerate(document.entities, 1)}
     attributes, concepts, comments = count(1), count(1), count(1)
+    found = found_mark(_as_read(document))
 
     def lines_of(one: Entity | Relation, name: str) -> Iterator[str]:
         for key, value in one.attributes:
-            clean = re.sub(r"[\t\r\n]", " ", value).strip() or "_"
+            clean = _cell(value)
             lost(placed, losses, "blanks around or line breaks in the value of an attribute", int(clean != value))
             cell = "" if value == YES else f" {clean}"
             yield f"A{next(attributes)}\t{one_word(key, placed, losses, 'the name of an attribute')} {name}{cell}"
@@ -201,20 +253,18 @@ def _lines(placed: Placed, losses: Problems) -> Iterator[str]:
     def sure(one: Entity | Relation, name: str) -> Iterator[str]:
         if one.confidence is not None:
             model = flat(document.model or "a model", placed, losses)
-            yield f"#{next(comments)}\tAnnotatorNotes {name}\tconfidence {one.confidence}, {model}"
+            yield f"#{next(comments)}\tAnnotatorNotes {name}\tconfidence {one.confidence}, {model}, found {found}"
 
     for entity in document.entities:
         words = re.sub(r"[\t\r\n]", " ", entity.words(document.text))
-        kind = one_word(entity.type, placed, losses)
         parts = ";".join(f"{start} {end}" for start, end in entity.parts or [(entity.start, entity.end)])
-        yield f"{ids[entity.id]}\t{kind} {parts}\t{words}"
+        yield f"{ids[entity.id]}\t{entity.type} {parts}\t{words}"
         yield from lines_of(entity, ids[entity.id])
         yield from sure(entity, ids[entity.id])
         for concept in entity.concepts:
-            name = one_word(concept if ":" in concept else BARE + concept, placed, losses, "a concept's id")
+            name = one_word(_coded(concept), placed, losses, "a concept's id")
             yield f"N{next(concepts)}\tReference {ids[entity.id]} {name}\t{words}"
     for at, relation in enumerate(document.relations, 1):
-        kind = one_word(relation.type, placed, losses)
-        yield f"R{at}\t{kind} Arg1:{ids[relation.head]} Arg2:{ids[relation.tail]}"
+        yield f"R{at}\t{relation.type} Arg1:{ids[relation.head]} Arg2:{ids[relation.tail]}"
         yield from lines_of(relation, f"R{at}")
         yield from sure(relation, f"R{at}")

@@ -23,14 +23,17 @@ from wardround.formats.options import VIEWS, Options
 from wardround.formats.phi import REMEDY, looks_like
 from wardround.formats.recognise import recognised
 from wardround.formats.unread import unread
+from wardround.formats.untouched import UNTOUCHED
 from wardround.text.document import DISCONTINUOUS, Document, Entity, Placed, Relation
 from wardround.text.language import language
+from wardround.text.pairs import text_of_pair
 from wardround.text.reading import DataError, Problems, digest
 from wardround.text.sentences import sentences
 from wardround.text.shown import NOT_SHOWN, code, names_of
 
-NUMBER = re.compile(r"\b[TRA]?\d[\d,]*\b")
+NUMBER = re.compile(r"\b[A-Z]?\d[\d,]*\b")
 SHOWN = 3
+PAIR = 2  # entities
 MOST = 10_000  # findings of which the places are kept
 LOSES = re.compile(r"left out|skipped|dropped|ignored|taken from first to last|replaced by|entity longer")
 HARMLESS = frozenset(
@@ -60,6 +63,7 @@ REMEDIES = {
     "offsets repaired": "convert to jsonl with --fix-offsets to keep the repaired ones",
     "task without an annotation": UNANNOTATED,
     "task without an annotation but with predictions, which nobody has confirmed": UNANNOTATED,
+    UNTOUCHED: "`data merge` leaves it out, unless --confirmed says that somebody has looked at all of it",
     "second annotation of a task, left out": "mark the one that counts as ground truth",
     "repeated text": "remove one, lest it stand in training and test",
     "repeated id": "give each document an id of its own",
@@ -220,7 +224,7 @@ def check(path: Path, options: Options, *, task: Checks | None = None, form: str
                 findings.refuse(DataError(file, None, what, "convert it to jsonl and add them"))
             findings.mention_all(file, unread(file, options, format_.name))
             for placed in format_.read(file, findings, options):
-                _count(survey, placed, seen, pair=format_.ready is not None)
+                _count(survey, placed, seen, pair=_is_pair(placed.document, survey, view, format_.ready))
                 if task is not None:
                     task.check(placed, findings)
                 for kind, start in looks_like(placed.document.text) if phi else ():
@@ -237,6 +241,14 @@ def check(path: Path, options: Options, *, task: Checks | None = None, form: str
             what = f"documents that a model has annotated, and nobody has confirmed: {survey.predicted:,}"
             findings.mention(path, what, "have a person correct them before anything is learnt from them")
     return survey
+
+
+def _is_pair(document: Document, survey: Survey, view: str | None, ready: str | None) -> bool:
+    """Whether a document is one pair of a text that may have others: by its format, or two entities where pairs are."""
+    alone = len(document.entities) == PAIR and len(document.relations) <= 1
+    return ready is not None or (
+        alone and (view == "pairs" or (view is None and bool(document.relations or survey.relations)))
+    )
 
 
 def _count(survey: Survey, placed: Placed, seen: dict[bytes, tuple[bytes, str]], *, pair: bool) -> None:
@@ -257,8 +269,8 @@ def _count(survey: Survey, placed: Placed, seen: dict[bytes, tuple[bytes, str]],
     survey.languages[code(document.language or language(document.text)) or "unknown"] += 1
     if document.source:
         survey.sources.add(digest(document.source))
-    of_pair = repr([(one.start, one.end) for one in document.entities]) if pair else ""
-    text, marks = digest(document.text + of_pair), digest(repr(annotations(document)))
+    text = digest(text_of_pair(document, pair=pair))
+    marks = digest(repr(annotations(document)))
     place = f"{placed.path}:{placed.line}" if placed.line else str(placed.path)
     if text in seen:
         survey.duplicates += 1

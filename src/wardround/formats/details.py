@@ -148,8 +148,9 @@ def details_of(document: Document, fields: Collection[str] = ("attributes", "con
         ({"type": one.type, "head": places[one.head], "tail": places[one.tail]}, _details(one, ["attributes"]))
         for one in document.relations
     ]
-    detailed = [place for place, more in listed if more]
-    return [place | more for place, more in listed if place in detailed]  # of twins all, so that each gets its own back
+    detailed = {repr(place) for place, more in listed if more}
+    # Of twins all, so that each gets its own back.
+    return [place | more for place, more in listed if repr(place) in detailed]
 
 
 def _details(one: Entity | Relation, fields: Collection[str]) -> dict[str, Any]:

@@ -10,22 +10,25 @@
 Some versions export relations, or everything, as empty lists (doccano#1795, #2039): if that is so in the whole file, it
 is said. What else a line holds is metadata, which doccano gives back as it got it: of these `source`, `patient`,
 `language`, `labels` and `details` are kept (attributes, concept ids and gaps, see `details`), and what the options name
-as label, id, source or patient. What `predict` says of itself there (`model`, `scores`) is passed over.
+as label, id, source or patient. Of what `predict` says of itself there (`model`, `scores`, `found`) the model's name is
+kept as long as nobody has changed what it found (see `untouched`).
 """
 
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
-from wardround.formats.details import details_of, lost_confidence, with_details
+from wardround.formats.details import details_of, with_details
 from wardround.formats.json_values import json_lines, listed, string, whole
 from wardround.formats.offsets import Annotation, Offsets
 from wardround.formats.options import Options
+from wardround.formats.untouched import UNTOUCHED, bare, found_mark
 from wardround.formats.writing import Sink, text_file
 from wardround.text.document import Document, Placed
 from wardround.text.reading import DataError, Problems
-from wardround.text.shown import quoted
+from wardround.text.shown import quoted, unnamed
 
 SHAPE = '{"text": …, "entities": […], "relations": […]} or {"text": …, "label": […]}'
 ENTITY = '{"id": 1, "label": "drug", "start_offset": 0, "end_offset": 7}'
@@ -34,7 +37,7 @@ NO_RELATION = "no relation in the whole file"
 METADATA = "metadata, ignored"
 KNOWN = frozenset(
     {"id", "text", "data", "entities", "relations", "label", "labels", "source", "patient", "language", "Comments"}
-    | {"cats", "details", "model", "scores"}
+    | {"cats", "details", "model", "scores", "found"}
 )
 
 
@@ -59,7 +62,7 @@ def read_doccano(path: Path, problems: Problems, options: Options) -> Iterator[P
             entities += len(document.entities)
             relations += len(document.relations)
             labels += len(document.labels)
-            yield Placed(document, path, line)
+            yield Placed(document, path, line, unseen=bool(document.model))
     if seen and not entities and not labels:
         problems.note(NO_ENTITY, path, 1)
     elif entities and with_relations and not relations:
@@ -95,7 +98,7 @@ def _document(row: Mapping[str, object], path: Path, line: int, problems: Proble
     entities = tuple(offsets.entities(mentions))
     given = row.get(named["id"])
     document = Document(
-        whole(str(given)) if given is not None else f"{path.name}:{line}",
+        whole(str(given)) if given is not None else unnamed(path.name, line),
         text,
         tuple(labels),
         entities,
@@ -104,6 +107,10 @@ def _document(row: Mapping[str, object], path: Path, line: int, problems: Proble
         whole(str(row.get("language") or options.language)),
         whole(str(row.get(named["patient"]) or "")),
     )
+    model = row.get("model")
+    if isinstance(model, str) and row.get("found") == found_mark(document):
+        problems.note(UNTOUCHED, path, line)
+        document = replace(document, model=whole(model))
     return with_details(document, row.get("details"), path, line, problems)
 
 
@@ -136,12 +143,11 @@ def _links(row: Mapping[str, object], path: Path, line: int, problems: Problems)
 
 
 @contextmanager
-def write_doccano(path: Path, losses: Problems, _options: Options) -> Iterator[Sink]:
+def write_doccano(path: Path, _losses: Problems, _options: Options) -> Iterator[Sink]:
     """A line per document; what doccano has no place for goes along as metadata, and ids of entities are numbers."""
     with text_file(path) as write:
 
         def sink(placed: Placed) -> None:
-            lost_confidence(placed, losses, "relations")
             write(json.dumps(doccano_row(placed.document), ensure_ascii=False) + "\n")
 
         yield sink
@@ -165,16 +171,26 @@ def doccano_row(document: Document) -> dict[str, object]:
     }
     more: dict[str, object] = {key: getattr(document, key) for key in ("labels", "source", "patient", "language")}
     more |= {"details": details_of(document), "model": document.model, "scores": _scores(document)}
+    more["found"] = found_mark(bare(document)) if document.model else ""
     return row | {key: value for key, value in more.items() if value}
 
 
 def _scores(document: Document) -> list[dict[str, object]]:
-    """How sure a model is of labels and entities; doccano shows it beside the text."""
+    """How sure a model is of labels, entities and relations; doccano shows it beside the text.
+
+    A relation's ends are told by their places, for doccano gives its own ids to what it imports.
+    """
     scores: list[dict[str, object]] = [
         {"label": name, "score": score} for name, score in zip(document.labels, document.confidence, strict=False)
     ]
-    return scores + [
+    scores += [
         {"label": one.type, "start_offset": one.start, "end_offset": one.end, "score": one.confidence}
         for one in document.entities
+        if one.confidence is not None
+    ]
+    places = {one.id: [one.start, one.end] for one in document.entities}
+    return scores + [
+        {"type": one.type, "from": places[one.head], "to": places[one.tail], "score": one.confidence}
+        for one in document.relations
         if one.confidence is not None
     ]

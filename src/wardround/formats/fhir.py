@@ -11,6 +11,7 @@ subject is the patient, the custodian the source. How findings are written: `tra
 
 import base64
 import binascii
+import codecs
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +22,8 @@ from typing import Any
 from wardround.formats.json_values import json_lines, whole
 from wardround.formats.options import Options
 from wardround.text.document import Document, Placed
-from wardround.text.reading import DataError, Problems, parse_json, text_blocks
+from wardround.text.json_text import parse_json
+from wardround.text.reading import DataError, Problems, text_blocks
 from wardround.text.shown import line_of, unnamed
 
 SHAPE = '{"resourceType": "DocumentReference", "content": [{"attachment": {"contentType": "text/plain", "data": …}}]}'
@@ -32,6 +34,8 @@ ELSEWHERE = "attachment that stands elsewhere, not fetched"
 OTHER = "resource that is no DocumentReference, ignored"
 LOST = "DocumentReference that was entered in error, left out"
 MOST = 64 * 2**20  # characters of a resource that stands on several lines, which is held in memory as a whole
+PYTHONS = frozenset({"unicode-escape", "unicode_escape", "raw-unicode-escape", "raw_unicode_escape"})
+"""Codecs of Python's that are no charsets."""
 Resource = Mapping[str, Any]
 
 
@@ -147,9 +151,11 @@ def _text(held: Resource, digest: object, charset: str, path: Path, line: int) -
     """What an attachment says; an error if it is not what it claims to be, without a word of it."""
     try:
         data = _unpacked(held["data"])
-        if isinstance(digest, str) and _unpacked(digest) != hashlib.sha1(data, usedforsecurity=False).digest():
+        own = hashlib.sha1(data, usedforsecurity=False).digest()
+        if digest is not None and (not isinstance(digest, str) or _unpacked(digest) != own):
             raise DataError(path, line, "an attachment's hash is not that of its data", "export it again")
-        return whole(data.decode(charset).removeprefix("\ufeff"))
+        known = charset if codecs.lookup(charset).name not in PYTHONS else "undefined"
+        return whole(data.decode(known).removeprefix("\ufeff"))
     except binascii.Error:
         raise DataError(path, line, "an attachment's data are not base64", "export it again") from None
     except UnicodeDecodeError as error:
@@ -163,7 +169,9 @@ def _text(held: Resource, digest: object, charset: str, path: Path, line: int) -
 
 def _unpacked(value: object) -> bytes:
     """What base64 stands for; FHIR allows blanks and line breaks in it."""
-    return base64.b64decode("".join(str(value).split()).encode("ascii", "replace"), validate=True)
+    if not isinstance(value, str):
+        raise binascii.Error
+    return base64.b64decode("".join(value.split()).encode("ascii", "replace"), validate=True)
 
 
 def _referred(value: object) -> str:

@@ -10,7 +10,9 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from wardround.text.reading import BLOCK, LONGEST_LINE, DataError, Problems, open_text, parse_json, text_blocks
+from wardround.text.json_text import RepeatedKey, parse_json, unrepeated
+from wardround.text.reading import BLOCK, LONGEST_LINE, DataError, Problems, open_text, text_blocks
+from wardround.text.shown import line_of
 
 BLANK = re.compile(r"[ \t\r\n]*+")
 NEAR = 12  # an error so near to what is read may only mean that the rest is still to come
@@ -88,7 +90,7 @@ def json_values(path: Path, encoding: str | None = None) -> Iterator[tuple[int, 
 
 
 def _decoded(held: _Held, path: Path) -> tuple[object, int]:
-    decoder = json.JSONDecoder()
+    decoder = json.JSONDecoder(object_pairs_hook=unrepeated)
     while True:
         try:
             return decoder.raw_decode(held.text, held.at)
@@ -101,6 +103,8 @@ def _decoded(held: _Held, path: Path) -> tuple[object, int]:
             what = (
                 f"not JSON: {error.msg}" if size <= LONGEST_LINE else f"an item longer than {LONGEST_LINE:,} characters"
             )
+        except RepeatedKey as error:
+            line, what = held.line, str(error)
         except (ValueError, RecursionError):
             line, what = held.line, "JSON with a number too long or lists too deep"
         raise DataError(path, line, what, "copy or export the file again")
@@ -111,7 +115,7 @@ def json_lines(
 ) -> Iterator[tuple[int, dict[str, object]]]:
     """Number and object of each line that is not blank, or of each item of an array.
 
-    Items that share a line are counted on from it, so that no two have one number.
+    Of items that share a line, the number also says which one is meant.
     """
     for line, value in _lines(path, encoding, problems):
         with problems.refusing():
@@ -127,10 +131,10 @@ def _lines(path: Path, encoding: str | None, problems: Problems) -> Iterator[tup
         lines = enumerate(open_text(path, encoding, problems=problems, skip=problems.skip), 1)
         yield from ((line, text) for line, text in lines if text.strip())
         return
-    number = 0
-    for line, item in json_items(path, encoding):
-        number = max(line, number + 1)
-        yield number, json.dumps(item) if isinstance(item, str) else item
+    before = 1
+    for number, (at, item) in enumerate(json_items(path, encoding), 1):
+        line, before = line_of(at, "item", "", number, before), at
+        yield line, json.dumps(item) if isinstance(item, str) else item
 
 
 def is_array(path: Path, encoding: str | None) -> bool:

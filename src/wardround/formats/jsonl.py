@@ -31,7 +31,7 @@ from wardround.formats.tables import flag
 from wardround.formats.writing import Sink, text_file
 from wardround.text.document import DISCONTINUOUS, Document, Entity, Placed, Relation
 from wardround.text.reading import DataError, Problems, digest, nearest
-from wardround.text.shown import quoted, shown
+from wardround.text.shown import quoted, shown, unnamed
 from wardround.text.tags import joined, no_tag, split_tag
 
 SHAPE = '{"text": …, "entities": […], "relations": […]} or {"tokens": […], "tags": […]}'
@@ -75,7 +75,7 @@ def _document(row: Mapping[str, object], path: Path, line: int, problems: Proble
             offsets = Offsets(text, path, problems, options.fix_offsets, options.show_text)
             entities = _entities(row, offsets, line)
     document = Document(
-        id=_word(row, options.id or "id", path, line, problems) or f"{path.name}:{line}",
+        id=_word(row, options.id or "id", path, line, problems) or unnamed(path.name, line),
         text=text,
         source=_word(row, options.source or "source", path, line, problems),
         language=_word(row, "language", path, line, problems) or options.language,

@@ -24,7 +24,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import product
+from itertools import accumulate, product
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,7 @@ ANSWERS = {
     "textarea": "text",
 }  # fmt: skip
 """Controls that can ask about one region, and under which key their answer stands."""
+LABELS = 20  # of one region, each of which has all its relations
 ANNOTATED = ("annotations", "completions")
 WHOLE_TEXT = "/text()[1]"
 """Where a region is whose text has no markup."""
@@ -79,8 +80,9 @@ def read_label_studio(path: Path, problems: Problems, options: Options) -> Itera
             if not isinstance(task, dict) or not isinstance(task.get("data"), dict):
                 raise DataError(path, line, "not a task of Label Studio's", f"write {TASK}")
             document = _document(task, path, line, problems, options)
-            if _annotations(task) or not options.needs:  # nobody has said that there is nothing in it
-                yield Placed(document, path, line)
+            unseen = not _annotations(task)  # nobody has said that there is nothing in it
+            if not unseen or not options.needs:
+                yield Placed(document, path, line, unseen=unseen)
 
 
 def _whole(item: object) -> object:
@@ -106,6 +108,8 @@ class _Answers:
     about: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
     """By region, names and values of attributes."""
     names: Named = field(default_factory=lambda: Named("#"))
+    count: int = 0
+    """Of the entities so far."""
 
     def mentions(self) -> list[Annotation]:
         """The entities with what is said of their regions, once all results are in."""
@@ -168,12 +172,16 @@ class _Answers:
         if not types:
             raise DataError(path, line, f"region {quoted(name)} has no label", "label or remove it")
         words = value.get("text")
-        count = sum(map(len, self.regions.values()))
-        region = name or f"T{count + 1}"
+        region = name or f"T{self.count + 1}"
         listed = self.regions.setdefault(region, [])
+        if listed and listed[0].parts != ((start, end),):
+            raise DataError(path, line, f"two regions {quoted(name)}", "ids must differ within a task")
+        if len(listed) + len(types) > LABELS:
+            raise DataError(path, line, f"region {quoted(name)} has more than {LABELS} labels", "is it a list of all?")
         for number, word in enumerate(types, 1):
-            mine = self.names.unique(name or f"T{count + number}")
+            mine = self.names.unique(name or f"T{self.count + number}")
             listed.append(Annotation(mine, word, ((start, end),), words if isinstance(words, str) else None, line))
+        self.count += len(types)
         meta = result.get("meta")
         values = self._values(meta.get("text") if isinstance(meta, dict) else None)
         self.about.setdefault(region, []).extend(("meta", one) for one in values)
@@ -252,9 +260,13 @@ def _counting(task: Mapping[str, object], path: Path, line: int, problems: Probl
         problems.note("second annotation of a task, left out", path, line)
     truth = (item for item in valid if item.get("ground_truth") or item.get("honeypot"))
     results = next(truth, valid[0]).get("result")
-    for item in results if isinstance(results, list) else []:
+    if not isinstance(results, list | None):
+        raise DataError(path, line, f'"result" is a {type(results).__name__}', "it must be a list")
+    for item in results or []:
         if isinstance(item, dict):
             yield item
+        else:
+            problems.note(OTHER, path, line)
 
 
 @contextmanager
@@ -294,10 +306,10 @@ def _task(document: Document, number: int) -> dict[str, object]:
 def _results(document: Document) -> list[dict[str, Any]]:
     """What is said of a document, result by result: entities with what is said of each, relations, labels."""
     made: list[dict[str, Any]] = []
+    units = [0, *accumulate(1 + (char > "\uffff") for char in document.text)]
     for entity in document.entities:
-        start = len(document.text[: entity.start].encode("utf-16-le")) // 2
         words = document.text[entity.start : entity.end]
-        span = {"start": start, "end": start + len(words.encode("utf-16-le")) // 2}
+        span = {"start": units[entity.start], "end": units[entity.end]}
         region = {"id": entity.id, "to_name": "text"}
         value: dict[str, object] = {**span, "text": words, "labels": [entity.type]}
         made.append({**region, "type": "labels", "from_name": "label", "value": value, **_score(entity.confidence)})

@@ -2,15 +2,16 @@
 
     done, counts = merge([Path("before.jsonl"), Path("corrected.json")], Path("all.jsonl"), Options(), keep="last")
 
-Documents with the same text are one. If the same is said of them, they are written once; if not, that is a conflict,
-told with both places and in what they differ, and nothing is written unless `keep` says which one counts. What a person
-says goes before what a model found, and a task that nobody has annotated is left out. Files are read twice, so that
-only marks of the texts are held in memory.
+Documents with the same text are one, but for pairs, of which a text may have many. If they say the same, they are
+written once; if not, that is a conflict, told with both places and in what they differ, and nothing is written unless
+`keep` says which one counts, and that one is written whole. What a person says goes before what a model found, and a
+task that nobody has annotated is left out. So is what a model found and an annotation tool gives back unchanged, unless
+it is `confirmed`. Files are read twice, so that only marks of the texts are held in memory.
 """
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -19,7 +20,9 @@ from wardround.formats.convert import Converted, Lossy, accept
 from wardround.formats.jsonl import write_jsonl
 from wardround.formats.options import Options
 from wardround.formats.recognise import recognised
+from wardround.formats.register import Format
 from wardround.text.document import Document, Placed
+from wardround.text.pairs import text_of_pair
 from wardround.text.reading import DataError, Problems, digest
 from wardround.text.shown import called
 
@@ -29,6 +32,7 @@ CONFLICT = "same text as"
 REPEATED = "same text and the same said of it, written once"
 SUPERSEDED = "found by a model where a person has said something, not written"
 OTHER_TEXT = "id of another text, both written"
+USUAL = "file without the key or column that --text-column names, read by the usual names"
 REMEDY = "mend one of the two, or say which counts with --keep first or --keep last"
 
 
@@ -56,6 +60,7 @@ def merge(
     keep: Keep | None = None,
     form: str = "",
     lossy: bool = False,
+    confirmed: bool = False,
 ) -> tuple[Converted, Counter[str]]:
     """Write the documents of all sources as JSONL; also how many repetitions and conflicts there were."""
     if target.exists():
@@ -63,44 +68,62 @@ def merge(
     findings, losses, counts = Findings(), Problems(), Counter[str]()
     alike: dict[bytes, list[_Mark]] = {}
     texts: dict[bytes, bytes] = {}
-    left_out, blank = set[int](), 0
+    left_out = set[int]()
     for number, placed in enumerate(_documents(sources, options, form, findings)):
-        if _unannotated(findings) > blank:  # nobody has said that there is nothing in it
-            blank = _unannotated(findings)
+        if placed.unseen and not (confirmed and placed.document.model):
+            counts["untouched" if placed.document.model else "unannotated"] += 1
             left_out.add(number)
             continue
-        document, text = placed.document, digest(placed.document.text)
+        document = _confirmed(placed).document
+        text = digest(text_of_pair(document))
         name = document.id if called(document.id) == document.id else ""
         mark = _Mark(number, placed.path, placed.line or 1, name, bool(document.model), _digests(document))
         alike.setdefault(text, []).append(mark)
         if texts.setdefault(digest(document.id), text) != text:
             findings.note(OTHER_TEXT, placed.path, mark.line)
-    if blank:
-        counts["unannotated"] = blank
     left_out |= {mark.number for marks in alike.values() for mark in _settled(marks, keep, findings, counts)}
     written = 0
     try:
         with write_jsonl(target, losses, options) as sink:
             for number, placed in enumerate(_documents(sources, options, form, Findings())):
                 if number not in left_out:
-                    sink(placed)
+                    sink(_confirmed(placed))
                     written += 1
             conflicts = 0 if keep else counts["conflicts"]
+            if not written and (many := counts["untouched"]):
+                what = f"all {many:,} documents are as a model left them"
+                raise DataError(sources[0], None, what, "if somebody has looked at them and agrees: --confirmed")
             accept(sources[0], written, lossy=lossy and not conflicts, lost=findings.lost)
     except Lossy:
         return Converted(written, written=False, findings=findings.listed, losses=losses, sizes=findings.sizes), counts
     return Converted(written, written=True, findings=findings.listed, losses=losses, sizes=findings.sizes), counts
 
 
-def _unannotated(findings: Findings) -> int:
-    """How many tasks of an annotation tool so far had no annotation."""
-    return sum(count for kind, count in findings.counts.items() if kind.startswith("task without an annotation"))
+def _confirmed(placed: Placed) -> Placed:
+    """The document as a person's, if a model's went through an annotation tool; left as it is otherwise."""
+    return placed._replace(document=replace(placed.document, model="")) if placed.unseen else placed
 
 
 def _documents(sources: Sequence[Path], options: Options, form: str, findings: Findings) -> Iterator[Placed]:
-    for source in sources:
-        for file, format_ in recognised(source, form, options.encoding, findings):
+    files = [one for source in sources for one in recognised(source, form, options.encoding, findings)]
+    usual = replace(options, text="", label="", id="", source="", patient="")
+    named = [not options.text or _any(file, format_, options) for file, format_ in files]
+    plain = [not all(named) and _any(file, format_, usual) for file, format_ in files]
+    meant = any(has and not as_usual for has, as_usual in zip(named, plain, strict=True))  # else it is a mistake
+    for (file, format_), has, as_usual in zip(files, named, plain, strict=True):
+        if has or not as_usual or not meant:
             yield from format_.read(file, findings, options)
+        else:
+            findings.note(USUAL, file, 1)
+            yield from format_.read(file, findings, usual)
+
+
+def _any(file: Path, format_: Format, options: Options) -> bool:
+    """Whether a document can be read of the file under these names."""
+    try:
+        return next(iter(format_.read(file, Findings(), options)), None) is not None
+    except DataError:
+        return False
 
 
 PARTS = ("labels", "entities", "relations", "attributes or concepts")
@@ -112,6 +135,16 @@ def _digests(document: Document) -> tuple[bytes, ...]:
     links = [(one.type, spans[one.head], spans[one.tail]) for one in document.relations]
     parts = (sorted(document.labels), sorted(spans.values()), sorted(links), annotations(document))
     return tuple(digest(repr(part)) for part in parts)
+
+
+def _lacking(chosen: _Mark, *others: _Mark) -> list[str]:
+    """Of labels, entities and relations, those of which the chosen one has none, and another has some."""
+    nothing = digest(repr([]))
+    return [
+        part
+        for at, part in enumerate(PARTS[:-1])
+        if chosen.digests[at] == nothing and any(other.digests[at] != nothing for other in others)
+    ]
 
 
 def _settled(marks: Sequence[_Mark], keep: Keep | None, findings: Findings, counts: Counter[str]) -> Iterator[_Mark]:
@@ -136,4 +169,6 @@ def _settled(marks: Sequence[_Mark], keep: Keep | None, findings: Findings, coun
             continue
         counts["conflicts"] += 1
         what = f"{CONFLICT} {first.place}, other {' and '.join(differing[:-1]) or differing[0]}"
+        if keep and (gone := _lacking(chosen, first, mark)):
+            what += f"; the {keep} has no {' and no '.join(gone)}, and is written without"
         findings.add(mark.path, mark.line, what, f"the {keep} is written" if keep else REMEDY, lost=not keep)

@@ -7,12 +7,13 @@ units, no carriage returns, shifted), and with `fix` they are converted or moved
 characters, each conversion counted. Messages quote a note's words only with `show`.
 """
 
+import math
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import accumulate, product
+from itertools import accumulate
 from pathlib import Path
 
 from wardround.text.document import Attribute, Entity, Relation
@@ -92,8 +93,8 @@ class Offsets:
                 raise DataError(self.path, mention.line, f"{name} goes from {start} to {end}", "0 ≤ start < end")
         start, end = min(first for first, _ in mention.parts), max(last for _, last in mention.parts)
         if not self._fits(mention):
-            place = nearest_place(self.text, mention.words or "", start)
-            near = place is not None and abs(place - start) <= REACH and len(mention.parts) == 1
+            place = self._place(mention.words or "", start)
+            near = place is not None and len(mention.parts) == 1
             if not (self.fix and near and place is not None):
                 raise self._misplaced(mention, place if near else None)
             self.problems.note("offsets repaired", self.path, mention.line)
@@ -126,6 +127,12 @@ class Offsets:
                 yield Relation(kind, head, tail)
             else:
                 self.problems.note("relation of an entity that is left out, left out", self.path, line)
+
+    def _place(self, words: str, start: int) -> int | None:
+        """Where words stand near a place; a text may be long, and all its entities misplaced."""
+        first = max(0, min(start, len(self.text)) - REACH)
+        place = nearest_place(self.text[first : first + 2 * REACH + len(words)], words, start - first)
+        return None if place is None or abs(place + first - start) > REACH else place + first
 
     def _misplaced(self, mention: Annotation, place: int | None) -> DataError:
         name, (start, end) = called(mention.id), mention.parts[0]
@@ -194,10 +201,31 @@ def nearest_mentions(
     heads, tails = (
         [entities[name] for name in concepts[end] if name in entities] for end in (relation.head, relation.tail)
     )
-    both = sorted(product(heads, tails), key=lambda two: max(two[0].start - two[1].end, two[1].start - two[0].end))
-    if not both:
+    if not heads or not tails:
         problems.note("relation of an entity that is left out, left out", path, line)
         return None
-    if len(both) > 1:
+    if len(heads) * len(tails) > 1:
         problems.note("relation of concepts, given to their nearest mentions", path, line)
-    return both[0][0].id, both[0][1].id
+    return _nearest(heads, tails)
+
+
+def _nearest(heads: Sequence[Entity], tails: Sequence[Entity]) -> tuple[str, str]:
+    """Of all pairs the first with the smallest gap; beside a head only tails are looked at that may be nearer."""
+    others = sorted(enumerate(_distinct(tails)), key=lambda one: one[1].start)
+    starts, longest = [one.start for _, one in others], max(one.end - one.start for _, one in others)
+    least, best = math.inf, (heads[0].id, tails[0].id)
+    for head in _distinct(heads):
+        near = slice(bisect_left(starts, head.start - longest - least), bisect_right(starts, head.end + least))
+        gaps = [(max(head.start - one.end, one.start - head.end), at, one.id) for at, one in others[near]]
+        gap, _, name = min(gaps, default=(math.inf, 0, ""))
+        if gap < least:
+            least, best = gap, (head.id, name)
+    return best
+
+
+def _distinct(entities: Sequence[Entity]) -> list[Entity]:
+    """Of those at one place the first."""
+    places: dict[tuple[int, int], Entity] = {}
+    for one in entities:
+        places.setdefault((one.start, one.end), one)
+    return list(places.values())

@@ -20,7 +20,7 @@ counted; a mention outside its text is then counted, too, and its sentence left 
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from itertools import accumulate, islice
 from pathlib import Path
 
 from wardround.formats.json_values import json_lines, string
@@ -30,6 +30,7 @@ from wardround.text.document import Document, Entity, Placed, overlap
 from wardround.text.facts import sentence
 from wardround.text.pairs import pair
 from wardround.text.reading import DataError, Problems
+from wardround.text.shown import unnamed
 
 SHAPE = '{"text": …, "h": {"pos": [0, 7]}, "t": {"pos": [9, 12]}, "relation": …}'
 NEAR = 3
@@ -68,7 +69,7 @@ def _document(
     if overlap(head, tail):
         problems.note("entities overlap, pair skipped", path, line)
         return None
-    name, source = str(row.get("id") or f"{path.name}:{line}"), str(row.get("source") or "")
+    name, source = str(row.get("id") or unnamed(path.name, line)), str(row.get("source") or "")
     patient = str(row.get("patient") or "")
     if not options.concepts:
         return pair(name, place.text, head, tail, label, source=source, language=options.language, patient=patient)
@@ -125,7 +126,8 @@ class _Place:
         name = value.get("name")
         if "pos" in value or self.starts is not None or not isinstance(name, str) or not name.strip():
             return None
-        places = list(re.finditer(rf"(?<!\w){re.escape(name.strip())}(?!\w)", self.text))
+        found = re.finditer(rf"(?<!\w){re.escape(name.strip())}(?!\w)", self.text)
+        places = list(islice(found, 2))
         if not places:
             raise Outside(self.path, self.line, f"{end}.name is not a word of the text", "add its place as pos")
         if len(places) > 1:

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from wardround.formats.options import Options
+from wardround.text.bounded import bounded
 from wardround.text.document import Document, Placed
-from wardround.text.reading import LONGEST_LINE, MARKS, DataError, Problems, lines_with_ends, open_bytes
+from wardround.text.reading import MARKS, DataError, Problems, lines_with_ends, open_bytes
 
 OTHERS = {
     b"PK\x03\x04": ("a ZIP archive, as .docx and .xlsx are", "unpack it, or export the notes as text"),
@@ -27,15 +28,10 @@ def read_plain(path: Path, problems: Problems, options: Options) -> Iterator[Pla
     """The one note of a file."""
     if path.is_file():  # and no pipe, which can be read only once
         refuse_binary(path, options.encoding)
-    lines, size = [], 0
-    for line in lines_with_ends(path, options.encoding, problems=problems):
-        lines.append(line)
-        size += len(line)
-        if size > LONGEST_LINE:
-            what = f"the text is longer than {LONGEST_LINE:,} characters"
-            raise DataError(path, None, what, "a plain file is one note: cut it into notes, or make it JSONL")
+    lines = lines_with_ends(path, options.encoding, problems=problems)
+    text = "".join(bounded(lines, path, "a plain file is one note: cut it into notes, or make it JSONL"))
     name = path.with_suffix("") if path.suffix == ".gz" else path
-    yield Placed(Document(name.stem, "".join(lines), language=options.language), path, 0)
+    yield Placed(Document(name.stem, text, language=options.language), path, 0)
 
 
 def refuse_binary(path: Path, encoding: str | None) -> None:

@@ -34,7 +34,7 @@ from wardround.formats.offsets import Annotation, Offsets, nearest_mentions, nea
 from wardround.formats.options import Options
 from wardround.formats.writing import Named, Sink, flat, lost, lost_fields, text_file
 from wardround.text.document import Attribute, Document, Entity, Placed, Relation
-from wardround.text.reading import DataError, Problems, open_text
+from wardround.text.reading import LONGEST_LINE, DataError, Problems, open_text
 
 PART = re.compile(r"([^|\t]+)\|([ta])\|(.*)")
 NUMBER = re.compile(r"-?\d{1,12}")
@@ -72,10 +72,10 @@ def read_pubtator(path: Path, problems: Problems, options: Options) -> Iterator[
                 parts.setdefault(part, []).append(name)
         offsets = Offsets(block.text, path, problems, options.fix_offsets, options.show_text)
         entities = {entity.id: entity for entity in offsets.entities(mentions)}
-        relations = []
+        relations, known_as = [], parts | concepts
         for line, relation in block.relations:
             with problems.refusing():
-                if ends := nearest_mentions(relation, parts | concepts, entities, path, line, problems):
+                if ends := nearest_mentions(relation, known_as, entities, path, line, problems):
                     named = zip(OF_SEVERAL, (relation.head, relation.tail), strict=True)
                     which = (
                         Attribute(end, name)
@@ -103,12 +103,16 @@ def _of_concepts(block: _Block, path: Path, problems: Problems, options: Options
 
 def _blocks(path: Path, encoding: str | None, problems: Problems) -> Iterator[_Block]:
     rows: list[tuple[int, str]] = []
+    size = 0
     for line, text in enumerate(open_text(path, encoding, problems=problems), 1):
         if text.strip():
             rows.append((line, text))
+            if (size := size + len(text)) > LONGEST_LINE:
+                what = f"a document of more than {LONGEST_LINE:,} characters"
+                raise DataError(path, line, what, "put a blank line between documents")
             continue
         yield from _block(rows, path, problems)
-        rows = []
+        rows, size = [], 0
     yield from _block(rows, path, problems)
 
 
@@ -140,6 +144,8 @@ def _block(rows: Sequence[tuple[int, str]], path: Path, problems: Problems) -> I
 def _add(block: _Block, cells: list[str], path: Path, line: int, problems: Problems) -> None:
     if cells[0] != block.name:
         raise DataError(path, line, "a line of another document", "put a blank line between documents")
+    if len(cells) > 3 and not cells[4 if len(cells) > 5 else 1].strip():
+        raise DataError(path, line, "a mention or relation without a type", "name its type, or remove the line")
     if len(cells) == 4 or (len(cells) == 5 and not NUMBER.fullmatch(cells[1])):
         novelty = tuple(Attribute(NOVELTY, cell) for cell in cells[4:] if cell.strip())
         block.relations.append((line, Relation(cells[1], cells[2], cells[3], attributes=novelty)))
@@ -205,7 +211,7 @@ def _rows(placed: Placed, name: str, text: str, losses: Problems) -> Iterator[li
         composite = [it.value for it in one.attributes if it.name == COMPOSITE][:1]
         lost(placed, losses, "attributes of entities", len(one.attributes) - len(composite))
         yield [name, str(one.start), str(one.end), text[one.start : one.end], one.type, ids[one.id], *composite]
-    entities = {one.id: one for one in document.entities}
+    entities, known_as = {one.id: one for one in document.entities}, parts | mentions
     for link in document.relations:
         novelty = [it.value for it in link.attributes if it.name == NOVELTY][:1]
         which = {said.name: said.value for said in link.attributes if said.name in OF_SEVERAL}
@@ -217,7 +223,7 @@ def _rows(placed: Placed, name: str, text: str, losses: Problems) -> Iterator[li
         lost(placed, losses, "attributes of relations", len(link.attributes) - len(novelty) - used)
         # What a reader will make of two concepts, see above.
         back = nearest_mentions(
-            Relation(link.type, ends[0], ends[1]), parts | mentions, entities, placed.path, placed.line, Problems()
+            Relation(link.type, ends[0], ends[1]), known_as, entities, placed.path, placed.line, Problems()
         )
         lost(placed, losses, "which mentions of two concepts are related", int(back != (link.head, link.tail)))
         yield [name, link.type, *ends, *novelty]

@@ -65,6 +65,8 @@ def recognised(
     if not path.is_dir():
         if ending:
             raise DataError(path, None, "not a folder", f"name the folder that holds the .txt and {ending} files")
+        if path.exists() and not path.is_file():  # looking at its beginning would take that away
+            raise DataError(path, None, "a pipe, which can be read only once", "write it to a file first")
         return [(path, FORMATS[wanted or _format(path, encoding, skips=collected.skips)])]
     for form in FORMATS.values():
         if form.folder and (wanted == form.name or (not wanted and files_under(path, form.folder))):
@@ -109,9 +111,12 @@ def _format(path: Path, encoding: str | None, *, skips: bool) -> str:
     if text[0] == "[":
         return _array(path, encoding)
     if text[0] == "{":
-        with suppress(DataError):
-            if is_task(next(json_values(path, encoding))[1]):
+        with suppress(DataError, RecursionError):
+            value = next(json_values(path, encoding))[1]
+            if is_task(value):
                 return "label-studio"
+            if not more:  # a line that goes on behind the head
+                first = json.dumps(value)
         return _objects(path, [first, *more[:LINES]], by_name)
     if PART.fullmatch(first):
         return "pubtator"
@@ -145,11 +150,15 @@ def _objects(path: Path, lines: Sequence[str], by_name: str) -> str:
         return "fhir"
     if form := _by_keys(objects):
         return form
-    if any({"documents", "passages"} & row.keys() for row in objects) or '"passages"' in "".join(lines):
+    if any(map(_bioc, objects)) or (not objects and '"passages"' in "".join(lines)):
         raise DataError(path, 1, "BioC in JSON", "export it as BioC XML")
     if objects or by_name == "jsonl":
         return "jsonl"
     raise DataError(path, 1, "JSON over several lines", "write one object per line (JSONL)")
+
+
+def _bioc(row: dict[str, object]) -> bool:
+    return any(isinstance(row.get(key), list) for key in ("documents", "passages"))
 
 
 def _by_keys(objects: Sequence[dict[str, object]]) -> str:
@@ -177,7 +186,7 @@ def _columns(path: Path, lines: Sequence[str], by_name: str) -> str:
         return "conll"
     first = rows[0]
     names = next(csv.reader([first]), [])
-    if by_name == "tsv" or (by_name != "csv" and _header(first.split("\t"))):
+    if by_name == "tsv" or (_header(first.split("\t")) and not (by_name == "csv" and _header(names))):
         return "tsv"
     if by_name == "csv" or _header(names):
         return "omop" if is_note_table(names) else "csv"

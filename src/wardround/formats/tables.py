@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from itertools import chain, dropwhile, islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Literal
 
@@ -34,11 +34,14 @@ from wardround.text.reading import (
     one_of,
     open_text,
 )
-from wardround.text.shown import names_of, shown
+from wardround.text.shown import heads, names_of, shown
 
 Row = Mapping[str, str]
 DELIMITERS = {"csv": ",", "tsv": "\t"}
-OTHERS = {";": "semicolons", "\t": "tabs"}
+OTHERS = {
+    ";": ", or save it with commas where it has semicolons",
+    "\t": ', or set format = "tsv", for it has tabs',
+}
 LOOKED_AT = 1000  # rows, to tell what a column could be
 FLAGS: dict[object, bool] = {"0": False, "1": True, 0: False, 1: True}
 HEADER = ("id", "text", "label", "source", "language")
@@ -106,14 +109,14 @@ class Table:
 
     def _document(self, row: Row, path: Path, line: int) -> Document:
         columns = self.text if isinstance(self.text, tuple) else (self.text,)
-        text = "\n".join(self._cell(row, column, path, line) for column in columns)
+        text = "\n".join(row[str(column)] for column in columns)
         return Document(
-            id=self._optional(row, self.id, "id", path, line) or f"{path.name}:{line}",
+            id=_optional(row, self.id, "id") or f"{path.name}:{line}",
             text=text,
             labels=self._labels(row, path, line) if text.strip() else (),
-            source=self._optional(row, self.source, "source", path, line),
-            language=self._optional(row, None, "language", path, line) or self.language,
-            patient=self._optional(row, self.patient, "patient", path, line),
+            source=_optional(row, self.source, "source"),
+            language=_optional(row, None, "language") or self.language,
+            patient=_optional(row, self.patient, "patient"),
         )
 
     def columns(self, split: str) -> list[str]:
@@ -145,7 +148,9 @@ class Table:
             raise DataError(path, start, f'column "{twice[0]}" stands twice', "rename one of them")
         numbered = {str(n): n - 1 for n in wanted if isinstance(n, int) and 0 < n <= len(names)}
         for column in wanted:
-            self._cell(dict.fromkeys([*names, *numbered], ""), column, path, start)
+            if str(column) not in (*names, *numbered):
+                remedy = self._remedy(column, names, (row for _, row in islice(cells, LOOKED_AT)))
+                raise DataError(path, start, f'no column "{column}"', remedy)
         for line, row in cells if self.header else chain([first], cells):
             if len(row) != len(names):
                 what = f"{len(row)} cells where the first row has {len(names)}"
@@ -182,26 +187,23 @@ class Table:
             if row:
                 yield line, row
 
-    def _cell(self, row: Row, column: Column, path: Path, line: int) -> str:
-        if (name := str(column)) in row:
-            return row[name]
-        close = nearest(name, row)
-        remedy = (
-            f'did you mean "{close}"?'
-            if close
-            else f"name the column in [corpus]{_numbers(row)}, or set header = false"
-        )
-        raise DataError(path, line, f'no column "{name}"', remedy)
-
-    def _optional(self, row: Row, column: Column | None, usual: str, path: Path, line: int) -> str:
-        return "" if column is None and usual not in row else self._cell(row, column or usual, path, line)
+    def _remedy(self, column: Column, names: list[str], rows: Iterator[list[str]]) -> str:
+        """What to do about a column that is not there; the names of others might be a first row, and a note."""
+        if close := nearest(str(column), names):
+            return f'did you mean "{close}"?'
+        what = f"name the {'label column' if column == self.label else 'column'} in [corpus]"
+        if self.header and (there := heads(names, rows)):
+            return f"{what}: {', '.join(there)}"
+        others = "".join(remedy for one, remedy in OTHERS.items() if one in "".join(names))
+        numbers = f", or by its number from 1 to {len(names)}" if len(names) > 1 else others
+        return f"{what}{numbers}, or set header = false"
 
     def _labels(self, row: Row, path: Path, line: int) -> tuple[str, ...]:
         if self.flags:
-            return tuple(str(name) for name in self.flags if flag(self._cell(row, name, path, line), name, path, line))
+            return tuple(str(name) for name in self.flags if flag(row[str(name)], name, path, line))
         if self.label is None:
             return ()
-        cell = self._cell(row, self.label, path, line)
+        cell = row[str(self.label)]
         if self.unlabelled and not cell.strip() and tuple(row) == HEADER:  # as we write notes without a label
             return ()
         if not self.separator:
@@ -225,6 +227,10 @@ class Table:
             remedy = f'did you mean "{close}"?' if close else f"known are {len(self.labels)} others; add or map it"
             raise DataError(path, line, f"unknown label {shown(label, self._names(path))}", remedy)
         return label
+
+
+def _optional(row: Row, column: Column | None, usual: str) -> str:
+    return "" if column is None and usual not in row else row[str(column or usual)]
 
 
 def flag(value: object, name: Column, path: Path, line: int) -> bool:
@@ -341,10 +347,3 @@ def _cells(placed: Placed, losses: Problems, options: Options) -> tuple[str, ...
         labels = labels[:1]
     lost(placed, losses, "text without a letter", int(not document.text.strip()))
     return document.id, document.text, options.separator.join(labels), document.source, document.language
-
-
-def _numbers(row: Row) -> str:
-    """That columns can be named by number: their names may be a first row, and are not shown."""
-    names = list(dropwhile(str.isdigit, reversed(list(row))))  # numbers that were asked for come last
-    others = "".join(f", or save it with commas where it has {OTHERS[one]}" for one in OTHERS if one in "".join(names))
-    return f", or by its number from 1 to {len(names)}" if len(names) > 1 else others

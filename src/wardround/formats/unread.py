@@ -22,6 +22,8 @@ MOST = 50  # classes
 NAMED = 8
 FLAGS = {"0", "1"}
 ENDS = 4  # of two entities
+LONG = 20  # characters, of texts on average
+TEXTS = {"text", "data", "tokens"}
 PAIR = (
     '{"text": …, "entities": [{"id": "a", "type": …, "start": …, "end": …}, {"id": "b", …}], '
     '"relations": [{"type": …, "head": "a", "tail": "b"}]}'
@@ -35,15 +37,19 @@ def unread(path: Path, options: Options, form: str) -> Iterator[tuple[str, str]]
         if form in ("csv", "tsv"):
             table = table_of(path, options, "csv" if form == "csv" else "tsv")
             columns, header, labelled = table.unread("all"), table.header, table.label is not None or bool(table.flags)
+            has_text = True
         else:
-            columns, header, labelled = _keys(path, options, form)
+            columns, labelled, has_text = _keys(path, options, form)
+            header = True
     except DataError:  # which whoever reads it tells
         return
     names = {name: _called(name, header=header) for name in columns}
     if not names:
         return
     listed = ", ".join([*names.values()][:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
-    offers = []
+    shown = {} if has_text else {name: values for name, values in columns.items() if names[name] != NOT_SHOWN}
+    texts = [name for name, values in shown.items() if _like_texts(values)]
+    offers = [f"texts? --text-column {names[texts[0]].strip(chr(34))}"] if len(texts) == 1 else []
     like = [name for name, values in columns.items() if _like_labels(values)]
     flags = [name for name in like if columns[name].keys() <= FLAGS]
     if like and not labelled:
@@ -60,22 +66,28 @@ def unread(path: Path, options: Options, form: str) -> Iterator[tuple[str, str]]
 
 
 def _keys(path: Path, options: Options, form: str) -> tuple[dict[str, Counter[str]], bool, bool]:
-    """Of JSON lines, the keys that are not read, with what stands in the first ones; and whether any is labelled."""
+    """Of JSON lines, the keys that are not read, with what stands in the first; whether any has a label, and a text."""
     if form not in READ:
         return {}, True, True
     texts = options.text if isinstance(options.text, tuple) else (options.text,)
     named = {str(name) for name in (*texts, options.label, options.id, options.source, options.patient, *options.flags)}
     values: dict[str, Counter[str]] = {}
-    labelled = bool(options.label or options.flags)
+    labelled, has_text = bool(options.label or options.flags), False
+    rows = 0
     for _, row in islice(json_lines(path, options.encoding, Problems(), ""), LOOKED_AT):
+        rows += 1
         labelled = labelled or bool(row.keys() & {"label", "labels"})
+        has_text = has_text or bool(row.keys() & ({*map(str, texts)} | TEXTS))
         for name in row.keys() - READ[form] - named:
             values.setdefault(name, Counter())[str(row[name])] += 1
-    return dict(sorted(values.items())), True, labelled
+    # A key of one line alone may be a piece of a note.
+    odd = [name for name in values if rows > 1 and values[name].total() == 1]
+    known = {name: values[name] for name in sorted(values) if name not in odd}
+    return known | ({NOT_SHOWN: Counter(odd)} if odd else {}), labelled, has_text
 
 
 def _called(name: str, *, header: bool) -> str:
-    if not header:
+    if not header or name == NOT_SHOWN:
         return name  # its number
     return f'"{name}"' if short(name) else NOT_SHOWN
 
@@ -83,6 +95,11 @@ def _called(name: str, *, header: bool) -> str:
 def _like_labels(values: Counter[str]) -> bool:
     """Whether a column holds few values that repeat."""
     return 1 < len(values) <= MOST and sum(values[name] for name in names_of(values)) > 0.9 * values.total()
+
+
+def _like_texts(values: Counter[str]) -> bool:
+    """Whether a column holds long values that hardly repeat."""
+    return 2 * len(values) > values.total() and sum(map(len, values)) > LONG * len(values)
 
 
 def _like_offsets(values: Counter[str]) -> bool:

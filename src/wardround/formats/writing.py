@@ -13,6 +13,7 @@ from pathlib import Path
 from wardround.core.files import fresh
 from wardround.text.document import Placed
 from wardround.text.reading import Problems
+from wardround.text.shown import unnamed
 
 Sink = Callable[[Placed], None]
 
@@ -29,7 +30,7 @@ def lost_fields(placed: Placed, losses: Problems, *fields: str) -> None:
     for field in fields:
         value = getattr(document, field)
         if field == "id":
-            given = value != f"{placed.path.name}:{placed.line}"  # else only the place where it was read
+            given = value != unnamed(placed.path.name, placed.line)  # else only the place where it was read
             lost(placed, losses, "id", int(given))
         else:
             lost(placed, losses, field, len(value) if isinstance(value, tuple) else int(bool(value)))

@@ -9,7 +9,8 @@ At the coordinator, on the replies of one exchange side by side. Left out by nam
 3. whose weights, per example, are longer than `factor` times the median of this exchange, or of an earlier one of the
    same step and round (one batch of few sentences can be all but learnt). Counts of an evaluation are compared per
    declared example, by the factor `SIZES`: hospitals' notes differ far more in what there is to find;
-4. that makes the sum overflow, whoever else there is.
+4. whose sums of products are of rows longer than `factor` times the median (`ridge`): few such would swamp all others;
+5. that makes the sum overflow, whoever else there is.
 
 A site with n times the median of examples takes n times as many steps, so its update may be n times as long. One whose
 weight in a mean is below average may be as much longer: so its part in the sum is no larger than an average site's.
@@ -20,7 +21,7 @@ Why `factor` = 5: honest sites stayed below it in all trials of `python studies/
 near; not so one that comes for the first time after many rounds of only two, which is left out. docs/lying.md has the
 tables, and what becomes of lies. The rules were chosen on runs much like these.
 
-A median of fewer than three replies protects nobody, for it follows the liar: then only 1, 2 and 4 hold, and no update
+A median of fewer than three replies protects nobody, for it follows the liar: then only 1, 2 and 5 hold, and no update
 may be more than `ABSURD` times as long as the model. Lies within the bound are not found; nor are those of a majority,
 nor of FedED's votes beyond their grid.
 """
@@ -103,6 +104,7 @@ class Bound(Layer):
                 wrong |= _boasts(left, field, {name: getattr(sent[name], "split", "") for name in left}, sizes)
             elif (isinstance(value, Weights) and reveal.like == "model") or reveal.bounded:
                 wrong |= self._lengths(step, field, left, sent, sizes)
+        wrong |= self._stretched(left)
         if self.now:
             cohort.noted[NOTED] = {
                 what: {MEDIAN: self.medians.get(what, 0.0), **lengths} for what, lengths in self.now.items()
@@ -159,6 +161,16 @@ class Bound(Layer):
             else:
                 used[name] = max(lengths[name], used.get(name, 0.0))
         return wrong
+
+    def _stretched(self, replies: Mapping[str, Message]) -> dict[str, str]:
+        """Who has added up products of rows that are far longer than the others'."""
+        lengths = {name: length for name, reply in replies.items() if (length := reply.row_length()) is not None}
+        middle = median(lengths.values()) if len(lengths) >= ENOUGH else 0.0
+        return {
+            name: f"{type(replies[name]).__name__} is of rows {length / middle:,.3g} times as long as the median's"
+            for name, length in lengths.items()
+            if middle and length > self.factor * middle
+        }
 
     def _more(self, replies: Mapping[str, Message], sizes: Mapping[str, Sizes | None]) -> dict[str, float]:
         """How many times as far as a site of middling size each may go."""

@@ -91,7 +91,8 @@ def encode(message: Message, sites: int, ranges: Ranges) -> Encoded:
         if not largest * sites <= part.most:
             raise Unfit(
                 f"{type(message).__name__}.{part.name} has a number that is too large for a sum of {sites} sites, each "
-                f"at most {part.most / sites / part.scale:.3g}; lower method.lr, or take privacy.secure_aggregation out"
+                f"at most {part.most / sites / part.scale:.3g}; lower method.lr, if there is one, or take "
+                "privacy.secure_aggregation out"
             )
         wide.append(scaled.long())
     return Encoded(small.zero_() if over else small, torch.cat(wide), form, over)

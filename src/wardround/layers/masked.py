@@ -32,6 +32,12 @@ class Refused(Withheld):
     code = "sum"
 
 
+class OpenedBefore(Withheld):
+    """This exchange of the round was opened for other members: two sums would tell the reply of one who is missing."""
+
+    code = "opened"
+
+
 class Unpinned(Withheld):
     """The key of another site is not the one that this site has pinned."""
 
@@ -180,19 +186,19 @@ def last_meeting(site: Site) -> Meeting:
 
 def remember(site: Site, place: Place, what: bytes, reply: Message) -> None:
     """That these numbers were put into this sum, and no longer into one before it."""
-    site.vault.put("last", json.dumps([vars(place), what.hex()]).encode())
+    site.vault.put("last", json.dumps([vars(place), what.hex(), type(reply).delicate]).encode())
     site.vault.input = reply
 
 
-def last_place(site: Site) -> tuple[Place, bytes]:
-    """The sum that it last put numbers into, and a name for these."""
+def last_place(site: Site) -> tuple[Place, bytes, bool]:
+    """The sum that it last put numbers into, a name for these, and whether they are of a delicate message."""
     if not (data := site.vault.get("last")):
         raise Refused
-    fields, what = json.loads(data)
+    fields, what, delicate = json.loads(data)
     place = Place(**{**fields, "members": tuple(fields["members"])})
     if place.round != site.exchange.round:
         raise Refused
-    return place, bytes.fromhex(what)
+    return place, bytes.fromhex(what), delicate
 
 
 def named(reply: Message, vault: Vault) -> bytes:

@@ -19,7 +19,8 @@ come back. Site u puts x_u, in whole numbers (`fixed_point`), into exchange i am
 
 So all honest sites have signed the same N before anything is opened, N has `fewest` members at least, and a member that
 is lost after that costs nothing while two thirds and one answer. In all runs of a study together, an exchange of a
-round is opened for one N only: a model that is hardly another, and a member less, would give that member's reply. Why
+round is opened for one N only: a model that is hardly another, and a member less, would give that member's reply. What
+a delicate message has (`ridge`'s sums, the same in every round) goes into the sum of one N in all rounds together. Why
 not the shorter way, to repeat without those who are lost after others have opened: the late answer of one who was only
 slow, and the two sums, would give its reply.
 
@@ -66,6 +67,7 @@ from wardround.layers.masked import (
     Meeting,
     Met,
     Opened,
+    OpenedBefore,
     Opening,
     Place,
     Refused,
@@ -146,7 +148,7 @@ class Masks(Layer):
     @on_site
     def again(self, wanted: Again, site: Site) -> Masked:
         """The same numbers behind new masks, if they are still here and this is the first time."""
-        place, _ = last_place(site)
+        place, *_ = last_place(site)
         if site.vault.input is None or wanted.number != place.number or place.attempt:
             raise Refused
         return self._masked(site.vault.input, site, last_meeting(site), place.number, place.step, 1)
@@ -184,7 +186,7 @@ class Masks(Layer):
     @on_site
     def open(self, opening: Opening, site: Site) -> Opened:
         """What takes one's own mask off, if all members have signed the same sum, and this is the only one."""
-        place, what = last_place(site)
+        place, what, delicate = last_place(site)
         vault, meeting, about = site.vault, last_meeting(site), place.about(site.vault)
         keys = keys_in(meeting)
         tickets, locked = rows(opening.tickets), rows(opening.shares)
@@ -197,9 +199,10 @@ class Masks(Layer):
                 raise Refused
         one, members = json.dumps([place.round, place.step]).encode(), json.dumps(place.members).encode()
         turn = b"%d" % ((place.number - 1) // EACH)  # which exchange of the round, however it is numbered
-        sums = (vault.digest(one, what), vault.digest(b"turn", one, turn))
+        anywhere = json.dumps([place.step]).encode() if delicate else one  # such are the same in every round
+        sums = (vault.digest(anywhere, what), vault.digest(b"turn", one, turn))
         if what and not vault.choose(dict.fromkeys(sums, vault.digest(members))):
-            raise Refused
+            raise OpenedBefore
         secret = derived(vault.secret, b"self", about, what)
         shares = []
         for name, ticket, share in zip(place.members, tickets, locked, strict=True):
@@ -214,10 +217,9 @@ class Masks(Layer):
         """Hand out keys and ranges, if somebody has not the last; a second time if somebody is new."""
         before, present = cohort.exchanges, cohort.present
         if len(present) < self.fewest:
-            reasons = "; ".join(f"{name}: {why}" for name, why in sorted(cohort.left_out.items())[:5])
             raise BelowQuorum(
                 f"round {cohort.round}, {step.name}: {len(present)} sites are left for a sum, and privacy.fewest = "
-                f"{self.fewest}: nothing was asked" + (f" ({reasons})" if reasons else "")
+                f"{self.fewest}: nothing was asked{cohort.reasons}"
             )
         desk = cohort.hub.recall(Desk, Desk((), table([], KEY), (), {}, {}))
         if of_step(desk.ranges, step.name) != of_step(desk.seen, step.name) or not {*present} <= {*desk.met}:
@@ -296,7 +298,7 @@ class Masks(Layer):
             need = threshold(len(names))
             raise BelowQuorum(
                 f"round {cohort.round}: {len(replies)} of {len(names)} sites opened their sum, and it takes {need} to "
-                f"open it for {', '.join(lost[:5])}; nothing was seen"
+                f"open it for {', '.join(lost[:5])}; nothing was seen{cohort.reasons}"
             )
         opened = Encoded(masked.narrow, masked.wide, masked.form)
         narrow, wide = _shifted(opened, [], cast("list[bytes]", secrets))

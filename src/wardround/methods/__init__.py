@@ -9,7 +9,7 @@ from wardround.core.register import located
 if TYPE_CHECKING:
     from wardround.core.method import Method
 
-__all__ = ["METHODS", "Entry"]
+__all__ = ["ELSEWHERE", "METHODS", "Entry"]
 
 
 @dataclass(frozen=True)
@@ -24,14 +24,6 @@ class Entry:
         """The class, imported now."""
         kind: type[Method[Any]] = located(self.place)
         return kind
-
-    @property
-    def about(self) -> str:
-        """One line for the list."""
-        line = (self.kind.__doc__ or "").partition("\n")[0]
-        if not self.settings:
-            return line
-        return f"{self.kind.__name__} with " + ", ".join(f"{key} = {value}" for key, value in self.settings.items())
 
 
 ADAM = {"optimizer": "adam", "lr": 0.001}
@@ -72,3 +64,18 @@ METHODS: dict[str, Entry] = {
     "public": Entry("wardround.methods.references:PublicOnly"),
     "centralised": Entry("wardround.methods.references:Centralised"),
 }
+
+ROBUST = "a rule in place of a method's mean: [robust] rule = "
+ELSEWHERE = {
+    "ccvr": 'what a classifier is fitted with after another method\'s last round: [finish] head = "ccvr"',
+    "dp": "noise that any method may have: [privacy.dp]",
+    "dp-sgd": "noise that any method may have: [privacy.dp]",
+    "forget": "a command, for a finished run of ridge: wardround model forget RUN SITE",
+    "krum": f'{ROBUST}"krum"',
+    "lora": "a setting of an encoder: task.adapter = { rank = 8 }",
+    "median": f'{ROBUST}"median"',
+    "secagg": "a layer over any method's sums: [privacy] secure_aggregation = true",
+    "secure-aggregation": "a layer over any method's sums: [privacy] secure_aggregation = true",
+    "trimmed": f'{ROBUST}"trimmed"',
+}
+"""Words that are tried as a method's name, and what they are here."""

@@ -15,12 +15,13 @@ features that were learnt, by sums over all sites, it is mended. `ridge` solves 
 
 The coordinator draws by the study's seed, and trains in float64 by Adam from the classifier as it stands. A class with
 one row has no covariance and counts as its mean. Per-class sums tell more than ridge's: of a class with few rows at a
-site, which rows they are. Both are delicate messages, and for now only in simulations.
+site, which rows they are. Both are delicate messages: a real site sends one only if its consent names it.
 
 Beside `[validation]` the new classifier is one candidate more: the model that is kept is that of the best evaluation,
 which is the end only if no round was as good on the validation rows.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, ClassVar, cast
@@ -40,6 +41,7 @@ from wardround.core.task import ClassTask, Task
 from wardround.core.training import AT_ONCE
 from wardround.core.weights import Weights
 from wardround.methods.ridge import ClosedForm
+from wardround.methods.sums import no_gram, squares, whole
 
 
 class Moments(Message):
@@ -58,15 +60,26 @@ class Moments(Message):
         dtype=torch.float64,
     )
 
+    def row_length(self) -> float | None:
+        """By the squares of all features, of all classes."""
+        rows, every = int(self.counts.sum()), squares(self.products, self.features.shape[1])
+        return math.sqrt(max(float(every.sum()), 0.0) / rows) if rows > 0 else None
+
+    def flaw(self) -> str | None:
+        """Why no rows can have these sums, class by class."""
+        if (self.counts < 0).any():
+            return "Moments.counts are fewer than none"
+        each = zip(self.counts.double()[:, None], self.features[:, :, None], self.products, strict=True)
+        why = next((why for one in each if (why := no_gram(*one))), None)
+        return f"Moments.products is {why}" if why else None
+
 
 def gaussians(total: Moments) -> tuple[Tensor, Tensor]:
     """Of each class the mean (classes, features) and the unbiased covariance (classes, features, features)."""
-    classes, width = total.features.shape
+    width = total.features.shape[1]
     counts = total.counts.double()[:, None]  # (classes, 1)
     means = total.features / counts.clamp(min=1)
-    full = torch.zeros(classes, width, width, dtype=torch.float64)
-    rows, columns = torch.triu_indices(width, width)
-    full[:, rows, columns] = full[:, columns, rows] = total.products
+    full = torch.stack([whole(products, width) for products in total.products])  # (classes, features, features)
     spread = full - counts[:, :, None] * means[:, :, None] * means[:, None, :]
     return means, spread / (counts[:, :, None] - 1).clamp(min=1)  # eq. 4
 
@@ -139,6 +152,10 @@ class CCVR:
         rows, columns = torch.triu_indices(width, width)
         return Moments(counts, sums, grams[:, rows, columns])
 
+    def contradiction(self, sent: Message, reply: Message) -> str | None:  # noqa: ARG002 -- it says the same of all
+        """Why no rows can have these sums."""
+        return reply.flaw() if isinstance(reply, Moments) else None
+
     def asks(self) -> dict[str, int]:
         """Once for the sums."""
         return {"describe": 1}
@@ -172,7 +189,7 @@ def headed(method: Method[Any], *names: str, **settings: Any) -> Method[Any]:
         return {**type(method).sizes(self, task, weights), **{key: size for room in more for key, size in room.items()}}
 
     def contradiction(self: Any, sent: Message, reply: Message) -> str | None:
-        checks = [type(method).contradiction, *(head.contradiction for head in wanted if head is ClosedForm)]
+        checks = [type(method).contradiction, *(head.contradiction for head in wanted)]
         return next((why for check in checks if (why := check(self, sent, reply))), None)
 
     more = {"sizes": sizes, "contradiction": contradiction, "classifier": True}

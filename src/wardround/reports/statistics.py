@@ -16,8 +16,6 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from scipy import stats
-
 from wardround.metrics.by_class import ByClass, each_class
 from wardround.metrics.defined import better, limits, lower_is_better
 from wardround.metrics.signs import collapsed
@@ -154,8 +152,10 @@ def spread(values: Iterable[float], within: tuple[float, float] = (-math.inf, ma
     mean = statistics.fmean(numbers)
     if len(numbers) == 1:
         return Spread(1, mean)
+    from scipy.special import stdtrit  # noqa: PLC0415 -- most reports are of one seed, and need none of it
+
     sd = statistics.stdev(numbers)
-    half = float(stats.t.ppf(0.975, len(numbers) - 1)) * sd / math.sqrt(len(numbers))
+    half = float(stdtrit(len(numbers) - 1, 0.975)) * sd / math.sqrt(len(numbers))
     least, most = within
     return Spread(len(numbers), mean, sd, max(mean - half, least), min(mean + half, most))
 

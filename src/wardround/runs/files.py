@@ -190,7 +190,7 @@ class Member(Plain):
     left: int | None = None
     """How many answers its approval had left then."""
     version: str = ""
-    """What it ran, if it was let in: another version is not."""
+    """What it ran when it last answered, if it was let in: another version is not."""
 
 
 class RecallCurve(Plain):

@@ -58,7 +58,8 @@ def _classified(study: Study, task: BoundTask, method: str, task_name: str) -> I
     if study.method.classifier and not isinstance(task, ClassTask):
         yield (
             f"{fits} looks into the linear classifier at the end of a model for one label per "
-            f"example, which task {task_name!r} with these settings does not have; choose another method or task"
+            f"example, which task {task_name!r} with these settings does not have; "
+            f"{task.to_classify}, or choose another method"
         )
 
 

@@ -12,18 +12,20 @@ weights go, for they have the site's sums in them. `members.json` says who left 
 what was, and a report takes only its curves from it.
 """
 
+import logging
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
 from wardround.core.cohort import BelowQuorum
 from wardround.core.files import file_name
 from wardround.core.weights import Weights
 from wardround.engines.inline import Serial
-from wardround.federation.describe import describe
+from wardround.federation.describe import MOST_SITES, describe
 from wardround.layers.ledger import Ledger, lines
 from wardround.methods.ridge import Ridge, Solved
 from wardround.metrics.signs import signs
@@ -38,6 +40,7 @@ from wardround.runs.files import (
     MEMBERS,
     METRICS,
     REFERENCES,
+    SITES,
     Change,
     Data,
     Metrics,
@@ -51,10 +54,13 @@ from wardround.runs.references import add_references, constants, fitted
 from wardround.runs.rounds import Assessment, Rounds
 from wardround.runs.wire import WIRE
 from wardround.study.load import Study, load_study
+from wardround.study.settings import StudyError
 from wardround.text.reading import nearest
 from wardround.trained.folder import write_model
 
 Action = Literal["forget", "add"]
+
+log = logging.getLogger(__name__)
 
 
 def amended(out: Path, site: str, action: Action, beside: Path | None = None) -> Metrics:
@@ -62,22 +68,30 @@ def amended(out: Path, site: str, action: Action, beside: Path | None = None) ->
     metrics = METRICS.read(out) if out.is_dir() else None
     if metrics is None:
         raise RunError(f"{out} holds no finished run; go on with wardround run … --resume")
-    study = load_study(out / "study.toml", beside=beside)[0].study
-    if not isinstance(study.method, Ridge):
-        raise RunError(_impossible(out, study, site, action))
-    if study.method.lone != "keep":
-        raise RunError(
-            f'{out}: with lone = "{study.method.lone}" a site\'s sums depend on who else there is; run the study again '
-            f"{'without' if action == 'forget' else 'with'} {site}, which takes one exchange"
-        )
+    with _beside(beside):
+        study = load_study(out / "study.toml", beside=beside)[0].study
+    if why := _impossible(out, study, site, action):
+        raise RunError(why)
+    method = cast("Ridge", study.method)
     with one_thread(), locked(out):
         current(out)
         checkpoint = load_newest(out / "checkpoints", study.fingerprint, Solved)
         if checkpoint is None or not isinstance(state := checkpoint.state, Solved):
             raise RunError(f"{out} has no checkpoint to go on from; run the study again")
-        built = build(study, out)
+        with _beside(beside):
+            built = build(study, out)
         _refuse(out, built, state.names, site, action)
-        return _solved_again(out, built, study.method, checkpoint, state, site, action, metrics)
+        return _solved_again(out, built, method, checkpoint, state, site, action, metrics)
+
+
+@contextmanager
+def _beside(given: Path | None) -> Iterator[None]:
+    """Where a study's files are not found from its run's folder, say how to name the place."""
+    try:
+        yield
+    except StudyError as error:
+        hint = "" if given else "\n(--beside FOLDER says where the study lay, if it names files or modules of its own)"
+        raise RunError(f"{error}{hint}") from None
 
 
 def _refuse(out: Path, built: Built, names: Sequence[str], site: str, action: Action) -> None:
@@ -90,17 +104,23 @@ def _refuse(out: Path, built: Built, names: Sequence[str], site: str, action: Ac
             f"{site} is not in this model: there is nothing to forget; in it are {', '.join(names) or 'none'}"
         )
     if action == "add" and site in names:
-        raise RunError(f"{site} is in this model already; to renew it, forget it first")
+        raise RunError(f"{site} is in this model already; if its data have changed, run the study again")
     if action == "forget" and len(names) == 1:
         raise RunError(f"{site} is the only one in this model; delete {out} to forget it")
     data = DATA.read(out)
-    if action == "forget" and built.raw is not None and data is not None:
-        now = describe(built.raw, built.task)["fingerprint"]
-        if now != data.fingerprint:
-            raise RunError(
-                f"the data are not those of the run any more, so {site}'s sums are not those to subtract; restore "
-                f"them, or run the study again without {site}"
-            )
+    if built.raw is None or data is None:
+        return
+    if data.fingerprint is None:
+        log.warning(
+            "of more than %d sites no fingerprint is kept: that the data are still those of the run is not checked",
+            MOST_SITES,
+        )
+    elif describe(built.raw, built.task)["fingerprint"] != data.fingerprint:
+        which = "those to subtract" if action == "forget" else "of the same data as the others'"
+        raise RunError(
+            f"the data are not those of the run any more, so {site}'s sums are not {which}; restore them, or run the "
+            f"study again {'without' if action == 'forget' else 'with'} {site}"
+        )
 
 
 def _solved_again(
@@ -117,6 +137,13 @@ def _solved_again(
         except BelowQuorum as error:
             raise RunError(f"{site} gave no sums: {error}") from None
         sums = state.sums - own if action == "forget" else state.sums + own
+        if sums.rows < 0 or (sums.labels < 0).any():
+            raise RunError(
+                f"{site} has more rows of a class now than all in the model together: its data, or the checkpoint, are "
+                f"not those of the run; restore them, or run the study again without {site}"
+            )
+        if not sums.rows:
+            raise RunError(f"nobody else in this model has any row; delete {out} to forget {site}")
         names = tuple(sorted({*state.names} - {site} if action == "forget" else {*state.names, site}))
         built.sites.names = names
         built.raw = replace(built.raw, listed=names) if built.raw else None
@@ -162,7 +189,29 @@ def _told_anew(out: Path, built: Built, weights: Weights, assessment: Assessment
 
 
 def _impossible(out: Path, study: Study, site: str, action: Action) -> str:
-    """Why the model cannot be changed so, and what can be done."""
+    """Why a run of this study cannot be changed so, and what can be done; nothing if it can."""
+    if not isinstance(study.method, Ridge):
+        return _taught(out, study, site, action)
+    again = f"run the study again {'without' if action == 'forget' else 'with'} {site}"
+    if study.method.lone != "keep":
+        why = f'with lone = "{study.method.lone}" a site\'s sums depend on who else there is'
+        return f"{out}: {why}; {again}, which takes one exchange"
+    if any(layer.only_sums for layer in study.layers):
+        what = "subtracted" if action == "forget" else "added"
+        return (
+            f"{out}: under secure aggregation nobody but {site} has its own sums, and to be {what} they would have to "
+            f"be seen alone; {again}, which takes one exchange; or, if all agree that the coordinator's machine sees "
+            f"each site's sums, without privacy.secure_aggregation, and {action} works"
+        )
+    if SITES.exists(out):
+        return f"{out} was run over real sites, whose notes are not here; {again}, which takes one exchange"
+    if study.finish is not None:
+        return f"{out}: [finish] has fitted the classifier once more, which no subtraction takes back; {again}"
+    return ""
+
+
+def _taught(out: Path, study: Study, site: str, action: Action) -> str:
+    """Why a model of another method cannot be changed so, and what can be done."""
     name = study.resolved["method"]["name"]
     if action == "add":
         return (

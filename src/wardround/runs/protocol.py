@@ -4,10 +4,14 @@
 
 A method is run for two rounds over three small generated sites (or those of a study), and every exchange
 is written down: step, direction, message, field, shape, bytes, whether the coordinator sees each reply or only
-the sum, and what its author says that it reveals.
+the sum, and what its author says that it reveals. What a method warns of in a rehearsal is of its few rows, and of no
+run: it is not told.
 """
 
+import logging
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -48,7 +52,7 @@ def rehearsed(study: Study, rounds: int = 2) -> list[Seen]:
 def exchanged(built: Built, rounds: int = 2) -> list[Seen]:
     """The same, of a study that is built already."""
     seen: list[Seen] = []
-    with one_thread():
+    with one_thread(), _unheard():
         rounds_of = Rounds(built, Serial(built.host, strict=True), watch=seen)
         state = rounds_of.start()
         for round_ in range(1, rounds + 1):
@@ -57,3 +61,15 @@ def exchanged(built: Built, rounds: int = 2) -> list[Seen]:
             state, _ = rounds_of.finish(rounds + 1, state)
         rounds_of.evaluate(rounds, state.weights)
     return seen
+
+
+@contextmanager
+def _unheard() -> Iterator[None]:
+    """Without the warnings of methods."""
+    log = logging.getLogger("wardround.methods")
+    before = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        log.setLevel(before)

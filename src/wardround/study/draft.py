@@ -16,6 +16,7 @@ from wardround.formats.kinds import Kinds
 from wardround.formats.register import FORMATS
 from wardround.study.reference import files_page, kind_words, page
 from wardround.study.source import UNKNOWN, Setting
+from wardround.tasks.relation import called_unrelated
 from wardround.text.facts import UNRELATED
 from wardround.text.shown import names_of
 
@@ -97,11 +98,16 @@ def _toml(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _names(draft: Draft) -> dict[str, list[str]]:
-    """All labels, types or relations, if each may be shown and the format has not its own."""
+def _names(draft: Draft) -> dict[str, Any]:
+    """All labels, types or relations, if each may be shown and the format has not its own.
+
+    Files that name pairs without a relation (`NA`) name all there are: no others are candidates.
+    """
     counts, form = [kinds.learnt(draft.view) for kinds in draft.kinds], FORMATS[draft.format]
     key = next(name for name in DECLARED if name in files_page(draft.format, draft.view).settings)
     names = sorted({name for split in counts for name in split} - ({UNRELATED} if key == "relations" else set()))
     if not names or key in form.usual or not frozenset().union(*map(names_of, counts)).issuperset(names):
         return {}
-    return {key: ["none", *names] if draft.view == "pairs" and not form.ready and "none" not in names else names}
+    if draft.view != "pairs" or form.ready or "none" in names:
+        return {key: names}
+    return {key: names, "none": ""} if called_unrelated(names) else {key: ["none", *names]}

@@ -223,12 +223,12 @@ def _outlined(tables: Mapping[str, Any], problems: list[str]) -> Outline | None:
     if outline and outline.public and len(outline.public.model_fields_set) != 1:
         problems.append("public should have either fraction or [public.corpus]")
     if outline and outline.robust:
-        rule, given = outline.robust.rule, outline.robust.model_fields_set
+        rule, set_ = outline.robust.rule, outline.robust.model_dump(exclude_defaults=True)  # a run's own copy has all
         owners = {"liars": {"median", "trimmed", "geometric", "krum"}, "keep": {"krum"}}
         problems += [
             f"robust.{key} is a setting of {' and '.join(sorted(rules))}, and robust.rule = {rule!r}; take it out"
             for key, rules in owners.items()
-            if key in given and rule not in rules
+            if key in set_ and rule not in rules
         ]
     stop = outline.stop if outline else None
     if stop and stop.early and not stop.on_test_figures and not stop.metric.startswith(("train_", "valid_")):

@@ -25,7 +25,7 @@ from wardround.core.refusal import Refusal
 from wardround.core.register import Register, located
 from wardround.corpora.register import CORPORA, PARTITIONS
 from wardround.layers import LAYERS
-from wardround.methods import METHODS, Entry
+from wardround.methods import ELSEWHERE, METHODS, Entry
 from wardround.study.grid import shown
 from wardround.study.source import UNKNOWN, settings_in
 from wardround.study.trusted import Trusted
@@ -170,6 +170,9 @@ def misspelt(section: str, table: Mapping[str, Any], problems: list[str]) -> Non
 
 def _unknown(section: str, name: Any, registry: Mapping[str, Any]) -> str:
     mistake = "is missing" if name is None else f"= {name!r} is unknown"
+    word = str(name).lower().replace("_", "-")
+    if registry is METHODS and word in ELSEWHERE:
+        return f"{section}.name = {name!r} is no method but {ELSEWHERE[word]}"
     return f"{section}.name {mistake}; {nearest(str(name), registry)}"
 
 

@@ -1,11 +1,12 @@
 """Batches of sequences: similar lengths together, padded to their own longest."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
 
 TOKENS = 2048  # of a batch in which nothing is learnt: more gain nothing, and pad short sentences to long ones
+PACKED = 1024  # of one without padding
 WINDOW = 32  # batches that are sorted together: longer sorts better, shorter shuffles better
 
 
@@ -39,6 +40,23 @@ def budgeted(lengths: Tensor, tokens: int = TOKENS) -> list[Tensor]:
             batches.append(order[first:at])
             first = at
     return [*batches, order[first:]] if len(order) else []
+
+
+def packed(lengths: Sequence[int], tokens: int = PACKED) -> Iterator[list[int]]:
+    """Row numbers of each batch in order of length, each of as many rows as have so many tokens without padding.
+
+    And no more than twice as many with it, for an encoder of another family pads all the same.
+    """
+    rows: list[int] = []
+    size = 0
+    for row in sorted(range(len(lengths)), key=lengths.__getitem__):
+        if rows and (size + lengths[row] > tokens or (len(rows) + 1) * lengths[row] > 2 * tokens):
+            yield rows
+            rows, size = [], 0
+        rows.append(row)
+        size += lengths[row]
+    if rows:
+        yield rows
 
 
 class Ragged:

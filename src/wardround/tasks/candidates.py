@@ -1,8 +1,9 @@
 """Which pairs of entities of a text a trained model looks at, and what it says of them.
 
 Every two entities of a sentence (line, note: as it was trained), in both directions, whose types the model was trained
-to relate, are looked at once; those it calls unrelated are left out. Not looked at: entities that overlap or are longer
-than what the model reads, and those more than `FAR` characters apart, as in a text without sentences.
+to relate, are looked at once; those it calls unrelated are left out, but count towards the text's margin. Not looked
+at: entities that overlap or are longer than what the model reads, and those more than `FAR` characters apart, as in a
+text without sentences, and those with more than `CROWD` others behind them within `FAR` characters: `predict` says so.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -71,14 +72,19 @@ def related(
     """The relations of each text; `scores` gives the pairs that fit into the model, and theirs (pairs, relations)."""
     pairs = (one for number, note in enumerate(texts) for one in looked_at.within(number, note))
     relations: list[list[Relation]] = [[] for _ in texts]
+    margins = [1.0] * len(texts)
     while some := list(islice(pairs, IN_MEMORY)):
         go_on()
         read, values = scores(some)
-        odds, best = values.softmax(1).max(1)
-        for one, sure, label in zip(read, odds.tolist(), best.tolist(), strict=True):
+        odds, best = values.softmax(1).topk(2)  # (pairs, 2)
+        for one, (sure, next_best), (label, _) in zip(read, odds.tolist(), best.tolist(), strict=True):
+            margins[one.text] = min(margins[one.text], sure - next_best)
             if labels[label] != negative:
                 relations[one.text].append(Relation(labels[label], one.head, one.tail, sure))
-    return [Prediction(one.text, relations=tuple(mine)) for one, mine in zip(texts, relations, strict=True)]
+    return [
+        Prediction(one.text, relations=tuple(mine), margin=margin)
+        for one, mine, margin in zip(texts, relations, margins, strict=True)
+    ]
 
 
 def within_limit(scope: str) -> str:

@@ -79,7 +79,7 @@ class Classification(EncoderSettings, TaskSettings):
     class_weights: Literal["none", "root", "balanced"] | None = None
     """How much more rare classes count in training, by a site's own counts; if not given, a bag of words has it."""
     weighting: Literal["none", "documents"] | None = None
-    """Whether words count by how few texts have them (sites tell counts once); if not given, in a bag of `words`."""
+    """Whether words count by how few texts have them (sites tell counts once); if not given, in a bag of words."""
     rarest: Annotated[int, Ge(1)] | None = None
     """A site tells of no word that fewer of its texts have; if not given, 5."""
     shrinkage: Annotated[float, Ge(0)] | None = None
@@ -190,6 +190,7 @@ class ClassificationTask(DocumentsCounted, ByCounts, ClassesTask):
     labels: tuple[str, ...]
 
     at_once: ClassVar[int] = 256
+    to_classify: ClassVar[str] = 'set task.model = "encoder" or task.vectors, and leave task.several out'
     references: ClassVar[tuple[str, ...]] = ("majority", "chance", "tfidf")
     not_exported: ClassVar[Mapping[str, tuple[str, str]]] = {
         "transformers": (

@@ -34,6 +34,8 @@ from wardround.tasks.trunk import Trunk
 
 TRAINING: Mapping[str, Mapping[str, Any]] = {"adam": {"lr": 5e-5, "batch": 16}, "sgd": {"lr": 0.02, "batch": 16}}
 """By optimiser, the settings of local training that suit a pretrained encoder under a new head."""
+OF_HEADS: Mapping[str, Mapping[str, Any]] = {"adam": {"lr": 3e-3, "batch": 16}, "sgd": {"lr": 0.01, "batch": 16}}
+"""Those that suit a new head over an encoder that is frozen: at the rate of a whole encoder it would hardly learn."""
 OF_ADAPTERS: Mapping[str, Mapping[str, Any]] = {"adam": {"lr": 3e-3, "batch": 16}}
 """Those that suit adapters, which begin at zero: at the rate of a whole encoder they would hardly move."""
 
@@ -66,7 +68,16 @@ class EncoderSettings:
     @property
     def encoder_training(self) -> Mapping[str, Mapping[str, Any]]:
         """By optimiser, the settings of local training that suit what is trained of the encoder."""
-        return OF_ADAPTERS if self.adapter else TRAINING
+        return OF_ADAPTERS if self.adapter else OF_HEADS if self._head_alone() else TRAINING
+
+    def _head_alone(self) -> bool:
+        """Whether all layers that are used are frozen; an encoder that cannot be read is told of elsewhere."""
+        if self.freeze == "nothing" or self.layers != "all":
+            return self.freeze == self.layers
+        try:
+            return self.freeze >= read_encoder(self.encoder_folder).shape.layers
+        except (EncoderError, OSError):
+            return False
 
     def encoder_parts(self, dropout: float, longest: int | None = None, *, markers: bool = False) -> "EncoderParts":
         """The encoder as it is used, for sequences of up to so many tokens."""
@@ -181,3 +192,9 @@ class Sequences:
         if self.states is None:
             return self.tokens.padded(rows), real
         return pad_sequence([self.states[row] for row in rows.tolist()], batch_first=True), real
+
+    def packed(self, rows: Sequence[int]) -> Tensor:
+        """Numbers (T,) or states (T, width) of these rows, one behind another."""
+        if self.states is None:
+            return torch.tensor([token for row in rows for token in self.rows[row]])
+        return torch.cat([self.states[row] for row in rows])

@@ -19,6 +19,18 @@ from wardround.text.reading import Problems
 from wardround.text.texts import Texts
 from wardround.text.tokens import Sentence
 
+CHAINED_TAGS = {
+    "onnx": ("a CRF's best path is a search, which ONNX cannot hold", "use --to spacy"),
+    "transformers": ("it is a tagger with a CRF, which transformers has no model for", "use --to spacy"),
+}
+"""Why a tagger with a CRF is not exported, and what to do."""
+SEPARATE_TAGS = {
+    "onnx": ("what makes word pieces of a text is not in the network", "use --to spacy"),
+    "transformers": ("it reads sentences and words as wardround cuts them; transformers' taggers cut others",
+                     "use --to spacy"),
+}  # fmt: skip
+"""The same for one that is an encoder and a linear layer."""
+
 
 @dataclass(frozen=True)
 class Tried:

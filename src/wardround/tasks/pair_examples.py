@@ -1,5 +1,6 @@
 """Marked pairs as a relation model takes them: token numbers, or the states of a frozen trunk."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -63,6 +64,12 @@ class PairExamples:
         inputs, real = self.sequences.filled(rows)
         parts = self.parts.padded(rows) - 1  # (B, Q): -1 where there is nothing
         return PairBatch(inputs, real, self.places.padded(rows), parts, self.labels[rows], rows)
+
+    def packed(self, rows: Sequence[int]) -> tuple[Tensor, list[int], Tensor, Tensor]:
+        """Inputs (T, …) of these rows one behind another, their lengths, and places and parts (B, Q) as in a batch."""
+        some = torch.tensor(rows)
+        lengths = self.tokens.lengths[some].tolist()
+        return self.sequences.packed(rows), lengths, self.places.padded(some), self.parts.padded(some) - 1
 
 
 def _length(span: tuple[int, int]) -> int:

@@ -30,7 +30,7 @@ from wardround.federation.sites import Sites
 from wardround.metrics.relations import relation_metrics
 from wardround.models.pretrained import Pretrained
 from wardround.models.relation import RelationModel
-from wardround.tasks.batching import budgeted, grouped
+from wardround.tasks.batching import budgeted, grouped, packed
 from wardround.tasks.candidates import Candidates, Pair, related, within_limit
 from wardround.tasks.classes import ClassifierTask
 from wardround.tasks.encoders import EncoderParts, EncoderSettings
@@ -278,9 +278,9 @@ class RelationTask(ClassifierTask):
             places = {key: place for place, key in enumerate(distinct)}
             examples = self._unlabelled([*distinct.values()])
             scores = torch.zeros(len(distinct), len(self.labels))
-            for batch in self.through(examples):
+            for rows in packed(examples.tokens.lengths.tolist()):
                 go_on()
-                scores[batch.rows] = self.scored(model, batch)
+                scores[rows] = self.scores(model, model.ragged(*examples.packed(rows)))
             return read, scores[torch.tensor([places[key] for key in homes], dtype=torch.int64)]
 
         return related(self.candidates, texts, self.labels, self.negative, scores)

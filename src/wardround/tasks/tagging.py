@@ -35,7 +35,7 @@ from wardround.models.encoded import EncodedTagger
 from wardround.models.tagger import Parts, Tagger, named_parts
 from wardround.tasks.batching import Ragged, budgeted, grouped
 from wardround.tasks.encoders import EncoderSettings
-from wardround.tasks.entities import EntitiesTask, Tried
+from wardround.tasks.entities import CHAINED_TAGS, SEPARATE_TAGS, EntitiesTask, Tried
 from wardround.tasks.span_odds import sure_entities
 from wardround.tasks.tag_examples import TagBatch, TagExamples, WordSources
 from wardround.tasks.tag_pieces import PieceExamples
@@ -174,10 +174,9 @@ class TaggingTask(ByOwnTags, EntitiesTask):
     scheme: Scheme
     sources: WordSources = field(repr=False)
 
-    not_exported: ClassVar[Mapping[str, tuple[str, str]]] = {
-        "onnx": ("a CRF's best path is a search, which ONNX cannot hold", "use --to spacy"),
-        "transformers": ("it is a tagger with a CRF, which transformers has no model for", "use --to spacy"),
-    }
+    def why_not(self, target: str) -> tuple[str, str]:
+        """A tagger with a CRF has other reasons than one without."""
+        return (SEPARATE_TAGS if self.settings.model == "encoder" else CHAINED_TAGS)[target]
 
     @cached_property
     def tags(self) -> tuple[str, ...]:

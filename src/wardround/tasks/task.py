@@ -110,6 +110,12 @@ class BoundTask(Task):
     "tfidf" `plain` and `loss_of`, "dictionary" `looked_up`."""
     constant_answer: ClassVar[str] = "always the commonest answer"
     """The answer that `constant` counts, in words."""
+    to_classify: ClassVar[str] = "choose another task"
+    """What to set for a linear classifier of one label per example, where the settings do not make one."""
+
+    def why_not(self, target: str) -> tuple[str, str]:
+        """What `not_exported` says of the model at hand."""
+        return self.not_exported[target]
 
     # data
 

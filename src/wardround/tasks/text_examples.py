@@ -119,7 +119,8 @@ def weighted_loss(scores: Tensor, batch: TextBatch, weights: Tensor, *, several:
     """Mean cross-entropy with classes by these weights; binary, label by label, where a text may have several."""
     if several:  # summed over labels: a rate then means the same however many there are
         each = functional.binary_cross_entropy_with_logits(scores, batch.labels, pos_weight=weights, reduction="none")
-        return each.sum(1).mean()  # of (B, labels)
+        even = (1 + weights.reciprocal()) / 2  # balanced: presence and absence weigh n/2 together, however rare
+        return (each * even).sum(1).mean()  # of (B, labels)
     return (functional.cross_entropy(scores, batch.labels, reduction="none") * weights[batch.labels]).mean()
 
 

@@ -4,7 +4,8 @@
 
 Sentences are computed without padding, those of one length together, so that states depend on a sentence's own tokens
 and on nothing else: not on the site, the batch or the process. (Very short ones are computed alone: there, products of
-matrices are rounded in another way.) A sentence is found by a hash of its tokens in a folder named by a hash of the
+matrices are rounded in another way. Where nothing is kept, sentences of all lengths go through together, and what else
+is asked for shows in the rounding.) A sentence is found by a hash of its tokens in a folder named by a hash of the
 frozen weights. New sentences are added as one file of up to `BLOCK` numbers, written whole or not at all; several
 processes may add at the same time. Files are mapped into memory, which all processes on a machine share.
 
@@ -30,6 +31,7 @@ from torch import Tensor
 from wardround.core.doing import counted
 from wardround.core.files import cache_folder, write
 from wardround.models.encoder import AnyEncoder
+from wardround.tasks.batching import packed
 
 log = logging.getLogger(__name__)
 
@@ -80,9 +82,14 @@ class Trunk:
         return [self._known[key] for key in keys]
 
     def _forgotten(self, rows: Sequence[tuple[int, ...]]) -> list[Tensor]:
-        """The same states without a trace, equal rows once: without markers, the pairs of a sentence are one row."""
-        once = [*dict.fromkeys(rows)]
-        states_of = {once[number]: states for some in _alike(once) for number, states in self._computed(once, some)}
+        """The same states to rounding, without a trace; equal rows once: unmarked, the pairs of a sentence are one."""
+        distinct = sorted({*rows})
+        states_of: dict[tuple[int, ...], Tensor] = {}
+        with torch.no_grad():
+            for some in packed([len(row) for row in distinct]):
+                alike = [distinct[number] for number in some]
+                tokens, lengths = torch.tensor([token for row in alike for token in row]), [len(row) for row in alike]
+                states_of |= zip(alike, torch.split(self.encoder.ragged(tokens, lengths), lengths), strict=True)
         return [states_of[row] for row in rows]
 
     @torch.no_grad()

@@ -19,7 +19,7 @@ from wardround.models.linear import WeighedBag
 from wardround.tasks.batching import Ragged
 
 RAREST = 5
-SHRINKAGE = 0.5
+SHRINKAGE = 0.5  # C = 2: C = 1 costs real corpora up to 0.026, C = 3 generated texts 0.004
 MOST = 10**9  # texts: no federation has more
 
 

@@ -116,6 +116,8 @@ class Placed(NamedTuple):
     """Where a document goes over several lines: with which character each begins, and its number."""
     related: Sequence[tuple[Path, int]] = ()
     """Where each relation is written down, if that is another file."""
+    unseen: bool = False
+    """Whether it comes from an annotation tool in which nobody has annotated it, or changed what a model found."""
 
     def line_at(self, offset: int) -> int:
         """The line of the file where this character of the document stands."""

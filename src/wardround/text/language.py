@@ -22,11 +22,12 @@ SCRIPTS = {
     "th": "\u0e00-\u0e7f",
 }
 WORDS = {
-    "en": "the of and to was is with for in on no not he she her his has had by are at from were this that",
+    "en": "the of and to was is with for in on no not he she her his has had by are at from were this that a an as or "
+    "be do but it i my",
     "de": "der die das und mit ist nicht von zu den im ein eine wurde bei auf für keine dem des sich",
     "fr": "le la les et de des du un une est pas dans avec pour par sur il elle au aux ne",
     "es": "el la los las y de del un una con no en por para se que su al es fue",
-    "it": "il la le gli e di del della un una con non in per che si è al da nel",
+    "it": "il la le gli i e di del della un una con non in per che si è al da nel",
     "pt": "o a os as e de do da um uma com não em por para se que no na foi",
     "nl": "de het een en van met is niet in op voor te zijn bij geen werd aan die",
 }

@@ -9,8 +9,10 @@ Rules:
    `both_ways = false`, two entities of one type are one candidate, the head being the first in the text.
 3. A pair with two relations gives two documents. Overlapping entities give none, for no marker fits around both.
    Relations that no candidate covers are left out. All of these are counted.
+4. A sentence of more than `CROWD` entities gives none: their pairs would be more than anybody waits for.
 """
 
+from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import permutations
@@ -18,6 +20,9 @@ from itertools import permutations
 from wardround.text.document import DISCONTINUOUS, Document, Entity, Placed, Relation, overlap
 from wardround.text.reading import Problems
 from wardround.text.sentences import Scope, held, sentences
+
+CROWD = 1000
+"""The most entities of one sentence that are paired, or of those near one of them: far more than honest notes have."""
 
 
 def pair(
@@ -37,11 +42,21 @@ def pair(
     )
 
 
+def is_pair(document: Document) -> bool:
+    """Whether it is one pair of a text, which comes again with every other pair in it."""
+    return [(one.head, one.tail) for one in document.relations] == [("e1", "e2")] and len(document.entities) == 2
+
+
 def note_of_pair(document: Document) -> str:
     """The id of the note that a pair was made of; of any other document its own id, whatever is in it."""
     note, _, ends = document.id.rpartition(":")
-    ours = [(one.head, one.tail) for one in document.relations] == [("e1", "e2")] and "-" in ends
-    return note if note and ours else document.id
+    return note if note and is_pair(document) and "-" in ends else document.id
+
+
+def text_of_pair(document: Document, *, pair: bool = False) -> str:
+    """What is the same for documents that say something of the same: the text, and of a `pair` its places."""
+    places = [(one.start, one.end) for one in document.entities] if pair or is_pair(document) else ""
+    return f"{document.text}{places}"
 
 
 def pairs(
@@ -62,8 +77,11 @@ def pairs(
     for entity in entities:
         if entity.parts:
             problems.note(DISCONTINUOUS, note.path, note.line_at(entity.start))
-    relations = _relations(note, entities, problems, both_ways=both_ways)
+    relations = _relations(note, entities, scope, problems, both_ways=both_ways)
+    place, words = (0, 0), ""
     for (start, end), one, other in candidates(document.text, entities, scope):
+        if place != (start, end):  # one text for all its pairs, and not a copy for each
+            place, words = (start, end), document.text[start:end]
         head, tail = entities[one], entities[other]
         backwards = one > other and head.type == tail.type
         if (head.type, tail.type) not in allowed or (backwards and not both_ways):
@@ -78,7 +96,7 @@ def pairs(
         for number, label in enumerate(labels):
             made = pair(
                 f"{document.id}:{head.id}-{tail.id}" + (f"-{number + 1}" if number else ""),
-                document.text[start:end],
+                words,
                 head.moved(-start),
                 tail.moved(-start),
                 label,
@@ -90,10 +108,15 @@ def pairs(
     _count_left_out(note, entities, relations, allowed, scope, problems)
 
 
+def too_many(scope: Scope) -> str:
+    """What is noted of a sentence, a line or a note in which nothing is paired."""
+    return f"{scope} of more than {CROWD:,} entities, none of its pairs is read"
+
+
 def _relations(
-    note: Placed, entities: Sequence[Entity], problems: Problems, *, both_ways: bool
+    note: Placed, entities: Sequence[Entity], scope: Scope, problems: Problems, *, both_ways: bool
 ) -> dict[tuple[int, int], list[str]]:
-    """The relations by the numbers of head and tail in the order of the text."""
+    """The relations by the numbers of head and tail in the order of the text, but for those in a crowd."""
     number = {entity.id: at for at, entity in enumerate(entities)}
     relations: dict[tuple[int, int], list[str]] = {}
     for relation in note.document.relations:
@@ -107,7 +130,9 @@ def _relations(
             problems.note("repeated relation", note.path, line)
         else:
             types.append(relation.type)
-    return relations
+    if crowd := set(crowded(note.document.text, entities, scope)):
+        problems.note(too_many(scope), note.path, note.line_at(entities[min(crowd)].start))
+    return {ends: types for ends, types in relations.items() if crowd.isdisjoint(ends)}
 
 
 def candidates(
@@ -119,19 +144,38 @@ def candidates(
     """
     spans = sentences(text, scope, entities)
     for at, numbers in held(spans, entities).items():
-        for one, other in permutations(numbers, 2) if near is None else _near(entities, numbers, near):
+        if near is not None:
+            both: Iterator[tuple[int, int]] = _near(entities, numbers, near)
+        else:
+            both = permutations(numbers, 2) if len(numbers) <= CROWD else iter(())
+        for one, other in both:
             yield spans[at], one, other
+
+
+def crowded(text: str, entities: Sequence[Entity], scope: Scope = "sentence", near: int | None = None) -> list[int]:
+    """The numbers of the entities that are in no candidate, or not in all, since too many others are beside them."""
+    if len(entities) <= CROWD:
+        return []
+    places = held(sentences(text, scope, entities), entities).values()
+    if near is None:
+        return [number for numbers in places if len(numbers) > CROWD for number in numbers]
+    return [one for numbers in places for one, others in _neighbours(entities, numbers, near) if len(others) > CROWD]
 
 
 def _near(entities: Sequence[Entity], numbers: Sequence[int], near: int) -> Iterator[tuple[int, int]]:
     """The pairs that are not far apart, without a look at all the others: a text without a full stop has too many."""
-    ordered = sorted(numbers, key=lambda number: entities[number].start)
-    for at, one in enumerate(ordered):
-        for other in map(ordered.__getitem__, range(at + 1, len(ordered))):
-            if entities[other].start - entities[one].start > near:
-                break
+    for one, others in _neighbours(entities, numbers, near):
+        for other in others if len(others) <= CROWD else ():
             yield one, other
             yield other, one
+
+
+def _neighbours(entities: Sequence[Entity], numbers: Sequence[int], near: int) -> Iterator[tuple[int, Sequence[int]]]:
+    """Each entity, with those that begin behind it and not far away; of a crowd one more than are paired."""
+    ordered = sorted(numbers, key=lambda number: entities[number].start)
+    starts = [entities[number].start for number in ordered]
+    for at, one in enumerate(ordered):
+        yield one, ordered[at + 1 : min(bisect_right(starts, starts[at] + near), at + CROWD + 2)]
 
 
 def _count_left_out(

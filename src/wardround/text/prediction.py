@@ -41,11 +41,12 @@ class Prediction:
     cut: int = 0
     """How many tokens at the end were beyond what the model reads."""
     margin: float | None = None
-    """By how much the nearest decision about its labels was made: 0 at a tie, 1 where nothing else was likely."""
+    """By how much the nearest decision about a label or a pair of entities was made, be the answer that they are
+    unrelated: 0 at a tie, 1 where nothing else was likely."""
 
     @property
     def certainty(self) -> float:
-        """The least sure of all that was found: the margin of the labels, the confidence of an entity or relation."""
+        """The least sure of all that was said: the margin of labels and pairs, the confidence of an entity."""
         values = [one.confidence for one in self.entities if not one.given]
         values += [self.margin, *(one.confidence for one in self.relations)]
         return min((value for value in values if value is not None), default=1.0)

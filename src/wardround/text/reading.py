@@ -16,7 +16,6 @@ import codecs
 import difflib
 import gzip
 import hashlib
-import json
 import os
 import re
 import zlib
@@ -106,10 +105,10 @@ class Problems:
             self.refuse(error)
 
 
-def nearest(name: str, names: Iterable[str]) -> str | None:
-    """The one of `names` most like `name`, capitals aside."""
+def nearest(name: str, names: Iterable[str], *, alike: float = 0.6) -> str | None:
+    """The one of `names` most like `name`, capitals aside, if any is as like as that."""
     folded = {known.casefold(): known for known in names}
-    close = difflib.get_close_matches(name.casefold(), folded, n=1)
+    close = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=alike)
     return folded[close[0]] if close else None
 
 
@@ -152,22 +151,11 @@ def found_path(text: str, folder: str = "") -> Path:
 
 
 def files_under(folder: Path, ending: str) -> list[Path]:
-    """The files with this ending, sub-folders included; some systems leave hidden ones beside the real."""
-    return sorted(path for path in folder.rglob(f"*{ending}") if not path.name.startswith("."))
+    """The files with this ending, sub-folders included; some systems leave hidden ones beside the real.
 
-
-def parse_json(text: str, path: Path | str, line: int | None) -> object:
-    """The value of one JSON text; an error tells the position, not what stands there."""
-    where = ""
-    try:
-        value: object = json.loads(text)
-    except json.JSONDecodeError as error:
-        where = f"not JSON at character {error.pos + 1}: {error.msg}"
-    except (ValueError, RecursionError):
-        where = "JSON with a number too long or lists too deep"
-    else:
-        return value
-    raise DataError(path, line, where, "write one valid JSON value")
+    A pipe, which nobody may ever write to, and a link that leads nowhere are none.
+    """
+    return sorted(path for path in folder.rglob(f"*{ending}") if not path.name.startswith(".") and path.is_file())
 
 
 def open_text(

@@ -32,7 +32,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-import rjieba
 
 from wardround.core.doing import counted
 from wardround.core.files import cache_folder
@@ -106,7 +105,9 @@ class Jieba:
         return listed
 
     @cached_property
-    def _cutter(self) -> rjieba.Jieba:
+    def _cutter(self) -> Any:
+        import rjieba  # noqa: PLC0415 -- its dictionary takes longer than all of ours, and only Chinese needs it
+
         cutter = rjieba.Jieba()
         for term, count in self._listed:
             cutter.add_word(term, count, None)

@@ -10,6 +10,8 @@ Rules:
 3. A column of which most values occur once is no column of labels, and holds no names.
 4. In a column of labels, a rare one that is worded as labels are is a class like any other; messages give its length.
 5. An id may be shown if it looks like one: short, without blanks, with a digit.
+6. A first row names its columns if each is one word without a digit that never comes again there, and others have
+   texts below it.
 """
 
 import re
@@ -24,8 +26,9 @@ FEWEST = 10  # values from which on a column can be told by how often each occur
 WIDTH = 40
 WORDS = 4  # of a rare label, at most
 SENTENCE = re.compile(r"[,;!?，。；！？、：…]|[.:](\s|$)")
-ID = re.compile(r"[\w.:|/#@+-]{,40}\d[\w.:|/#@+-]{,40}|[^\n]+\.\w{1,9}(:\d+)+")  # or file and line
-
+ID = re.compile(r"[\w.:|/#@+-]{,40}\d[\w.:|/#@+-]{,40}|[^\n]+\.\w{1,9}(:\d[\d.]*)+")  # or file and line
+HEAD = re.compile(r"[A-Za-z][A-Za-z_.-]{,29}")
+WORD = re.compile(r"[A-Za-z0-9_.-]{,30}")
 COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")  # what a terminal obeys
 
 _showing: ContextVar[bool] = ContextVar("showing_text", default=False)
@@ -99,7 +102,7 @@ def harmless(text: str) -> str:
 
 def unnamed(file: str, line: int) -> str:
     """The id of a document that has none: file and line, and its number where several stand in it."""
-    return f"{file}:{int(line)}:{line.count}" if isinstance(line, Line) and line.count > 1 else f"{file}:{int(line)}"
+    return f"{file}:{int(line)}.{line.count}" if isinstance(line, Line) and line.count > 1 else f"{file}:{int(line)}"
 
 
 def code(language: str) -> str:
@@ -116,6 +119,17 @@ def short(value: str) -> bool:
     # A Chinese character says as much as three Latin letters.
     width = sum(1 if char < "\u2e80" else 3 for char in value)
     return width <= WIDTH and value.isprintable() and len(value.split()) <= 5
+
+
+def heads(first: Sequence[str], rows: Iterable[Sequence[str]]) -> Sequence[str]:
+    """The names of a table's columns, if the first row names them: each is one word, and stands there alone.
+
+    A word with a digit may be the id of a first note, and the only column's word all of it.
+    """
+    columns = list(zip(*(row for row in rows if len(row) == len(first)), strict=True))
+    alone = bool(columns) and all(name not in column for name, column in zip(first, columns, strict=True))
+    texts = any(2 * sum(not WORD.fullmatch(cell) for cell in column) > len(column) for column in columns)
+    return first if alone and texts and len(first) > 1 and all(map(HEAD.fullmatch, first)) else ()
 
 
 def names_of(values: Iterable[str] | Mapping[str, int], declared: Collection[str] = ()) -> frozenset[str]:

@@ -7,7 +7,6 @@ It is whole: nothing outside of it is needed but wardround. Nothing in it is pri
 public lists, and no text of a site is in it.
 """
 
-import difflib
 import hashlib
 import json
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from wardround.core.refusal import Refusal
+from wardround.text.reading import nearest
 from wardround.text.sentences import Scope
 
 ABOUT, CARD, SUMS, WEIGHTS = "model.json", "README.md", "SHA256SUMS", "weights.safetensors"
@@ -98,8 +98,8 @@ def _why_none(path: Path) -> tuple[str, str]:
         if path.is_file():
             return "it is a file, not a model's folder", "models come first, and one file or folder of texts last"
         beside = [other.name for other in path.parent.iterdir() if other.is_dir()] if path.parent.is_dir() else []
-        close = difflib.get_close_matches(path.name, beside, n=1, cutoff=0.8)
-        remedy = f"did you mean {path.parent / close[0]}?" if close else "name the model/ folder of a run"
+        close = nearest(path.name, beside, alike=0.8)  # of the folders beside it, most are no models
+        remedy = f"did you mean {path.parent / close}?" if close else "name the model/ folder of a run"
         return "there is no such folder", remedy
     runs = sorted(str(file.parent) for file in path.glob("*/metrics.json"))
     more = f" and {len(runs) - MOST} more" if len(runs) > MOST else ""

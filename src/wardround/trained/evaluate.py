@@ -31,7 +31,7 @@ from wardround.metrics.by_class import ByClass, each_class
 from wardround.privacy.words import short
 from wardround.runs.loop import one_thread
 from wardround.study.settings import named
-from wardround.text.reading import DataError, Problems
+from wardround.text.reading import DataError, Problems, nearest
 from wardround.text.shown import names_of, note_of
 from wardround.text.texts import Texts
 from wardround.trained.model import Part, load_part
@@ -83,6 +83,7 @@ def evaluate(
     if not paths:
         raise ValueError("name at least one file or folder with labelled texts")
     part, problems = load_part(Path(model), trust), Problems()
+    _refuse_unknown(part, rename or {})
     given = {"rename": dict(rename or {}), "kb": str(kb) if kb else None}
     counts: dict[str, torch.Tensor] = {}
     unknown, places, left_out = Counter[str](), set[tuple[str, str]](), 0
@@ -99,6 +100,17 @@ def evaluate(
             for name, value in part.task.count(part.network, part.task.examples(mine)).items():
                 counts[name] = counts[name] + value if name in counts else value
     return _evaluation(part, counts, unknown, names_of(name for name, _ in places), left_out, problems)
+
+
+def _refuse_unknown(part: Part, rename: Mapping[str, str]) -> None:
+    """Raise an error if the model does not know what names are to become, whatever the files hold."""
+    own = part.about.task.get("rename") or {}  # what its study calls them before it learns
+    known = (*part.about.labels, *part.about.types, *own)
+    for name in rename.values():
+        if name not in known:
+            close = nearest(name, known)
+            remedy = f"did you mean {close}?" if close else f"it knows: {', '.join(known)}"
+            raise ValueError(f"rename to {name!r}, which the model does not know; {remedy}")
 
 
 def _files(part: Part, path: Path, form: str, options: Options, given: Mapping[str, Any]) -> Files:

@@ -5,8 +5,9 @@
     for placed, prediction in least_sure.texts(): ...
 
 How sure it is of a text: for classes the margin between the first and the second (where there may be several, that of
-the nearest to even odds), for entities and relations the confidence of the least sure one. Texts in which nothing was
-found come last; they may still hold what the model does not know.
+the nearest to even odds), for relations that of the nearest pair, also of one that is called unrelated, for entities
+the confidence of the least sure one. Texts in which nothing was found come last, but for such pairs; they may still
+hold what the model does not know.
 """
 
 from heapq import heappush, heapreplace

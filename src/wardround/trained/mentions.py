@@ -5,12 +5,14 @@
     for line in mentions.lines(): ...
 
 Given and found entities are never mixed without a word. A file whose entities have none of the types that a model
-relates gets no relation, and the reason is given.
+relates gets no relation, and the reason is given; so is it where there are too many of them at one place.
 """
 
 from collections.abc import Iterator
 
+from wardround.tasks.candidates import FAR
 from wardround.text.document import Document
+from wardround.text.pairs import CROWD, crowded
 from wardround.text.prediction import Prediction
 from wardround.trained.model import Entities, Model
 
@@ -27,7 +29,8 @@ class Mentions:
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self.texts = self.given = self.used = 0
+        self.texts = self.given = self.used = self.crowd = 0
+        self.scopes = {part.about.scope for part in model.parts if part.finds == "relations"}
         self.types = set[str]()
 
     def take(self, document: Document, prediction: Prediction) -> None:
@@ -36,6 +39,9 @@ class Mentions:
         self.given += len(document.entities)
         self.used += len(prediction.entities)
         self.types |= {self.model.rename.get(entity.type, entity.type) for entity in prediction.entities}
+        self.crowd += max(
+            (len(crowded(prediction.text, prediction.entities, one, FAR)) for one in self.scopes), default=0
+        )
 
     def lines(self) -> Iterator[str]:
         """What is done with entities that came with texts, and which model can relate none of those used."""
@@ -51,7 +57,12 @@ class Mentions:
                     f"{what} type that {part.folder} relates, so there is no relation; it relates {kinds}: "
                     f"say which is which with --rename TYPE={wanted[0]}"
                 )
+        if self.crowd:
+            yield (
+                f"{_count(self.crowd, 'entity', 'entities')} with more than {CROWD:,} others within {FAR:,} characters "
+                f"behind: these pairs are not looked at; are the entities those of this text?"
+            )
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+def _count(number: int, noun: str, plural: str = "") -> str:
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"

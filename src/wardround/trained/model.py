@@ -109,6 +109,8 @@ class Model:
 
     def __call__(self, text: str | Document) -> Prediction:
         """What is found in a text."""
+        if not isinstance(text, str | Document):
+            raise TypeError("a model is called with one text; for many there is model.predict(texts)")
         return next(self.predict([text]))
 
     def predict(self, texts: Iterable[str | Document], at_once: int = AT_ONCE) -> Iterator[Prediction]:

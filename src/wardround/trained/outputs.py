@@ -71,7 +71,7 @@ def written(
         head, lines = {
             "jsonl": ("", _json(system)),
             "csv": (_row(CSV), _findings),
-            "doccano": ("", _doccano(system, losses)),
+            "doccano": ("", _doccano(system)),
             "fhir": ("", _bundles(system, resources or Resources())),
             "omop": (_row(NOTE_NLP), _notes(system, concepts, losses)),
         }[to]
@@ -111,9 +111,8 @@ def _json(system: str) -> Lines:
     return lines
 
 
-def _doccano(system: str, losses: Problems) -> Lines:
+def _doccano(system: str) -> Lines:
     def lines(placed: Placed, prediction: Prediction) -> Iterator[str]:
-        lost(placed, losses, "confidence of relations", len(prediction.relations))
         yield json.dumps(doccano_row(_document(placed, prediction, system)), ensure_ascii=False) + "\n"
 
     return lines
@@ -175,6 +174,7 @@ def _document(placed: Placed, prediction: Prediction, system: str) -> Document:
         tuple(replace(one, confidence=_digits(one.confidence)) for one in prediction.relations),
         placed.document.source,
         placed.document.language,
+        placed.document.patient,
         confidence=tuple(rounded(label.confidence) for label in prediction.labels),
         model=system,
     )

@@ -14,6 +14,7 @@ Rules of this file:
 import asyncio
 import json
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Collection
 from importlib.resources import files
 
@@ -24,7 +25,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route
 
 from wardround import __version__
-from wardround.serve.guard import Guarded
+from wardround.serve.guard import LOOPBACK, Guarded
 from wardround.watch.board import Board, View
 from wardround.watch.document import page
 from wardround.watch.gauges import exposition
@@ -33,6 +34,7 @@ from wardround.watch.token import WithToken
 LOOK_SECONDS = 1.0
 ALIVE_SECONDS = 15.0  # after which a stream says that it is there, though nothing has changed
 WATCHERS = 64
+EACH = 8  # of these one person may be, or one address; behind this machine's own may be many, by a proxy or a tunnel
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 WORDS = {
     404: "there is no such page", 405: "this path does not take this method", 415: "send JSON",
@@ -51,7 +53,8 @@ class Desk:
 
     def __init__(self, board: Board, seconds: float = LOOK_SECONDS, most: int = WATCHERS) -> None:
         self.board, self.seconds, self.most = board, seconds, most
-        self.watchers = 0
+        self.watchers: Counter[str] = Counter()
+        """How many streams are open, by whose they are."""
         self._last = -seconds
         self._turn = asyncio.Lock()
         self._views: dict[str, View] = {}
@@ -84,12 +87,13 @@ class Desk:
         """A stream of what changes on a page."""
         place = request.path_params.get("place", "")
         await self.view(place)
-        if self.watchers >= self.most:
+        watcher = _watcher(request)
+        if self.watchers.total() >= self.most or self.watchers[watcher] >= (EACH if watcher else self.most):
             raise HTTPException(503)
-        return StreamingResponse(self._changes(place), media_type="text/event-stream")
+        return StreamingResponse(self._changes(place, watcher), media_type="text/event-stream")
 
-    async def _changes(self, place: str) -> AsyncIterator[str]:
-        self.watchers += 1
+    async def _changes(self, place: str, watcher: str) -> AsyncIterator[str]:
+        self.watchers[watcher] += 1
         sent: dict[str, str] = {}
         news, spoke = "", time.monotonic()
         try:
@@ -104,7 +108,8 @@ class Desk:
                     sent, news, spoke = now, view.news, time.monotonic()
                 await asyncio.sleep(self.seconds)
         finally:
-            self.watchers -= 1
+            self.watchers[watcher] -= 1
+            self.watchers += Counter()  # whoever has none is forgotten
 
     async def stop(self, request: Request) -> Response:
         """Have a run end after its round."""
@@ -127,6 +132,13 @@ class Desk:
     async def health(self, _: Request) -> Response:
         """That we are here; looking may fail, answering does not."""
         return JSONResponse({"status": "ok", "wardround": __version__})
+
+
+def _watcher(request: Request) -> str:
+    """Who watches: a person where there are certificates, elsewhere an address; nothing for this machine's own."""
+    person = getattr(request.state, "person", "")
+    host = request.client.host if request.client else ""
+    return str(person) or ("" if host in LOOPBACK else host)
 
 
 async def _failed(_: Request, error: Exception) -> Response:

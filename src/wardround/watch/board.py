@@ -193,7 +193,8 @@ def runs_table(runs: Sequence[WatchedRun]) -> Html:
     for number, run in enumerate(runs):
         curve = run.seen.curves.get(metric)
         name = run.label if run.planned or run.label == run.name else f"{run.name} ({run.label})"
-        link = tag("a", name, href=f"/run/{number}") if run.study else name
+        begun = bool(run.study or run.members)
+        link = tag("a", name, href=f"/run/{number}") if begun else name
         state = tag("span", STATES[run.state], class_=f"badge {run.state}")
         bar = tag("progress", max=max(run.rounds, 1), value=run.round, aria_hidden="true")
         rows.append((

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from wardround.consortium.forms import read_charter
-from wardround.consortium.voice import LOG
+from wardround.consortium.voice import LOG, STOPPING
 from wardround.core.tail import Tail
 from wardround.engines.frames import dial, door_of
 from wardround.engines.processes import end_with_parent, tell
@@ -46,7 +46,9 @@ class CoordinatorBoard:
         self.runs = RunBoard([], stoppable=stoppable)
         self.status: Mapping[str, Any] | None = None
         self.seen: dict[str, float] = {}
-        """When each site was last connected or gone, as the log has it."""
+        """When each site was last there, as the log has it."""
+        self._there: set[str] = set()
+        """Who is connected, as far as the log goes."""
 
     def look(self) -> None:
         """Take in who is there, what was said, and what the runs did."""
@@ -116,9 +118,18 @@ class CoordinatorBoard:
             text, kind, time = str(line["text"]), str(line["event"]), when(str(line["time"]))
         except (ValueError, KeyError, TypeError):
             return
-        if kind in (*BAD, *GOOD) and time is not None:
-            self.seen[str(line.get("site"))] = time
+        if time is not None:
+            self._see(kind, str(line.get("site")), text, time)
         self.log.add(Event(text, time, None, "bad" if kind in BAD else "good" if kind in GOOD else ""))
+
+    def _see(self, kind: str, site: str, text: str, time: float) -> None:
+        """Take in who came and who went; whoever was there when the coordinator was stopped, was so until then."""
+        if kind in (*BAD, *GOOD):
+            self.seen[site] = time
+            self._there = self._there | {site} if kind in GOOD else self._there - {site}
+        elif kind == "said" and text == STOPPING:
+            self.seen |= dict.fromkeys(self._there, time)
+            self._there = set()
 
 
 NO_RUN = "No run has been submitted yet."

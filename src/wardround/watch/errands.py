@@ -25,11 +25,9 @@ from wardround.consortium.forms import FormError, parsed
 from wardround.consortium.orders import LARGEST, OUTPUT, Order, Orders
 from wardround.consortium.people import Role, read_people, revoke_person
 from wardround.consortium.roster import read_roster
-from wardround.consortium.submitted import submitted
 from wardround.consortium.voice import append
 from wardround.core.refusal import Refusal
 from wardround.runs.errors import RunError
-from wardround.runs.stopping import ask_to_stop
 from wardround.watch.run import WatchedRun
 from wardround.watch.words import STATES, standing
 
@@ -172,15 +170,14 @@ class PeopleDesk:
     def stop(self, request: Request, body: bytes) -> tuple[Response, str]:
         """End a run after its round."""
         wanted = _field(body, "run")
-        places = [place for place in map(Path, submitted(self.folder)) if self.orders.called(place) == wanted]
-        own = f"{request.state.person}/"
+        runs, own = self.orders.stoppable(), f"{request.state.person}/"
+        places = [place for place, called in runs.items() if called == wanted]
         if not places and request.state.role == "admin":
-            places = [place for place in map(Path, submitted(self.folder)) if place.name == wanted]
+            places = [place for place in runs if place.name == wanted]
         if request.state.role != "admin" and not wanted.startswith(own):
             raise Refused(f"{wanted[:80]} is not a run of {request.state.person}; yours begin with {own}")
-        if len(places) != 1 or not places[0].is_dir():
+        if len(places) != 1 or not self.orders.stop(places[0]):
             raise Refused(f"there is no run {wanted[:80]}; see wardround status", 404)
-        ask_to_stop(places[0])
         return JSONResponse({"stopping": wanted}), wanted
 
     def output(self, request: Request, _: bytes) -> Response:
@@ -225,7 +222,7 @@ class PeopleDesk:
             revoke(self.folder, name)
         else:
             raise Refused(f"{name[:80]} is neither a site nor a person of this consortium", 404)
-        return JSONResponse({"revoked": name}), name
+        return JSONResponse({"revoked": name, "ending": self.orders.ending(name)}), name
 
     def _coordinator(self, word: str) -> dict[str, Any]:
         try:

@@ -153,23 +153,35 @@ def _runs(house: House) -> Html:
 
 
 def _kinds(house: House) -> Html:
+    """Each kind of message once, however many studies have it: what it tells, and how much of it left in each."""
     account = house.account
-    sums: dict[tuple[str, str], list[int]] = {}
+    alike: dict[tuple[str, str], dict[str, list[int]]] = {}
     for (_, study, kind), one in account.days.items():
-        whole = sums.setdefault((study, kind), [0, 0])
+        about = account.kinds.get((study, kind))
+        whole = alike.setdefault((kind, repr(about)), {}).setdefault(study, [0, 0])
         whole[0], whole[1] = whole[0] + one.times, whole[1] + one.bytes
     blocks: list[object] = [tag("p", NEVER)]
-    for (study, kind), (times, size) in sorted(sums.items()):
-        about = account.kinds.get((study, kind))
-        items = [tag("li", tag("code", name), f": {what}") for name, what in about.reveals.items()] if about else []
+    for (kind, _), studies in sorted(alike.items()):
+        about = account.kinds.get((next(iter(studies)), kind))
+        items = (
+            [tag("li", tag("code", name), ": ", _plain(what)) for name, what in about.reveals.items()] if about else []
+        )
+        left = [f"{house.named(study)} {plural(times, 'message')}, {bytes_of(size)}"
+                for study, (times, size) in sorted(studies.items(), key=lambda pair: house.named(pair[0]))]  # fmt: skip
         blocks.append(
             tag("div",
-                tag("h3", f"{kind}, in {house.named(study)}"),
-                tag("p", f"{plural(times, 'message')}, {bytes_of(size)} in all. {about.about if about else ''}"),
+                tag("h3", kind),
+                tag("p", _plain(about.about)) if about else None,
                 tag("ul", items, class_="facts") if items else None,
+                tag("p", f"Left in {'; '.join(left)}.", class_="soft"),
                 class_="leaves")
         )  # fmt: skip
-    return join(blocks) if sums else tag("p", "Nothing has left yet.", class_="soft")
+    return join(blocks) if alike else tag("p", "Nothing has left yet.", class_="soft")
+
+
+def _plain(text: str) -> Html:
+    """Words of a message's own description, with names of settings set as such."""
+    return join([tag("code", part) if odd % 2 else part for odd, part in enumerate(text.split("`"))])
 
 
 def _privacy(house: House) -> Html:

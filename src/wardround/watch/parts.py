@@ -24,7 +24,8 @@ MOODS = {"good": "in order", "busy": "working", "late": "late", "bad": "needs a 
 
 def state(run: WatchedRun, *, stop: str = "") -> Html:
     """Where the run is, how long it will take, and the one thing that can be done: `stop` is where to ask for it."""
-    words = [tag("p", _badge(run.state), " ", standing(run), class_="lead")]
+    where = standing(run)
+    words = [tag("p", _badge(run.state), " ", where, class_="lead")]
     if run.rounds:
         words.append(tag("progress", max=run.rounds, value=run.round, aria_label="rounds done"))
     if text := left(run):
@@ -32,7 +33,7 @@ def state(run: WatchedRun, *, stop: str = "") -> Html:
     privacy = dict(dict(run.study.get("privacy") or {}).get("dp") or {})
     if privacy:
         words.append(tag("p", f"Differential privacy, for the whole run: {short(privacy)}.", class_="soft"))
-    if run.problem:
+    if run.problem and run.problem != where:
         words.append(tag("p", run.problem, class_="notice"))
     if run.seen.signs:
         words.append(tag("p", tag("strong", "Looks wrong: "), "; ".join(run.seen.signs), class_="notice"))

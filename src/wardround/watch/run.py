@@ -189,10 +189,12 @@ class WatchedRun:
         return value
 
     def _state(self) -> State:
+        locked = held(self.folder / LOCK)
+        if not self.study and self.members and locked is False:  # it waited for its sites, and was ended
+            return "stopped"
         if not self.study or self.doing.startswith((OUTSIDE, WAITING)):
             return "waiting" if self.members or not self.problem else "unreadable"
         early = bool(dict(self.study.get("stop") or {}).get("early", True))
-        locked = held(self.folder / LOCK)
         if locked or (locked is None and self.doing):
             return "running"
         ended = self.metrics is not None and self.metrics.ended(self.rounds, early=early)

@@ -51,7 +51,7 @@ def standing(run: WatchedRun) -> str:
     if run.state == "finished" and run.metrics:
         return f"{plural(run.metrics.rounds, 'round')}: {run.metrics.stopped}"
     if run.state == "stopped":
-        return f"{far}; it can be taken up again with --resume"
+        return "; ".join(part for part in (far, "it can be taken up again with --resume") if part)
     if run.state == "waiting":
         return "; ".join(part for part in (far if run.round else "", run.doing) if part) or "to begin"
     return run.problem or STATES[run.state]

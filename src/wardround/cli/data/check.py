@@ -69,6 +69,9 @@ def show_phi(console: Console, survey: Survey) -> None:
 
 def _show(survey: Survey, *, phi: bool = False) -> None:
     console, counts = literal(), survey.counts()
+    if not survey.documents:  # a table of zeros says nothing
+        show_findings(console, survey.findings.listed, survey.findings.sizes)
+        return
     table = Table(box=None, show_header=False)
     forms = ", ".join(
         f"{FORMATS[name].about}" + (f" ({n} files)" if n > 1 else "") for name, n in survey.formats.items()

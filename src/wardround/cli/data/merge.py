@@ -25,6 +25,12 @@ def command(
     keep: Annotated[
         str, typer.Option(help="first or last: which counts where the same text is annotated in different ways.")
     ] = "",
+    confirmed: Annotated[
+        bool,
+        typer.Option(
+            "--confirmed", help="Somebody has looked at all that doccano or BRAT give back as a model found it."
+        ),
+    ] = False,
     lossy: Annotated[bool, typer.Option("--lossy", help="Go on without what cannot be read.")] = False,
     *,
     options: Options,
@@ -34,7 +40,7 @@ def command(
     one_of(keep, get_args(Keep), "--keep")
     remove_unfinished(out)
     with refusals(out):
-        done, counts = merge(sources, out, options, keep=keep or None, form=form, lossy=lossy)  # type: ignore[arg-type]  # looked at above
+        done, counts = merge(sources, out, options, keep=keep or None, form=form, lossy=lossy, confirmed=confirmed)  # type: ignore[arg-type]  # looked at above
     conflicts = [one for one in done.findings if one.what.startswith(CONFLICT)]
     show_findings(errors, [one for one in done.findings if one not in conflicts], done.sizes)
     for one in conflicts[:MOST]:  # each by itself: both places matter
@@ -45,7 +51,9 @@ def command(
             f"texts that are annotated in different ways: {counts['conflicts']:,} — {more}{conflicts[0].remedy}"
         )
     odd = ", ".join(
-        f"{name} {counts[name]:,}" for name in ("duplicates", "conflicts", "superseded", "unannotated") if counts[name]
+        f"{name} {counts[name]:,}"
+        for name in ("duplicates", "conflicts", "superseded", "unannotated", "untouched")
+        if counts[name]
     )
     if not done.written:
         fail(

@@ -5,6 +5,7 @@ with `--show-text`.
 """
 
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, get_args
 
 import typer
@@ -45,4 +46,4 @@ def command(
     if not done.written:
         fail("nothing was written; mend what is listed above, or go on without it with --lossy", 1)
     sides = ", ".join(f"{side}.jsonl {count:,}" for side, count in counts.items())
-    console.print(f"documents in {folder}: {sides}")
+    console.print(f"documents in {folder}: {sides}\nwrite a study for them: wardround new {quote(str(folder))}")

@@ -14,4 +14,5 @@ def amend(run: Path, site: str, how: Literal["add", "forget"], beside: Path | No
     tried = {key: value for key, value in metrics.final.items() if not key.startswith(("valid_", "train_"))}
     figures = ", ".join(f"{key} {value:.4f}" for key, value in list(tried.items())[:3])
     place = "in" if how == "add" else "out of"
-    console.print(f"{site} is {place} the model in {run / 'model'}: {figures}", soft_wrap=True)
+    on = f", on the {tried['examples']:,.0f} test examples of who is in it now" if "examples" in tried else ""
+    console.print(f"{site} is {place} the model in {run / 'model'}: {figures}{on}", soft_wrap=True)
