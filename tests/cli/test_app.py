@@ -58,7 +58,7 @@ def test_ctrl_c_while_torch_is_imported_ends_it_without_a_word(tmp_path: Path) -
     assert all(line.startswith("import time:") for line in err.splitlines()[:-1])  # the last may be cut off
 
 
-HEAVY = ("torch", "numpy", "scipy", "sklearn", "tokenizers", "wardround.study.load")
+HEAVY = ("torch", "numpy", "scipy", "sklearn", "tokenizers", "wardround.study.load", "wardround.formats.check")
 MEGABYTES = 100
 
 

@@ -11,9 +11,9 @@ from wardround.formats.options import Options
 from wardround.formats.spreadsheet import guarded, plain
 from wardround.formats.tables import Table, write_csv, write_tsv
 from wardround.text.document import Document, Entity, Placed
-from wardround.text.prediction import Label, Prediction
+from wardround.text.prediction import OUTPUTS, Label, Prediction
 from wardround.text.reading import Problems
-from wardround.trained.outputs import OUTPUTS, written
+from wardround.trained.outputs import written
 
 CANARIES = (
     '=HYPERLINK("http://x")',

@@ -2,22 +2,19 @@
 
 from collections import Counter
 from pathlib import Path
-from typing import Annotated, cast, get_args
+from typing import TYPE_CHECKING, Annotated, cast, get_args
 
 import typer
 
 from wardround.cli.options import console, one_of
 from wardround.core.files import write
-from wardround.corpora.align import align, related_types
-from wardround.formats.bags import write_bags
 from wardround.formats.options import Options
 from wardround.formats.register import FORMATS
-from wardround.study.settings import StudyError
-from wardround.text.document import Placed
-from wardround.text.facts import UNRELATED, Sentence, read_facts
 from wardround.text.reading import DataError, Problems, nearest
-from wardround.text.sentences import Scope
-from wardround.text.shown import names_of
+
+if TYPE_CHECKING:
+    from wardround.text.document import Placed
+    from wardround.text.facts import Sentence
 
 NOTES = [name for name, form in FORMATS.items() if "bags" in form.holds and not form.ready]
 
@@ -39,6 +36,12 @@ def command(
     encoding: Annotated[str | None, typer.Option(help="The files' encoding, if it is not UTF-8.")] = None,
 ) -> None:
     """Align notes with public facts: one bag per pair and relation, NA for pairs without a fact."""
+    from wardround.corpora.align import align, related_types
+    from wardround.formats.bags import write_bags
+    from wardround.study.settings import StudyError
+    from wardround.text.facts import read_facts
+    from wardround.text.sentences import Scope
+
     one_of(scope or "?", get_args(Scope), "--scope")
     problems = Problems()
     try:
@@ -59,7 +62,7 @@ def command(
         console.print(f"in the data: {line}")
 
 
-def _notes(path: Path, format: str, encoding: str | None, problems: Problems) -> list[Placed]:  # noqa: A002
+def _notes(path: Path, format: str, encoding: str | None, problems: Problems) -> "list[Placed]":  # noqa: A002
     chosen = format or ("pubtator" if "pubtator" in path.name.casefold() else "jsonl")
     if chosen not in NOTES:
         raise ValueError(f"--format {format}: use {' or '.join(NOTES)}")
@@ -69,8 +72,10 @@ def _notes(path: Path, format: str, encoding: str | None, problems: Problems) ->
     return notes
 
 
-def _known(pairs: list[str], notes: list[Placed]) -> frozenset[tuple[str, str]]:
+def _known(pairs: list[str], notes: "list[Placed]") -> frozenset[tuple[str, str]]:
     """The wanted pairs of types, each of which some entity must have."""
+    from wardround.text.shown import names_of
+
     wanted = frozenset(map(_types, pairs))
     types = Counter(entity.type for note in notes for entity in note.document.entities)
     names = sorted(names_of(types))
@@ -90,7 +95,9 @@ def _types(pair: str) -> tuple[str, str]:
     return head, tail
 
 
-def _counted(rows: list[Sentence]) -> str:
+def _counted(rows: "list[Sentence]") -> str:
+    from wardround.text.facts import UNRELATED
+
     bags = Counter(row.fact for row in rows)
     related = [size for fact, size in bags.items() if fact.relation != UNRELATED]
     mean = f", {sum(related) / len(related):.1f} sentences each" if related else ""

@@ -13,7 +13,7 @@ import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from shlex import quote
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -21,18 +21,15 @@ from wardround.cli.data.findings import show_findings
 from wardround.cli.options import console, errors, fail, one_of, refusals
 from wardround.cli.reading import COLUMNS, as_given, reading
 from wardround.core.files import write
-from wardround.formats.check import Survey, check
-from wardround.formats.doccano import METADATA
-from wardround.formats.jsonl import NOT_OURS
 from wardround.formats.options import VIEWS, Options
 from wardround.formats.register import FORMATS
-from wardround.formats.tables import Table, usual_columns
 from wardround.tasks import TASKS
+
+if TYPE_CHECKING:
+    from wardround.formats.check import Survey
 
 VIEWED = ("labels", "entities", "pairs")
 """What documents show that they are for; bags also need public facts."""
-UNREAD = (METADATA, NOT_OURS)
-"""What stays in the files, as columns of a table do that nothing reads: listed, and no reason not to train."""
 DEFAULT = Path("study.toml")
 
 
@@ -48,14 +45,17 @@ def command(
     form: str,
 ) -> None:
     """Write a study for your own files: what they tell filled in, the rest as comments."""
-    from wardround.study.draft import Draft, drafted
-    from wardround.study.load import cells
-
     if out.exists():
         fail(f"{out} is there already, and nothing is overwritten; name another with --out")
     with refusals(out):
         written = f" --task {task}" * bool(task) + f" --out {quote(str(out))}" * (out != DEFAULT)
         files = _files(path, test, as_given(options, form), written)
+        from wardround.formats.check import check
+        from wardround.formats.doccano import METADATA
+        from wardround.formats.jsonl import NOT_OURS
+        from wardround.study.draft import Draft, drafted
+        from wardround.study.load import cells
+
         whole = [check(file, options, form=form) for file in files.values()]
         form = _format(whole)
         known = {name: kind for name, kind in TASKS.items() if kind.finds}
@@ -64,7 +64,8 @@ def command(
         learnt = _learnt(known[task], whole)
         whole = [check(file, options, task=known[task](**learnt), form=form) for file in files.values()]
         _show(whole)
-        if not lossy and any(one.lost and one.what not in UNREAD for survey in whole for one in survey.findings.listed):
+        unread = METADATA, NOT_OURS  # stays in the files, as columns of a table do that nothing reads: only listed
+        if not lossy and any(one.lost and one.what not in unread for survey in whole for one in survey.findings.listed):
             fail("nothing was written; mend what is listed above, or go on with --lossy and set it in the study", 1)
         settings = {split: os.path.relpath(file, out.parent) for split, file in files.items()}
         settings |= _columns(form, files["train"], options)
@@ -98,7 +99,7 @@ def _files(path: Path, test: Path | None, options: str, written: str) -> dict[st
     return splits
 
 
-def _format(whole: list[Survey]) -> str:
+def _format(whole: "list[Survey]") -> str:
     """The one format of the files."""
     formats = sorted({name for survey in whole for name in survey.formats})
     if len(formats) != 1 or any(survey.unreadable for survey in whole):
@@ -108,7 +109,7 @@ def _format(whole: list[Survey]) -> str:
     return formats[0]
 
 
-def _chosen(known: Mapping[str, Any], form: str, whole: list[Survey]) -> str:
+def _chosen(known: Mapping[str, Any], form: str, whole: "list[Survey]") -> str:
     """The one task that takes what the files hold."""
     ready, holds = FORMATS[form].ready, FORMATS[form].holds
     views = (
@@ -125,7 +126,7 @@ def _chosen(known: Mapping[str, Any], form: str, whole: list[Survey]) -> str:
     return able[0]
 
 
-def _learnt(kind: Any, whole: list[Survey]) -> dict[str, Any]:
+def _learnt(kind: Any, whole: "list[Survey]") -> dict[str, Any]:
     """What a task has to be told about these texts."""
     fields, languages = kind.__dataclass_fields__, whole[0].languages
     several = any(survey.labels.total() > survey.documents - survey.unlabelled for survey in whole)
@@ -137,6 +138,8 @@ def _learnt(kind: Any, whole: list[Survey]) -> dict[str, Any]:
 
 def _columns(form: str, path: Path, options: Options) -> dict[str, Any]:
     """The columns that were named, or that have a usual name, and what else was said of the files."""
+    from wardround.formats.tables import Table, usual_columns
+
     known = FORMATS[form].options
     given = {name: value for name in (*COLUMNS, "separator") if (value := getattr(options, name)) and name in known}
     numbered = {name: int(value) if name in COLUMNS and value.isdecimal() else value for name, value in given.items()}
@@ -151,7 +154,7 @@ def _columns(form: str, path: Path, options: Options) -> dict[str, Any]:
     return {**numbered, **{name: value for name, value in more.items() if value}}
 
 
-def _show(whole: list[Survey]) -> None:
+def _show(whole: "list[Survey]") -> None:
     for survey in whole:
         show_findings(errors, survey.findings.listed, survey.findings.sizes)
 

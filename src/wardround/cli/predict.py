@@ -32,20 +32,16 @@ from wardround.cli.options import (
 )
 from wardround.cli.reading import reading
 from wardround.core.files import NO_ROOM
-from wardround.formats.check import Findings
 from wardround.formats.options import Options
 from wardround.text.document import Document, Placed
-from wardround.text.prediction import Prediction
+from wardround.text.prediction import OUTPUTS, Prediction
 from wardround.text.reading import DataError, Problems
-from wardround.trained.about import ABOUT, model_folder
-from wardround.trained.fhir_findings import Resources, read_resources
-from wardround.trained.least_sure import LeastSure
-from wardround.trained.note_nlp import Concepts, read_concepts
-from wardround.trained.outputs import OUTPUTS, Sink, written
-from wardround.trained.source import STDIN, as_trained, count_files, read_texts
 
 if TYPE_CHECKING:
+    from wardround.trained.fhir_findings import Resources
     from wardround.trained.model import Model
+    from wardround.trained.note_nlp import Concepts
+    from wardround.trained.outputs import Sink
 
 TERMINAL = "terminal"
 
@@ -64,8 +60,8 @@ class Target:
 class Mappings(NamedTuple):
     """What types and concepts of the findings are elsewhere."""
 
-    concepts: Concepts | None
-    resources: Resources | None
+    concepts: "Concepts | None"
+    resources: "Resources | None"
 
 
 @reading
@@ -112,22 +108,20 @@ def command(
 ) -> None:
     """Tell what models find in texts: labels, entities, relations."""  # fmt: skip
     from wardround.cli.progress import Counter
+    from wardround.formats.check import Findings
     from wardround.runs.loop import one_thread
     from wardround.trained.languages import Languages
+    from wardround.trained.least_sure import LeastSure
     from wardround.trained.mentions import Mentions
     from wardround.trained.model import Entities, load
     from wardround.trained.pool import predictions
     from wardround.trained.resume import resumed
+    from wardround.trained.source import count_files, read_texts
 
     folders, path = _split(paths, text)
     target = _target(to, out, one=text is not None)
     one_of(entities, get_args(Entities), "--entities")
-    if concepts is not None and target.to != "omop":
-        fail(
-            f"--concepts goes with --to omop, not {target.to}; {target.to} has the concept ids that came with the texts"
-        )
-    if resources is not None and target.to != "fhir":
-        fail(f"--resources goes with --to fhir, not {target.to}")
+    _fitting(target, concepts, resources)
     _look_back(target, resume=resume)
     problems, losses, languages = (Findings(skips=True) if skip else Problems()), Problems(), Languages()
     with one_thread(), _refusals(target):
@@ -138,9 +132,7 @@ def command(
         texts = _one(text, options) if path is None else read_texts(path, problems, options, form)
         total = count_files(path, form) if path else 1
         silent = quiet or (target.to == TERMINAL and sys.stdout.isatty())
-        mappings = Mappings(
-            read_concepts(concepts) if concepts else None, read_resources(resources) if resources else None
-        )
+        mappings = _mappings(concepts, resources)
         least_sure = LeastSure(uncertain)
         kept = resumed(target.path, model) if resume and target.path else nullcontext()
         with (
@@ -171,6 +163,23 @@ def command(
         raise SystemExit(SKIPPED)
 
 
+def _fitting(target: Target, concepts: Path | None, resources: Path | None) -> None:
+    """Refuse mappings that the wanted form has no use for."""
+    if concepts is not None and target.to != "omop":
+        fail(
+            f"--concepts goes with --to omop, not {target.to}; {target.to} has the concept ids that came with the texts"
+        )
+    if resources is not None and target.to != "fhir":
+        fail(f"--resources goes with --to fhir, not {target.to}")
+
+
+def _mappings(concepts: Path | None, resources: Path | None) -> Mappings:
+    from wardround.trained.fhir_findings import read_resources
+    from wardround.trained.note_nlp import read_concepts
+
+    return Mappings(read_concepts(concepts) if concepts else None, read_resources(resources) if resources else None)
+
+
 def _look_back(target: Target, *, resume: bool) -> None:
     """Deal with what commands that were cut have left."""
     from wardround.trained.resume import journal_of
@@ -185,6 +194,9 @@ def _look_back(target: Target, *, resume: bool) -> None:
 
 def _split(paths: list[str], text: str | None) -> tuple[list[str], Path | None]:
     """The models, and the texts behind them."""
+    from wardround.trained.about import model_folder
+    from wardround.trained.source import STDIN
+
     if text is not None:
         if not text.strip():
             fail('--text is empty; give a text, such as --text "Aspirin gave her a rash"')
@@ -204,6 +216,8 @@ def _called(path: Path | None) -> str:
 
 def _as_trained(path: Path | None, options: Options, form: str, model: "Model", *, quiet: bool) -> Options:
     """The options with the column that the model's training texts stood in, which is said."""
+    from wardround.trained.source import as_trained
+
     known = options if path is None else as_trained(path, options, form, [part.folder for part in model.parts])
     if known.text != options.text and not quiet:
         columns = " and ".join(map(str, known.text if isinstance(known.text, tuple) else (known.text,)))
@@ -212,6 +226,8 @@ def _as_trained(path: Path | None, options: Options, form: str, model: "Model", 
 
 
 def _is_model(path: str) -> bool:
+    from wardround.trained.about import ABOUT
+
     return any((Path(path) / place / ABOUT).is_file() for place in ("", "model"))
 
 
@@ -231,7 +247,9 @@ def _one(text: str | None, options: Options) -> Iterator[Placed]:
 
 
 @contextmanager
-def _sink(target: Target, model: "Model", losses: Problems, mappings: Mappings) -> Iterator[Sink]:
+def _sink(target: Target, model: "Model", losses: Problems, mappings: Mappings) -> "Iterator[Sink]":
+    from wardround.trained.outputs import written
+
     if target.to != TERMINAL:
         system = f"wardround {__version__}: {', '.join(part.version for part in model.parts)}"
         with written(target.to, target.path, system=system, losses=losses, **mappings._asdict()) as sink:
@@ -260,6 +278,8 @@ def _refusals(target: Target) -> Iterator[None]:
 
 
 def _skipped(problems: Problems, *, quiet: bool) -> int:
+    from wardround.formats.check import Findings
+
     return show_skipped(errors, problems.skipped, quiet=quiet) if isinstance(problems, Findings) else 0
 
 

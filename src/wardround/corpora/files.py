@@ -92,7 +92,7 @@ class Files:
             known = f"did you mean {near!r}?" if near else f"known: {', '.join(FORMATS)}"
             raise ValueError(f"format = {self.format!r} is unknown; {known}")
         if self.view not in self.form.holds:
-            able = [name for name, form in FORMATS.items() if self.view in form.holds and form.write]
+            able = [name for name, form in FORMATS.items() if self.view in form.holds and form.writes]
             remedy = (
                 f"convert the files to {able[0] if 'jsonl' not in able else 'jsonl'} and add them"
                 if able and self.form.holds

@@ -63,13 +63,11 @@ def convert(
     """Write the documents of `source` in the format `to`; with `skip`, files and lines that cannot be read are not."""
     if target.exists() and (not target.is_dir() or to != "brat" or any(target.iterdir())):
         raise DataError(target, None, "exists already", "name another, or remove it first")
-    write = TARGETS[to].write
-    assert write is not None  # noqa: S101 -- that is what makes it a target
     findings, losses, kinds, count = Findings(skips=skip), Problems(), Kinds(), 0
     files = recognised(source, form, options.encoding, findings)
     written = True
     try:
-        with write(target, losses, options) as sink:
+        with TARGETS[to].write(target, losses, options) as sink:
             for placed in read_each(files, findings, options):
                 sink(placed)
                 kinds.take(placed.document)

@@ -1,6 +1,6 @@
 """Plain text: a file is a note, and its name without the ending is the note's id.
 
-    for placed in read_plain(Path("note.txt"), problems, Options()): ...
+    for placed in read_text(Path("note.txt"), problems, Options()): ...
 
 It is never recognised by its content, since any text is text: whoever wants it names it (`--from text`).
 """
@@ -24,7 +24,7 @@ OTHERS = {
 }
 
 
-def read_plain(path: Path, problems: Problems, options: Options) -> Iterator[Placed]:
+def read_text(path: Path, problems: Problems, options: Options) -> Iterator[Placed]:
     """The one note of a file."""
     if path.is_file():  # and no pipe, which can be read only once
         refuse_binary(path, options.encoding)

@@ -12,27 +12,16 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from wardround.formats.bags import read_bags
-from wardround.formats.bioc import read_bioc, write_bioc
-from wardround.formats.brat import read_brat, write_brat
-from wardround.formats.conll import read_conll, write_conll
-from wardround.formats.doccano import read_doccano, write_doccano
-from wardround.formats.fhir import read_fhir
-from wardround.formats.i2b2 import LABELS, PAIRS, read_i2b2
-from wardround.formats.jsonl import read_jsonl, write_jsonl
-from wardround.formats.label_studio import read_label_studio, write_label_studio
-from wardround.formats.mirgene import read_mirgene
-from wardround.formats.omop import read_omop
-from wardround.formats.opennre import read_opennre
+from wardround.core.register import located
+from wardround.formats.i2b2 import LABELS, PAIRS
 from wardround.formats.options import Options, View
-from wardround.formats.plain import read_plain
-from wardround.formats.pubtator import read_pubtator, write_pubtator
-from wardround.formats.tables import read_csv, read_tsv, write_csv, write_tsv
-from wardround.formats.writing import Sink
-from wardround.text.document import Placed
-from wardround.text.reading import Problems
+
+if TYPE_CHECKING:
+    from wardround.formats.writing import Sink
+    from wardround.text.document import Placed
+    from wardround.text.reading import Problems
 
 COLUMNS = ("text", "label", "flags", "id", "source", "patient", "separator")
 OFFSETS = ("fix_offsets", "show_text")
@@ -44,8 +33,9 @@ class Format:
 
     name: str
     about: str
-    read: Callable[[Path, Problems, Options], Iterator[Placed]]
-    write: Callable[[Path, Problems, Options], AbstractContextManager[Sink]] | None = None
+    file: str = ""
+    """The module beside this one that has `read_NAME` and `write_NAME`, if its name is another."""
+    writes: bool = False
     holds: tuple[View, ...] = ()
     ready: View | None = None
     """The view that its documents are already."""
@@ -56,41 +46,57 @@ class Format:
     usual: Mapping[str, Any] = field(default_factory=dict)
     """What a study need not say of pairs."""
 
+    @property
+    def read(self) -> "Callable[[Path, Problems, Options], Iterator[Placed]]":
+        """Its reader, imported when it is needed: to know the names of formats takes none of them."""
+        function: Callable[[Path, Problems, Options], Iterator[Placed]] = self._function("read")
+        return function
+
+    @property
+    def write(self) -> "Callable[[Path, Problems, Options], AbstractContextManager[Sink]]":
+        """Its writer, if it `writes`."""
+        function: Callable[[Path, Problems, Options], AbstractContextManager[Sink]] = self._function("write")
+        return function
+
+    def _function(self, verb: str) -> Any:
+        name = self.name.replace("-", "_")
+        return located(f"wardround.formats.{self.file or name}:{verb}_{name}")
+
 
 FORMATS = {
     form.name: form
     for form in (
-        Format(name="bags", about="bags of sentences, as align writes them", read=read_bags,
+        Format(name="bags", about="bags of sentences, as align writes them",
                holds=("bags",), ready="bags"),
-        Format(name="bioc", about="BioC XML", read=read_bioc, write=write_bioc,
+        Format(name="bioc", about="BioC XML", writes=True,
                holds=("labels", "entities", "pairs"), options=OFFSETS),
-        Format(name="brat", about="BRAT standoff, a folder of .txt and .ann", read=read_brat, write=write_brat,
+        Format(name="brat", about="BRAT standoff, a folder of .txt and .ann", writes=True,
                holds=("entities", "pairs"), options=OFFSETS, folder=".ann"),
-        Format(name="conll", about="CoNLL columns with BIO tags", read=read_conll, write=write_conll,
+        Format(name="conll", about="CoNLL columns with BIO tags", writes=True,
                holds=("entities",), options=("token", "tag", "scheme", "bare")),
-        Format(name="csv", about="CSV with a header", read=read_csv, write=write_csv,
+        Format(name="csv", about="CSV with a header", file="tables", writes=True,
                holds=("labels",), options=(*COLUMNS, "header", "quoting")),
-        Format(name="doccano", about="doccano JSONL", read=read_doccano, write=write_doccano,
+        Format(name="doccano", about="doccano JSONL", writes=True,
                holds=("labels", "entities", "pairs"), options=("text", "label", "id", "source", "patient", *OFFSETS)),
-        Format(name="fhir", about="FHIR DocumentReferences, in Bundles or one per line", read=read_fhir),
-        Format(name="i2b2", about="2010 i2b2/VA, folders of .txt, .con and .rel", read=read_i2b2,
+        Format(name="fhir", about="FHIR DocumentReferences, in Bundles or one per line"),
+        Format(name="i2b2", about="2010 i2b2/VA, folders of .txt, .con and .rel",
                holds=("entities", "pairs"), folder=".con",
                usual={"labels": LABELS, "pairs": PAIRS, "scope": "line", "both_ways": False}),
-        Format(name="jsonl", about="our JSONL, which holds everything", read=read_jsonl, write=write_jsonl,
+        Format(name="jsonl", about="our JSONL, which holds everything", writes=True,
                holds=("labels", "entities", "pairs", "bags"), options=(*COLUMNS, *OFFSETS)),
-        Format(name="label-studio", about="Label Studio JSON", read=read_label_studio, write=write_label_studio,
+        Format(name="label-studio", about="Label Studio JSON", writes=True,
                holds=("labels", "entities", "pairs"), options=("text", *OFFSETS)),
-        Format(name="mirgene", about="MIRGENE's sentences with marked pairs", read=read_mirgene,
+        Format(name="mirgene", about="MIRGENE's sentences with marked pairs",
                holds=("bags",), ready="bags", options=("tags",)),
-        Format(name="omop", about="OMOP NOTE table as CSV", read=read_omop,
+        Format(name="omop", about="OMOP NOTE table as CSV",
                holds=("labels",), options=("text", "label", "id", "source", "patient", "separator")),
-        Format(name="opennre", about="OpenNRE's lines of a sentence and a pair", read=read_opennre,
+        Format(name="opennre", about="OpenNRE's lines of a sentence and a pair",
                holds=("pairs", "bags"), ready="pairs", options=("fix_offsets",)),
-        Format(name="pubtator", about="PubTator", read=read_pubtator, write=write_pubtator,
+        Format(name="pubtator", about="PubTator", writes=True,
                holds=("entities", "pairs", "bags"), options=OFFSETS),
-        Format(name="text", about="plain text, a note per file", read=read_plain),
-        Format(name="tsv", about="TSV with a header", read=read_tsv, write=write_tsv,
+        Format(name="text", about="plain text, a note per file", file="plain"),
+        Format(name="tsv", about="TSV with a header", file="tables", writes=True,
                holds=("labels",), options=(*COLUMNS, "header", "quoting")),
     )
 }  # fmt: skip
-TARGETS = {name: form for name, form in FORMATS.items() if form.write}
+TARGETS = {name: form for name, form in FORMATS.items() if form.writes}

@@ -17,6 +17,8 @@ from typing import Any
 
 from wardround.text.document import Entity, Relation
 
+OUTPUTS = ("jsonl", "csv", "brat", "label-studio", "doccano", "omop", "fhir")
+"""The forms in which predictions are written (`trained.outputs`)."""
 DIGITS = 4
 
 

@@ -33,7 +33,6 @@ from wardround.text.reading import DataError, Problems
 from wardround.trained.fhir_findings import Resources, bundle
 from wardround.trained.note_nlp import NO_CONCEPT, NOTE_NLP, Concepts, note_rows
 
-OUTPUTS = ("jsonl", "csv", "brat", "label-studio", "doccano", "omop", "fhir")
 Sink = Callable[[Placed, Prediction], None]
 Lines = Callable[[Placed, Prediction], Iterator[str]]
 

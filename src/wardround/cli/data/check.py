@@ -7,7 +7,7 @@ with `--show-text`.
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -16,13 +16,12 @@ from rich.table import Table
 from wardround.cli.data.findings import show_findings
 from wardround.cli.options import in_options, literal, one_of
 from wardround.cli.reading import reading
-from wardround.formats.check import Survey, check
-from wardround.formats.kinds import KINDS
 from wardround.formats.options import Options
-from wardround.formats.phi import REMEDY, RULES
 from wardround.formats.register import FORMATS
 from wardround.tasks import TASKS
-from wardround.text.shown import NOT_SHOWN
+
+if TYPE_CHECKING:
+    from wardround.formats.check import Survey
 
 CLASSES = 30
 
@@ -40,6 +39,8 @@ def command(
     form: str,
 ) -> None:
     """Tell what is in a file or folder, and every problem; nothing is changed."""
+    from wardround.formats.check import check
+
     known = {name: kind for name, kind in TASKS.items() if kind.finds} if task else {}  # and torch with them
     one_of(task, tuple(known), "--task")
     survey = check(path, options, task=known[task]() if task else None, form=form, phi=phi)
@@ -52,22 +53,27 @@ def command(
     raise SystemExit(1 if survey.findings.lost else 0)
 
 
-def _plain(survey: Survey) -> dict[str, Any]:
+def _plain(survey: "Survey") -> dict[str, Any]:
     findings = survey.findings
     listed = [{**asdict(one), "remedy": in_options(one.remedy)} for one in findings.listed]
     counts = {**survey.counts(), "unreadable": in_options(survey.unreadable)}
     return {**counts, "lost": findings.lost, "problems": listed, "problems_not_listed": findings.total - len(listed)}
 
 
-def show_phi(console: Console, survey: Survey) -> None:
+def show_phi(console: Console, survey: "Survey") -> None:
     """How much looks as if it named somebody, in all."""
+    from wardround.formats.phi import REMEDY, RULES
+
     sizes = survey.findings.sizes
     counts = {kind: sizes[kind, REMEDY] for kind in dict.fromkeys(kind for kind, *_ in RULES) if sizes[kind, REMEDY]}
     kinds = "; ".join(f"{count:,} that {kind.replace('looks', 'look', 1)}" for kind, count in counts.items())
     console.print(f"what might name somebody: {kinds or 'nothing of a usual form, which is no proof'}")
 
 
-def _show(survey: Survey, *, phi: bool = False) -> None:
+def _show(survey: "Survey", *, phi: bool = False) -> None:
+    from wardround.formats.kinds import KINDS
+    from wardround.text.shown import NOT_SHOWN
+
     console, counts = literal(), survey.counts()
     if not survey.documents:  # a table of zeros says nothing
         show_findings(console, survey.findings.listed, survey.findings.sizes)

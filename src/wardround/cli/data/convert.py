@@ -12,7 +12,6 @@ import typer
 from wardround.cli.data.findings import SKIPPED, show_findings, show_skipped
 from wardround.cli.options import SkipUnread, console, errors, fail, one_of, refusals, remove_unfinished
 from wardround.cli.reading import reading
-from wardround.formats.convert import convert
 from wardround.formats.options import Options
 from wardround.formats.register import TARGETS
 
@@ -29,6 +28,8 @@ def command(
     form: str,
 ) -> None:
     """Write a file or folder in another format; what it cannot hold is listed, and refused without --lossy."""
+    from wardround.formats.convert import convert
+
     if to == "omop":
         fail("--to omop: a NOTE row needs a person and a date, which documents do not have; use csv")
     one_of(to or "?", TARGETS, "--to")

@@ -2,18 +2,21 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from wardround.cli.options import in_options
-from wardround.formats.check import Finding
+
+if TYPE_CHECKING:
+    from wardround.formats.check import Finding
 
 SKIPPED = 3
 """The exit code where all but what could not be read was written."""
 PLACES = 20  # of one kind that are printed; --json has them all
 
 
-def show_skipped(console: Console, skipped: Iterable[Finding], *, quiet: bool = False) -> int:
+def show_skipped(console: Console, skipped: "Iterable[Finding]", *, quiet: bool = False) -> int:
     """What could not be read, each with its reason, and how many there are; the count alone if `quiet`."""
     count = 0
     for one in skipped:
@@ -26,7 +29,7 @@ def show_skipped(console: Console, skipped: Iterable[Finding], *, quiet: bool = 
     return count
 
 
-def show_findings(console: Console, findings: Iterable[Finding], sizes: Mapping[tuple[str, str], int]) -> None:
+def show_findings(console: Console, findings: "Iterable[Finding]", sizes: Mapping[tuple[str, str], int]) -> None:
     """Problems in the order they were met; those that only differ by their place and numbers together."""
     groups: defaultdict[tuple[str, str], list[Finding]] = defaultdict(list)
     for one in findings:

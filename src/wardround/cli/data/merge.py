@@ -12,7 +12,6 @@ import typer
 from wardround.cli.data.findings import show_findings
 from wardround.cli.options import console, errors, fail, one_of, refusals, remove_unfinished
 from wardround.cli.reading import reading
-from wardround.formats.merge import CONFLICT, Keep, merge
 from wardround.formats.options import Options
 
 MOST = 100  # contradictions that are listed
@@ -37,6 +36,8 @@ def command(
     form: str,
 ) -> None:
     """Put files together; texts that stand twice are written once, and contradictions are listed."""
+    from wardround.formats.merge import CONFLICT, Keep, merge
+
     one_of(keep, get_args(Keep), "--keep")
     remove_unfinished(out)
     with refusals(out):

@@ -13,7 +13,6 @@ import typer
 from wardround.cli.data.findings import show_findings
 from wardround.cli.options import console, errors, fail, one_of, refusals, remove_unfinished
 from wardround.cli.reading import reading
-from wardround.formats.convert import By, split
 from wardround.formats.options import Options
 
 
@@ -33,6 +32,8 @@ def command(
     form: str,
 ) -> None:
     """Set documents aside for testing and validation; equal texts are never on two sides."""
+    from wardround.formats.convert import By, split
+
     one_of(by or "?", get_args(By), "--by")
     if not 0 < test < 1:
         fail(f"--test {test}: a share between 0 and 1, such as 0.2")
