@@ -260,8 +260,8 @@ def test_split_sets_a_second_share_aside_and_can_keep_patients_whole(tmp_path: P
         (["--by", "source"], "notes.jsonl:1: a document without a source — name its column with --source-column"),
         (["--by", "patient"], "notes.jsonl:1: a document without a patient — name its column with --patient-column"),
         (["--test", "0.0001"], "notes.jsonl: nothing would go to test: 2 documents, and a test share of 0.0001"),
-        (["--valid", "1.2"], "--valid 1.2: a share that leaves some beside --test 0.2"),
-        (["--valid", "0.8"], "--valid 0.8: a share that leaves some beside --test 0.2"),
+        (["--valid", "1.2"], "--valid 1.2: a share that leaves some to train on beside --test 0.2"),
+        (["--valid", "0.8"], "--valid 0.8: a share that leaves some to train on beside --test 0.2"),
         (["--valid", "0.0001", "--test", "0.5", "--seed", "3"], "nothing would go to "),
     ],
 )

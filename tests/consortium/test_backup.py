@@ -247,7 +247,7 @@ def test_a_coordinators_folder_is_put_back_with_keys_members_and_what_it_knows_o
     done = CliRunner().invoke(app, ["backup", str(centre), str(tmp_path / "copy.tar")])
     assert (0, True) == (done.exit_code, "it holds private keys" in done.output)
     done = CliRunner().invoke(app, ["restore", str(tmp_path / "copy.tar"), str(back)])
-    assert "members, as of then: site-0, site-1, site-2. Who was revoked since is a member again" in done.output
+    assert "members, as of then: site-0, site-1, site-2. Whoever was revoked since is a member again" in done.output
     assert (centre / "keys" / "ask.key").read_bytes() == (back / "keys" / "ask.key").read_bytes()
     assert '{"a":1}\n' == (back / "answers" / "site-0.jsonl").read_text()
     there = {path.relative_to(back).as_posix() for path in back.rglob("*") if path.is_file()}

@@ -86,7 +86,7 @@ def test_a_site_that_was_away_gets_it_once_it_is_back(
         centre = exchange.over.folder
         exchange.unasked = lambda name, _head: name == "site-2" and away
         submit(study, tmp_path / "run", exchange.over, say=printed.append)
-        assert any(text.startswith("site-2 has not got the model (lost") for text in printed)
+        assert any(text.startswith("site-2 has not received the model (lost") for text in printed)
         with pytest.raises(RunError, match="no model of this study has come to this site"):
             received(tmp_path / "site-2", study)
         assert [(tmp_path / "run", ["site-2"])] == pending(centre, SITES)

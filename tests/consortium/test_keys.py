@@ -410,13 +410,13 @@ TAMPERED: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "missing": (remove, "kit/local/authorization.json", "is missing, or not a plain file"),
     "a link": (linked, "kit/startup/rootCA.pem", "is missing, or not a plain file"),
     "a linked folder": (linked, "kit/local", "is missing, or a link to another place"),
-    "custom": (put, "kit/local/custom/nvflare_decomposers/evil.py", "is not of the kit, and NVFlare would read or run"),
-    "more resources": (put, "kit/local/evil__resources.json", "is not of the kit, and NVFlare would read or run"),
-    "privacy": (put, "kit/local/privacy.json", "is not of the kit, and NVFlare would read or run"),
-    "in startup": (put, "kit/startup/sub_start.sh", "is not of the kit, and NVFlare would read or run"),
-    "in the work folder": (put, "kit/json.py", "is not of the kit, and Python might run it"),
-    "a package": (put, "kit/torch/__init__.py", "is not of the kit, and Python might run it"),
-    "registry": (put, "kit/study_registry.json", "is not of the kit, and Python might run it"),
+    "custom": (put, "kit/local/custom/nvflare_decomposers/evil.py", "is not part of the kit, and NVFlare would read"),
+    "more resources": (put, "kit/local/evil__resources.json", "is not part of the kit, and NVFlare would read or run"),
+    "privacy": (put, "kit/local/privacy.json", "is not part of the kit, and NVFlare would read or run"),
+    "in startup": (put, "kit/startup/sub_start.sh", "is not part of the kit, and NVFlare would read or run"),
+    "in the work folder": (put, "kit/json.py", "is not part of the kit, and Python might run it"),
+    "a package": (put, "kit/torch/__init__.py", "is not part of the kit, and Python might run it"),
+    "registry": (put, "kit/study_registry.json", "is not part of the kit, and Python might run it"),
     "a job's code": (
         put, "kit/14a164b4-3311-4928-9f53-3ab556784cec/app_ready/custom/x.py", "would be on Python's path",
     ),
@@ -482,11 +482,11 @@ def test_a_site_does_not_change_its_coordinator_by_joining_again(
     new_consortium(tmp_path / "evil", "north", [], HOST, 8002)
     before = files(tmp_path / "b")
     kit = admit(tmp_path / "evil", read_request(request))
-    assert "is of another coordinator" in called(capsys, "site", "join", tmp_path / "b", kit)[2]
+    assert "is from another coordinator" in called(capsys, "site", "join", tmp_path / "b", kit)[2]
     real = read_kit(centre / "kits" / "b.zip")
     other = real.about.model_copy(update={"ask_key": "ab" * 32})
     write_kit(kit, replace(real, about=other))  # whoever has the old kit can make this
-    assert "is of another coordinator" in called(capsys, "site", "join", tmp_path / "b", kit)[2]
+    assert "is from another coordinator" in called(capsys, "site", "join", tmp_path / "b", kit)[2]
     assert before == files(tmp_path / "b")
 
 

@@ -77,7 +77,7 @@ def test_a_command_that_fails_is_said_and_harms_nothing(tmp_path: Path) -> None:
     thread = notify(read_notify(tmp_path), lines.append, "failed")
     assert thread
     thread.join()
-    assert ["notify.command ended with code 3; nobody may know of: failed"] == lines
+    assert ["notify.command ended with code 3; perhaps nobody knows of: failed"] == lines
 
 
 def test_all_that_is_wrong_with_the_settings_is_told_at_once(tmp_path: Path) -> None:

@@ -304,6 +304,6 @@ def test_a_method_says_what_its_replies_are_made_of_and_what_is_allowed_trains_b
 
 @pytest.mark.parametrize("clip", [1e-39, 1e-20, 1e30])
 def test_a_clip_that_single_precision_cannot_hold_is_refused(clip: float) -> None:
-    """1e-39 would leave gradients as they are under next to no noise: its reciprocal is no number."""
+    """1e-39 would leave gradients as they are under next to no noise: its reciprocal is not a number."""
     with pytest.raises(StudyError, match=r"privacy\.dp\.clip"):
         study_of(dp={"epsilon": 4.0, "delta": 1e-3, "clip": clip})

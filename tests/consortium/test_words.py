@@ -127,7 +127,7 @@ def test_odd_maps_are_questioned() -> None:
     raw = Counter({"Med": 40, "Substance": 5, "DRUG": 5, "Fever": 50})
     words = {"Med": "DRUG", "Substance": "DRUG", "Fever": "DISEASE"}
     doubts = list(odd(known, Counter({"DRUG": 50, "DISEASE": 50}), raw, words))
-    twice = '"Med" and "Substance": mapped onto "DRUG", which stands in the data by that name as well'
+    twice = '"Med" and "Substance": mapped onto "DRUG", which the data have under that name as well'
     assert ['"Med" and "Substance" all become "DRUG"', twice] == doubts
     doubts = list(odd(known, Counter({"DRUG": 100}), Counter({"Illness": 50, "Med": 50}), {"Illness": "DRUG"}))
     assert 'there is no example of "DISEASE" in training' in doubts

@@ -192,7 +192,7 @@ def test_a_word_that_is_no_device_is_refused_with_all_else_that_is_wrong() -> No
     with pytest.raises(StudyError) as refused:
         features(device="gpu", precision="half")
     assert [
-        'device = \'gpu\': should be "auto", "cpu", "cuda", one of several as "cuda:1", or "mps"',
+        'device = \'gpu\': should be "auto", "cpu", "cuda", one of several such as "cuda:1", or "mps"',
         "precision = 'half': should be 'fp32' or 'bf16'",
     ] == refused.value.problems
 

@@ -215,7 +215,7 @@ def test_mentions_that_stand_elsewhere_are_moved_and_counted(tmp_path: Path) -> 
     problems = Problems()
     (placed,) = read_pubtator(tmp_path / "x.txt", problems, Options(concepts=True))
     assert (4, 11) == (placed.document.entities[0].start, placed.document.entities[0].end)
-    assert {"mention whose words stand elsewhere, moved": 1} == dict(problems.counts)
+    assert {"mention whose words are elsewhere, moved": 1} == dict(problems.counts)
 
 
 def test_bags_come_back_as_they_were_written(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def test_oddities_are_repaired_or_left_out_and_counted(tmp_path: Path) -> None:
     assert {
         "tags break their scheme, repaired": 2,
         "empty sentence, left out": 2,
-        "line with another number of columns": 1,
+        "line with a different number of columns": 1,
         "empty token, left out": 1,
     } == problems.counts
     assert "a.conll:1" in str(problems)
@@ -80,7 +80,7 @@ def test_oddities_are_repaired_or_left_out_and_counted(tmp_path: Path) -> None:
     ("text", "settings", "message"),
     [
         ("a\tO\nsecret\n", {}, "a.conll:2: one column, so a token without a tag"),
-        ("a\tO\nb\tX-drug\n", {}, "a.conll:2: column 2: (a value of 6 characters) is no tag — write O"),
+        ("a\tO\nb\tX-drug\n", {}, "a.conll:2: column 2: (a value of 6 characters) is not a tag — write O"),
         ("a\tB-Drg\n", {"types": ("Drug",)}, 'type "Drg" is not in the study — map it: rename = { "Drg" = "Drug" }'),
         ("a\tO\n", {"tag": 5}, "a.conll:1: 2 columns, but token = 1 and tag = 5"),
         (b"a\tO\n\xe9t\xe9\tO\n", {}, "a.conll:2: byte 4 is not utf-8; it looks like latin-1"),
@@ -134,7 +134,7 @@ def test_jsonl_takes_spans_or_tags(tmp_path: Path) -> None:
     ("row", "message"),
     [
         ({"tokens": ["a", "b"], "tags": ["O"]}, "2 tokens, but 1 tags"),
-        ({"tokens": ["a"], "tags": ["B"]}, "(a value of 1 characters) is no tag"),
+        ({"tokens": ["a"], "tags": ["B"]}, "(a value of 1 characters) is not a tag"),
         ({"tokens": ["a"]}, 'no "tags"'),
         ({"text": "rash", "entities": [{"type": "e", "start": 2, "end": 9}]}, 'entity "T1" ends at 9, the text has 4'),
         ({"text": "rash", "entities": [{"type": "", "start": 0, "end": 1}]}, "an entity without a type"),

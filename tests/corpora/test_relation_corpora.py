@@ -399,4 +399,4 @@ def test_a_drug_that_stands_twice_is_counted(place: Path) -> None:
     write(place / "ddi2013/test.json.gz", json.dumps([row]))
     [document] = DDI2013().documents("test", problems)
     assert [e.start for e in document.entities] == [0, 7]
-    assert str(problems) == "drug stands twice, the first taken: 1 (test.json.gz:1)"
+    assert str(problems) == "drug occurs twice, the first taken: 1 (test.json.gz:1)"

@@ -135,7 +135,7 @@ def test_keys_are_their_owners_alone_and_never_written_over(tmp_path: Path) -> N
     with pytest.raises(FileExistsError):
         make_signing_key(tmp_path / "keys" / "ask.key")
     make_sealing_key(tmp_path / "seal")
-    with pytest.raises(SealError, match="is no key that signs"):
+    with pytest.raises(SealError, match="is not a key that signs"):
         read_signing_key(tmp_path / "seal")
-    with pytest.raises(SealError, match="is no key to which letters are sealed"):
+    with pytest.raises(SealError, match="is not a key to which letters are sealed"):
         read_sealing_key(tmp_path / "keys" / "ask.key")

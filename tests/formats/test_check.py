@@ -63,7 +63,7 @@ def test_texts_in_two_files_are_told_with_both_places(tmp_path: Path) -> None:
         (tmp_path / f"{name}.csv").write_text(f"text,label\n{rows}", encoding="utf-8")
     survey = looked(tmp_path)
     (shared,) = [what for what in whats(survey, lost=False) if "two files" in what]
-    assert f"texts that stand in two files: 1 ({tmp_path}/train.csv:3 = {tmp_path}/test.csv:3)" == shared
+    assert f"texts that occur in two files: 1 ({tmp_path}/train.csv:3 = {tmp_path}/test.csv:3)" == shared
     assert 2 == survey.duplicates
 
 
@@ -320,7 +320,7 @@ def test_swapped_columns_are_told_as_such(tmp_path: Path) -> None:
     (tmp_path / "a.conll").write_text("O\tAspirin\nO\tgave\nB-effect\trash\n", encoding="utf-8")
     survey = check(tmp_path / "a.conll", Options())
     first = survey.findings.listed[0]
-    assert (1, "column 2: (a value of 7 characters) is no tag") == (first.line, first.what)
+    assert (1, "column 2: (a value of 7 characters) is not a tag") == (first.line, first.what)
     assert "where the token should be there is a tag: columns look swapped" == first.remedy
     assert 1 == len({one.group for one in survey.findings.listed if one.line})
 

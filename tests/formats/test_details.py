@@ -344,8 +344,8 @@ def test_i2b2s_assertions(tmp_path: Path) -> None:
     [
         ({"attributes": ["negated"]}, '"attributes" is a list'),
         ({"attributes": {"negated": {}}}, '"attributes" is a dict'),
-        ({"parts": [[0, 1, 2]]}, '"parts" is no list of starts and ends'),
-        ({"parts": 7}, '"parts" is no list of starts and ends'),
+        ({"parts": [[0, 1, 2]]}, '"parts" is not a list of starts and ends'),
+        ({"parts": 7}, '"parts" is not a list of starts and ends'),
         ({"parts": [[3, 5], [7, 9]]}, 'the parts of entity "T1" are not from 3 to 18'),
         ({"parts": [[3, 5], [18, 18]]}, "T1 goes from 18 to 18"),
         ({"concept": {"id": 1}}, '"concept" is a dict'),

@@ -289,7 +289,7 @@ def test_what_is_wrong_in_a_task_is_said_and_the_rest_is_read(item: object, mess
         ('[{"a": 1}] x', "1: something stands behind"),
         ("[" * 100_000, "1: "),
         ('["' + "x" * 3 * BLOCK, "1: not JSON"),
-        ('[{"a": 1},\n{"a": 1, "b": {"c": 2, "c": 3}}]', "2: a key stands twice in a JSON object"),
+        ('[{"a": 1},\n{"a": 1, "b": {"c": 2, "c": 3}}]', "2: a key occurs twice in a JSON object"),
     ],
 )
 def test_broken_arrays_are_told_by_line(content: str, message: str, tmp_path: Path) -> None:
@@ -327,7 +327,7 @@ def test_a_key_that_stands_twice_is_an_error_of_its_line(tmp_path: Path) -> None
     lines = [json.dumps({"text": TEXT}), '{"text": "Aspirin", "text": "rash"}', json.dumps({"text": "No pain."})]
     documents, found = read(written(tmp_path, "\n".join(lines), "a.jsonl"))
     assert [TEXT, "No pain."] == [one.text for one in documents]
-    assert ["2: a key stands twice in a JSON object"] == found
+    assert ["2: a key occurs twice in a JSON object"] == found
 
 
 @pytest.mark.parametrize("named", ["", "jsonl"])
@@ -392,9 +392,9 @@ def test_labels_without_entities_come_back_from_doccano_without_a_warning(tmp_pa
     [
         ({"entities": spans((0, 99, "drug"))}, "5 ends at 99, the note has 24 characters"),
         ({"entities": spans((7, 0, "drug"))}, "5 goes from 7 to 0"),
-        ({"entities": [{"label": "x"}]}, "start or end of entity 1 is no whole number"),
+        ({"entities": [{"label": "x"}]}, "start or end of entity 1 is not a whole number"),
         ({"entities": "drug"}, '"entities" is a str'),
-        ({"entities": [7]}, "entity 1 is no span"),
+        ({"entities": [7]}, "entity 1 is not a span"),
         ({"label": [[0, 7, " "]]}, "entity 1 has an empty label"),
         ({"relations": [{"from_id": 5, "to_id": 9, "type": "x"}]}, 'a relation names "5", which is no entity here'),
         ({"ward": "b"}, "metadata, ignored"),
@@ -435,7 +435,7 @@ def test_bioc_passages_stand_at_their_offsets(tmp_path: Path) -> None:
     ("old", "new", "said"),
     [
         ('offset="19"', 'offset="18"', "8: T2 says 4 characters, text[18:22] differs"),
-        ('offset="19"', 'offset="x"', "8: offset is no whole number"),
+        ('offset="19"', 'offset="x"', "8: offset is not a whole number"),
         ('length="4"', 'length="0"', "8: T2 goes from 19 to 19"),
         ('id="T2"', 'id="T1"', '8: "T1" is already in line 6'),
         ('<infon key="type">effect</infon>', "", '8: "T2" has no type'),
@@ -447,7 +447,7 @@ def test_bioc_passages_stand_at_their_offsets(tmp_path: Path) -> None:
         ("gave", "<b>gave</b>", "7: a passage with two texts, markup in its text"),
         ("rash.</text>", "rash.</text><text>Or not.</text>", "7: a passage with two texts"),
         ("rash.</text>", "rash.</text><passage/>", "7: a passage with two texts, markup in its text, or a passage"),
-        ("<id>17</id>", f'<id>17</id><infon key="labels">{"[" * 10**5}</infon>', '4: infon "labels" is no JSON list'),
+        ("<id>17</id>", f'<id>17</id><infon key="labels">{"[" * 10**5}</infon>', '4: infon "labels" is not a JSON'),
     ],
 )
 def test_bioc_errors_are_told_by_line(old: str, new: str, said: str, tmp_path: Path) -> None:
@@ -597,7 +597,7 @@ def test_pubtators_concepts_become_mentions(tmp_path: Path) -> None:
     ("row", "message"),
     [
         ("17\t1\t8\tAspirin\tdrug\tD1", "3: D1 says 7 characters, text[1:8] differs"),
-        ("17\t0\tx\tAspirin\tdrug\tD1", "3: start or end of a mention is no whole number"),
+        ("17\t0\tx\tAspirin\tdrug\tD1", "3: start or end of a mention is not a whole number"),
         ("18\t0\t7\tAspirin\tdrug\tD1", "3: a line of another document"),
         ("17\t0", "3: 2 cells"),
         ("17\tcauses\tD1\tD2", '3: a relation names "D1", which no mention here has'),
@@ -617,7 +617,7 @@ def test_pubtator_with_concepts_as_ids_moves_mentions(tmp_path: Path) -> None:
     path = written(tmp_path, "7|t|The aspirin.\n7\t3\t10\taspirin\tdrug\tD1\n")
     (placed,) = read_pubtator(path, problems, Options(concepts=True))
     assert (Entity("D1", "drug", 4, 11),) == placed.document.entities
-    assert {"mention whose words stand elsewhere, moved": 1} == problems.counts
+    assert {"mention whose words are elsewhere, moved": 1} == problems.counts
 
 
 @needs_data

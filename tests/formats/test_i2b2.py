@@ -109,7 +109,7 @@ def test_relations_across_lines_and_concepts_over_lines_are_counted(tmp_path: Pa
 
 def test_a_concept_named_twice_is_counted(tmp_path: Path) -> None:
     documents, problems = read(folder(tmp_path, con=CON + CON.splitlines()[0]))
-    assert (words(documents), problems) == (EXPECTED, "concept stands twice, the first taken: 1 (record-17.con:6)")
+    assert (words(documents), problems) == (EXPECTED, "concept occurs twice, the first taken: 1 (record-17.con:6)")
 
 
 @pytest.mark.parametrize(

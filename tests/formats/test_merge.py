@@ -38,7 +38,7 @@ def test_what_stands_twice_is_written_once_whatever_its_entities_are_called(tmp_
     done, counts = merge([one, two], tmp_path / "all.jsonl", Options())
     assert ({"duplicates": 1}, True, 3) == (counts, done.written, done.documents)
     assert ["her", "him", "them"] == [document.id for document in read(tmp_path / "all.jsonl")]
-    expected = (str(two), 1, "same text and the same said of it, written once", False)
+    expected = (str(two), 1, "same text with the same annotations, written once", False)
     assert [expected] == [(one.file, one.line, one.what, one.lost) for one in done.findings]
 
 

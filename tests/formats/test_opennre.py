@@ -114,7 +114,7 @@ BEFORE: dict[str, Any] = {
 def test_names_without_a_place_are_looked_for_as_whole_words(tmp_path: Path) -> None:
     (document,), problems = read(tmp_path, BEFORE)
     assert [(23, 31), (2, 6)] == [(entity.start, entity.end) for entity in document.entities]
-    assert "name stands several times, the first taken" in problems
+    assert "name occurs several times, the first taken" in problems
     missing = {**BEFORE, "tail": {"word": "fever"}}
     assert refused(tmp_path, missing).startswith("train.txt:1: t.name is not a word of the text")
 
@@ -159,8 +159,8 @@ def without(row: dict[str, Any], *keys: str) -> dict[str, Any]:
         ({**IN_TEXT, "t": {}}, "t.pos is not two whole numbers"),
         ({**IN_TEXT, "t": {"pos": [19]}}, "t.pos is not two whole numbers"),
         ({**IN_TEXT, "t": {"pos": [19.0, 23.0]}}, "t.pos is not two whole numbers"),
-        ({**IN_TEXT, "t": {"pos": [19, 19]}}, "t.pos [19, 19] is no span"),
-        ({**IN_TEXT, "t": {"pos": [-4, 2]}}, "t.pos [-4, 2] is no span"),
+        ({**IN_TEXT, "t": {"pos": [19, 19]}}, "t.pos [19, 19] is not a span"),
+        ({**IN_TEXT, "t": {"pos": [-4, 2]}}, "t.pos [-4, 2] is not a span"),
         ({**IN_TEXT, "t": {"pos": [19, 26]}}, "t.pos ends at 26, but there are 25 characters"),
         ({**IN_TOKENS, "t": {"pos": [5, 7]}}, "t.pos ends at 7, but there are 6 tokens"),
         ({**IN_TOKENS, "token": ["a", "b", "c", "", ""]}, "t.pos covers blanks only"),

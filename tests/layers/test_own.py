@@ -178,7 +178,7 @@ def test_what_shows_each_reply_is_refused_before_the_run_and_in_it(beside: Path)
     [
         ([{"name": "small-count"}], "layers.name = 'small-count' is unknown; did you mean 'small-counts'?"),
         ([{"name": "small-counts", "smalest": 3}], "layers.smalest is unknown; did you mean 'smallest'?"),
-        ([{"name": "least-examples"}] * 2, "layers.name = 'least-examples' stands there twice; take one out"),
+        ([{"name": "least-examples"}] * 2, "layers.name = 'least-examples' is there twice; take one out"),
         ([{"name": "own_layer:Noise"}], "layers.name = 'own_layer:Noise' is not a wardround Layer"),
         ([{"name": "own_layer:Gone"}], "layers.name = 'own_layer:Gone' cannot be imported"),
         ([{}], "layers.name is missing"),

@@ -209,6 +209,6 @@ def test_what_a_study_says_against_it_is_a_problem_with_its_remedy(tmp_path: Pat
         load_study(small_study(tmp_path, **given))
     [problem] = refused.value.problems
     assert problem == (
-        "method.ask_sizes = true has the coordinator see each site's reply, and SumOnly shows only sums; take it out, "
+        "method.ask_sizes = true lets the coordinator see each site's reply, and SumOnly shows only sums; take it out, "
         "or set it to false"
     )

@@ -147,7 +147,7 @@ def test_weights_that_do_not_match_the_config_are_refused(folders: dict[str, Pat
     with pytest.raises(EncoderError, match=rf"the weights of {lost} have shape \[3, 3\], wanted: \[32, 64\]; take all"):
         whole(read_encoder(folder))
     save_file(tensors | {lost: torch.full((32, 64), torch.nan)}, path, {"format": "pt"})
-    with pytest.raises(EncoderError, match=rf"the weights of {lost} hold NaN or infinity; copy the folder anew"):
+    with pytest.raises(EncoderError, match=rf"the weights of {lost} hold NaN or infinity; copy the folder again"):
         whole(read_encoder(folder))
     save_file(tensors | {lost.replace("1", "3"): tensors[lost].clone()}, path, {"format": "pt"})
     with pytest.raises(EncoderError, match=r"its weights have 4 layers, and its config\.json 3; take all files"):

@@ -46,7 +46,7 @@ def test_blanks_around_an_entity_widen_nothing() -> None:
 def test_of_overlapping_entities_the_longest_stays() -> None:
     found, odd = cut("severe chest pain now", ("a", 0, 17), ("b", 13, 17), ("a", 0, 17), ("c", 18, 21))
     assert (("a", 0, 3), ("c", 3, 4)) == found[0].spans
-    assert {"overlapping entity, left out for a longer one": 1, "entity stands twice, the first taken": 1} == odd
+    assert {"overlapping entity, left out for a longer one": 1, "entity occurs twice, the first taken": 1} == odd
 
 
 def test_invisible_characters_are_no_part_of_a_word() -> None:

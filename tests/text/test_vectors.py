@@ -65,7 +65,7 @@ def test_words_that_are_odd_spaces_or_numbers(tmp_path: Path) -> None:
         ("cough 1 2", "3: 2 numbers where others have 3"),
         ("cough 1 2 3 4", "3: 4 numbers where others have 3"),
         ("cough", "3: 0 numbers where others have 3"),
-        ("cough 1 x 3", "3: a value that is no number"),
+        ("cough 1 x 3", "3: a value that is not a number"),
         ("cough 1 nan 3", "3: a value that is not finite"),
         ("cough 1 -inf 3", "3: a value that is not finite"),
         ("cough 1 1e39 3", "3: a value that is not finite"),

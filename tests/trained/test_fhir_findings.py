@@ -105,7 +105,7 @@ def test_a_mapping_says_what_is_what(tmp_path: Path) -> None:
     [
         ("type,code\nproblem,1\n", "write the columns type and resource"),
         ("type,resource\nproblem,Procedure\n", "use Condition or Observation"),
-        ("type,resource\na,Condition\na,Observation\n", "the same type stands above"),
+        ("type,resource\na,Condition\na,Observation\n", "the same type is above"),
     ],
 )
 def test_a_mapping_that_is_none_is_refused(tmp_path: Path, content: str, message: str) -> None:

@@ -431,7 +431,7 @@ def test_omop_tells_what_is_negated_and_past_and_maps_concepts(here: Path) -> No
     ("content", "expected"),
     [
         ("a,b\n1,2\n", "map.csv:1: no mapping to concepts — write a column concept_id"),
-        ("type,concept_id\nproblem,x\n", "map.csv:2: its concept_id is no whole number"),
+        ("type,concept_id\nproblem,x\n", "map.csv:2: its concept_id is not a whole number"),
         ("type,concept_id\n,7\n", "map.csv:2: it maps nothing"),
         ("type,concept_id\nx,7\nx,8\n", "map.csv:3: the same is mapped to another id above"),
     ],
@@ -542,7 +542,7 @@ def test_types_that_do_not_meet_are_told_with_the_nearest_names(here: Path, tmp_
 def test_no_room_on_standard_output_is_told(here: Path) -> None:
     (here / "note.jsonl").write_text("".join(json.dumps({"text": NOTE * 5}) + "\n" for _ in range(30)))
     ended = cli("predict", "tagger", "note.jsonl", cwd=here, file_limit=400)
-    said = "standard output: File too large; what was written is not all\n"
+    said = "standard output: File too large; not everything was written\n"
     assert (1, said) == (ended.code, ended.err)
 
 
@@ -551,7 +551,7 @@ def test_a_worker_that_dies_is_told_without_a_word_of_the_text(here: Path) -> No
     with Worker(model) as worker:
         assert 1 == len(worker.ask([Document("", NOTE)]))
         worker.process.kill()
-        with pytest.raises(WorkerError, match=r"^a worker ended \(code -9\), for want of memory perhaps; try fewer"):
+        with pytest.raises(WorkerError, match=r"^a worker ended \(code -9\), perhaps for want of memory; try fewer"):
             worker.ask([Document("", NOTE)])
 
 
@@ -599,7 +599,7 @@ def test_what_cannot_be_read_is_skipped_with_its_reason_and_the_rest_goes_on(her
     first, second, count = ended.err.splitlines()
     assert "skipped notes/a.txt: a binary file, not text — export the notes as text" == first
     assert second.startswith("skipped notes/n1.txt:2: byte 18 is not utf-8; it looks like latin-1 — give --encoding")
-    assert "skipped, for they could not be read: 2" == count
+    assert "skipped because they could not be read: 2" == count
     quiet = cli("predict", "tagger", "notes", "--skip", "--quiet", "--out", "out.jsonl", cwd=here)
     assert (3, f"{count}\n") == (quiet.code, quiet.err)
     assert whole.out == (here / "out.jsonl").read_text()

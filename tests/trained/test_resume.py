@@ -81,7 +81,7 @@ def test_what_was_left_is_named_and_standard_output_cannot_be_resumed(here: Path
     (here / ".new.jsonl.resume").touch()
     ended = cli("predict", "tagger", "--text", NOTE, "--out", "new.jsonl", cwd=here)
     assert 0 == ended.code
-    assert ".new.jsonl.resume is left of a prediction that was cut; --resume goes on with it, or remove it" in ended.err
+    assert ".new.jsonl.resume is left from a prediction that was interrupted; go on with --resume, " in ended.err
     (here / ".new.jsonl.resume").unlink()
     ended = cli("predict", "tagger", "--text", NOTE, "--resume", cwd=here)
     assert (2, "--resume goes with --out") == (ended.code, ended.err.split(":")[0])

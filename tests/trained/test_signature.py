@@ -121,7 +121,7 @@ def test_every_worker_looks_at_the_signature_and_takes_no_other_model(signed: Pa
     assert [model("Aspirin gave her a rash").labels] == [one.labels for _, one in predictions(model, texts, 2)]
     _sums(signed)
     for checked in (model, Model(model.parts)):  # with keys to trust, and with none
-        with pytest.raises(WorkerError, match=r"a worker does not load the model: .* changed (after it|since it)"):
+        with pytest.raises(WorkerError, match=r"a worker cannot load the model: .* changed (after it|since it)"):
             list(predictions(checked, texts, 2))
 
 
@@ -139,7 +139,7 @@ def test_keys_that_cannot_be_used_are_told_with_the_remedy(model: Path, tmp_path
     other = tmp_path / "other.key"
     other.write_bytes(b"no key")
     other.chmod(0o600)
-    with pytest.raises(ModelError, match="it is no private key"):
+    with pytest.raises(ModelError, match="it is not a private key"):
         sign(model, other)
     key.chmod(0o640)
     with pytest.raises(ModelError, match="others can read this key; chmod 600"):

@@ -110,7 +110,7 @@ def test_the_officers_page_says_what_was_approved_left_and_refused(folder: Path,
     assert "<script" not in text
     ended = cli("ledger", "page", tmp_path, "--out", "other.html", cwd=tmp_path)
     assert 2 == ended.code
-    assert "is no site's folder" in ended.err
+    assert "is not a site's folder" in ended.err
 
 
 def test_the_officer_reads_once_what_a_message_tells_however_many_studies_have_it(folder: Path) -> None:

@@ -35,7 +35,7 @@ def attack(case: Case) -> list[Finding]:
         if guessed is not None and counts.std() > 0:
             figures.append(_correlation(guessed, counts))
     if not figures:
-        return [Finding(ATTACK, case.label, FIGURE, None, why="every site has as many notes of each class")]
+        return [Finding(ATTACK, case.label, FIGURE, None, why="every site has equally many notes of each class")]
     why = f"from {bias!r}, of {len(labels)} classes"
     if "" in moved:
         why += "; the sum over all sites has their counts together: whoever is like the others is told with them"

@@ -14,7 +14,7 @@ from wardround.reports.html import Html, document, figure, join, table, tag
 from wardround.runs.wire import NEVER, SUMMED
 
 ABOUT = {
-    "secure aggregation": "Replies leave behind masks that cancel out in the sum: no machine but the site's has one "
+    "secure aggregation": "Replies leave under masks that cancel out in the sum: no machine but the site's has one "
     "that can be read. It hides whose a word or a count is, not that somebody has it, and nothing of the model.",
     "differential privacy": "Each site adds noise while it trains, so that no single note, document or patient changes "
     "what leaves by much. It protects against whoever has the sums or the model, and costs accuracy.",
@@ -22,7 +22,7 @@ ABOUT = {
 LIMITS = (
     "An attack that fails is no proof: these are the ones we know of, and somebody may know a better one.",
     "Figures on generated notes say how much a message gives away in principle; on a site's own notes they differ.",
-    "Chance is what guessing would have. A figure near it means that the attack tells next to nothing.",
+    "Chance is what guessing would achieve. A figure near it means that the attack tells next to nothing.",
 )
 
 
@@ -94,7 +94,7 @@ def _figures(audit: Audit) -> Html:
         tag("p", f"With {label}: measured with {changes}, whose counts would have no noise.", class_="soft")
         for label, changes in audit.given_up.items()
     ]
-    return join([table("What was told; in brackets what guessing would have", head, rows, words=len(head)), *more])
+    return join([table("What was told; in brackets what guessing would achieve", head, rows, words=len(head)), *more])
 
 
 def _cell(finding: Finding | None) -> str:

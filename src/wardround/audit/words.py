@@ -42,7 +42,7 @@ def attack(case: Case) -> list[Finding]:
     single = f"{ATTACK}, from one site's reply"
     return [
         _guessed(case, names[0], everybody, int((together[1:] > 0).sum()), f"{ATTACK}, from the sum", why),
-        _guessed(case, names[0], alone, size - 1, single, f"as it left, behind its masks; {from_numbers}"),
+        _guessed(case, names[0], alone, size - 1, single, f"as it left, under its masks; {from_numbers}"),
     ]
 
 

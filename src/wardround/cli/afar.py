@@ -28,7 +28,7 @@ def submit_from_afar(study: Path, folder: Path, out: Path | None, order: Order, 
     except (OSError, UnicodeDecodeError) as error:
         raise RunError(f"{study} cannot be read: {error}") from None
     if len(text) > LARGEST // 2:
-        raise RunError(f"{study} is larger than studies are")
+        raise RunError(f"{study} is too large for a study file")
     errand = Errand(folder)
     whole = order.model_copy(update={"study": text})
     name = str(whole.tables()["name"])  # its own word, not the coordinator's: it becomes a folder here

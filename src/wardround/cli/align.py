@@ -52,7 +52,8 @@ def command(
         types = _known(pair, notes) if pair else related_types(notes, known)
         rows = list(align(notes, known, types, scope=cast("Scope", scope), problems=problems))
         if not types:
-            raise DataError(kb, None, "no note names both ends of a fact", "are these the same ids? Else set --pair")
+            remedy = "check that both use the same ids, or set --pair"
+            raise DataError(kb, None, "no note names both ends of a fact", remedy)
         write(out, "".join(f"{line}\n" for line in write_bags(rows)).encode())
     except (ValueError, OSError) as error:
         causes = [f"in the data: {line}" for line in str(problems).splitlines()]

@@ -14,7 +14,7 @@ def command(
     changes: Changes = None,
     out: Annotated[Path, typer.Option(help="The page.")] = Path("audit.html"),
     sites: Annotated[int, typer.Option(min=3, help="Generated hospitals.")] = 4,
-    notes: Annotated[int, typer.Option(min=10, help="Generated notes of each.")] = 60,
+    notes: Annotated[int, typer.Option(min=10, help="Generated notes at each.")] = 60,
     rounds: Annotated[int | None, typer.Option(min=1, help="Rounds; default: the study's, up to 20.")] = None,
 ) -> None:
     """Attack a study on generated notes: what leaves, what it gives away, and what is switched on against it."""

@@ -10,10 +10,8 @@ from wardround.cli.options import console
 
 def command(
     folder: Folder,
-    yes: Annotated[bool, typer.Option("--yes", help="Clear what is listed as going; without it, only list.")] = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="Clear also what a run needs that goes on or can be resumed.")
-    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Clear what can go; without this, it is only listed.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Also clear what unfinished runs still need.")] = False,
 ) -> None:
     """List what old runs have left in a site's or a coordinator's folder, with sizes, and clear it."""
     from rich.table import Table

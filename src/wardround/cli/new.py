@@ -39,12 +39,12 @@ def command(
     test: Annotated[Path | None, typer.Argument(help="The test texts.", show_default=False)] = None,
     task: Annotated[str, typer.Option(help="What is to be learnt, if the texts leave it open.")] = "",
     out: Annotated[Path, typer.Option(help="The study file to write.")] = DEFAULT,
-    lossy: Annotated[bool, typer.Option("--lossy", help="Go on, whatever of the files would be lost.")] = False,
+    lossy: Annotated[bool, typer.Option("--lossy", help="Go on even if something of the files would be lost.")] = False,
     *,
     options: Options,
     form: str,
 ) -> None:
-    """Write a study for your own files: what they tell filled in, the rest as comments."""
+    """Write a study for your own files: what they show is filled in, the rest is in comments."""
     if out.exists():
         fail(f"{out} is there already, and nothing is overwritten; name another with --out")
     with refusals(out):

@@ -1,7 +1,7 @@
 """`wardround predict MODEL… (--text "…" | PATH | -)`: what trained models find in texts.
 
 The path is the last argument; before it stand one or several models' folders. Exit codes: 0 all is well, 1 no room to
-write, 2 the command, a model or the input is wrong, 3 all is written but what `--skip` has passed by. Messages never
+write, 2 the command, a model or the input is wrong, 3 all is written except what `--skip` passed over. Messages never
 quote a note.
 """
 
@@ -80,14 +80,14 @@ def command(
     trust: Trust = None,
     entities: Annotated[
         str,
-        typer.Option(help="Those given with the texts, those found, or both; by default found, given if no tagger."),
+        typer.Option(help="Which to use: those given, those found, or both; default: found, if a model tags."),
     ] = "",
     at_least: Annotated[
         float, typer.Option(min=0, max=1, help="Leave out what a model is less sure of.", show_default=False)
     ] = 0.0,
     uncertain: Annotated[
         int,
-        typer.Option(min=0, help="Only so many texts, those first of which a model is least sure.", show_default=False),
+        typer.Option(min=0, help="Only this many texts, those that a model is least sure of.", show_default=False),
     ] = 0,
     concepts: Annotated[
         Path | None, typer.Option(help="For omop: a CSV that maps concepts, words or types to concept_id.")
@@ -98,7 +98,7 @@ def command(
     skip: SkipUnread = False,
     resume: Annotated[
         bool,
-        typer.Option("--resume", help="Keep what is done if this is cut; the same command then goes on from there."),
+        typer.Option("--resume", help="Keep what is done if this is interrupted; the same command then goes on."),
     ] = False,
     workers: Annotated[int, typer.Option(min=1, help="Processes, each with the model.")] = 1,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no warnings.")] = False,
@@ -187,7 +187,7 @@ def _look_back(target: Target, *, resume: bool) -> None:
     if target.path is not None:
         remove_unfinished(target.path)
         if not resume and (journal := journal_of(target.path)).exists():
-            errors.print(f"{journal} is left of a prediction that was cut; --resume goes on with it, or remove it")
+            errors.print(f"{journal} is left from a prediction that was interrupted; go on with --resume, or remove it")
     elif resume:
         fail("--resume goes with --out: what went to standard output cannot be taken back")
 
@@ -274,7 +274,7 @@ def _refusals(target: Target) -> Iterator[None]:
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             if isinstance(error, BrokenPipeError):  # whoever read has seen enough
                 raise SystemExit(0) from None
-            fail(f"{target}: {error.strerror}; what was written is not all", 1 if error.errno in NO_ROOM else 2)
+            fail(f"{target}: {error.strerror}; not everything was written", 1 if error.errno in NO_ROOM else 2)
 
 
 def _skipped(problems: Problems, *, quiet: bool) -> int:

@@ -30,15 +30,15 @@ SHARED: dict[str, tuple[Any, Any]] = {
     "label": (Annotated[str, typer.Option("--label-column", help="The column or key that holds the label.")], ""),
     "id": (Annotated[str, typer.Option("--id-column", help="The column or key that holds the id.")], ""),
     "source": (
-        Annotated[str, typer.Option("--source-column", help="The column or key that tells hospital, ward, ….")],
+        Annotated[str, typer.Option("--source-column", help="The column or key that names the hospital, ward, ….")],
         "",
     ),
     "patient": (
-        Annotated[str, typer.Option("--patient-column", help="The column or key that tells whom a text is about.")],
+        Annotated[str, typer.Option("--patient-column", help="The column or key that says whom a text is about.")],
         "",
     ),
     "separator": (
-        Annotated[str, typer.Option("--separator", help="What stands between several labels of one cell.")],
+        Annotated[str, typer.Option("--separator", help="What separates several labels in one cell.")],
         "",
     ),
     "fix_offsets": (

@@ -22,11 +22,11 @@ def command(
     if manifest.kind == "site":
         console.print(
             "it may have forgotten what it has answered since, and answers nothing for now. Put the notes back, start "
-            f"it, and when the coordinator has told what was answered: wardround site recover {folder}"
+            f"it, and once the coordinator has said what was answered: wardround site recover {folder}"
         )
         return
     members = ", ".join(name for name, member in read_roster(folder).items() if member.revoked is None) or "nobody"
     console.print(
-        f"members, as of then: {members}. Who was revoked since is a member again: revoke them before you start it; "
-        "who was admitted since has to be admitted again"
+        f"members, as of then: {members}. Whoever was revoked since is a member again: revoke them before you start; "
+        "whoever was admitted since has to be admitted again"
     )

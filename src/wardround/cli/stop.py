@@ -28,7 +28,7 @@ def command(
         orders = Orders(folder)
         places = [place for place, called in orders.stoppable().items() if run in (called, str(place))]
         if len(places) != 1 or not orders.stop(places[0]):
-            raise RunError(f"{run}: {len(places)} runs of {folder} are called so; give the folder that status shows")
+            raise RunError(f"{run}: {len(places)} runs of {folder} have this name; give the folder that status shows")
         console.print(f"{run} will stop after this round")
         return
     asked(folder, "stop")

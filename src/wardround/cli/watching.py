@@ -10,7 +10,7 @@ from wardround.cli.options import console, errors, fail, serving
 if TYPE_CHECKING:
     from wardround.watch.board import Board
 
-Host = Annotated[str, typer.Option(help="The address to listen at; beyond loopback, only who has the token may look.")]
+Host = Annotated[str, typer.Option(help="The address to listen at; beyond loopback, looking takes the token.")]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 picks a free one.")]
 TokenFile = Annotated[
     Path | None,

@@ -26,7 +26,7 @@ class Hospitals:
     noise: Share = 0.1
     """The share of labels that annotators got wrong; slips of the pen come with it."""
     seed: int = 0
-    """By what everything is drawn; if not given, the study's."""
+    """The seed that everything is drawn by; if not given, the study's."""
     per_patient: Annotated[int, Ge(1)] | None = None
     """Notes that each patient has, of one department and about the same problems, or dialogues, or sentences of bags;
     if not given, none says whose."""

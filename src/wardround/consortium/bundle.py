@@ -60,9 +60,9 @@ def verify_bundle(folder: Path) -> int:
     known = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
     there = {path.relative_to(folder).as_posix(): path for path in _files(folder) if path != sums}
     problems = [f"{folder / name}: is missing" for name in known.keys() - there.keys()]
-    problems += [f"{folder / name}: is not of this bundle; take it out" for name in there.keys() - known.keys()]
+    problems += [f"{folder / name}: is not part of this bundle; take it out" for name in there.keys() - known.keys()]
     problems += [
-        f"{folder / name}: is another than was written; carry it over again"
+        f"{folder / name}: is not as it was written; carry it over again"
         for name in known.keys() & there.keys()
         if _hash(there[name]) != known[name]
     ]

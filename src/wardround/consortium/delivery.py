@@ -107,7 +107,7 @@ def bring(remote: Remote, out: Path, names: Iterable[str], say: Callable[[str], 
         say(f"the model was delivered to {', '.join(got)}")
     for name, why in states.items():
         if why:
-            say(f"{name} has not got the model ({why})")
+            say(f"{name} has not received the model ({why})")
 
 
 def main() -> None:

@@ -85,9 +85,9 @@ class Errand:
         """Write a file of the coordinator's here, whole or not at all, of just the size that was agreed to."""
         with self._answered(path, None) as answer:
             if answer.status != 200:
-                raise RunError(f"{path} is not to be had (status {answer.status})")
+                raise RunError(f"{path} cannot be had (status {answer.status})")
             if answer.length != size:
-                raise RunError(f"{path} is not of the {size:,} bytes that the coordinator told of; nothing was written")
+                raise RunError(f"{path} does not have the {size:,} bytes that were announced; nothing was written")
             with fresh(target) as file:
                 left = size
                 while left and (piece := answer.read(min(PIECE, left))):

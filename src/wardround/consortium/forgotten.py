@@ -176,7 +176,7 @@ def read_lapse(folder: Path) -> Lapse | None:
     except (FormError, SealError):
         signed, answers = False, []
     if not signed:
-        raise RunError(f"{path}: is not what the coordinator has told; delete it, and start the site: it is told anew")
+        raise RunError(f"{path}: is not what the coordinator has said; delete it, and start the site to hear it again")
     own = list(lines(folder / LEDGER)) if (folder / LEDGER).exists() else []
     known = {line.get(key) for line in own for key in ("hash", "was")}  # each as `knows` has it, in one pass
     missing = tuple(one for one in answers if one.was not in known)
@@ -193,7 +193,7 @@ def recover(folder: Path, *, as_told: bool) -> Lapse:
         raise RunError(f"{folder} was not put back from a copy, as far as it knows; there is nothing to recover")
     if not lapse.statement:
         raise RunError(
-            "the coordinator has not told yet what was answered: start the site, and wait until a study is submitted "
+            "the coordinator has not said yet what was answered: start the site, and wait until a study is submitted "
             f"or goes on; then: wardround site recover {folder}"
         )
     settings = read_site(folder)

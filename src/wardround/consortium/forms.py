@@ -36,7 +36,7 @@ def address_problems(host: str, port: int) -> Iterator[str]:
     if not HOST.fullmatch(host) or ".." in host:
         yield f"{host[:80]!r} is not a host name or an IPv4 address; write, say, fl.example.org or 10.0.0.5:8002"
     if not 1 <= port <= 65535:
-        yield f"{port} is not a port; choose one between 1 and 65535, 443 say"
+        yield f"{port} is not a port; choose one between 1 and 65535, such as 443"
 
 
 def _without(problems: Callable[[Any], Iterator[str]]) -> AfterValidator:

@@ -1,4 +1,4 @@
-"""How it is with each site of a run, in its folder for whoever watches: `sites.json`.
+"""The state of each site of a run, in its folder for whoever watches: `sites.json`.
 
 note_greeted(out, states, left, versions)    # before a run, or before going on with it
 note_versions(out, versions)                 # after a round: a site may have been upgraded meanwhile

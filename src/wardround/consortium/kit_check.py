@@ -120,7 +120,7 @@ def _file_problems(folder: Path) -> Iterator[str]:
     for name in FOLDERS[1:]:
         for path in sorted((folder / name).iterdir()):
             if f"{name}/{path.name}" not in noted:
-                yield f"{path} is not of the kit, and NVFlare would read or run it; delete it"
+                yield f"{path} is not part of the kit, and NVFlare would read or run it; delete it"
     yield from _code_problems(folder / "kit")
 
 
@@ -136,7 +136,7 @@ def _code_problems(kit: Path) -> Iterator[str]:
     """What lies where NVFlare's processes work, or would put on Python's path, and is neither a log nor a job."""
     for path in sorted(kit.iterdir()):
         if path.name not in PLACES and not WRITTEN.fullmatch(path.name):
-            yield f"{path} is not of the kit, and Python might run it; delete it"
+            yield f"{path} is not part of the kit, and Python might run it; delete it"
     for path in sorted(kit.glob("*/app_*/custom")):
         yield f"{path} was left by a job and would be on Python's path; delete it"
 
@@ -170,7 +170,7 @@ def certificate_problems(startup: Path, name: str = "client") -> Iterator[str]:
         if (words := lasts(ends)).startswith("expired"):
             yield f"certificate {words.replace('(', f'({file}, ')}; {_remedy(name)}"
         elif datetime.now(UTC) < begins:
-            yield f"{file} is valid from {begins:%Y-%m-%d %H:%M} UTC on; is this machine's clock right?"
+            yield f"{file} is valid from {begins:%Y-%m-%d %H:%M} UTC on, and not yet; is this machine's clock right?"
 
 
 def lasting(startup: Path, name: str = "client") -> str:
@@ -188,7 +188,7 @@ def ends_soon(startup: Path, name: str = "client") -> str | None:
 def _remedy(name: str) -> str:
     if name == "server":
         return "renew it: wardround consortium renew CONSORTIUM coordinator"
-    return "ask the coordinator for a new kit, which makes it with: wardround consortium renew"
+    return "ask the coordinator for a new kit, made with: wardround consortium renew"
 
 
 def reach(startup: Path, host: str, port: int, timeout: float = 5.0) -> str | None:
@@ -209,7 +209,7 @@ def reach(startup: Path, host: str, port: int, timeout: float = 5.0) -> str | No
     except ssl.SSLCertVerificationError as error:
         expired = error.verify_code == 10  # X509_V_ERR_CERT_HAS_EXPIRED
         why = (
-            "shows a certificate that has expired; tell the coordinator, which has: wardround consortium renew"
+            "shows a certificate that has expired; tell the coordinator, who can use: wardround consortium renew"
             if expired
             else "is not this consortium's coordinator: its certificate is signed by another root" + _met(host, port)
         )

@@ -102,15 +102,15 @@ def join(folder: Path, path: Path, fingerprint: str = "") -> Kit:
         asked = folder / f"{kit.about.site}.request"
         own = asked.exists() and same_fingerprint(fingerprint, read_request(asked).fingerprint)
         why = "that is this site's own, give the one that the coordinator reads out" if own else "ask whoever told you"
-        problems.append(f"{path} is of the coordinator {kit.fingerprint}, not {fingerprint}; {why}")
+        problems.append(f"{path} is from the coordinator {kit.fingerprint}, not {fingerprint}; {why}")
     if (folder / "kit" / "site.json").exists():
         known = coordinator_fingerprint(
             (key.parent / "rootCA.pem").read_bytes(), read_membership(folder / "kit").ask_key
         )
         if known != kit.fingerprint:
             problems.append(
-                f"{path} is of another coordinator ({kit.fingerprint}) than this folder has joined ({known}); if that "
-                f"is meant, join it from a new folder: wardround site init NAME"
+                f"{path} is from another coordinator ({kit.fingerprint}) than this folder has joined ({known}); if "
+                f"that is meant, join it from a new folder: wardround site init NAME"
             )
     if problems:
         raise RunError("\n".join([*problems, "nothing was written"]))

@@ -63,7 +63,7 @@ def odd(known: Sequence[str], counts: Counter[str], raw: Counter[str], words: Ma
         if len(here) > 1:
             yield f'{_listed(here)} all become "{target}"'
         if raw[target] and target not in words and here:
-            yield f'{_listed(here)}: mapped onto "{target}", which stands in the data by that name as well'
+            yield f'{_listed(here)}: mapped onto "{target}", which the data have under that name as well'
         share = counts[target] / max(counts.total(), 1)
         if share > LOPSIDED and here and len(known) > 1:
             yield f'with the map, {share:.0%} of the training labels are "{target}"'

@@ -33,7 +33,7 @@ class Notify(TomlTable):
     """Who is told when something happens, in the coordinator's own coordinator.toml."""
 
     command: Annotated[tuple[str, ...], MinLen(1)]
-    """A program by its whole path, and its arguments; it gets the event as JSON on standard input."""
+    """A program by its absolute path, and its arguments; it gets the event as JSON on standard input."""
     on: tuple[Event, ...] = ("below-quorum", "site-gone", "finished", "failed")
     """The events that it is started for."""
     gone_hours: Annotated[float, Gt(0)] = 24.0
@@ -74,9 +74,9 @@ def _listed(table: dict[str, Any]) -> dict[str, Any]:
 
 def _unusable(program: str) -> list[str]:
     if not program.startswith("/"):
-        return [f"notify.command: {program!r} is not a whole path; write, say, /usr/local/bin/tell-us"]
+        return [f"notify.command: {program!r} is not an absolute path; write, say, /usr/local/bin/tell-us"]
     if not os.access(program, os.X_OK) or not Path(program).is_file():
-        return [f"notify.command: {program} is no program that can be run; check the path and its rights"]
+        return [f"notify.command: {program} is not a program that can be run; check the path and its rights"]
     return []
 
 
@@ -102,4 +102,4 @@ def _run(command: tuple[str, ...], say: Say, event: dict[str, str | float]) -> N
         why = f"cannot be started: {error.strerror}"
     if why:
         with suppress(OSError):
-            say(f"notify.command {why}; nobody may know of: {event['event']}")
+            say(f"notify.command {why}; perhaps nobody knows of: {event['event']}")

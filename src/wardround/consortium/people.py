@@ -188,7 +188,7 @@ def known(folder: Path, certificate: Certificate) -> tuple[str, Role | None, str
 
 def _one(folder: Path, people: dict[str, Person], name: str) -> Person:
     if name not in people:
-        raise RunError(f"{name} is nobody with a certificate of {folder}; there are: {', '.join(people) or 'none yet'}")
+        raise RunError(f"nobody called {name} has a certificate of {folder}; known: {', '.join(people) or 'none yet'}")
     return people[name]
 
 
@@ -246,11 +246,11 @@ def take_card(folder: Path, path: Path, words: str = "") -> Card:
     if not belongs(certificate, key.read_bytes()):
         problems.append(f"{path} is not for the key in {key}")
     if not issued_by(certificate, root) or common_name(certificate) != f"{card.name}@{card.role}":
-        problems.append(f"{path} says another thing than the certificate in it")
+        problems.append(f"{path} does not say what the certificate in it says")
     if words and not same_fingerprint(words, card.fingerprint):
-        problems.append(f"{path} is of the coordinator {card.fingerprint}, not {words}; ask whoever told you")
+        problems.append(f"{path} is from the coordinator {card.fingerprint}, not {words}; ask whoever told you")
     if (folder / CARD).exists() and read_card(folder).fingerprint != card.fingerprint:
-        problems.append(f"{path} is of another coordinator than this folder's; make a new folder for it")
+        problems.append(f"{path} is from another coordinator than this folder's; make a new folder for it")
     if problems:
         raise RunError("\n".join([*problems, "nothing was written"]))
     write(folder / CARD, card.encode())

@@ -30,7 +30,7 @@ WORDS = {
     "expired": "refused: its certificate has expired",
     "revoked": "refused: it is revoked",
     "twin": "a second machine with its kit was refused: the first is still connected",
-    "unknown": "refused: it is no member of this consortium",
+    "unknown": "refused: it is not a member of this consortium",
 }
 HUNG = "its site process has not answered"
 CUT_OFF = {"expired": "cut off: its certificate has expired", "revoked": "cut off: it is revoked"}
@@ -84,7 +84,7 @@ class Presence:
                 self.say(f"{name} was revoked; it is cut off")
         for name in self.sites.keys() - members.keys():
             del self.sites[name]
-            self.say(f"{name} is no member any more")
+            self.say(f"{name} is no longer a member")
         return True
 
     def members(self) -> dict[str, Any]:

@@ -49,9 +49,9 @@ class Consent(TomlTable):
     smallest_count: Annotated[int, Ge(0)] = 10
     """Labels with fewer examples are left out of what evaluation tells."""
     least_examples: Annotated[int, Ge(0)] = 5
-    """No reply leaves that stands on fewer examples, and on more than none."""
+    """No reply leaves that stands on fewer examples, unless it stands on none."""
     largest_change: Annotated[float, Gt(0)] = 10.0
-    """How many times farther than one's own training weights may have come, per round, and still be this study's."""
+    """How many times as far as this site's own training leads the weights may have moved, per round."""
 
     pinned: bool = True
     """Whether this site joins masked sums only with sites whose keys it has pinned: wardround site trust."""
@@ -80,7 +80,7 @@ class _Outline(TomlTable):
     threads: Annotated[int, Ge(1)] = 1
     """Threads for training; results are equal bit for bit with equal numbers."""
     device: Annotated[str, AfterValidator(device_name)] | None = None
-    """Where models compute here: "auto", "cpu", "cuda", one of several as "cuda:1", or "mps"; if not given, the CPU."""
+    """Where models compute here: "auto", "cpu", "cuda", one of several such as "cuda:1", "mps"; otherwise the CPU."""
     precision: Literal["fp32", "bf16"] | None = None
     """What products are computed in here; weights are in single precision either way. If not given, fp32."""
     data: Annotated[dict[str, Any], MinLen(1)]

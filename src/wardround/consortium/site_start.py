@@ -33,7 +33,7 @@ REFUSALS = {
     "expired": f"the coordinator refuses this site: its certificate has expired; {RENEW}",
     "revoked": "the coordinator refuses this site: it was revoked; ask the coordinator why, and whether to join anew",
     "twin": "the coordinator refuses this machine: this kit is in use on another machine; stop it there, or here",
-    "unknown": "the coordinator refuses this site: it is no member of the consortium any more; ask the coordinator",
+    "unknown": "the coordinator refuses this site: it is no longer a member of the consortium; ask the coordinator",
 }
 NAMES = {"process": "the site process", "client": "NVFlare's client"}
 FULL = "no room left on this disk, so nothing was sent; make room"

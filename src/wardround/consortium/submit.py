@@ -296,7 +296,7 @@ def wait_for_sites(study: Study, out: Path, over: Consortium, wait: float, say: 
             if time.monotonic() >= end:
                 raise RunError(
                     f"{ready} of {len(states)} sites are ready, the quorum is {study.sites.quorum}: {reasons}; "
-                    f"nothing was started, or nothing is lost: try again later with --resume"
+                    f"nothing is lost: try again later, with --resume if it had begun"
                 )
             time.sleep(0.5)
     finally:

@@ -253,7 +253,7 @@ def servers_at(host: str, port: int, listen_on: str = "") -> list[socket.socket]
             ) from None
         if error.errno == errno.EACCES:
             raise ListenError(
-                f"port {at} takes a right that this user has not: give it to the service (AmbientCapabilities="
+                f"port {at} needs a right that this user does not have: give it to the service (AmbientCapabilities="
                 f"CAP_NET_BIND_SERVICE), or listen elsewhere and have {at} forwarded: --listen {where}:8443"
             ) from None
         raise ListenError(

@@ -60,7 +60,7 @@ steps = "any"                    # or a list of what this site takes part in: ["
 messages = "any"                 # or a list: ["Update", "Counts"]; ["any", "Sums"] adds one that must be named
 smallest_count = 10              # labels with fewer examples are left out of what evaluation tells
 least_examples = 5               # nothing leaves that stands on fewer examples (FedNER: its share of a batch)
-largest_change = 10              # weights may have come so far, by what this site's own training changes in a round
+largest_change = 10              # how far weights may have moved, in multiples of what training here moves them a round
 pinned = true                    # only in masked sums with sites whose keys are pinned; `wardround site trust`
 
 # [budget]                       # what all studies together may cost this site's patients (docs/privacy.md)

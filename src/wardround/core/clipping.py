@@ -97,7 +97,7 @@ def score_parts(
 
 def factor(norms: Tensor, limit: float) -> Tensor:
     """What shortens each gradient to at most the limit."""
-    return (limit / norms.clamp(min=limit)).nan_to_num(0.0)  # a gradient that is no number has no say
+    return (limit / norms.clamp(min=limit)).nan_to_num(0.0)  # a gradient that is not a number has no say
 
 
 def _grouped(grouping: Grouping, batch: Any, rows: int) -> Grouping | None:

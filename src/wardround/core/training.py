@@ -134,7 +134,7 @@ class LocalTraining:
 
     def _refused(self) -> Iterator[tuple[str, str]]:
         """Settings that do not go with the method or with each other, and why."""
-        yield from ((name, f"is nothing for {type(self).__name__}: {why}") for name, why in self.refuses.items())
+        yield from ((name, f"does not go with {type(self).__name__}: {why}") for name, why in self.refuses.items())
         if self.optimizer != "sgd":
             yield "momentum", f'goes with optimizer = "sgd"; {self.optimizer} has betas'
         elif self.moments == "kept" and not self.momentum:

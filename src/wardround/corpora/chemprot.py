@@ -60,13 +60,13 @@ class ChemProt:
     classes: Literal["groups", "relations"] = "groups"
     """Whether labels are the 5 groups or the 13 relations."""
     sample: Annotated[int, Ge(1)] | None = None
-    """Only so many training rows, drawn by the seed."""
+    """Only this many training rows, drawn by the seed."""
     balanced: bool = False
     """Whether a sample has as many rows of each class."""
     dedupe: bool = False
     """Whether training texts that the test split has too are dropped."""
     seed: int = 0
-    """By what rows are drawn; if not given, the study's."""
+    """The seed that rows are drawn by; if not given, the study's."""
 
     @property
     def labels(self) -> tuple[str, ...]:

@@ -69,5 +69,5 @@ def _drug(text: str, word: str, path: Path, number: int, problems: Problems) -> 
     if not places:
         raise DataError(path, number, f"{shown(word)} is not a word of the sentence", "remove or repair the row")
     if len(places) > 1:
-        problems.note("drug stands twice, the first taken", path, number)
+        problems.note("drug occurs twice, the first taken", path, number)
     return Entity("", "DRUG", *places[0].span())

@@ -58,7 +58,7 @@ class Files:
     flags: tuple[Column, ...] | None = None
     """Columns of 0 and 1 that name the labels; they replace `label`."""
     separator: str | None = None
-    """What stands between the labels of one cell."""
+    """What separates the labels of one cell."""
     header: bool | None = None
     """Whether a table's first row has names; it has, unless this is false."""
     quoting: bool | None = None
@@ -68,7 +68,7 @@ class Files:
     tag: int | None = None
     """The column of the tag; without it the last."""
     scheme: Scheme | None = None
-    """Only to count what breaks it; BIO and BIOES are read without."""
+    """Only to count what breaks it; BIO and BIOES are read without it."""
     bare: str | None = None
     """The type of tags that name none."""
     tags: tuple[str, str] | None = None

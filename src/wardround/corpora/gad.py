@@ -39,7 +39,7 @@ class _Folds:
     dedupe: bool = False
     """Whether training texts that the test split has too are dropped."""
     seed: int = 0
-    """By what validation rows are drawn; if not given, the study's."""
+    """The seed that validation rows are drawn by; if not given, the study's."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.fold <= 10:

@@ -40,7 +40,7 @@ class Halved(EntityCorpus):
     by: Literal["sentence", "source"] = "sentence"
     """Whether single sentences are drawn, or all of an article, a post or another source together."""
     seed: Annotated[int, Ge(0)] = 0
-    """By what the test split is drawn; if not given, the study's."""
+    """The seed that the test split is drawn by; if not given, the study's."""
 
     def documents(self, split: str, problems: Problems | None = None) -> Iterator[Document]:
         """The documents of one split; equal texts are never in both."""

@@ -62,7 +62,7 @@ class PGR:
     dedupe: bool = False
     """Whether training texts that the test split has too are dropped."""
     seed: int = 0
-    """By what rows are drawn; if not given, the study's."""
+    """The seed that rows are drawn by; if not given, the study's."""
 
     def __post_init__(self) -> None:
         if self.split == "pooled" and self.gold == "confirmation":
@@ -180,7 +180,7 @@ def _span(
     try:
         ends = int(row[f"{kind}_START_POSITION"]), int(row[f"{kind}_END_POSITION"])
     except ValueError:
-        raise DataError(path, line, f"the position of {kind} is no number") from None
+        raise DataError(path, line, f"the position of {kind} is not a number") from None
     start, end = (offset - sum(lost for place, lost in moves if place <= offset) for offset in ends)
     words = _unescaped(row[kind])[0]
     if 0 <= start < end and text[start:end] == words:

@@ -54,7 +54,7 @@ class Platforms:
     most: Annotated[int, Ge(0)] = 0
     """Sentences per corpus, train and test together; 0 takes all."""
     seed: Annotated[int, Ge(0)] = 0
-    """By what everything is drawn; if not given, the study's."""
+    """The seed that everything is drawn by; if not given, the study's."""
 
     def __post_init__(self) -> None:
         if len(set(self.sites)) != len(self.sites) or not self.sites:

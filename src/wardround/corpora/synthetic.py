@@ -95,7 +95,7 @@ class Synthetic:
     classes: int = 10
     """How many classes there are."""
     seed: int = 0
-    """By what everything is drawn; if not given, the study's."""
+    """The seed that everything is drawn by; if not given, the study's."""
     largest: int | None = None
     """At most this many examples per site, the first ones: the sizes' tail is heavy."""
 

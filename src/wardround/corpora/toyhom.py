@@ -33,7 +33,7 @@ class Toyhom:
         "风湿免疫科",
     )  # fmt: skip
     seed: int = 0
-    """By what the test split is drawn; if not given, the study's."""
+    """The seed that the test split is drawn by; if not given, the study's."""
 
     def documents(self, split: str, problems: Problems | None = None) -> Iterator[Document]:
         """The questions of one part; the file is read twice."""

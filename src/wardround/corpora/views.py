@@ -172,7 +172,7 @@ class RelatedPairs(Files):
             types = {entity.id: entity.type for entity in row.document.entities}
             related.update((types[relation.head], types[relation.tail]) for relation in row.document.relations)
         if not related:
-            remedy = 'was the export made without relations? Else name the types: pairs = [["drug", "problem"]]'
+            remedy = 'was the export made without relations? Otherwise name the types: pairs = [["drug", "problem"]]'
             raise DataError(self.path("train"), None, "no relation in any note", remedy)
         return frozenset(related)
 
@@ -271,7 +271,7 @@ class BaggedSentences(Files, BagReader):
             return frozenset(self.pairs)
         types = related_types(self.placed("train", Problems()), self._facts("train", Problems()))
         if not types:
-            remedy = 'are these the same ids? Else name the types: pairs = [["Chemical", "Disease"]]'
+            remedy = 'check that both use the same ids, or name the types: pairs = [["Chemical", "Disease"]]'
             raise DataError(self.path("train"), None, "no note names both ends of a fact", remedy)
         return types
 

@@ -57,7 +57,7 @@ CODES: dict[str, tuple[Code, str]] = {
     "study": ("refused", "it has not approved this study; there: wardround site approve"),
     "unpinned": ("refused", "it has pinned no key of another site, or not the one shown; there: wardround site trust"),
     "unseen": ("lost", "it has not connected since the coordinator was started; there: wardround site start"),
-    "unsigned": ("refused", "it does not take this coordinator's signature; its kit is of another or an older one"),
+    "unsigned": ("refused", "it does not take this coordinator's signature; its kit is from another or an older one"),
     "version": ("refused", "it runs another version of wardround"),
     "weights": ("refused", "the weights that it received are too far out to be this study's"),
     "withheld": ("refused", "a layer there does not let its answer leave; its own log says which"),

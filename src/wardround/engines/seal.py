@@ -66,7 +66,7 @@ def read_signing_key(path: Path) -> Ed25519PrivateKey:
     """The private key in this file."""
     key = serialization.load_pem_private_key(path.read_bytes(), None)
     if not isinstance(key, Ed25519PrivateKey):
-        raise SealError(f"{path} is no key that signs")
+        raise SealError(f"{path} is not a key that signs")
     return key
 
 
@@ -74,7 +74,7 @@ def read_sealing_key(path: Path) -> X25519PrivateKey:
     """The private key in this file."""
     key = serialization.load_pem_private_key(path.read_bytes(), None)
     if not isinstance(key, X25519PrivateKey):
-        raise SealError(f"{path} is no key to which letters are sealed")
+        raise SealError(f"{path} is not a key to which letters are sealed")
     return key
 
 
@@ -235,14 +235,14 @@ def _loaded(key: str) -> X25519PublicKey:
     try:
         return X25519PublicKey.from_public_bytes(bytes.fromhex(key))
     except ValueError:
-        raise SealError("this is no public key") from None
+        raise SealError("this is not a public key") from None
 
 
 def _exchanged(own: X25519PrivateKey, theirs: X25519PublicKey) -> bytes:
     try:
         return own.exchange(theirs)
     except ValueError:  # a point with which every key agrees on the same
-        raise SealError("this is no public key") from None
+        raise SealError("this is not a public key") from None
 
 
 def _key(secret: bytes, what: str, stated: Mapping[str, Any], *more: bytes) -> bytes:

@@ -228,7 +228,7 @@ class ByDirichlet:
     alpha: Annotated[float, Gt(0)]
     """α: the smaller, the more the sites' shares of classes differ."""
     min_per_site: Annotated[int, Ge(0)] = 0
-    """The cut is drawn again until each site has so many examples."""
+    """The cut is drawn again until each site has at least this many examples."""
     balanced: bool = False
     """Whether a site that has its even part of all examples gets no more."""
 

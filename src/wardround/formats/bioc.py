@@ -168,13 +168,13 @@ def _labels(infons: dict[str, str], path: Path, line: int) -> tuple[str, ...]:
     except (ValueError, RecursionError):
         labels = None
     if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
-        raise DataError(path, line, 'infon "labels" is no JSON list of strings', 'write ["a", "b"]')
+        raise DataError(path, line, 'infon "labels" is not a JSON list of strings', 'write ["a", "b"]')
     return tuple(labels)
 
 
 def _number(value: str | None, name: str, path: Path, line: int) -> int:
     if value is None or not re.fullmatch(r"\s*-?\d{1,12}\s*", value):
-        raise DataError(path, line, f"{name} is no whole number", "BioC offsets count characters of the document")
+        raise DataError(path, line, f"{name} is not a whole number", "BioC offsets count characters of the document")
     return int(value)
 
 

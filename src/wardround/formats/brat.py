@@ -132,7 +132,7 @@ def _owned(rows: Rows, path: Path, problems: Problems) -> dict[str, list[tuple[s
         if owner.startswith("E"):
             problems.note("attribute of an event, ignored", path, line)
         elif owner not in rows or owner[0] not in "TR":
-            why = "is no entity or relation" if owner in rows else "is not in this file"
+            why = "is not an entity or a relation" if owner in rows else "is not in this file"
             what = f"{quoted(row[1])} names {quoted(owner)}, which {why}"
             problems.refuse(DataError(path, line, what, "add what it is said of, or remove the line"))
         else:

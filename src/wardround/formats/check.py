@@ -45,7 +45,7 @@ REMEDIES = {
     "row without text, skipped": "remove the row, or name the right column",
     DISCONTINUOUS: "tags and markers have no gaps; shorten or split it if what lies between matters",
     "relation across sentences, left out": 'candidates are pairs within a sentence; scope = "note" takes all',
-    "relation of concepts, given to their nearest mentions": "look whether these are the ones that are related",
+    "relation of concepts, given to their nearest mentions": "check that these are the ones that are related",
     "relation of an entity that is left out, left out": "mend the entity first",
     "comment, ignored": "nothing, unless it holds what should be learnt",
     NOT_OURS: "name it with --label-column or --source-column if it is one of these",
@@ -57,7 +57,7 @@ REMEDIES = {
     "name of a concept beside its id, not kept": "nothing: the id stands for it",
     GONE: "it was moved or removed since; say it again where it belongs",
     "half a character, replaced by U+FFFD": "the text was cut within a character; cut it elsewhere",
-    "tags break their scheme, repaired": "look whether B- and I- are as meant",
+    "tags break their scheme, repaired": "check that B- and I- are as intended",
     NO_ENTITY: "doccano's relation export can come out empty (doccano#1795); export again with its newest version",
     NO_RELATION: "doccano's relation export can come out empty (doccano#1795); export again if relations were drawn",
     "offsets repaired": "convert to jsonl with --fix-offsets to keep the repaired ones",
@@ -65,12 +65,12 @@ REMEDIES = {
     "task without an annotation but with predictions, which nobody has confirmed": UNANNOTATED,
     UNTOUCHED: "`data merge` leaves it out, unless --confirmed says that somebody has looked at all of it",
     "second annotation of a task, left out": "mark the one that counts as ground truth",
-    "repeated text": "remove one, lest it stand in training and test",
+    "repeated text": "remove one, so that it is not both in training and in test",
     "repeated id": "give each document an id of its own",
     "same text with other annotations": "decide which is right",
     "document without a label, left out": "label or remove it",
     "overlapping entity, left out for a longer one": "tags cannot overlap; keep one of the two",
-    "span cuts a token, widened to it": "mark whole words, or look whether the wider span is as meant",
+    "span cuts a token, widened to it": "mark whole words, or check that the wider span is intended",
     "entity without a token, left out": "remove it, or mark the word that is meant",
     "entity longer than a sentence may be, cut": "raise longest in [task], or split it",
     "sentence too long, cut": "raise longest in [task], or cut it at a better place",
@@ -289,7 +289,7 @@ def _across(survey: Survey, files: Sequence[object]) -> Iterator[tuple[str, str]
     if survey.across and len(files) > 1:
         some = ", ".join(survey.twins) + (", …" if survey.across > SHOWN else "")
         remedy = "if one is for testing, take them out of the others, or set dedupe = true in [corpus]"
-        yield f"texts that stand in two files: {survey.across:,} ({some})", remedy
+        yield f"texts that occur in two files: {survey.across:,} ({some})", remedy
 
 
 def annotations(document: Document) -> object:

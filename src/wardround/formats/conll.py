@@ -71,7 +71,7 @@ def read_columns(path: Path, problems: Problems, options: Options | None = None)
             problems.refuse(error)
             continue
         if width and width != len(columns):
-            problems.note("line with another number of columns", path, number)
+            problems.note("line with a different number of columns", path, number)
         width, blank = width or len(columns), False
         if not word.strip():
             problems.note("empty token, left out", path, number)
@@ -94,7 +94,7 @@ def _cells(columns: list[str], token: int, tag: int, path: Path, line: int) -> t
         raise DataError(path, line, what, "count columns from 1, or from the end: -1") from None
     if not split_tag(cell)[0]:
         column = tag if tag > 0 else len(columns) + tag + 1
-        raise DataError(path, line, f"column {column}: {shown(cell)} is no tag", no_tag(cell, word))
+        raise DataError(path, line, f"column {column}: {shown(cell)} is not a tag", no_tag(cell, word))
     return word, cell
 
 

@@ -42,7 +42,7 @@ class Converted:
     sizes: Mapping[tuple[str, str], int]
     """How many findings of each group there are."""
     skipped: list[Finding] = field(default_factory=list)
-    """What could not be read and was passed by."""
+    """What could not be read and was skipped."""
 
 
 class Lossy(Exception):

@@ -108,7 +108,7 @@ def read_parts(value: object, path: Path, line: int) -> tuple[tuple[int, int], .
     parts: list[Any] = value if isinstance(value, list) else []
     odd = any(not isinstance(part, list) or [int, int] != [*map(type, part)] for part in parts)
     if odd or not isinstance(value, list | None):
-        raise DataError(path, line, '"parts" is no list of starts and ends', "write [[0, 5], [9, 12]]")
+        raise DataError(path, line, '"parts" is not a list of starts and ends', "write [[0, 5], [9, 12]]")
     return tuple((start, end) for start, end in parts)
 
 
@@ -170,7 +170,7 @@ def with_details(document: Document, value: object, path: Path, line: int, probl
     if value is None:
         return document
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-        raise DataError(path, line, '"details" is no list of objects', "take it out, or write it as it was exported")
+        raise DataError(path, line, '"details" is not a list of objects', "take it out, or write it as it was exported")
     entities, relations = list(document.entities), list(document.relations)
     spans = {one.id: [one.start, one.end, one.type] for one in entities}
     left: dict[str, list[int]] = {}

@@ -122,9 +122,9 @@ def _mention(item: object, number: int, path: Path, line: int, problems: Problem
         start, end, kind = (item.get(key) for key in ("start_offset", "end_offset", "label"))
         name = item.get("id", name)
     else:
-        raise DataError(path, line, f"entity {number} is no span", f"write {ENTITY} or [0, 7, label]")
+        raise DataError(path, line, f"entity {number} is not a span", f"write {ENTITY} or [0, 7, label]")
     if type(start) is not int or type(end) is not int:
-        raise DataError(path, line, f"start or end of entity {number} is no whole number", ENTITY)
+        raise DataError(path, line, f"start or end of entity {number} is not a whole number", ENTITY)
     word = string(kind, "label", path, line, problems)
     if not word.strip():
         raise DataError(path, line, f"entity {number} has an empty label", "label or remove it")

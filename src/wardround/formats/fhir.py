@@ -29,9 +29,9 @@ from wardround.text.shown import line_of, unnamed
 SHAPE = '{"resourceType": "DocumentReference", "content": [{"attachment": {"contentType": "text/plain", "data": …}}]}'
 KIND, REFERENCE = "resourceType", "DocumentReference"
 ERROR = "entered-in-error"
-NO_TEXT = "attachment that is no plain text, left out"
+NO_TEXT = "attachment that is not plain text, left out"
 ELSEWHERE = "attachment that stands elsewhere, not fetched"
-OTHER = "resource that is no DocumentReference, ignored"
+OTHER = "resource that is not a DocumentReference, ignored"
 LOST = "DocumentReference that was entered in error, left out"
 MOST = 64 * 2**20  # characters of a resource that stands on several lines, which is held in memory as a whole
 PYTHONS = frozenset({"unicode-escape", "unicode_escape", "raw-unicode-escape", "raw_unicode_escape"})

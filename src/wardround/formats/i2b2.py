@@ -52,7 +52,7 @@ def read_i2b2(path: Path, problems: Problems, options: Options) -> Iterator[Plac
             entities: dict[Place, Entity | None] = {}
             for number, place, entity in _concepts(concepts, lines, problems, options.encoding):
                 if entity is not None and entities.get(place):
-                    problems.note("concept stands twice, the first taken", concepts, number)
+                    problems.note("concept occurs twice, the first taken", concepts, number)
                 elif entity is not None or place not in entities:
                     entities[place] = entity
             if assertions is not None:

@@ -73,7 +73,7 @@ def json_items(path: Path, encoding: str | None = None) -> Iterator[tuple[int, o
         if mark == "]":
             break
     if held.next():
-        raise DataError(path, held.line, "something stands behind the JSON array", "one array per file")
+        raise DataError(path, held.line, "something follows the JSON array", "one array per file")
 
 
 def json_values(path: Path, encoding: str | None = None) -> Iterator[tuple[int, object]]:

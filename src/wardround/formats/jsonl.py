@@ -180,7 +180,7 @@ def _entity(item: object, number: int, offsets: Offsets, line: int) -> Entity:
         raise DataError(path, line, "an entity without a type", "name its type")
     start, end, length = item.get("start"), item.get("end"), len(offsets.text)
     if type(start) is not int or type(end) is not int:
-        raise DataError(path, line, f"start or end of entity {quoted(name)} is no whole number", ENTITY)
+        raise DataError(path, line, f"start or end of entity {quoted(name)} is not a whole number", ENTITY)
     for _ in item.keys() - ENTITY_KEYS:
         problems.note("key of an entity that is not ours, ignored", path, line)
     attributes = read_attributes(item.get("attributes"), path, line, problems)
@@ -215,7 +215,7 @@ def _tagged(row: Mapping[str, object], path: Path, line: int, problems: Problems
     for token, tag in zip(tokens, tags, strict=True):
         mark, kind = split_tag(tag)
         if not mark or (mark != "O" and not kind):
-            raise DataError(path, line, f"{shown(tag)} is no tag", no_tag(tag, token))
+            raise DataError(path, line, f"{shown(tag)} is not a tag", no_tag(tag, token))
     return joined("", tokens, tags, problems, (path, line))
 
 

@@ -29,8 +29,8 @@ from wardround.text.shown import called
 Keep = Literal["first", "last"]
 CONFLICT = "same text as"
 """How the finding of a conflict begins."""
-REPEATED = "same text and the same said of it, written once"
-SUPERSEDED = "found by a model where a person has said something, not written"
+REPEATED = "same text with the same annotations, written once"
+SUPERSEDED = "found by a model where a person has annotated, not written"
 OTHER_TEXT = "id of another text, both written"
 USUAL = "file without the key or column that --text-column names, read by the usual names"
 REMEDY = "mend one of the two, or say which counts with --keep first or --keep last"

@@ -131,7 +131,7 @@ class _Place:
         if not places:
             raise Outside(self.path, self.line, f"{end}.name is not a word of the text", "add its place as pos")
         if len(places) > 1:
-            self.problems.note("name stands several times, the first taken", self.path, self.line)
+            self.problems.note("name occurs several times, the first taken", self.path, self.line)
         return places[0].span()
 
     def concept(self, row: Mapping[str, object], entity: Entity, end: str) -> str:
@@ -182,5 +182,5 @@ def _pos(pos: object, end: str, path: Path, line: int) -> tuple[int, int]:
         raise DataError(path, line, f"{end}.pos is not two whole numbers", SHAPE)
     first, last = pos
     if not 0 <= first < last:
-        raise Outside(path, line, f"{end}.pos [{first}, {last}] is no span", "0 ≤ start < end; the end is excluded")
+        raise Outside(path, line, f"{end}.pos [{first}, {last}] is not a span", "0 ≤ start < end; the end is excluded")
     return first, last

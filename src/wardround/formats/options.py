@@ -32,7 +32,7 @@ class Options:
     flags: tuple[Column, ...] = ()
     """Columns of 0 and 1 that name the labels; they replace `label`."""
     separator: str = ""
-    """What stands between the labels of one cell."""
+    """What separates the labels of one cell."""
     header: bool | None = None
     """Whether the first row of a table has names; without it yes, unless columns are numbered and it shows none."""
     quoting: bool | None = None
@@ -41,7 +41,7 @@ class Options:
     """The column of the token, from 1, or from the end: -1; likewise the next."""
     tag: int = -1
     scheme: Scheme | None = None
-    """Only to count what breaks it; BIO and BIOES are read without."""
+    """Only to count what breaks it; BIO and BIOES are read without it."""
     bare: str = "Entity"
     """The type of tags that name none."""
     tags: tuple[str, str] = ("e1", "e2")

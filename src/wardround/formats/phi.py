@@ -60,7 +60,7 @@ def _rule(pattern: str) -> "re.Pattern[str]":
     return re.compile(pattern, re.IGNORECASE)
 
 
-NUMBER = "looks like the number of a patient"
+NUMBER = "looks like a patient number"
 TELEPHONE = "looks like a telephone number"
 DATE = "looks like a date"
 NAME = "looks like a name"

@@ -151,7 +151,7 @@ def _add(block: _Block, cells: list[str], path: Path, line: int, problems: Probl
         block.relations.append((line, Relation(cells[1], cells[2], cells[3], attributes=novelty)))
     elif len(cells) >= 5:
         if not (NUMBER.fullmatch(cells[1]) and NUMBER.fullmatch(cells[2])):
-            what = "start or end of a mention is no whole number"
+            what = "start or end of a mention is not a whole number"
             raise DataError(path, line, what, "id, start, end, words, type, id")
         part, concept = (int(cells[1]), int(cells[2])), cells[5].strip() if len(cells) > 5 else ""
         composite = tuple(Attribute(COMPOSITE, cell) for cell in cells[6:7] if cell.strip())
@@ -167,7 +167,7 @@ def _moved(mention: Annotation, text: str, path: Path, problems: Problems) -> En
     inside = 0 <= start < end <= len(text)
     if inside and mention.words and text[start:end] != mention.words:
         place = nearest_place(text, mention.words, start)
-        kind = "mention whose words stand elsewhere" + (", moved" if place is not None else "")
+        kind = "mention whose words are elsewhere" + (", moved" if place is not None else "")
         problems.note(kind, path, mention.line)
         if place is not None:
             start, end = place, place + len(mention.words)

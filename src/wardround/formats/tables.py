@@ -145,7 +145,7 @@ class Table:
         ours = tuple(names) == HEADER  # others' apostrophes are left alone
         wanted = [column for column in self._columns() if column is not None]
         if twice := [name for name in wanted if isinstance(name, str) and names.count(name) > 1]:
-            raise DataError(path, start, f'column "{twice[0]}" stands twice', "rename one of them")
+            raise DataError(path, start, f'column "{twice[0]}" occurs twice', "rename one of them")
         numbered = {str(n): n - 1 for n in wanted if isinstance(n, int) and 0 < n <= len(names)}
         for column in wanted:
             if str(column) not in (*names, *numbered):

@@ -83,7 +83,7 @@ def encode(message: Message, sites: int, ranges: Ranges) -> Encoded:
         scaled = _scaled(values, part.scale)
         largest = _largest(scaled)
         if part.power is not None:
-            over = over or not largest * sites <= part.most  # nor is what is no number
+            over = over or not largest * sites <= part.most  # nor is what is not a number
             if not over:
                 small[start : start + part.count].copy_(scaled)
             start += part.count

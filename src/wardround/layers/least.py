@@ -25,7 +25,7 @@ class LeastExamples(Layer):
     """At a site: no reply leaves that stands on fewer than `least` examples, and on more than none."""
 
     least: Annotated[int, Ge(0)] = 5
-    """No reply leaves that stands on fewer examples, and on more than none."""
+    """No reply leaves that stands on fewer examples, unless it stands on none."""
 
     def leave(self, reply: Message, site: Site) -> Message:
         """The reply, if enough examples stand behind it."""

@@ -1,4 +1,4 @@
-"""Secure aggregation: each reply leaves behind masks that cancel out in the sum, and nobody can read it alone.
+"""Secure aggregation: each reply leaves under masks that cancel out in the sum, and nobody can read it alone.
 
     [privacy]
     secure_aggregation = true

@@ -76,7 +76,7 @@ class FedAtt(LocalTraining, Method[Bounded]):
     per_tensor: bool = True
     """Whether each tensor has attention of its own, or one distance covers the whole model."""
     nearer: bool = False
-    """Turns the attention round: nearer sites weigh more. In no paper."""
+    """Turns the attention around: nearer sites weigh more. From no paper."""
     reach: Annotated[float, Gt(1), Le(REACH)] = REACH
     """How far from the bound distances may lie before the exchange is repeated; 12 where a layer shows only sums."""
 

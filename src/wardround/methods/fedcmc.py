@@ -134,7 +134,7 @@ class FedCMC(LocalTraining, Method[Guided]):
     """If not 0: the contrast is by cosine, divided by this, and not by eq. 14's dot product, which ran to infinity."""
 
     buckets: Annotated[int, Ge(2), Le(65536)] | None = None
-    """If given, the coordinator finds out from sums alone whose vectors to take, by similarity in so many buckets; if
+    """If given, the coordinator finds out from sums alone whose vectors to take, by similarity in this many buckets; if
     not, it sees each site's vectors, or there are 1024 where a layer shows only sums."""
 
     def start(self, weights: Weights, cohort: Cohort) -> Guided:

@@ -184,7 +184,7 @@ class LazyMIL(LocalTraining, Method[Global]):
     what an untrained model is surest of is chance, and what was once trained on stays the surest. Of little use where a
     site has several sentences of a bag, for the same happens there."""
     buckets: Annotated[int, Ge(2), Le(65536)] | None = None
-    """If given, the coordinator finds out from sums alone who is surest of a fact, by score in so many buckets; if
+    """If given, the coordinator finds out from sums alone who is surest of a fact, by score in this many buckets; if
     not, it sees each site's scores, or there are 256 where a layer shows only sums."""
 
     unrelated: Literal["chosen", "whole"] = "chosen"

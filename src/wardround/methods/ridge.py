@@ -127,7 +127,7 @@ class ClosedForm:
     penalties: Annotated[tuple[Annotated[float, Gt(0)], ...], MinLen(1), MaxLen(100)] = (
         1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, 10000.0,
     )  # fmt: skip
-    """λ: the values to choose from; of a single one nothing is asked, and each more is a question to every site."""
+    """λ: the values to choose from; with one of them nothing is asked; each further one is a question to every site."""
     sharpness: Annotated[float, Gt(0)] = 6.0
     """What the scores are multiplied by, for the softmax; it changes no answer."""
     least_rows: Annotated[int, Ge(0)] = 0

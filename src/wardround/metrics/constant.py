@@ -19,7 +19,7 @@ ABOUT = {
     "majority": "always the commonest class",
     "chance": "answers drawn at random, as often as each class occurs",
     "tfidf": "TF-IDF and logistic regression on all texts in one place",
-    "dictionary": "the training texts' entities, looked up wherever they stand",
+    "dictionary": "the training texts' entities, looked up wherever they occur",
 }
 """What any model should beat, in words."""
 

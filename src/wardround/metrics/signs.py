@@ -3,7 +3,7 @@
     signs(task, counts, losses)     # ["one class predicted"]
 
 A *collapsed* model has learnt nothing that its figures could mean: it answers the same class to everything, finds no
-entity, its loss is no number, or it is no better than a constant answer by its first figure and, where a constant
+entity, its loss is not a number, or it is no better than a constant answer by its first figure and, where a constant
 answer has a loss, worse by that. Such a run is never the best of a table. A loss that rises, or lies above a constant
 answer's while the figures are good, is a warning: the model is too sure of itself, and a lower rate or fewer rounds
 would serve it.

@@ -33,9 +33,9 @@ def read_json(folder: Path, name: str) -> dict[str, Any]:
     except FileNotFoundError:
         raise EncoderError(folder, f"no {name}", "an encoder's folder has config, weights and tokenizer") from None
     except (OSError, ValueError) as error:
-        raise EncoderError(folder, f"{name} cannot be read ({error})", "copy the folder anew") from None
+        raise EncoderError(folder, f"{name} cannot be read ({error})", "copy the folder again") from None
     if not isinstance(values, dict):
-        raise EncoderError(folder, f"{name} is no table", "copy the folder anew")
+        raise EncoderError(folder, f"{name} is no table", "copy the folder again")
     return values
 
 
@@ -68,7 +68,7 @@ def read_tensors(folder: Path) -> dict[str, Tensor]:
         try:
             tensors |= load_file(folder / name)
         except (SafetensorError, OSError) as error:
-            raise EncoderError(folder, f"{name} cannot be read ({error})", "copy the folder anew") from None
+            raise EncoderError(folder, f"{name} cannot be read ({error})", "copy the folder again") from None
     return tensors
 
 
@@ -85,7 +85,7 @@ def read_tokenizer(folder: Path) -> Tokenizer | None:
     except EncoderError:
         raise
     except Exception as error:  # noqa: BLE001 -- the package raises nothing more precise
-        raise EncoderError(folder, f"its tokenizer cannot be read ({error})", "copy the folder anew") from None
+        raise EncoderError(folder, f"its tokenizer cannot be read ({error})", "copy the folder again") from None
     return None
 
 

@@ -157,7 +157,7 @@ def refuse_no_numbers(folder: Path, weights: Mapping[str, Tensor]) -> None:
     """Raise an error if a weight is NaN or infinite: later it would look as if training had run away."""
     for name, tensor in weights.items():
         if not tensor.isfinite().all():
-            raise EncoderError(folder, f"the weights of {name} hold NaN or infinity", "copy the folder anew")
+            raise EncoderError(folder, f"the weights of {name} hold NaN or infinity", "copy the folder again")
 
 
 def refuse_other_vocabulary(folder: Path, tokenizer: Tokenizer, shape: Shape) -> None:

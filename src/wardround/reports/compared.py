@@ -60,7 +60,7 @@ class Report:
             return None
         many = sum(not group.reference for group in panel.groups)
         how = f"the {DRAWN} best" if len(panel.ranked) >= DRAWN else f"{DRAWN}, the finished ones first,"
-        return tag("p", f"Drawn are {how} of {many} methods; the figures of all are in Results.", class_="soft")
+        return tag("p", f"Shown are {how} of {many} methods; the figures of all are in Results.", class_="soft")
 
     def series(self, group: Group, points: Sequence[tuple[float, float, float | None]] = ()) -> Series:
         """A group's line or dots, in its colour."""

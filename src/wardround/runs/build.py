@@ -112,7 +112,7 @@ def build_apart(study: Study, out: Path, names: Sequence[str]) -> Built:
     task = bound(study)
     problems = [*fitting(study, task), *enough(study, len(names)), *measurable(study, task)]
     problems += [
-        f"{key} is for now only for simulations; take it out" for key in ("start", "finish") if getattr(study, key)
+        f"{key} is only for simulations for now; take it out" for key in ("start", "finish") if getattr(study, key)
     ]
     device, missing = tried(study.device, study.precision)
     problems += missing

@@ -33,7 +33,7 @@ def fitting(study: Study, task: BoundTask) -> Iterator[str]:
             yield f"evaluation.each shows each site's counts, and {layer.called} only sums; take one out"
     for name in study.references or ():
         if name not in task.references:
-            yield f"references has {name!r}, which there is not for task {named['task']!r}; leave it out"
+            yield f"references has {name!r}, which does not exist for task {named['task']!r}; leave it out"
         elif name == "tfidf" and find_spec(NEEDED) is None:
             yield 'references: "tfidf" needs scikit-learn; pip install "wardround[baselines]", or leave it out'
     yield from unguarded(study)

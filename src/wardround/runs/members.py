@@ -228,7 +228,7 @@ def _taught(out: Path, study: Study, site: str, action: Action) -> str:
         return f"{site} never took part in the training of this run: there is nothing to forget"
     first = max(min(seen), 1)
     return (
-        f"what {site} taught cannot be taken out of a model of {name} exactly: each round stands on all before. "
+        f"what {site} taught cannot be taken out of a model of {name} exactly: each round builds on all before it. "
         f"{site} took part from round {first} on; train again without it from "
         f"{'the start' if first == 1 else f'round {first}'}, or use ridge, which can forget"
     )

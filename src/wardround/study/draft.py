@@ -82,7 +82,7 @@ def _cut(sources: int) -> tuple[dict[str, Any], str]:
     return {
         "name": "source",
         "sites": SITES,
-    }, f"  # a simulation: the {sources:,} sources put together to {SITES} sites"
+    }, f"  # a simulation: the {sources:,} sources put together into {SITES} sites"
 
 
 def _lines(given: Mapping[str, Any], settings: Mapping[str, Setting]) -> Iterator[str]:

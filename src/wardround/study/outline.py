@@ -22,7 +22,7 @@ class SitesTable(TomlTable):
     private: tuple[str, ...] = ()
     """Parts of the model, by module name, that each site trains and keeps for itself; `all` leaves each alone."""
     share: Annotated[float, Gt(0), Le(1)] = 1.0
-    """How much of its training examples a site uses, drawn by the seed; the pooled reference uses the same ones."""
+    """What share of its training examples a site uses, drawn by the seed; the pooled reference uses the same ones."""
 
 
 class RobustTable(TomlTable):
@@ -32,10 +32,10 @@ class RobustTable(TomlTable):
     """What takes the place of the mean over sites, behind the bound: the median or the trimmed mean of each number, the
     geometric median, or the mean of those nearest to each other; `bound` keeps the mean."""
     bound: Annotated[float, Gt(1)] | None = None
-    """An update longer than so many times the median of its exchange is left out; unset: 5, which honest sites kept
+    """An update longer than this many times the median of its exchange is left out; unset: 5, which honest sites kept
     within in all trials of docs/lying.md."""
     liars: Annotated[int, Ge(1)] = 1
-    """How many sites may lie at once: `trimmed` leaves out so many at either end, `krum` so many in all; every rule
+    """How many sites may lie at once: `trimmed` leaves out this many at either end, `krum` this many in all; every rule
     needs twice as many and one more."""
     keep: Annotated[int, Ge(1)] | None = None
     """`krum`: how many of those nearest to each other are averaged; unset: all but the `liars`; 1 is Krum itself."""
@@ -50,7 +50,7 @@ def _some(values: tuple[Any, ...]) -> tuple[Any, ...]:
 def device_name(name: str) -> str:
     """The name of a device, if it can be one."""
     if not re.fullmatch(r"auto|cpu|cuda(:\d{1,2})?|mps", name):
-        raise ValueError('should be "auto", "cpu", "cuda", one of several as "cuda:1", or "mps"')
+        raise ValueError('should be "auto", "cpu", "cuda", one of several such as "cuda:1", or "mps"')
     return name
 
 
@@ -69,13 +69,13 @@ class Validation(TomlTable):
     """Examples that choose the round whose model is kept, and when there is no use in going on."""
 
     share: Annotated[float, Gt(0), Lt(1)] | None = None
-    """How much of each site's training examples is set aside, by the seed; what has a validation split keeps that."""
+    """What share of each site's training examples is set aside, by the seed; what has a validation split keeps that."""
     by: Literal["document", "source", "patient", "within"] = "document"
     """What stays whole when a share is drawn: documents, sources or patients; `within` draws of each source."""
     metric: str | None = None
     """The figure that chooses, such as `macro_f1`; if not given, the first that the task has."""
     patience: Annotated[int, Ge(1)] | None = None
-    """After so many evaluations without a better one the run stops; if not given, all rounds are run."""
+    """After this many evaluations without a better one the run stops; if not given, all rounds are run."""
 
 
 class Stop(TomlTable):
@@ -88,7 +88,7 @@ class Stop(TomlTable):
     early: bool = True
     """False goes on to the last round and only notes when the target was reached."""
     on_test_figures: bool = False
-    """Has to be true for a figure of the test split to end a run: what it then shows there is too good."""
+    """Has to be true for a figure of the test split to end a run: the figures there then look better than they are."""
 
 
 class FinishTable(TomlTable):
@@ -126,7 +126,7 @@ class DPTable(TomlTable):
     epsilon: Annotated[float, Gt(0)]
     """ε of the whole run: because of one unit the odds of anything change by at most e^ε; 1 is strict, 8 is loose."""
     delta: Annotated[float, Gt(0), Lt(1)]
-    """δ: how likely that may fail; far below one over the number of a site's units, such as 1e-5."""
+    """δ: how likely it is that this fails; far below one over the number of a site's units, such as 1e-5."""
     clip: Annotated[float, Ge(CLIP), Le(1 / CLIP)] = 1.0
     """C: how long the gradient of a unit may be; what is longer is shortened to it."""
     unit: Literal["example", "document", "patient"] = "patient"
@@ -142,7 +142,7 @@ class PrivacyTable(TomlTable):
     """What protects sites from the coordinator and from each other."""
 
     secure_aggregation: bool = False
-    """Whether replies leave behind masks, so that the coordinator sees only their sum and nobody any of them."""
+    """Whether replies leave under masks, so that the coordinator sees only their sum and nobody any of them."""
     fewest: Annotated[int, Ge(2)] = 3
     """How few sites may be in a sum: those in it, all but one, could take the sum apart together."""
     dp: DPTable | None = None
@@ -203,8 +203,8 @@ class Outline(TomlTable):
     schedule: ScheduleTable | None = None
     """When rounds may start; if not given, at any time."""
     device: Annotated[str, AfterValidator(device_name)] | None = None
-    """Where models compute in a simulation: "auto", "cpu", "cuda", one of several as "cuda:1", or "mps"; if not given,
-    the CPU. A real site says so in its own `site.toml`."""
+    """Where models compute in a simulation: "auto", "cpu", "cuda", one of several such as "cuda:1", or "mps"; if not
+    given, the CPU. A real site says so in its own `site.toml`."""
     precision: Literal["fp32", "bf16"] | None = None
     """What products are computed in, in a simulation; weights stay in single precision; if not given, fp32."""
     references: tuple[Literal["majority", "chance", "tfidf", "dictionary"], ...] | None = None

@@ -26,7 +26,7 @@ def in_sums(
     names = [field.name for field in fields(method)]
     changed = {key: getattr(summed, key) for key in names if getattr(summed, key) != getattr(method, key)}
     problems += [
-        f"method.{key} = {written(getattr(method, key))} has the coordinator see each site's reply, and {blind[0]} "
+        f"method.{key} = {written(getattr(method, key))} lets the coordinator see each site's reply, and {blind[0]} "
         f"shows only sums; take it out, or set it to {written(changed[key])}"
         for key in sorted(changed.keys() & given.keys())
     ]

@@ -48,7 +48,7 @@ def _zone(name: str) -> str:
         if known := available_timezones():  # a machine that knows none has not to wait for the window, either
             near = difflib.get_close_matches(name, known, 1)
             hint = f"did you mean {near[0]!r}?" if near else 'write, say, "Europe/Berlin" or "UTC"'
-            raise ValueError(f"is no time zone; {hint}") from None
+            raise ValueError(f"is not a time zone; {hint}") from None
     return name
 
 

@@ -111,7 +111,7 @@ def layered(
         if registry is not None:
             layer, settings = named("layers", registry, table, problems)
             if any(type(layer) is type(other) for other in layers):
-                problems.append(f"layers.name = {name!r} stands there twice; take one out")
+                problems.append(f"layers.name = {name!r} is there twice; take one out")
             layers.append(layer)
             plain.append(settings)
     return tuple(layers), plain

@@ -29,7 +29,7 @@ Denoiser = Literal["one", "average", "attention", "relation-attention", "none"]
 
 
 def surest(values: Tensor, owner: Tensor, count: int) -> Tensor:
-    """For each owner, the place of its largest value, the first of equals; what is no number is the smallest."""
+    """For each owner, the place of its largest value, the first of equals; what is not a number is the smallest."""
     values = values.nan_to_num(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)
     best = values.new_full((count,), -torch.inf).scatter_reduce(0, owner, values, "amax")  # (owners,)
     place = torch.arange(len(values))

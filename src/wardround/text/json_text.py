@@ -13,7 +13,7 @@ class RepeatedKey(ValueError):
     """A key stands twice in a JSON object."""
 
     def __str__(self) -> str:
-        return "a key stands twice in a JSON object"
+        return "a key occurs twice in a JSON object"
 
 
 def unrepeated(pairs: list[tuple[str, object]]) -> dict[str, object]:

@@ -179,7 +179,7 @@ def lines_with_ends(
     for number, raw in enumerate(_byte_lines(blocks), 1):
         if len(raw) > LONGEST_LINE:
             what = f"the line is longer than {LONGEST_LINE:,} bytes"
-            raise DataError(path, number, what, "is this a text file? Cut longer notes before")
+            raise DataError(path, number, what, "is this a text file? Cut longer notes first")
         try:
             line = raw.decode(codec)
         except UnicodeDecodeError as error:
@@ -258,7 +258,7 @@ def _codec(path: Path, head: bytes, encoding: str | None) -> tuple[str, int]:
     except LookupError:
         close = nearest(encoding or "", ENCODINGS)
         remedy = f'did you mean "{close}"?' if close else f"one of {', '.join(ENCODINGS)}, …"
-        raise DataError(path, None, f'"{encoding}" is no text encoding', remedy) from None
+        raise DataError(path, None, f'"{encoding}" is not a text encoding', remedy) from None
     for mark, named in MARKS:
         if head.startswith(mark):
             if encoding and not named.startswith(codecs.lookup(encoding).name.removesuffix("-sig")):
@@ -302,7 +302,7 @@ def _undecodable(path: Path, line: int, offset: int, raw: bytes, error: UnicodeD
     else:
         likely = "cp1252" if re.search(rb"[\x80-\x9f]", sample) and _decodes(sample, "cp1252") else "latin-1"
     what = f"byte {offset + error.start} is not {error.encoding}; it looks like {likely}"
-    return DataError(path, line, what, f'set encoding = "{likely}", or repair this line if all others are well')
+    return DataError(path, line, what, f'set encoding = "{likely}", or repair this line if all others are fine')
 
 
 def _unmarked(path: Path, codec: str) -> DataError:

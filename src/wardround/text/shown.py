@@ -175,7 +175,8 @@ def occurring(
     odd = set() if text_is_shown() else set(rare(counts)) & mine.keys()
     remedy = f"declare all that are right ({key} = […]), or give --show-text"
     if why := odd and unlike_names(counts, 1):
-        raise ValueError(f"what stands for {what} does not look like {what}: {why}; are columns swapped? Else {remedy}")
+        swapped = f"are columns swapped? Otherwise {remedy}"
+        raise ValueError(f"what stands for {what} does not look like {what}: {why}; {swapped}")
     if odd:
         name, place = next((name, place) for names, place in rows for name in names if name in odd)
         raise ValueError(
@@ -208,7 +209,7 @@ def named_sources(
     odd = {*rare(known)}
     if not odd or text_is_shown():
         return
-    remedy = "Else cut sites by a [partition], or give --show-text"
+    remedy = "Otherwise cut sites by a [partition], or give --show-text"
     if why := unlike_names(known, 1):
         raise ValueError(f"the sources do not look like names of sites: {why}; are columns swapped? {remedy}")
     source, place = next(row for row in rows if row[0] in odd)

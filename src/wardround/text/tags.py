@@ -28,7 +28,7 @@ def marks(scheme: Scheme) -> str:
 
 
 def split_tag(tag: str) -> tuple[str, str]:
-    """Mark and type; a type may hold hyphens. An empty mark: this is no tag."""
+    """Mark and type; a type may hold hyphens. An empty mark: this is not a tag."""
     mark, hyphen, kind = tag.partition("-")
     if tag == "O":
         return "O", ""
@@ -40,7 +40,7 @@ def no_tag(tag: str, token: str) -> str:
     if split_tag(token.strip())[0]:
         return "where the token should be there is a tag: columns look swapped"
     if re.match(r"[BIES][_:./]\w", tag):
-        return f"between mark and type stands a hyphen, not {tag[1]}"
+        return f"a hyphen goes between mark and type, not {tag[1]}"
     return "write O, B-type, I-type; in BIOES also E-, S-"
 
 

@@ -119,7 +119,7 @@ def _apart(snapped: list[tuple[Span, Entity]], document: Document, problems: Pro
     seen: set[Span] = set()
     for span, entity in sorted(snapped, key=lambda item: (item[0][1] - item[0][2], item[0][1], item[0][0])):
         if span in seen:
-            problems.at("entity stands twice, the first taken", _place(document), entity.start)
+            problems.at("entity occurs twice, the first taken", _place(document), entity.start)
         elif taken.isdisjoint(range(span[1], span[2])):
             taken.update(range(span[1], span[2]))
             kept.append(span)

@@ -101,7 +101,7 @@ def _numbers(text: str, path: Path, line: int) -> list[float]:
     try:
         numbers = list(map(float, text.split(" ")))
     except ValueError:
-        raise DataError(path, line, "a value that is no number", "repair or remove the row") from None
+        raise DataError(path, line, "a value that is not a number", "repair or remove the row") from None
     # A NaN or an infinity anywhere makes the sum one.
     if not math.isfinite(sum(numbers)) or max(numbers) > LARGEST or min(numbers) < -LARGEST:
         raise DataError(path, line, "a value that is not finite in 32 bits", "repair or remove the row")

@@ -80,7 +80,7 @@ def read_resources(path: Path) -> Resources:
     for row in rows:
         kind, resource = ((row.get(key) or "").strip() for key in ("type", "resource"))
         if not kind or kind in kinds:
-            what = "the same type stands above" if kind else "no type"
+            what = "the same type is above" if kind else "no type"
             raise DataError(path, rows.line_num, what, "one row for each type")
         if resource not in KINDS:
             raise DataError(

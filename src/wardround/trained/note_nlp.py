@@ -120,7 +120,7 @@ def read_concepts(path: Path) -> Concepts:
         concept, words, kind = ((row.get(key) or "").strip() for key in KEYS)
         key, value = (concept, _folded(words), kind), (row.get("concept_id") or "").strip()
         if not value.isdecimal():
-            raise DataError(path, rows.line_num, "its concept_id is no whole number", "use OMOP's own ids")
+            raise DataError(path, rows.line_num, "its concept_id is not a whole number", "use OMOP's own ids")
         if not any(key):
             raise DataError(path, rows.line_num, "it maps nothing", "fill in concept, words or type")
         if ids.setdefault(key, value) != value:

@@ -118,10 +118,10 @@ class Worker:
         line = self.out.readline()
         if not line:
             code = self.process.wait(PATIENCE)
-            raise WorkerError(f"a worker ended (code {code}), for want of memory perhaps; try fewer --workers")
+            raise WorkerError(f"a worker ended (code {code}), perhaps for want of memory; try fewer --workers")
         reply = json.loads(line)
         if "refused" in reply:
-            raise WorkerError(f"a worker does not load the model: {reply['refused']}")
+            raise WorkerError(f"a worker cannot load the model: {reply['refused']}")
         if "failed" in reply:
             raise WorkerError(f"a worker failed: {reply['failed']}; try --workers 1")
         return _restored(documents, reply["predictions"])

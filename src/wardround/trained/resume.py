@@ -1,4 +1,4 @@
-"""Predictions that outlive a command that was cut: `predict --resume`.
+"""Predictions that outlive a command that was interrupted: `predict --resume`.
 
     with resumed(Path("found.jsonl"), model) as journal:
         for placed, prediction in predictions(model, texts, workers, journal): ...

@@ -117,9 +117,9 @@ def _private(path: Path) -> Ed25519PrivateKey:
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         if isinstance(error, ModelError):
             raise
-        raise ModelError(path, "it is no private key", "make one: wardround model key FILE") from None
+        raise ModelError(path, "it is not a private key", "make one: wardround model key FILE") from None
     if not isinstance(key, Ed25519PrivateKey):
-        raise ModelError(path, "it is no Ed25519 key", "make one: wardround model key FILE")
+        raise ModelError(path, "it is not an Ed25519 key", "make one: wardround model key FILE")
     return key
 
 
@@ -134,7 +134,7 @@ def _public(path: Path) -> str:
     except (ValueError, UnsupportedAlgorithm) as error:
         if isinstance(error, ModelError):
             raise
-        raise ModelError(path, "it is no public key", "name the one that wardround model key has written") from None
+        raise ModelError(path, "it is not a public key", "name the one that wardround model key has written") from None
     if not isinstance(key, Ed25519PublicKey):
-        raise ModelError(path, "it is no Ed25519 key", "name the one that wardround model key has written")
+        raise ModelError(path, "it is not an Ed25519 key", "name the one that wardround model key has written")
     return key.public_bytes_raw().hex()

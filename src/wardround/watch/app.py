@@ -38,7 +38,7 @@ EACH = 8  # of these one person may be, or one address; behind this machine's ow
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 WORDS = {
     404: "there is no such page", 405: "this path does not take this method", 415: "send JSON",
-    503: "too many watch already",
+    503: "too many are watching already",
 }  # fmt: skip
 STATIC = {
     "/watch.js": ("wardround.watch", "page/watch.js", "text/javascript"),

@@ -205,7 +205,7 @@ def runs_table(runs: Sequence[WatchedRun]) -> Html:
             left(run).partition(";")[0].removeprefix("about ").removesuffix(" left"),
         ))  # fmt: skip
     head = ("run", "state", "round", named(metric) if metric else "figure", "best", "from sites", "time left")
-    return table("Each run as far as it is", head, rows, words=3)
+    return table("How far each run is", head, rows, words=3)
 
 
 def _single(path: Path) -> bool:

@@ -156,7 +156,7 @@ def main() -> None:
             file = given or (None if loopback(door) else folder / TOKEN)
             token = read_token(file) if file else ""
             looking = read_token(folder / LOOKING) if file else ""
-            tokens = f"; its token is in {file}, the one of who may only look in {folder / LOOKING}" if file else ""
+            tokens = f"; its token is in {file}, the one for looking only in {folder / LOOKING}" if file else ""
             tell(f"the page is at {address(host, door)}{tokens}")
             serve(application(Desk(CoordinatorBoard(folder)), names(host), token, looking), door)
     except HostError as error:

@@ -114,7 +114,7 @@ class House:
     def __init__(self, folder: Path) -> None:
         if not (folder / "site.toml").is_file():
             raise RunError(
-                f"{folder}: is no site's folder: it has no site.toml; name the folder of `wardround site init`"
+                f"{folder}: is not a site's folder: it has no site.toml; name the folder of `wardround site init`"
             )
         self.folder = folder
         self.ledger = folder / "ledger" / "site.jsonl"

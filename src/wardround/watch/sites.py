@@ -1,4 +1,4 @@
-"""How it is with each site of a run: working, answered, late, left out and why; and what is left of its approval."""
+"""The state of each site of a run: working, answered, late, left out and why; and what is left of its approval."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -69,7 +69,7 @@ def _mood(name: str, run: WatchedRun) -> tuple[Mood, str]:
             return ("good", f"has answered {asked['step']}") if out is None else ("bad", f"left out: {out}")
         waits = run.now() - float(asked["since"])
         late = waits > max(LEAST, PATIENCE * (run.seen.seconds[-1] if run.seen.seconds else LEAST))
-        return ("late", f"late: asked {span(waits)} ago") if late else ("busy", f"working since {span(waits)}")
+        return ("late", f"late: asked {span(waits)} ago") if late else ("busy", f"working for {span(waits)}")
     if name in run.seen.out:
         return "bad", f"left out: {run.seen.out[name]}"
     member = run.members.get(name)

@@ -1,4 +1,4 @@
-"""Who may look: on loopback whoever is on this machine, elsewhere only who has the token.
+"""Who may look: on loopback whoever is on this machine, elsewhere only those who have the token.
 
 The address that is printed has it; it becomes a cookie that scripts cannot read, and leaves the address bar. Programs
 send it as `Authorization: Bearer …`. `/healthz` says only that we are here, and is free. A second token, where there is

@@ -12,7 +12,7 @@ from wardround.runs.errors import RunError
 def command(
     folder: Consortium,
     request: Annotated[Path, typer.Argument(help="The file that the person sent.", metavar="REQUEST")],
-    role: Annotated[str, typer.Option(help="watch, submit or admin; each may what those before it may.")],
+    role: Annotated[str, typer.Option(help="watch, submit or admin; each may do what those before it may.")],
     fingerprint: Annotated[str, typer.Option(help="What the person read out to you; otherwise you are asked.")] = "",
     door: Annotated[
         str, typer.Option(help="Where the person reaches the coordinator: HOST:PORT.", metavar="ADDRESS")

@@ -15,12 +15,12 @@ def command(
     folder: Consortium,
     listen: Annotated[
         str,
-        typer.Option(help="Which of this machine's addresses to listen on, if the consortium's is another's.",
+        typer.Option(help="The address of this machine to listen on, if it is not the consortium's.",
                      metavar="ADDRESS"),
     ] = "",
     page: Annotated[bool, typer.Option("--page", help="Serve a live page: who is there, what runs.")] = False,
     page_host: Annotated[
-        str, typer.Option(help="Where the page listens; beyond loopback, only who has the token may look.")
+        str, typer.Option(help="Where the page listens; beyond loopback, looking takes the token.")
     ] = "127.0.0.1",
     page_port: Annotated[int, typer.Option(min=1, max=65535, help="The page's port.")] = 8768,
     page_token_file: Annotated[
@@ -69,7 +69,7 @@ def place(address: str, option: str, host: str = "") -> tuple[str, int]:
         named, port = address, str(PORT)
     number = int(port or PORT)
     if not (named or host) or not 1 <= number <= 65535:
-        raise RunError(f"{option} {address}: write HOST:PORT, 0.0.0.0:{PORT} say")
+        raise RunError(f"{option} {address}: write HOST:PORT, such as 0.0.0.0:{PORT}")
     return named or host, number
 
 

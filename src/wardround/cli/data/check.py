@@ -29,11 +29,11 @@ CLASSES = 30
 @reading
 def command(
     path: Annotated[Path, typer.Argument(help="A file or a folder.")],
-    task: Annotated[str, typer.Option(help="Check for a task: bags, classification, relation, tagging.")] = "",
+    task: Annotated[str, typer.Option(help="Check for a task, by the name that a study has for it.")] = "",
     phi: Annotated[
-        bool, typer.Option("--phi", help="Count what looks like names, dates, numbers of patients, telephone numbers.")
+        bool, typer.Option("--phi", help="Count what looks like names, dates, patient numbers and telephone numbers.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON, for programs.")] = False,
     *,
     options: Options,
     form: str,

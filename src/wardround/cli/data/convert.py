@@ -1,7 +1,7 @@
 """`wardround data convert IN OUT --to FORMAT`: from one format to another.
 
-Exit codes: 0 all is well, 1 something would be lost, 2 the command or the input is wrong, 3 written, but for what
-`--skip` has passed by. Note text is printed only with `--show-text`.
+Exit codes: 0 all is well, 1 something would be lost, 2 the command or the input is wrong, 3 written, except what
+`--skip` passed over. Note text is printed only with `--show-text`.
 """
 
 from pathlib import Path

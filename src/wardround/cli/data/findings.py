@@ -25,7 +25,7 @@ def show_skipped(console: Console, skipped: "Iterable[Finding]", *, quiet: bool 
         if not quiet:
             console.print(f"skipped {place}: {one.what}" + (f" — {in_options(one.remedy)}" if one.remedy else ""))
     if count:
-        console.print(f"skipped, for they could not be read: {count:,}")
+        console.print(f"skipped because they could not be read: {count:,}")
     return count
 
 

@@ -27,7 +27,7 @@ def command(
     confirmed: Annotated[
         bool,
         typer.Option(
-            "--confirmed", help="Somebody has looked at all that doccano or BRAT give back as a model found it."
+            "--confirmed", help="Somebody has checked all that doccano or BRAT gives back just as a model found it."
         ),
     ] = False,
     lossy: Annotated[bool, typer.Option("--lossy", help="Go on without what cannot be read.")] = False,
@@ -35,7 +35,7 @@ def command(
     options: Options,
     form: str,
 ) -> None:
-    """Put files together; texts that stand twice are written once, and contradictions are listed."""
+    """Put files together; repeated texts are written once, and contradictions are listed."""
     from wardround.formats.merge import CONFLICT, Keep, merge
 
     one_of(keep, get_args(Keep), "--keep")

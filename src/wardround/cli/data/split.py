@@ -23,7 +23,7 @@ def command(
     test: Annotated[float, typer.Option(help="The share that is set aside for testing.")] = 0.2,
     valid: Annotated[float, typer.Option(help="The share that is set aside for validation; 0 for none.")] = 0.0,
     by: Annotated[
-        str, typer.Option(help="text, or source or patient: all documents of one of these on one side.")
+        str, typer.Option(help="text, source or patient: documents that share it stay on one side.")
     ] = "text",
     seed: Annotated[int, typer.Option(min=0, help="Another seed draws other documents.")] = 0,
     lossy: Annotated[bool, typer.Option("--lossy", help="Go on without what cannot be read.")] = False,
@@ -38,7 +38,7 @@ def command(
     if not 0 < test < 1:
         fail(f"--test {test}: a share between 0 and 1, such as 0.2")
     if not 0 <= valid < 1 - test:
-        fail(f"--valid {valid}: a share that leaves some beside --test {test}, such as 0.1")
+        fail(f"--valid {valid}: a share that leaves some to train on beside --test {test}, such as 0.1")
     shares = {"test": test, **({"valid": valid} if valid else {})}
     remove_unfinished(folder)
     with refusals(folder):

@@ -13,7 +13,7 @@ from wardround.cli.options import console, wide
 def command(
     one: Annotated[Path, typer.Argument(help="A model's folder, or a run's.", metavar="MODEL")],
     other: Annotated[Path, typer.Argument(help="Another.", metavar="MODEL")],
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON, for programs.")] = False,
 ) -> None:
     """Compare two models: settings, labels, what they were trained from, files and weights."""
     from rich.table import Table

@@ -15,7 +15,7 @@ from wardround.trained.signature import check_signature, signer
 def command(
     path: Annotated[Path, typer.Argument(help="A model's folder, or a run's.", metavar="MODEL")],
     trust: Trust = None,
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON, for programs.")] = False,
 ) -> None:
     """Print a model's card, after a check that its folder is whole and as it was written."""
     folder = model_folder(path)

@@ -15,7 +15,7 @@ def command(
     study: Annotated[Path | None, typer.Option(help="Check against this study, too.")] = None,
     offline: Annotated[bool, typer.Option("--offline", help="Do not knock at the coordinator's address.")] = False,
 ) -> None:
-    """Test everything that can be wrong, and print what a study would make leave this site."""
+    """Test everything that can be wrong, and print what would leave this site in a study."""
     from wardround.cli.site.leaving import show_leaving, study_at
     from wardround.consortium.check import checked
     from wardround.consortium.machine_check import machine

@@ -12,7 +12,7 @@ from wardround.cli.options import Site, console
 def command(
     folder: Site = Path(),
     user: Annotated[
-        str, typer.Option(help="Whom the service runs as; default: a service of your own, under your name.")
+        str, typer.Option(help="The user that the service runs as; default: you, as a service of your own.")
     ] = "",
     now: Annotated[bool, typer.Option("--start", help="Install the unit with systemd, and start it.")] = False,
 ) -> None:

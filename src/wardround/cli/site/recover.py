@@ -40,7 +40,7 @@ def command(
             f"  wardround site recover {folder} --as-told        this is all; it counts as spent\n"
             f"  wardround site recover {folder} --nothing-left   count whatever was approved as spent"
             if lapse.statement
-            else "the coordinator has not told yet what was answered: start the site, and wait until a study is "
+            else "the coordinator has not said yet what was answered: start the site, and wait until a study is "
             "submitted or goes on"
         )
     recover(folder, as_told=as_told)

@@ -1,6 +1,6 @@
 """`wardround site trust SITE`: the keys by which hospitals know each other, whatever the coordinator says.
 
-wardround site trust charite/                             this site's fingerprint, and how it is with the others'
+wardround site trust charite/                             this site's fingerprint, and what is known of the others'
 wardround site trust charite/ mainz "3f2a 91c0 …"         pin another's, as it was read out over the phone
 """
 

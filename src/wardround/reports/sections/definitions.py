@@ -37,7 +37,7 @@ TERMS = {
         answers on one document go together.""",
     "References": """What any model should beat, on the same test examples: majority is always the commonest class,
         chance draws answers at random, as often as each class occurs, tfidf is TF-IDF and logistic regression on
-        all texts in one place, dictionary finds the training texts' entities wherever they stand in the test texts, the
+        all texts in one place, dictionary finds the training texts' entities wherever they occur in the test texts, the
         longest first, each with the type that it has most often.""",
     "Paired test": f"""Two methods are compared seed by seed on the same data, by the two-sided paired t-test of
         their final figures; it needs at least 3 common seeds. The p-values of all pairs on this page are

@@ -79,7 +79,8 @@ def _chosen(panel: Panel) -> Html | None:
             "the model as it is now, the curves those of the run."
         )
     if any(run.study.get("stop", {}).get("on_test_figures") for run in runs):
-        sentences.append("Runs ended when a figure of the test split met its target: these figures are too good.")
+        target = "Runs ended when a figure of the test split met its target"
+        sentences.append(f"{target}: these figures look better than they are.")
     return tag("p", " ".join(sentences), class_="notice" if len(sentences) > len(by) else "soft") if sentences else None
 
 
