@@ -237,6 +237,15 @@ def test_what_a_task_would_lose_is_told(
     assert what == whats(looked(jsonl(tmp_path, {"text": NOTE, **row}), task))
 
 
+def test_i2b2s_pairs_are_those_of_a_line_for_the_check_as_for_a_study(tmp_path: Path) -> None:
+    (tmp_path / "1.txt").write_text("We gave Aspirin . Her rash went .\n", encoding="utf-8")
+    (tmp_path / "1.con").write_text(
+        'c="aspirin" 1:2 1:2||t="treatment"\nc="her rash" 1:4 1:5||t="problem"\n', encoding="utf-8"
+    )
+    (tmp_path / "1.rel").write_text('c="aspirin" 1:2 1:2||r="TrIP"||c="her rash" 1:4 1:5\n', encoding="utf-8")
+    assert [] == looked(tmp_path, "relation").findings.listed
+
+
 def test_tagging_tells_what_becomes_of_every_span_with_its_line(tmp_path: Path) -> None:
     """By the rules that training follows: what is widened is told, but only what is left out or cut is lost."""
     text = "It began.\nAspi\u200brin: a rash.\n" + "x " * 201

@@ -45,7 +45,6 @@ NAMED = {
     "clinic/notes.py": "a hospital's taste in relations",
     "trained/outputs.py": "a relation is a kind of row in CSV",
     "trained/fhir_findings.py": "a relation is a kind of finding, of which a resource's id is made",
-    "cli/data/check.py": "the help of --task",
     "cli/align.py": "bags are a view of documents",
     "consortium/settings.py": "likewise",
 }

@@ -28,7 +28,7 @@ from wardround.text.document import DISCONTINUOUS, Document, Entity, Placed, Rel
 from wardround.text.language import language
 from wardround.text.pairs import text_of_pair
 from wardround.text.reading import DataError, Problems, digest
-from wardround.text.sentences import sentences
+from wardround.text.sentences import Scope, sentences
 from wardround.text.shown import NOT_SHOWN, code, names_of
 
 NUMBER = re.compile(r"\b[A-Z]?\d[\d,]*\b")
@@ -44,6 +44,7 @@ REMEDIES = {
     "note without .ann, skipped": "copy its .ann beside it; an empty one says that there is nothing to mark",
     "row without text, skipped": "remove the row, or name the right column",
     DISCONTINUOUS: "tags and markers have no gaps; shorten or split it if what lies between matters",
+    "relation across lines, left out": 'candidates are pairs within a line; scope = "note" takes all',
     "relation across sentences, left out": 'candidates are pairs within a sentence; scope = "note" takes all',
     "relation of concepts, given to their nearest mentions": "check that these are the ones that are related",
     "relation of an entity that is left out, left out": "mend the entity first",
@@ -83,8 +84,8 @@ class Checks(Protocol):
     takes: ClassVar[str | None]
     """Which view of the documents it takes."""
 
-    def check(self, placed: Placed, problems: Problems) -> None:
-        """Note what the task would leave out of a document."""
+    def check(self, placed: Placed, problems: Problems, scope: Scope) -> None:
+        """Note what the task would leave out of a document, its pairs being those within `scope`."""
 
     def lacks(self, survey: Any) -> Iterator[tuple[str, str]]:
         """What a whole survey lacks for the task, each with a remedy."""
@@ -226,7 +227,7 @@ def check(path: Path, options: Options, *, task: Checks | None = None, form: str
             for placed in format_.read(file, findings, options):
                 _count(survey, placed, seen, pair=_is_pair(placed.document, survey, view, format_.ready))
                 if task is not None:
-                    task.check(placed, findings)
+                    task.check(placed, findings, format_.usual.get("scope", "sentence"))
                 for kind, start in looks_like(placed.document.text) if phi else ():
                     findings.add(placed.path, placed.line_at(start), kind, REMEDY, lost=False)
     except DataError as error:

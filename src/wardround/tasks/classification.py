@@ -50,6 +50,7 @@ from wardround.tasks.words import Tokens, WordTable, refuse_useless
 from wardround.text.document import Placed
 from wardround.text.prediction import Label, Prediction
 from wardround.text.reading import DataError, Problems, found_path
+from wardround.text.sentences import Scope
 from wardround.text.texts import Texts
 
 OF_ENCODERS = ("encoder", "layers", "freeze", "last", "adapter", "pool")
@@ -165,7 +166,7 @@ class Classification(EncoderSettings, TaskSettings):
         encoder = {"encoder": self.encoder_folder} if self.model == "encoder" else {}
         return existing(self.folder, vectors=self.vectors, terms=self.terms) | encoder
 
-    def check(self, placed: Placed, problems: Problems) -> None:
+    def check(self, placed: Placed, problems: Problems, scope: Scope) -> None:  # noqa: ARG002 -- of relations
         """Documents without a label are left out, those with several need a setting."""
         labels, line = placed.document.labels, placed.line or 1
         if self.several:

@@ -42,6 +42,7 @@ from wardround.text.document import Document, Placed
 from wardround.text.pairs import pairs
 from wardround.text.prediction import Prediction
 from wardround.text.reading import Problems
+from wardround.text.sentences import Scope
 from wardround.text.shown import called, shown
 from wardround.text.texts import Texts
 
@@ -118,12 +119,12 @@ class Relations(EncoderSettings, TaskSettings):
         """The encoder."""
         return {"encoder": self.encoder_folder}
 
-    def check(self, placed: Placed, problems: Problems) -> None:
+    def check(self, placed: Placed, problems: Problems, scope: Scope) -> None:
         """Relations that no candidate covers are left out."""
         document = placed.document
         types = {entity.id: entity.type for entity in document.entities}
         allowed = {(types[relation.head], types[relation.tail]) for relation in document.relations}
-        for _ in pairs(placed, allowed, "", problems=problems):
+        for _ in pairs(placed, allowed, "", scope=scope, problems=problems):
             pass
 
 

@@ -46,6 +46,7 @@ from wardround.text.document import Document, Entity, Placed
 from wardround.text.language import language
 from wardround.text.prediction import Prediction
 from wardround.text.reading import Problems
+from wardround.text.sentences import Scope
 from wardround.text.shown import called, shown
 from wardround.text.tags import Scheme, Span, marks, spans, tagged
 from wardround.text.texts import Texts
@@ -156,7 +157,7 @@ class Tagging(EncoderSettings, TaskSettings):
         encoder = {"encoder": self.encoder_folder} if self.encodes or self.model == "elmoner" else {}
         return existing(self.folder, vectors=self.vectors) | encoder
 
-    def check(self, placed: Placed, problems: Problems) -> None:
+    def check(self, placed: Placed, problems: Problems, scope: Scope) -> None:  # noqa: ARG002 -- of relations
         """Overlapping entities, and those that no token fits, are left out."""
         document = placed.document
         chinese = (document.language or language(document.text)) == "zh"

@@ -24,6 +24,7 @@ from wardround.models.pretrained import packaged
 from wardround.text.document import Placed
 from wardround.text.prediction import Prediction
 from wardround.text.reading import Problems, found_path
+from wardround.text.sentences import Scope
 from wardround.text.texts import Texts
 
 Finds = Literal["entities", "relations", "labels", ""]
@@ -79,8 +80,11 @@ class TaskSettings(ABC):
         """By setting, the file or the encoder's folder that it names, and that a model's folder needs a copy of."""
         return {}
 
-    def check(self, placed: Placed, problems: Problems) -> None:  # noqa: B027 -- most have nothing to say
-        """Note what the task would leave out of a document, for `wardround data check --task`."""
+    def check(self, placed: Placed, problems: Problems, scope: Scope) -> None:  # noqa: B027 -- most have nothing to say
+        """Note what the task would leave out of a document, for `wardround data check --task`.
+
+        `scope` is within what the document's format has two entities make a pair.
+        """
 
     def lacks(self, survey: Any) -> Iterator[tuple[str, str]]:
         """What a whole survey of documents lacks for the task, each with a remedy."""
