@@ -11,7 +11,6 @@ certificate (`certificates/`) and the public half of its sealing key (the roster
 
 import tempfile
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 from wardround import __version__
@@ -71,9 +70,7 @@ def revoke(folder: Path, name: str) -> None:
     """Let a site take part no longer."""
     with changed(folder) as members:
         member = _member(folder, members, name)
-        if member.revoked is not None:
-            raise RunError(f"{name} was revoked already, on {member.revoked:%Y-%m-%d}")
-        members[name] = member.model_copy(update={"revoked": datetime.now(UTC)})
+        members[name] = member.revoked_now(name)
     (folder / "kits" / f"{name}.zip").unlink(missing_ok=True)
 
 

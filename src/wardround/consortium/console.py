@@ -1,11 +1,25 @@
-"""What the consoles of a coordinator and of a site share: certificates that are watched."""
+"""What the consoles of a coordinator and of a site share: certificates that are watched, a folder to write to."""
 
 import contextlib
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 
+from wardround.core.files import UNWRITABLE
 from wardround.engines.certificates import CertificateError, dates, read_certificate
+
+
+@contextlib.contextmanager
+def writing(folder: Path, kept: str) -> Iterator[None]:
+    """End with one message where the folder, in which something is `kept`, cannot be written to."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in UNWRITABLE:
+            raise
+        sys.stderr.write(f"{folder} cannot be written to ({error.strerror}); {kept} there\n")
+        sys.exit(2)
 
 
 class Certificates:

@@ -16,7 +16,7 @@ import zipfile
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from pydantic import AfterValidator, Field
 
@@ -37,6 +37,7 @@ from wardround.runs.errors import RunError
 NAMES = ("site.json", "client.crt", "rootCA.pem")
 PRIVATE = ("client.key", "seal.key")
 LIMIT = 1 << 20  # bytes of a kit, packed and unpacked
+F = TypeVar("F", bound=Form)
 
 
 @dataclass(frozen=True)
@@ -189,11 +190,17 @@ def _check_certificates(kit: Kit) -> None:
 
 def read_request(path: Path) -> Request:
     """The request in this file, its own signature checked; a `RunError` with one message if it is none."""
+    if not path.exists():
+        raise RunError(f"{path}: there is no such file; a hospital makes it with: wardround site init NAME")
+    return read_form(Request, path, "a request to join", "ask the hospital to send it again")
+
+
+def read_form(kind: type[F], path: Path, what: str, remedy: str) -> F:
+    """A file that somebody sent, of a kind that is `what` in words; that of a wish with its own signature checked."""
     try:
-        request = parsed(Request, _read(path))
-        _ = request.key
-    except FileNotFoundError:
-        raise RunError(f"{path}: there is no such file; a hospital makes it with: wardround site init NAME") from None
+        form = parsed(kind, _read(path))
+        if isinstance(form, Wish):
+            _ = form.key
     except FormError as error:
         why = f"it {error}"
     except (_Malformed, CertificateError) as error:
@@ -201,5 +208,5 @@ def read_request(path: Path) -> Request:
     except OSError as error:
         why = error.strerror or "it cannot be read"
     else:
-        return request
-    raise RunError(f"{path} is not a request to join: {why}; ask the hospital to send it again")
+        return form
+    raise RunError(f"{path} is not {what}: {why}; {remedy}")

@@ -15,9 +15,8 @@ No torch here.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar, get_args
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field, RootModel, ValidationError
 
@@ -25,7 +24,6 @@ from wardround import __version__
 from wardround.consortium.admission import fingerprint_of, signing_authority
 from wardround.consortium.forms import (
     Form,
-    FormError,
     HexKey,
     Host,
     Name,
@@ -36,7 +34,7 @@ from wardround.consortium.forms import (
     parsed,
     read_charter,
 )
-from wardround.consortium.kit_files import Wish, coordinator_fingerprint
+from wardround.consortium.kit_files import Wish, coordinator_fingerprint, read_form
 from wardround.consortium.roster import Certified, read_roster
 from wardround.core.files import write
 from wardround.core.lock import sole
@@ -59,7 +57,6 @@ from wardround.runs.errors import RunError
 Role = Literal["watch", "submit", "admin"]
 ROLES: tuple[Role, ...] = get_args(Role)
 PORT = 8003
-LARGEST = 1 << 18  # bytes of a request or a card
 CARD, KEY = "person.json", "person.key"
 Text = Annotated[str, Field(pattern=r"^[\x00-\x7f]*$")]
 
@@ -100,7 +97,6 @@ class Person(Certified):
 
 
 _People = RootModel[dict[str, Person]]
-F = TypeVar("F", bound=Form)
 
 
 def read_people(folder: Path) -> dict[str, Person]:
@@ -167,9 +163,7 @@ def revoke_person(folder: Path, name: str) -> None:
     """Let a person do nothing more, from the next request on."""
     with _changed(folder) as people:
         person = _one(folder, people, name)
-        if person.revoked is not None:
-            raise RunError(f"{name} was revoked already, on {person.revoked:%Y-%m-%d}")
-        people[name] = person.model_copy(update={"revoked": datetime.now(UTC)})
+        people[name] = person.revoked_now(name)
     (folder / "people" / f"{name}.card").unlink(missing_ok=True)
 
 
@@ -237,7 +231,7 @@ def take_card(folder: Path, path: Path, words: str = "") -> Card:
     key = folder / KEY
     if not key.exists():
         raise RunError(f"{folder} holds no key; make one with: wardround person init {folder}")
-    card = _read(Card, path, "a card", "ask whoever sent it")
+    card = read_form(Card, path, "a card", "ask whoever sent it")
     try:
         certificate, root = read_certificate(card.certificate.encode()), read_certificate(card.root.encode())
     except CertificateError:
@@ -268,25 +262,9 @@ def read_card(folder: Path) -> Card:
         raise RunError(
             f"{folder} has no card yet; with the one that is sent to you: wardround person join {folder} CARD"
         )
-    return _read(Card, folder / CARD, "a card", "take it again with wardround person join")
+    return read_form(Card, folder / CARD, "a card", "take it again with wardround person join")
 
 
 def read_person_request(path: Path) -> PersonRequest:
     """The request in this file, its own signature checked; a `RunError` with one message if it is none."""
-    request = _read(PersonRequest, path, "a person's request", "ask for it again: wardround person init NAME")
-    try:
-        _ = request.key
-    except CertificateError as error:
-        raise RunError(f"{path} is not a person's request: {error}; ask for it again") from None
-    return request
-
-
-def _read(kind: type[F], path: Path, what: str, remedy: str) -> F:
-    try:
-        with path.open("rb") as file:
-            return parsed(kind, file.read(LARGEST))  # what is longer is cut off, and no form
-    except FormError as error:
-        why = f"it {error}"
-    except OSError as error:
-        why = error.strerror or "it cannot be read"
-    raise RunError(f"{path} is not {what}: {why}; {remedy}")
+    return read_form(PersonRequest, path, "a person's request", "ask for it again: wardround person init NAME")

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Self
 
 from pydantic import AwareDatetime, RootModel, ValidationError
 
@@ -36,6 +37,12 @@ class Certified(Form):
         if self.revoked is not None:
             return "revoked"
         return "expired" if self.expires <= datetime.now(UTC) else ""
+
+    def revoked_now(self, name: str) -> Self:
+        """The same, revoked; an error if it is already."""
+        if self.revoked is not None:
+            raise RunError(f"{name} was revoked already, on {self.revoked:%Y-%m-%d}")
+        return self.model_copy(update={"revoked": datetime.now(UTC)})
 
 
 class Member(Certified):

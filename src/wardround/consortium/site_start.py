@@ -15,10 +15,9 @@ import threading
 import time
 from pathlib import Path
 
-from wardround.consortium.console import Certificates
+from wardround.consortium.console import Certificates, writing
 from wardround.consortium.roster import DAY, lasts
 from wardround.consortium.voice import LOG, Voice
-from wardround.core.files import UNWRITABLE
 from wardround.core.lock import InUse, sole
 from wardround.engines.frames import DOOR, MARK, REFUSED, door_of, shut, silence
 from wardround.engines.processes import WITH_PARENT, Programs, end_with_parent
@@ -130,15 +129,10 @@ def main() -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     try:
-        with sole(folder / ".lock"):
+        with writing(folder, "the site keeps its ledger"), sole(folder / ".lock"):
             run(folder, name, stop)
     except InUse:
         sys.stderr.write(f"{folder}: this site is running already\n")
-        sys.exit(2)
-    except OSError as error:
-        if error.errno not in UNWRITABLE:
-            raise
-        sys.stderr.write(f"{folder} cannot be written to ({error.strerror}); the site keeps its ledger there\n")
         sys.exit(2)
 
 

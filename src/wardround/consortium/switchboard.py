@@ -25,14 +25,13 @@ from argparse import ArgumentParser
 from collections.abc import Sequence
 from pathlib import Path
 
-from wardround.consortium.console import Certificates
+from wardround.consortium.console import Certificates, writing
 from wardround.consortium.door import Pipes
 from wardround.consortium.forms import read_charter
 from wardround.consortium.notify import notify, read_notify
 from wardround.consortium.presence import Presence
 from wardround.consortium.submitted import pending
 from wardround.consortium.voice import LOG, STOPPING, Voice
-from wardround.core.files import UNWRITABLE
 from wardround.core.lock import InUse, sole
 from wardround.engines.flare_kits import Admin, place_server, place_stores
 from wardround.engines.frames import DOOR, GATE, calls, door_of, shut
@@ -279,7 +278,7 @@ def main() -> None:
     folder = given.folder.resolve()
     busy = InUse(f"{folder}: its coordinator is running already; see wardround status {folder}")
     try:
-        with sole(folder / ".lock", busy=busy):
+        with writing(folder, "the coordinator keeps its state"), sole(folder / ".lock", busy=busy):
             raise_file_limit()
             board = Switchboard(folder, given.listen, given.page, given.people)
             for number in (signal.SIGTERM, signal.SIGINT):
@@ -287,11 +286,6 @@ def main() -> None:
             board.run()
     except (InUse, ListenError, RunError, StudyError) as error:
         sys.stderr.write(f"{error}\n")
-        sys.exit(2)
-    except OSError as error:
-        if error.errno not in UNWRITABLE:
-            raise
-        sys.stderr.write(f"{folder} cannot be written to ({error.strerror}); the coordinator keeps its state there\n")
         sys.exit(2)
 
 

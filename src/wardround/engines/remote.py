@@ -211,7 +211,7 @@ class Remote:
         """The site's answer, or a fault code in its place; one that has forgotten its answers is told of them."""
         before = self.recollection.head(name) if self.recollection is not None else ""
         told = {"yours": before, "time": time.time()}
-        answer = self._sent(name, {**head, **told}, message, seconds, patience)
+        answer = self._sent(name, self._letter(name, {**head, **told}, message), seconds, patience)
         if "fault" not in answer[0] and version_name(version := str(answer[0].get("version", ""))):
             self.versions[name] = version
         lapse = str(answer[0].get("lapse", ""))[:64]
@@ -220,20 +220,16 @@ class Remote:
             and self.recollection is not None
             and (name, lapse) not in self.reminded
         ):
-            head, _ = self._sent(name, {"told": lapse}, self.recollection.all_of(name), seconds, 0.0)
+            letter = self._letter(name, {"told": lapse}, self.recollection.all_of(name))
+            head, _ = self._sent(name, letter, seconds, 0.0)
             self.reminded |= set() if "fault" in head else {(name, lapse)}
         return answer
 
-    def _sent(
-        self,
-        name: str,
-        head: Mapping[str, Any],
-        message: bytes | Parcel,
-        seconds: float,
-        patience: float | None = None,
-    ) -> tuple[dict[str, Any], bytes]:
+    def _letter(self, name: str, head: Mapping[str, Any], message: bytes | Parcel) -> Letter:
+        return self.desk.write(name, {**self.mark, **head}, message)
+
+    def _sent(self, name: str, letter: Letter, seconds: float, patience: float | None) -> tuple[dict[str, Any], bytes]:
         """What comes back to this letter."""
-        letter = self.desk.write(name, {**self.mark, **head}, message)
         end = time.monotonic() + seconds
         wait = self.patience if patience is None else patience
         until = time.monotonic() + (min(wait, AWAY) if name in self.away else wait)
