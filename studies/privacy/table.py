@@ -68,14 +68,14 @@ def best(group: Sequence[Cell]) -> tuple[float, list[float]]:
 def table(name: str, runs: Path) -> Iterator[str]:
     """The lines of one study."""
     metric = METRICS[name]
-    found = list(cells(runs / name, metric))
-    rates = len({cell.lr for cell in found}) > 1
+    measured = list(cells(runs / name, metric))
+    rates = len({cell.lr for cell in measured}) > 1
     yield f"| {name}: {metric.replace('_', '-')} | unit | " + " | ".join(f"ε = {e:g}" for e in COLUMNS) + " |"
     yield "|---|---|" + "---|" * len(COLUMNS)
-    for method, unit in sorted({(cell.method, cell.unit) for cell in found}):
+    for method, unit in sorted({(cell.method, cell.unit) for cell in measured}):
         row = []
         for epsilon in COLUMNS:
-            group = [cell for cell in found if (cell.method, cell.unit, cell.epsilon) == (method, unit, epsilon)]
+            group = [cell for cell in measured if (cell.method, cell.unit, cell.epsilon) == (method, unit, epsilon)]
             rate, figures = best(group) if group else (0.0, [])
             row.append((shown(figures) + f" (rate {rate:g})" * rates) if figures else "–")
         yield f"| {method} | {unit} | " + " | ".join(row) + " |"

@@ -78,15 +78,15 @@ def results_of(run: Path) -> list[Result]:
     }
     rates = ", ".join(f"{method[key]:g}" for key in ("lr", "server_lr") if key in method)
     rates += f", share {method['share']:g}" if "share" in method else ""
-    found = []
+    results = []
     for line in lines:
         if line["metrics"] and line["round"] >= rounds:
             name = name_of(study) + (f", then {HEADS[study['finish']['head']]}" if line["round"] > rounds else "")
             exchanges = sum(round_ <= line["round"] for round_, _, _ in asked)
             up = sum(one["up"] for one in lines if one["round"] <= line["round"])
             alpha = study["partition"]["alpha"]
-            found.append(Result(name, rates, alpha, study["seed"], exchanges, up, line["metrics"]))
-    return found
+            results.append(Result(name, rates, alpha, study["seed"], exchanges, up, line["metrics"]))
+    return results
 
 
 def cells(folder: Path, file: str) -> list[Path]:

@@ -23,7 +23,7 @@ from wardround.consortium.approval import read_approval, write_approval
 from wardround.consortium.backup import MANIFEST, back_up, put_back
 from wardround.consortium.budget import Budget
 from wardround.consortium.deployed import study_hash
-from wardround.consortium.forgotten import MARK, TOLD, ToldAnswer, mark_restored, read_lapse, recover
+from wardround.consortium.forgotten import ACCOUNT, MARK, ToldAnswer, mark_restored, read_lapse, recover
 from wardround.consortium.house_ledger import HouseLedger, compared
 from wardround.consortium.private_site import JOURNAL
 from wardround.consortium.site_process import SiteProcess
@@ -338,14 +338,14 @@ def test_nothing_is_recovered_before_the_coordinator_has_told_and_no_older_lette
         recover(place, as_told=True)
     mark_restored(place)
     assert "restored" == put(site, {**head, "exchange": None, "told": first.lapse})[0]["fault"]
-    assert not (place / TOLD).exists()
+    assert not (place / ACCOUNT).exists()
     now = read_lapse(place)
     assert now is not None
     assert {} == put(site, {**head, "exchange": None, "told": now.mark.lapse})[0]
-    letter = (place / TOLD).read_bytes()
+    letter = (place / ACCOUNT).read_bytes()
     assert {} == put(site, {**head, "exchange": None, "told": now.mark.lapse}, b"{}\n")[0]
-    assert letter == (place / TOLD).read_bytes()  # while somebody looks at the first, no other takes its place
-    (place / TOLD).write_text((place / TOLD).read_text().replace('"lines": []', '"lines": ["{}"]'))
+    assert letter == (place / ACCOUNT).read_bytes()  # while somebody looks at the first, no other takes its place
+    (place / ACCOUNT).write_text((place / ACCOUNT).read_text().replace('"lines": []', '"lines": ["{}"]'))
     with pytest.raises(RunError, match="is not what the coordinator has told"):
         recover(place, as_told=True)
 

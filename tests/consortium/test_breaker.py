@@ -66,10 +66,10 @@ class Asked:
     """A site with its ordinary consent, no restarts, and one study, of which its coordinator asks what it likes."""
 
     def __init__(
-        self, folder: Path, study: Study, names: tuple[str, ...] = SITES, consent: str = DEFAULT, **told: Any
+        self, folder: Path, study: Study, names: tuple[str, ...] = SITES, consent: str = DEFAULT, **budget: Any
     ) -> None:
         self.study = study
-        self.site = SiteProcess(site_folder(folder, names[0], study, consent, **{"restarts": 0, **told}))
+        self.site = SiteProcess(site_folder(folder, names[0], study, consent, **{"restarts": 0, **budget}))
         self.built = build_apart(study, folder, names)
         self.first = self.built.weights
 

@@ -165,7 +165,7 @@ def test_a_hospital_reads_in_its_own_log_why_it_refuses_and_what_to_do(
 
 
 def test_an_approval_that_will_do_for_the_rounds_that_are_left_is_not_called_short(tmp_path: Path) -> None:
-    study, said = study_of(rounds=3), list[str]()
+    study, lines = study_of(rounds=3), list[str]()
 
     def once(line: Round) -> None:
         if line.round == 2:
@@ -174,10 +174,10 @@ def test_an_approval_that_will_do_for_the_rounds_that_are_left_is_not_called_sho
     with Exchange(tmp_path, study, SITES, exchanges=6) as exchange:
         with pytest.raises(Stopped):
             submit(study, tmp_path / "run", exchange.over, progress=once)
-        submit(study, tmp_path / "run", exchange.over, resume=True, say=said.append)
+        submit(study, tmp_path / "run", exchange.over, resume=True, say=lines.append)
     left = {name: one.left for name, one in (SITES_FILE.read(tmp_path / "run") or {}).items()}
     assert dict.fromkeys(SITES, 2) == left
-    assert [] == [line for line in said if "approval" in line]
+    assert [] == [line for line in lines if "approval" in line]
 
 
 @pytest.mark.parametrize(

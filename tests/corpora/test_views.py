@@ -106,15 +106,15 @@ BY_HAND: dict[str, Callable[[Path, Iterable[Document]], None]] = {
 
 def written(folder: Path, form: str, task: str, split: str) -> Path:
     """The documents of a split in a format, by its own writer where it has one."""
-    path, writer = folder / f"{split}.{form}", FORMATS[form].write
+    path = folder / f"{split}.{form}"
     if form == "i2b2":
         if not (folder / "clinic").exists():
             write(NOTES, folder / "clinic", ["i2b2"])
         return folder / "clinic" / "hospital-0" / split / "i2b2"
-    if writer is None:
+    if not FORMATS[form].writes:
         BY_HAND[form](path, documents(form, task, split))
         return path
-    with writer(path, Problems(), Options()) as sink:
+    with FORMATS[form].write(path, Problems(), Options()) as sink:
         for number, document in enumerate(documents(form, task, split), 1):
             sink(Placed(document, path, number))
     return path

@@ -142,7 +142,7 @@ def test_a_tagger_is_measured_against_a_dictionary_and_says_when_it_is_no_better
     corpus = {"format": "conll", "train": str(tmp_path / "train.conll"), "test": str(tmp_path / "test.conll")}
     chosen = tables(tmp_path, corpus=corpus, task={"name": "tagging", **small})
     final = run(cells(chosen)[0].study, tmp_path / "run").metrics
-    found = (REFERENCES.read(tmp_path / "run") or {})["dictionary"]
-    assert (1.0, 1.0, 1.0) == (found["f1"], found["recall[Drug]"], found["precision[Effect]"])
-    assert "loss" not in found
-    assert ["dictionary"] == [line.split()[6] for line in missed(final, {"dictionary": found})]
+    actual = (REFERENCES.read(tmp_path / "run") or {})["dictionary"]
+    assert (1.0, 1.0, 1.0) == (actual["f1"], actual["recall[Drug]"], actual["precision[Effect]"])
+    assert "loss" not in actual
+    assert ["dictionary"] == [line.split()[6] for line in missed(final, {"dictionary": actual})]

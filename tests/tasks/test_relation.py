@@ -440,10 +440,10 @@ def test_a_pair_that_is_nearly_related_makes_its_text_unsure() -> None:
     near, sure, bare = (Prediction(f"{word} b .", entities=(_word("a b", "a"), _word("a b", "b"))) for word in "xyz")
     odds = torch.tensor([[0.52, 0.48], [0.99, 0.01], [0.1, 0.9], [0.9, 0.1]])
     notes = [near, sure, replace(bare, entities=())]
-    told = related(Candidates(), notes, ("none", "causes"), "none", lambda pairs: (pairs, odds.log()))
-    assert [0, 1, 0] == [len(note.relations) for note in told]
-    assert pytest.approx([0.04, 0.8, 1.0], abs=1e-5) == [note.margin for note in told]
+    predictions = related(Candidates(), notes, ("none", "causes"), "none", lambda pairs: (pairs, odds.log()))
+    assert [0, 1, 0] == [len(note.relations) for note in predictions]
+    assert pytest.approx([0.04, 0.8, 1.0], abs=1e-5) == [note.margin for note in predictions]
     least_sure = LeastSure(2)
-    for note in reversed(told):
+    for note in reversed(predictions):
         least_sure.take(Placed(Document("", note.text), Path("notes"), 1), note)
-    assert told[:2] == [note for _, note in least_sure.texts()]
+    assert predictions[:2] == [note for _, note in least_sure.texts()]

@@ -362,34 +362,34 @@ def test_relations_go_to_annotation_tools_and_come_back_between_the_same_words(
     ]
     (here / "pool.jsonl").write_text("\n".join(lines))
     arguments = ("predict", *models, "pool.jsonl", "--quiet")
-    found = rows(cli(*arguments, cwd=here))
-    expected = sorted(map(links, found))
+    actual = rows(cli(*arguments, cwd=here))
+    expected = sorted(map(links, actual))
     assert all(expected)
-    assert ["p-0", "p-1"] == [row["patient"] for row in found]
+    assert ["p-0", "p-1"] == [row["patient"] for row in actual]
     out = "out" if to == "brat" else "out.json"
     ended = cli(*arguments, "--to", to, "--out", out, cwd=here)
     assert (0, "") == (ended.code, ended.err)
-    scores = sorted(one["confidence"] for row in found for one in row["relations"])  # type: ignore[attr-defined]
+    scores = sorted(one["confidence"] for row in actual for one in row["relations"])  # type: ignore[attr-defined]
     if to == "label-studio":
         tasks = json.loads((here / out).read_text())
         results = [task["predictions"][0]["result"] for task in tasks]
-        told = [one for result in results for one in result if one["type"] == "relation"]
-        assert {("right", 1)} == {(one["direction"], len(one["labels"])) for one in told}
+        relations = [one for result in results for one in result if one["type"] == "relation"]
+        assert {("right", 1)} == {(one["direction"], len(one["labels"])) for one in relations}
         assert ["p-0", "p-1"] == [task["data"]["patient"] for task in tasks]
         for task, result in zip(tasks, results, strict=True):
             task["annotations"] = [{"result": result}]
         (here / out).write_text(json.dumps(tasks))
     elif to == "doccano":
         exported = [json.loads(line) for line in (here / out).read_text().splitlines()]
-        told = [one for row in exported for one in row["scores"] if "type" in one]
+        relations = [one for row in exported for one in row["scores"] if "type" in one]
         spans = {(row["id"], *one["from"], *one["to"]) for row in exported for one in row["scores"] if "type" in one}
-        assert {(row["id"], *place[1:]) for row in found for place in links(row)} == spans
+        assert {(row["id"], *place[1:]) for row in actual for place in links(row)} == spans
     else:
         notes = "".join(path.read_text() for path in (here / out).glob("*.ann"))
-        told = [
+        relations = [
             {"score": float(one)} for one in re.findall(r"AnnotatorNotes R\d+\tconfidence ([\d.]+), wardround", notes)
         ]
-    assert scores == sorted(one["score"] for one in told)
+    assert scores == sorted(one["score"] for one in relations)
     confirmed = () if to == "label-studio" else ("--confirmed",)
     assert 0 == cli("data", "merge", out, "--out", "back.jsonl", *confirmed, cwd=here).code
     assert expected == sorted(links(json.loads(line)) for line in (here / "back.jsonl").read_text().splitlines())

@@ -506,11 +506,11 @@ def test_a_line_longer_than_a_piece_of_the_output_holds_nothing_up(tmp_path: Pat
     output = orders.place_of_runs / "ada" / f"mentions{OUTPUT}"
     output.parent.mkdir(parents=True)
     output.write_text("first\n" + "x" * 700_000 + "\nlast\n", encoding="utf-8")
-    said, start = "", 0
+    message, start = "", 0
     for _ in range(6):
         lines, start, _ = orders.lines("ada", "mentions", start)
-        said += "".join(lines)
-    assert said == "first" + "x" * 700_000 + "last"
+        message += "".join(lines)
+    assert message == "first" + "x" * 700_000 + "last"
 
 
 def test_the_run_of_somebody_who_is_revoked_ends_after_its_round(
@@ -538,10 +538,10 @@ def test_the_run_of_somebody_who_is_revoked_ends_after_its_round(
     for thread in threads:
         thread.start()
         begun.acquire()
-    said = CliRunner().invoke(app, ["consortium", "revoke", str(door.centre), "leaver"]).output
+    message = CliRunner().invoke(app, ["consortium", "revoke", str(door.centre), "leaver"]).output
     for thread in threads:
         thread.join()
-    assert "leaver is revoked, and may do nothing more; leaver/mentions will end after this round\n" == said
+    assert "leaver is revoked, and may do nothing more; leaver/mentions will end after this round\n" == message
     assert {"leaver": 130, "stayer": 0} == ended
     assert [("leaver", "stop", "revoked: it ends after its round")] == [
         (line["person"], line["act"], line["outcome"]) for line in door.log()

@@ -53,7 +53,7 @@ def auc(inside: Sequence[float] | Tensor, outside: Sequence[float] | Tensor) -> 
     return (ranks - len(first) * (len(first) + 1) / 2) / (len(first) * len(second))
 
 
-def found_at(inside: Sequence[float], outside: Sequence[float], wrong: float = 0.01) -> float:
+def named_at(inside: Sequence[float], outside: Sequence[float], wrong: float = 0.01) -> float:
     """The share of the first above a limit that at most this share of the second is above."""
     ordered = sorted(outside, reverse=True)
     allowed = int(wrong * len(ordered))

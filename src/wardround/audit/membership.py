@@ -16,7 +16,7 @@ from random import Random
 from typing import Any
 
 from wardround.audit.case import Case, observed, reopened
-from wardround.audit.finding import Finding, auc, found_at
+from wardround.audit.finding import Finding, auc, named_at
 from wardround.audit.lying import label_names
 from wardround.audit.notes import losses
 from wardround.federation.partition import Raw
@@ -49,7 +49,7 @@ def attack(case: Case) -> list[Finding]:
     )
     return [
         Finding(ATTACK, case.label, FIGURE, auc(inside, outside), 0.5, why=why),
-        Finding(f"{ATTACK}, named", case.label, AT_LIMIT, found_at(inside, outside), 0.01, why=why),
+        Finding(f"{ATTACK}, named", case.label, AT_LIMIT, named_at(inside, outside), 0.01, why=why),
     ]
 
 

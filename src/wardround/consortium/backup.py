@@ -37,7 +37,7 @@ from wardround.consortium.settings import strings_in
 from wardround.core.files import fresh_folder
 from wardround.core.unfinished import NEW, new_name, unfinished
 from wardround.runs.errors import RunError
-from wardround.text.reading import DataError, found_path
+from wardround.text.reading import DataError, existing_path
 
 FORM: Literal["wardround copy 1"] = "wardround copy 1"
 MANIFEST = "MANIFEST.json"
@@ -135,7 +135,7 @@ def _notes(folder: Path) -> list[Path]:
     paths = {key: value for key, value in data.items() if key != "separator"} if isinstance(data, dict) else {}
     for value in filter(None, strings_in(paths)):  # a file, a folder, or one for each department
         with suppress(DataError):  # a variable that is not set names nothing here
-            named.append(found_path(value, str(folder)).resolve())
+            named.append(existing_path(value, str(folder)).resolve())
     if folder.resolve() in named:
         raise RunError(f"[data] in {folder / 'site.toml'} names the site's folder itself; put the notes elsewhere")
     own = {folder.resolve() / name for name in OWN}  # a column may be called like one of these

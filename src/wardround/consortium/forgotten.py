@@ -42,7 +42,7 @@ from wardround.layers.ledger import START, Chain, has_value, lines
 from wardround.privacy.journal import Allowance
 from wardround.runs.errors import RunError
 
-MARK, LEDGER, TOLD = "restored.json", Path("ledger") / "site.jsonl", Path("ledger") / "told.json"
+MARK, LEDGER, ACCOUNT = "restored.json", Path("ledger") / "site.jsonl", Path("ledger") / "told.json"
 LARGEST = 1 << 27  # bytes that a coordinator may tell: some 300,000 answers
 Word = Annotated[str, Field(pattern=r"^\P{C}{0,200}$")]  # it is shown to whoever decides: nothing that moves a cursor
 Name = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]{0,99}$")]
@@ -113,7 +113,7 @@ def mark_restored(folder: Path, taken: str = "") -> Restored:
     now = datetime.now(UTC).isoformat(timespec="seconds")
     mark = Restored(lapse=secrets.token_hex(16), taken=taken, noticed=now)
     write(folder / MARK, mark.encode())
-    (folder / TOLD).unlink(missing_ok=True)
+    (folder / ACCOUNT).unlink(missing_ok=True)
     return mark
 
 
@@ -134,14 +134,14 @@ def knows(folder: Path, head: object) -> bool:
     return any(has_value(folder / LEDGER, key, str(head)[:64]) for key in ("hash", "was"))
 
 
-def keep_told(folder: Path, mark: Restored, statement: Mapping[str, Any], lapse: object, data: bytes) -> bool:
+def keep_account(folder: Path, mark: Restored, statement: Mapping[str, Any], lapse: object, data: bytes) -> bool:
     """Keep what the coordinator has told, if it is told for this time; what it told first is what a person looks at."""
     if lapse != mark.lapse or len(data) > LARGEST:
         return False
-    if (folder / TOLD).exists():
+    if (folder / ACCOUNT).exists():
         return True
     letter = Letter(lapse=mark.lapse, statement=dict(statement), lines=data.decode("utf-8", "replace").splitlines())
-    write(folder / TOLD, letter.encode())
+    write(folder / ACCOUNT, letter.encode())
     return True
 
 
@@ -164,7 +164,7 @@ def read_lapse(folder: Path) -> Lapse | None:
     mark = restored(folder)
     if mark is None:
         return None
-    path = folder / TOLD
+    path = folder / ACCOUNT
     try:
         letter = parsed(Letter, path.read_bytes())
         verify_statement(letter.statement, read_membership(folder / "kit").ask_key)
@@ -208,7 +208,7 @@ def recover(folder: Path, *, as_told: bool) -> Lapse:
     for pattern in ("*/*/secret", "*/*/*.sum"):
         for path in (folder / "memory").glob(pattern):
             path.unlink()
-    (folder / TOLD).unlink(missing_ok=True)
+    (folder / ACCOUNT).unlink(missing_ok=True)
     (folder / MARK).unlink()
     return lapse
 

@@ -25,7 +25,7 @@ from wardround.study.load import Study, cells
 from wardround.study.outline import device_name
 from wardround.study.settings import StudyError, TomlTable, checked, layered
 from wardround.study.trusted import Trusted, module_problems
-from wardround.text.reading import found_path
+from wardround.text.reading import existing_path
 from wardround.text.texts import Texts
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ class SiteSettings:
             )
         allowed = (self.folder / "public").resolve()
         for name in strings_in(study.resolved["public"]["corpus"]):
-            path = found_path(name, str(self.folder)).resolve()
+            path = existing_path(name, str(self.folder)).resolve()
             if name and path.exists() and not path.is_relative_to(allowed):
                 raise ValueError(
                     f"public.corpus names a file outside {allowed}; what everybody may see lies there, "

@@ -32,7 +32,7 @@ from wardround import __version__
 from wardround.consortium.approval import Approval
 from wardround.consortium.budget import Denial, Question
 from wardround.consortium.clock import OFF, note_clock, off
-from wardround.consortium.forgotten import LEDGER, keep_told, knows, mark_restored, restored
+from wardround.consortium.forgotten import LEDGER, keep_account, knows, mark_restored, restored
 from wardround.consortium.forms import read_membership
 from wardround.consortium.house_ledger import Answer, HouseLedger
 from wardround.consortium.private_site import JOURNAL
@@ -56,7 +56,7 @@ from wardround.engines.versions import compatible, series, version_name
 from wardround.layers.ledger import last_value
 
 Frame = tuple[dict[str, Any], bytes]
-TOLD = ("data", "few", "restored", "settings")  # refusals of which more is said where they come about
+EXPLAINED = ("data", "few", "restored", "settings")  # refusals of which more is said where they come about
 OURSELVES = {"it": "this site", "its": "this site's"}
 UNSURE = (
     "this site was put back from a copy, and may have forgotten what it has answered; it answers nothing until "
@@ -152,7 +152,7 @@ class SiteProcess:
             self._log(f"restored: {UNSURE.format(self.folder)}")
         self.lapse = now
         if now is not None and not (
-            "told" in head and keep_told(self.folder, now, ask.statement, head["told"], ask.data)
+            "told" in head and keep_account(self.folder, now, ask.statement, head["told"], ask.data)
         ):
             raise Denial("restored")
 
@@ -246,7 +246,7 @@ class SiteProcess:
         if code == "version" and version_name(theirs):
             remedy = f"install {series(theirs)}"
             self._log(f"version: refused: this site runs wardround {__version__}, the coordinator {theirs}; {remedy}")
-        elif there and code not in TOLD:
+        elif there and code not in EXPLAINED:
             first, _, rest = what.partition(" ")
             self._log(f"{code}: refused: {OURSELVES.get(first, first)} {rest}; {remedy}")
 

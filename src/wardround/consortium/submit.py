@@ -134,17 +134,17 @@ def submit(
     `show` is told what takes its time. Whoever the coordinator has told to (`notify`) hears how it ended.
     """
     settings, facts = read_notify(over.folder), {"consortium": over.folder.resolve().name, "study": study.name}
-    told = False
+    noticed = False
 
     def short() -> None:
-        nonlocal told
-        if not told:
+        nonlocal noticed
+        if not noticed:
             notify(settings, say, "below-quorum", **facts)
-        told = True
+        noticed = True
 
     def passed(line: Round) -> None:
-        nonlocal told
-        told = False
+        nonlocal noticed
+        noticed = False
         if progress:
             progress(line)
 

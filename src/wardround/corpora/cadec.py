@@ -15,7 +15,7 @@ from wardround.corpora.halved import Halved
 from wardround.formats.brat import read_note
 from wardround.formats.options import Options
 from wardround.text.document import Document
-from wardround.text.reading import DataError, Problems, files_under, found_path
+from wardround.text.reading import DataError, Problems, existing_path, files_under
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +32,7 @@ class CADEC(Halved):
 
     def whole(self, problems: Problems) -> Iterator[Document]:
         """Every review that has annotations."""
-        root = found_path(self.path, self.folder)
+        root = existing_path(self.path, self.folder)
         notes = files_under(root / "text", ".txt")
         if not notes:
             raise DataError(

@@ -24,7 +24,7 @@ from wardround.formats.options import VIEWS, Column, Options, View
 from wardround.formats.recognise import recognised
 from wardround.formats.register import FORMATS, Format
 from wardround.text.document import Document, Placed
-from wardround.text.reading import DataError, Problems, found_path, nearest, one_of
+from wardround.text.reading import DataError, Problems, existing_path, nearest, one_of
 from wardround.text.shown import names_of, shown
 from wardround.text.tags import Scheme
 
@@ -126,7 +126,7 @@ class Files:
         """The files or folders of a split, by hospital if they are."""
         named: str | dict[str, str] = getattr(self, one_of(split, self.splits))
         each = {"": named} if isinstance(named, str) else named
-        return {source: found_path(path, self.folder) for source, path in each.items()}
+        return {source: existing_path(path, self.folder) for source, path in each.items()}
 
     def path(self, split: str) -> Path:
         """One of them, for a message about all."""

@@ -19,7 +19,7 @@ from typing import ClassVar
 from wardround.corpora.halved import Halved
 from wardround.formats.offsets import nearest_place
 from wardround.text.document import Document, Entity
-from wardround.text.reading import DataError, Problems, found_path, open_text
+from wardround.text.reading import DataError, Problems, existing_path, open_text
 
 COLUMNS = "tweet_id, begin, end, type, extraction, drug, tweet"
 NONE = ("", "-")
@@ -39,7 +39,7 @@ class SMM4H(Halved):
 
     def whole(self, problems: Problems) -> Iterator[Document]:
         """Every tweet."""
-        path = found_path(self.path, self.folder)
+        path = existing_path(self.path, self.folder)
         texts: dict[str, str] = {}
         spans_of: dict[str, dict[tuple[str, int, int], None]] = {}
         for line, row in enumerate(open_text(path, self.encoding, problems=problems), 1):

@@ -27,7 +27,7 @@ from wardround.formats.options import Options, View
 from wardround.text.document import Document, Placed
 from wardround.text.facts import UNRELATED, Facts, Sentence, read_facts
 from wardround.text.pairs import pairs
-from wardround.text.reading import DataError, Problems, digest, found_path
+from wardround.text.reading import DataError, Problems, digest, existing_path
 from wardround.text.sentences import Scope
 
 
@@ -260,7 +260,7 @@ class BaggedSentences(Files, BagReader):
     def _facts(self, split: str, problems: Problems) -> Facts:
         """The public facts, or those that each split's own files list."""
         if self.kb is not None:
-            return read_facts(found_path(self.kb, self.folder), self.relations, problems, self.encoding)
+            return read_facts(existing_path(self.kb, self.folder), self.relations, problems, self.encoding)
         if self.format == "jsonl":
             raise DataError(self.path("train"), None, "no public facts to align with", 'set kb = "facts.tsv"')
         return listed_facts(self.placed(split, Problems()), self.relations, problems)

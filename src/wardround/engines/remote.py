@@ -210,8 +210,8 @@ class Remote:
     ) -> tuple[dict[str, Any], bytes]:
         """The site's answer, or a fault code in its place; one that has forgotten its answers is told of them."""
         before = self.recollection.head(name) if self.recollection is not None else ""
-        told = {"yours": before, "time": time.time()}
-        answer = self._sent(name, self._letter(name, {**head, **told}, message), seconds, patience)
+        mine = {"yours": before, "time": time.time()}
+        answer = self._sent(name, self._letter(name, {**head, **mine}, message), seconds, patience)
         if "fault" not in answer[0] and version_name(version := str(answer[0].get("version", ""))):
             self.versions[name] = version
         lapse = str(answer[0].get("lapse", ""))[:64]

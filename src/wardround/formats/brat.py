@@ -26,7 +26,7 @@ from wardround.core.files import file_name, fresh_folder
 from wardround.formats.details import attributes_of, details
 from wardround.formats.offsets import Annotation, Offsets
 from wardround.formats.options import Options
-from wardround.formats.untouched import UNTOUCHED, found_mark
+from wardround.formats.untouched import UNTOUCHED, findings_mark
 from wardround.formats.writing import Named, Sink, flat, lost, lost_fields, one_word
 from wardround.text.bounded import bounded
 from wardround.text.document import YES, Document, Entity, Placed, Relation
@@ -93,9 +93,9 @@ def read_note(note: Path, annotations: Path, name: str, problems: Problems, opti
     entities = tuple(offsets.entities(listed))
     relations = dict(_relations(rows, entities, owned, annotations, problems))
     document = Document(name, text, (), entities, tuple(relations.values()), language=options.language)
-    if marks.keys() == {found_mark(document)}:
+    if marks.keys() == {findings_mark(document)}:
         problems.note(UNTOUCHED, annotations, 1)
-        document = replace(document, model=marks[found_mark(document)])
+        document = replace(document, model=marks[findings_mark(document)])
     related = [(annotations, line) for line in relations]
     return Placed(document, note, 0, related=related, unseen=bool(document.model))
 
@@ -209,13 +209,13 @@ def _as_written(placed: Placed, losses: Problems) -> Document:
 
 def _as_read(document: Document) -> Document:
     """The document with attributes and concepts as they are read again."""
-    placed, told = Placed(document, Path(), 0), Problems()
+    placed, problems = Placed(document, Path(), 0), Problems()
 
     def named(one: Entity | Relation) -> list[tuple[str, str]]:
-        return [(one_word(key, placed, told), _cell(value)) for key, value in one.attributes]
+        return [(one_word(key, placed, problems), _cell(value)) for key, value in one.attributes]
 
     def entity(one: Entity) -> Entity:
-        ids = [("concept", one_word(_coded(name), placed, told).removeprefix(BARE)) for name in one.concepts]
+        ids = [("concept", one_word(_coded(name), placed, problems).removeprefix(BARE)) for name in one.concepts]
         concepts, attributes = details([*named(one), *ids])
         return replace(one, concepts=concepts, attributes=attributes)
 
@@ -241,7 +241,7 @@ def _lines(placed: Placed, losses: Problems) -> Iterator[str]:
     ours = all(re.fullmatch(r"T\d\w*", entity.id) for entity in document.entities)
     ids = {entity.id: entity.id if ours else f"T{at}" for at, entity in enumerate(document.entities, 1)}
     attributes, concepts, comments = count(1), count(1), count(1)
-    found = found_mark(_as_read(document))
+    mark = findings_mark(_as_read(document))
 
     def lines_of(one: Entity | Relation, name: str) -> Iterator[str]:
         for key, value in one.attributes:
@@ -253,7 +253,7 @@ def _lines(placed: Placed, losses: Problems) -> Iterator[str]:
     def sure(one: Entity | Relation, name: str) -> Iterator[str]:
         if one.confidence is not None:
             model = flat(document.model or "a model", placed, losses)
-            yield f"#{next(comments)}\tAnnotatorNotes {name}\tconfidence {one.confidence}, {model}, found {found}"
+            yield f"#{next(comments)}\tAnnotatorNotes {name}\tconfidence {one.confidence}, {model}, found {mark}"
 
     for entity in document.entities:
         words = re.sub(r"[\t\r\n]", " ", entity.words(document.text))

@@ -24,7 +24,7 @@ from wardround.formats.details import details_of, with_details
 from wardround.formats.json_values import json_lines, listed, string, whole
 from wardround.formats.offsets import Annotation, Offsets
 from wardround.formats.options import Options
-from wardround.formats.untouched import UNTOUCHED, bare, found_mark
+from wardround.formats.untouched import UNTOUCHED, bare, findings_mark
 from wardround.formats.writing import Sink, text_file
 from wardround.text.document import Document, Placed
 from wardround.text.reading import DataError, Problems
@@ -108,7 +108,7 @@ def _document(row: Mapping[str, object], path: Path, line: int, problems: Proble
         whole(str(row.get(named["patient"]) or "")),
     )
     model = row.get("model")
-    if isinstance(model, str) and row.get("found") == found_mark(document):
+    if isinstance(model, str) and row.get("found") == findings_mark(document):
         problems.note(UNTOUCHED, path, line)
         document = replace(document, model=whole(model))
     return with_details(document, row.get("details"), path, line, problems)
@@ -171,7 +171,7 @@ def doccano_row(document: Document) -> dict[str, object]:
     }
     more: dict[str, object] = {key: getattr(document, key) for key in ("labels", "source", "patient", "language")}
     more |= {"details": details_of(document), "model": document.model, "scores": _scores(document)}
-    more["found"] = found_mark(bare(document)) if document.model else ""
+    more["found"] = findings_mark(bare(document)) if document.model else ""
     return row | {key: value for key, value in more.items() if value}
 
 

@@ -214,7 +214,7 @@ def _rows(placed: Placed, name: str, text: str, losses: Problems) -> Iterator[li
     entities, known_as = {one.id: one for one in document.entities}, parts | mentions
     for link in document.relations:
         novelty = [it.value for it in link.attributes if it.name == NOVELTY][:1]
-        which = {said.name: said.value for said in link.attributes if said.name in OF_SEVERAL}
+        which = {one.name: one.value for one in link.attributes if one.name in OF_SEVERAL}
         ends = [
             which[end] if which.get(end) in entities[mine].concepts else ids[mine]
             for end, mine in zip(OF_SEVERAL, (link.head, link.tail), strict=True)

@@ -1,7 +1,7 @@
 """Whether an annotation tool gives back what a model found just as it was written for it.
 
-    row["found"] = found_mark(document)                      # goes along where the tool keeps what it does not know
-    if row.get("found") == found_mark(exported): ...         # nobody has changed anything
+    row["found"] = findings_mark(document)                      # goes along where the tool keeps what it does not know
+    if row.get("found") == findings_mark(exported): ...         # nobody has changed anything
 
 doccano keeps it as metadata, BRAT in the notes on annotations. Neither says whether somebody has looked at a text and
 agreed: what is unchanged may be confirmed or not, and whoever merges it has to say so. The text is in the mark, blanks
@@ -17,15 +17,15 @@ from wardround.text.reading import digest
 UNTOUCHED = "found by a model and not changed since, so nobody may have looked at it"
 
 
-def found_mark(document: Document) -> str:
+def findings_mark(document: Document) -> str:
     """Sixteen digits that stand for text, labels, entities and relations, whatever their ids and order."""
     text = document.text
     spans = {
         one.id: (one.type, _parts(one, text), sorted(one.attributes), sorted(one.concepts)) for one in document.entities
     }
     links = [(one.type, spans[one.head], spans[one.tail], sorted(one.attributes)) for one in document.relations]
-    said = (sorted(document.labels), sorted(spans.values()), sorted(links))
-    return digest(repr(("".join(text.split()), said))).hex()
+    annotations = (sorted(document.labels), sorted(spans.values()), sorted(links))
+    return digest(repr(("".join(text.split()), annotations))).hex()
 
 
 def bare(document: Document) -> Document:

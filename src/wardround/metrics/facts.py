@@ -109,7 +109,7 @@ def fact_layout(relations: int) -> Layout:
     return Layout([("right", (BANDS,)), ("wrong", (BANDS,)), *each, *((name, ()) for name in TOTALS)])
 
 
-def told_apart(odds: Tensor, truth: Tensor) -> dict[str, Tensor]:
+def relation_counts(odds: Tensor, truth: Tensor) -> dict[str, Tensor]:
     """By relation, how many facts there are, how many pairs are likelier than not to have it, and how many truly do."""
     known = odds > 0  # (pairs, relations)
     return {name: which.sum(0).double() for name, which in zip(EACH, (truth, known, known & truth), strict=True)}

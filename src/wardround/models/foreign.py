@@ -161,9 +161,9 @@ class Foreign(Pretrained):
             raise EncoderError(self.folder, what, "freeze another number of layers, or nothing")
 
 
-def read_foreign(folder: Path, kind: str, told: Mapping[str, Any]) -> Foreign:
+def read_foreign(folder: Path, kind: str, config_json: Mapping[str, Any]) -> Foreign:
     """The encoder in this folder, if it is one."""
-    if "quantization_config" in told:
+    if "quantization_config" in config_json:
         raise EncoderError(folder, "its weights are quantised", "take the model in full precision")
     config = read_config(folder, kind)
     if getattr(config, "is_encoder_decoder", False) or getattr(config, "is_decoder", False):
@@ -171,7 +171,7 @@ def read_foreign(folder: Path, kind: str, told: Mapping[str, Any]) -> Foreign:
     with torch.device("meta"), _quiet():
         bare: Any = AUTO.from_config(config, trust_remote_code=False)
     if not isinstance(getattr(bare, "embeddings", None), nn.Module) or listed(bare) is None:
-        raise EncoderError(folder, f"model_type = {kind!r} has no embeddings and layers to be told apart", USE)
+        raise EncoderError(folder, f"model_type = {kind!r} has no embeddings and layers to be config_json apart", USE)
     tokens, width = bare.get_input_embeddings().weight.shape[0], int(config.hidden_size)
     first = getattr(bare.embeddings, "padding_idx", None)  # where positions are counted from behind it, as in RoBERTa
     shape = Shape(

@@ -158,7 +158,7 @@ def _solved_again(
     MEMBERS.write(out, before if before[-1:] == [change] else [*before, change])  # the last may have been cut short
     wrong = signs(built.task, assessment.test, []) if assessment.test is not None else []
     metrics = metrics.model_copy(update={"final": assessment.metrics, "signs": tuple(wrong)})
-    _told_anew(out, built, weights, assessment, metrics.chosen or metrics.rounds)
+    _described_anew(out, built, weights, assessment, metrics.chosen or metrics.rounds)
     write_model(out / "model", built, weights, metrics, WIRE.read(out) or ())
     METRICS.write(out, metrics)
     save(out / "checkpoints", Checkpoint(checkpoint.round, checkpoint.fingerprint, new))  # last: until then, again
@@ -170,7 +170,7 @@ def _solved_again(
     return metrics
 
 
-def _told_anew(out: Path, built: Built, weights: Weights, assessment: Assessment, round_: int) -> None:
+def _described_anew(out: Path, built: Built, weights: Weights, assessment: Assessment, round_: int) -> None:
     """What the run's folder tells of the data and the last evaluation, for those who are in the model now."""
     task, numbers, references = built.task, assessment.test, built.study.references
     REFERENCES.renew(out, None)

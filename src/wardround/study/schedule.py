@@ -34,9 +34,9 @@ class UnknownZone(Refusal, ValueError):
 
 
 def _window(text: str) -> str:
-    if not (found := WINDOW.fullmatch(text)):
+    if not (times := WINDOW.fullmatch(text)):
         raise ValueError('should be two times of the day, such as "22:00-06:00"; midnight is 00:00')
-    if found.group(1, 2) == found.group(3, 4):
+    if times.group(1, 2) == times.group(3, 4):
         raise ValueError("should begin and end at different times; for the whole day, take [schedule] out")
     return text
 

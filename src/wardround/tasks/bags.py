@@ -29,7 +29,7 @@ from torch.nn import functional
 from wardround.core.task import Surest
 from wardround.core.weights import Layout
 from wardround.metrics.constant import fact_constant
-from wardround.metrics.facts import curve_of, fact_layout, fact_metrics, score_bands, told_apart
+from wardround.metrics.facts import curve_of, fact_layout, fact_metrics, relation_counts, score_bands
 from wardround.metrics.redrawn import fact_redrawn
 from wardround.models.pcnn import PCNN
 from wardround.models.relation import BagEncoder
@@ -249,7 +249,7 @@ class BagsTask(ByBags, BoundTask):
         for groups in torch.split(torch.arange(len(pairs)), AT_ONCE):
             rows, owner = pairs.take(groups)
             odds, truth = pair_odds(chosen, model, vectors[rows], owner, len(groups)), examples.truths[groups]
-            for name, value in (*score_bands(odds[:, 1:], truth[:, 1:]).items(), *told_apart(odds, truth).items()):
+            for name, value in (*score_bands(odds[:, 1:], truth[:, 1:]).items(), *relation_counts(odds, truth).items()):
                 total[name] += value  # by score: without NA
             total["facts"] += truth[:, 1:].sum()
         total["pairs"] += len(pairs)

@@ -49,7 +49,7 @@ from wardround.tasks.weighing import DocumentsCounted
 from wardround.tasks.words import Tokens, WordTable, refuse_useless
 from wardround.text.document import Placed
 from wardround.text.prediction import Label, Prediction
-from wardround.text.reading import DataError, Problems, found_path
+from wardround.text.reading import DataError, Problems, existing_path
 from wardround.text.sentences import Scope
 from wardround.text.texts import Texts
 
@@ -210,7 +210,7 @@ class ClassificationTask(DocumentsCounted, ByCounts, ClassesTask):
         """What makes numbers of a text."""
         chosen = self.settings
         words = WordTable(chosen.vectors, chosen.folder, chosen.buckets or 2**14)
-        terms = found_path(chosen.terms, chosen.folder) if chosen.terms else None
+        terms = existing_path(chosen.terms, chosen.folder) if chosen.terms else None
         return TextNumbers(chosen.tokens or "words", terms, chosen.ngrams or 1, words, chosen.longest, chosen.remember)
 
     def examples(self, texts: Texts) -> TextExamples:

@@ -23,7 +23,7 @@ from wardround.core.task import Task
 from wardround.models.pretrained import packaged
 from wardround.text.document import Placed
 from wardround.text.prediction import Prediction
-from wardround.text.reading import Problems, found_path
+from wardround.text.reading import Problems, existing_path
 from wardround.text.sentences import Scope
 from wardround.text.texts import Texts
 
@@ -94,12 +94,12 @@ class TaskSettings(ABC):
 
 def existing(folder: str, **settings: str | None) -> dict[str, Path]:
     """By setting, the files that those settings name which are given."""
-    return {name: found_path(chosen, folder) for name, chosen in settings.items() if chosen}
+    return {name: existing_path(chosen, folder) for name, chosen in settings.items() if chosen}
 
 
 def encoder_folder(name: str, folder: str) -> Path:
     """The folder of an encoder: the packaged `minilm`, or one that a study names."""
-    return packaged() if name == "minilm" else found_path(name, folder)
+    return packaged() if name == "minilm" else existing_path(name, folder)
 
 
 class BoundTask(Task):

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from wardround.text.language import UNSPACED, mostly
-from wardround.text.reading import found_path
+from wardround.text.reading import existing_path
 from wardround.text.segment import Characters, Hashed, Jieba, Listed, Segmenter, Vocabulary, Words
 from wardround.text.vectors import WordVectors, read_vectors
 
@@ -42,7 +42,7 @@ class WordTable:
 
     @cached_property
     def _read(self) -> WordVectors | None:
-        return read_vectors(found_path(self.file, self.folder)) if self.file else None
+        return read_vectors(existing_path(self.file, self.folder)) if self.file else None
 
     @cached_property
     def vocabulary(self) -> Vocabulary:

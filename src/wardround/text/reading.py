@@ -142,7 +142,7 @@ def data_file(name: str, origin: str) -> Path:
     raise DataError(expected, None, "no such file under WARDROUND_DATA", f"it comes from {origin}")
 
 
-def found_path(text: str, folder: str = "") -> Path:
+def existing_path(text: str, folder: str = "") -> Path:
     """A path of a study file: `~` and `$VARIABLES` resolved, then relative to the study file."""
     path = Path(os.path.expandvars(text)).expanduser()
     if "$" in str(path):

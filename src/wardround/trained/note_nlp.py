@@ -55,7 +55,7 @@ MEANINGS = {
 """What the usual names of attributes mean."""
 
 
-def _said(entity: Entity) -> Iterator[tuple[str, str]]:
+def _meanings(entity: Entity) -> Iterator[tuple[str, str]]:
     """Meanings and values."""
     for name, value in entity.attributes:
         if meaning := MEANINGS.get(_bare(name)):
@@ -69,7 +69,7 @@ def _bare(word: str) -> str:
 def term_exists(entity: Entity) -> str:
     """`N` if an attribute says that the patient has it not, `Y` if one says that he has; empty if none tells."""
     known = set[bool]()
-    for meaning, value in _said(entity):
+    for meaning, value in _meanings(entity):
         if meaning in ("negated", "doubted"):
             known |= {False} if value in YES_WORDS | NEGATED | DOUBTED else {True} if value in NO_WORDS else set()
         elif value in NEGATED | DOUBTED | UNLIKELY | OTHERS:
@@ -81,7 +81,7 @@ def term_exists(entity: Entity) -> str:
 
 def term_temporal(entity: Entity) -> str:
     """`Past` or `Present` if an attribute says so."""
-    for meaning, value in _said(entity):
+    for meaning, value in _meanings(entity):
         if meaning == "past" and value in YES_WORDS | NO_WORDS:
             return "Past" if value in YES_WORDS else "Present"
         if meaning in ("past", "time") and value in PAST | NOW:
