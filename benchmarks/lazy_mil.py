@@ -37,7 +37,7 @@ from wardround.runs.build import Built, build
 from wardround.runs.loop import one_thread
 from wardround.study.load import cells
 from wardround.tasks.batching import grouped
-from wardround.text.facts import Sentence
+from wardround.text.facts import BagSentence
 
 AIM = 1.1
 
@@ -138,7 +138,7 @@ def main() -> None:
     with one_thread(), tempfile.TemporaryDirectory() as folder:
         generated = ClinicBags(hospitals=count, sentences=size).documents("train")
         # As a file of bags, which does not say what is true: a site then keeps no notes for the report's sake.
-        lines = write_bags(cast("Iterator[Sentence]", generated))
+        lines = write_bags(cast("Iterator[BagSentence]", generated))
         (Path(folder) / "bags.jsonl").write_text("\n".join(lines), encoding="utf-8")
         tables = {**STUDY, "partition": {"name": "iid", "sites": count}}
         built = build(cells(tables, folder=Path(folder))[0].study, Path(folder))

@@ -19,7 +19,7 @@ from wardround.study.load import load_study
 from wardround.study.settings import StudyError
 from wardround.tasks.bag_examples import BagExamples
 from wardround.tasks.bags import Bags
-from wardround.text.facts import Sentence
+from wardround.text.facts import BagSentence
 from wardround.text.texts import Texts
 
 FOLDER = Path(__file__).parents[1] / "studies" / "lazymil"
@@ -61,7 +61,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         for split, name in zip(("train", "test"), names, strict=True):
             path = tmp_path / folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            rows = [row for row in corpus.documents(split) if isinstance(row, Sentence)]
+            rows = [row for row in corpus.documents(split) if isinstance(row, BagSentence)]
             path.write_text("".join(layout(row) + "\n" for row in rows), encoding="utf-8")
     for name, size in (("nyt10/glove.6B.50d.txt", 50), ("mirgene/vectors-200d.txt", 200)):
         (tmp_path / name).write_text(f"the{' 0.1' * size}\n", encoding="utf-8")

@@ -26,7 +26,7 @@ from wardround.study.load import Cell, Study, cells, load_study
 
 
 @dataclass(frozen=True)
-class Table:
+class ResultTable:
     """Rows of a grid where there is no pandas: a column by its name, a row by its number."""
 
     columns: tuple[str, ...]
@@ -94,7 +94,7 @@ def _grid(listed: Sequence[Cell], folder: Path, *, workers: int, resume: bool, q
     if importlib.util.find_spec("pandas") is not None:
         return importlib.import_module("pandas").DataFrame(rows)
     columns = tuple(dict.fromkeys(name for row in rows for name in row))
-    return Table(columns, tuple(tuple(row.get(name) for name in columns) for row in rows))
+    return ResultTable(columns, tuple(tuple(row.get(name) for name in columns) for row in rows))
 
 
 def _cell(study: Study, folder: Path, corpus: Sites | None) -> None:

@@ -14,7 +14,7 @@ from wardround.audit import candidates, labels, membership, sums, words
 from wardround.audit import lying as lies
 from wardround.audit.audit import ATTACKS, audited
 from wardround.audit.case import BOTH, DP, OFF, PROTECTIONS, SUMS, Case, observed, rehearsable, variants
-from wardround.audit.finding import Finding, auc, named_at
+from wardround.audit.finding import AttackResult, auc, named_at
 from wardround.audit.lying import TRIGGER, flipped, lying, triggered, twisted
 from wardround.audit.own import own_notes
 from wardround.audit.page import page, write_audit
@@ -42,7 +42,7 @@ def cases(
             yield observed(label, variant, folder / label, rounds)
 
 
-def only(findings: list[Finding]) -> Finding:
+def only(findings: list[AttackResult]) -> AttackResult:
     [finding] = findings
     assert finding.value is not None, finding.why
     return finding
@@ -169,9 +169,9 @@ def test_figures_of_ranks() -> None:
     assert 0.75 == auc([1, 3], [0, 2])
     assert 0.5 == auc([1, 1], [1, 1]) == auc([], [1])
     assert 0.5 == named_at([5.0, 1.0], [float(x) / 50 for x in range(200)])
-    assert "not tried" == Finding("a", "b", "c", None).tells
+    assert "not tried" == AttackResult("a", "b", "c", None).tells
     assert ["next to nothing", "something", "much", "all"] == [
-        Finding("a", "b", "c", value, 0.5).tells for value in (0.5, 0.7, 0.9, 1.0)
+        AttackResult("a", "b", "c", value, 0.5).tells for value in (0.5, 0.7, 0.9, 1.0)
     ]
 
 

@@ -10,7 +10,7 @@ from encoder_folders import tiny_encoder
 from wardround.core import layer_gradients
 from wardround.core.bench import Bench
 from wardround.core.clipping import clipped, norms
-from wardround.core.private_steps import Part, Trust, Way
+from wardround.core.private_steps import Trust, UnitsPart, Way
 from wardround.core.task import Units
 from wardround.runs.build import build
 from wardround.study.load import cells
@@ -53,19 +53,19 @@ def opened(task: dict[str, Any], corpus: dict[str, Any], folder: Path) -> tuple[
     return bench, built.task, built.sites.open(built.sites.names[0]).train
 
 
-def part_of(task: Any, train: Any, rows: list[torch.Tensor]) -> Part:
+def part_of(task: Any, train: Any, rows: list[torch.Tensor]) -> UnitsPart:
     """Units of these rows."""
-    return Part(task, train, Units(rows, lambda _: ()), torch.arange(len(rows)))
+    return UnitsPart(task, train, Units(rows, lambda _: ()), torch.arange(len(rows)))
 
 
 LINEAR = ("rows", "bag of words", "head")
 WAYS = [
-    *((name, Part.by_one_pass) for name in MODELS),
-    *((name, Part.by_scores) for name in LINEAR),
+    *((name, UnitsPart.by_one_pass) for name in MODELS),
+    *((name, UnitsPart.by_scores) for name in LINEAR),
 ]
 
 
-def clip(way: Way, bench: Bench, part: Part, loss: Any, limit: float) -> bool:
+def clip(way: Way, bench: Bench, part: UnitsPart, loss: Any, limit: float) -> bool:
     """Add the clipped sum to the bench's gradient."""
     layers = way(part, bench, loss)
     assert layers is not None
@@ -102,7 +102,7 @@ def test_scores_alone_tell_gradients_of_linear_models_under_cross_entropy_and_of
     assert (part.by_scores(bench, task.loss) is not None) == (name in LINEAR)
     assert part.by_scores(bench, lambda model, batch: 2 * task.loss(model, batch)) is None
     bench.gradient.zero_()
-    expected = Part.by_scores if name in LINEAR else Part.by_one_pass
+    expected = UnitsPart.by_scores if name in LINEAR else UnitsPart.by_one_pass
     assert Trust.of(bench).way(bench, task.loss, part, 0.1) is expected
 
 
@@ -118,7 +118,7 @@ def test_words_are_added_up_alike_in_small_and_large_tables(tmp_path: Path, monk
         torch.testing.assert_close(norms(other), norms(layers[0]))
 
 
-@pytest.mark.parametrize("way", [Part.by_scores, Part.by_one_pass])
+@pytest.mark.parametrize("way", [UnitsPart.by_scores, UnitsPart.by_one_pass])
 def test_no_unit_moves_the_sum_by_more_than_the_limit(way: Way, tmp_path: Path) -> None:
     bench, task, train = opened(*MODELS["rows"], tmp_path)
     for row in range(len(train)):
@@ -127,7 +127,7 @@ def test_no_unit_moves_the_sum_by_more_than_the_limit(way: Way, tmp_path: Path) 
         assert float(bench.gradient.norm()) <= 0.01 * 1.00001
 
 
-@pytest.mark.parametrize("way", [Part.by_scores, Part.by_one_pass])
+@pytest.mark.parametrize("way", [UnitsPart.by_scores, UnitsPart.by_one_pass])
 def test_a_unit_whose_gradient_is_no_number_leaves_the_others_as_they_are(way: Way, tmp_path: Path) -> None:
     """Else whoever chooses a model on which one note overflows would see by the answer whether that note is there."""
     bench, task, train = opened(*MODELS["rows"], tmp_path)
@@ -176,7 +176,7 @@ def test_opacus_agrees(tmp_path: Path) -> None:
     limit = float(lengths.median())
     expected = (each * (limit / lengths.clamp(min=limit))[:, None]).sum(0)
     bench.gradient.zero_()
-    assert clip(Part.by_one_pass, bench, part, task.loss, limit)
+    assert clip(UnitsPart.by_one_pass, bench, part, task.loss, limit)
     torch.testing.assert_close(bench.gradient, expected, rtol=1e-3, atol=1e-5)
 
 
@@ -194,7 +194,7 @@ def test_a_unit_whose_rows_nearly_cancel_out_moves_no_more_than_the_limit(size: 
         signs = torch.tensor([1.0, -1.0] * (rows // 2) + [0.0] * (rows % 2))
         slopes = torch.randn(1, 32, generator=chance) * signs[:, None]
         grouping = layer_gradients.Grouping(torch.zeros(rows, dtype=torch.long), 1)
-        parts = layer_gradients.rule(layer_gradients.Call(linear, (inputs,), {}, slopes), slopes, grouping)
+        parts = layer_gradients.rule(layer_gradients.ModuleCall(linear, (inputs,), {}, slopes), slopes, grouping)
         assert clipped(parts, 1.0)
         moved = torch.cat([cast("torch.Tensor", one.grad).flatten() for one in linear.parameters()]).norm()
         assert float(moved) <= 1.001

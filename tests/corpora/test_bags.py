@@ -24,7 +24,7 @@ from wardround.formats.jsonl import read_jsonl
 from wardround.formats.options import Options
 from wardround.formats.pubtator import read_pubtator
 from wardround.text.document import Document, Entity, Placed
-from wardround.text.facts import UNRELATED, Fact, Facts, Sentence, number, read_facts
+from wardround.text.facts import UNRELATED, BagSentence, Fact, Facts, number, read_facts
 from wardround.text.pairs import CROWD
 from wardround.text.reading import DataError, Problems
 from wardround.text.shown import showing_text
@@ -38,7 +38,7 @@ def note(*entities: tuple[str, str, int, int], text: str = TEXT) -> Placed:
     return Placed(Document("n", text, (), tuple(Entity(*plain) for plain in entities)), Path("n.txt"), 1)
 
 
-def plain(rows: list[Sentence]) -> list[tuple[str, str, str, str]]:
+def plain(rows: list[BagSentence]) -> list[tuple[str, str, str, str]]:
     """Head, relation and tail of each sentence, and what stands at the place of its head."""
     return [
         (row.fact.head, row.fact.relation, row.fact.tail, row.text[row.entities[0].start : row.entities[0].end])

@@ -21,7 +21,7 @@ from wardround.runs.loop import run
 from wardround.study.load import cells
 from wardround.tasks import TASKS
 from wardround.text.document import Document, Placed
-from wardround.text.facts import UNRELATED, Sentence
+from wardround.text.facts import UNRELATED, BagSentence
 from wardround.text.reading import Problems
 
 NOTES = Clinic(hospitals=2, documents=12, test_documents=8, seed=3)
@@ -56,7 +56,7 @@ def lines(path: Path, rows: Iterable[str]) -> None:
 
 
 def _bags(path: Path, made: Iterable[Document]) -> None:
-    lines(path, write_bags(row for row in made if isinstance(row, Sentence)))
+    lines(path, write_bags(row for row in made if isinstance(row, BagSentence)))
 
 
 def _opennre(path: Path, made: Iterable[Document]) -> None:

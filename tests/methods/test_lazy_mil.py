@@ -22,7 +22,7 @@ from wardround.study.load import cells
 from wardround.tasks.bag_examples import BagExamples, Numbers
 from wardround.tasks.bags import Bags, BagsTask
 from wardround.text.document import Entity
-from wardround.text.facts import Fact, Sentence, number, sentence
+from wardround.text.facts import BagSentence, Fact, number, sentence
 from wardround.text.texts import Texts
 
 SMALL = Bags(buckets=64, embedding=4, filters=2)
@@ -45,7 +45,7 @@ class Told(BagsTask):
         return torch.cat([given, given.new_zeros(len(given), wide - given.shape[1])], 1)
 
 
-def sentence_of(fact: Fact, at: int = 0) -> Sentence:
+def sentence_of(fact: Fact, at: int = 0) -> BagSentence:
     ends = Entity(fact.head, "x", 0, 1), Entity(fact.tail, "y", 2, 3)
     return sentence(str(at), "X Y", *ends, fact.relation)
 

@@ -19,7 +19,7 @@ from wardround.core.wanted import go_on
 from wardround.serve.desk import READ, WAITING, Desk
 from wardround.serve.guard import Guarded
 from wardround.serve.request import ENTITIES
-from wardround.serve.server import Patient
+from wardround.serve.server import TimedConnection
 from wardround.text.document import Document
 from wardround.text.prediction import Prediction
 from wardround.trained.model import load
@@ -296,7 +296,7 @@ def test_more_bodies_than_are_held_at_a_time_are_sent_away(scripted: Scripted) -
 def test_a_connection_without_a_request_is_closed(
     scripted: Scripted, monkeypatch: pytest.MonkeyPatch, sent: bytes
 ) -> None:
-    monkeypatch.setattr(Patient, "silence", 0.2)
+    monkeypatch.setattr(TimedConnection, "silence", 0.2)
     with served(Desk(scripted)) as place:
         assert b"" == raw(place, sent)
 

@@ -18,7 +18,7 @@ from wardround.text.segment import (
     Characters,
     Hashed,
     Jieba,
-    Listed,
+    ListedWords,
     Segmenter,
     Vocabulary,
     Words,
@@ -120,7 +120,7 @@ def test_impossible_buckets(buckets: int) -> None:
 
 
 def test_listed_words() -> None:
-    vocabulary = Listed(["fever", "cough", "fever"])
+    vocabulary = ListedWords(["fever", "cough", "fever"])
     assert [vocabulary(word) for word in ("fever", "cough", "rash")] == [2, 3, 1]
     assert vocabulary.size == 5
 
@@ -177,7 +177,7 @@ def test_settings_do_not_mix(tmp_path: Path) -> None:
         Jieba(),
         Jieba(terms=listed),
     ]
-    vocabularies: list[Vocabulary] = [Hashed(buckets=9), Hashed(), Listed(["a"]), Listed(["b"])]
+    vocabularies: list[Vocabulary] = [Hashed(buckets=9), Hashed(), ListedWords(["a"]), ListedWords(["b"])]
     paths = {Cache(s, v, tmp_path).path for s in segmenters for v in vocabularies}
     assert len(paths) == 20
     before = Cache(Jieba(terms=listed), Hashed(), tmp_path).path

@@ -16,7 +16,7 @@ from serving import hosted, send
 from wardround.consortium.forms import Charter
 from wardround.consortium.voice import LOG, STOPPING, Voice
 from wardround.engines.frames import calls, door_of, shut
-from wardround.watch.app import Desk, application
+from wardround.watch.app import BoardDesk, application
 from wardround.watch.coordinator import CoordinatorBoard
 
 READY = {"connected": True, "line": True, "words": "ready"}
@@ -76,7 +76,7 @@ def test_it_shows_sites_runs_and_what_was_said(
         assert "not connected since 08:00:00" in markup(board, "sites")
         assert 'href="/run/0"' in markup(board, "cells")
         assert "site-1 is gone" in markup(board, "log")
-        with hosted(application(Desk(board))) as place:
+        with hosted(application(BoardDesk(board))) as place:
             lines = send(place, "/metrics")[2].decode().splitlines()
             assert b"0.7500" in send(place, "/run/0")[2]
         assert 'wardround_site_connected{site="site-1"} 0' in lines

@@ -16,7 +16,7 @@ from starlette.responses import StreamingResponse
 from serving import JSON, hosted, send
 from wardround.runs.errors import RunError
 from wardround.runs.stopping import STOP, stop_asked
-from wardround.watch.app import EACH, Desk, application
+from wardround.watch.app import EACH, BoardDesk, application
 from wardround.watch.board import RunBoard
 from wardround.watch.token import read_token
 from watched import Going, going
@@ -33,13 +33,13 @@ def run(tmp_path: Path) -> Iterator[Going]:
 
 @pytest.fixture
 def place(run: Going) -> Iterator[str]:
-    with hosted(application(Desk(RunBoard([run.folder]), seconds=0.05))) as address:
+    with hosted(application(BoardDesk(RunBoard([run.folder]), seconds=0.05))) as address:
         yield address
 
 
 @pytest.fixture
 def closed(run: Going) -> Iterator[str]:
-    with hosted(application(Desk(RunBoard([run.folder])), token=TOKEN)) as address:
+    with hosted(application(BoardDesk(RunBoard([run.folder])), token=TOKEN)) as address:
         yield address
 
 
@@ -71,7 +71,7 @@ def test_the_token_in_the_address_becomes_a_cookie_and_leaves_the_address(closed
 def test_who_has_the_token_for_looking_sees_all_and_stops_nothing(run: Going) -> None:
     looking = {"Authorization": f"Bearer {TOKEN[::-1]}", "Content-Type": "application/json"}
     board = RunBoard([run.folder])
-    with hosted(application(Desk(board), token=TOKEN, looking=TOKEN[::-1])) as address:
+    with hosted(application(BoardDesk(board), token=TOKEN, looking=TOKEN[::-1])) as address:
         assert (200, 200) == (send(address, "/", headers=looking)[0], send(address, "/metrics", headers=looking)[0])
         status, _, body = send(address, "/stop/0", {}, headers=looking)
         assert (403, True) == (status, b"This token is for looking" in body)
@@ -113,7 +113,7 @@ def test_a_run_is_stopped_by_json_alone_so_that_no_other_page_can(place: str, ru
 
 def test_a_page_that_is_read_only_has_no_button_and_takes_no_order(run: Going) -> None:
     board = RunBoard([run.folder], stoppable=False)
-    with hosted(application(Desk(board))) as place:
+    with hosted(application(BoardDesk(board))) as place:
         assert b"data-stop" not in send(place, "/")[2]
         assert 404 == send(place, "/stop/0", {})[0]
 
@@ -139,7 +139,7 @@ def test_a_stream_sends_what_has_changed_and_nothing_else(place: str, run: Going
 
 
 def test_so_many_may_watch_and_no_more(run: Going) -> None:
-    with hosted(application(Desk(RunBoard([run.folder]), most=3))) as place:
+    with hosted(application(BoardDesk(RunBoard([run.folder]), most=3))) as place:
         lines = [http.client.HTTPConnection(urlsplit(place).netloc, timeout=60) for _ in range(4)]
         statuses = []
         for line in lines:
@@ -154,7 +154,7 @@ def test_so_many_may_watch_and_no_more(run: Going) -> None:
 
 @pytest.mark.parametrize("one", [{"client": ("10.0.0.9", 1)}, {"client": ("127.0.0.1", 1), "state": {"person": "ada"}}])
 def test_one_person_or_address_cannot_take_all_places(run: Going, one: dict[str, Any]) -> None:
-    desk = Desk(RunBoard([run.folder]))
+    desk = BoardDesk(RunBoard([run.folder]))
     alike = {"type": "http", "method": "GET", "path": "/events", "headers": [], "query_string": b"", "path_params": {}}
 
     async def opened(**who: Any) -> int:

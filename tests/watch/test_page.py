@@ -13,7 +13,7 @@ from run_folders import make_run
 from serving import hosted
 from wardround.runs.files import GRID, Planned
 from wardround.runs.stopping import STOP
-from wardround.watch.app import Desk, application
+from wardround.watch.app import BoardDesk, application
 from wardround.watch.board import RunBoard
 from watched import going
 
@@ -28,7 +28,7 @@ CONTRAST = """[...document.querySelectorAll('.badge, .mood, .soft, .wrong')].eve
 @contextmanager
 def watching(*folders: Path, **options: Any) -> Iterator[str]:
     """A page about these folders, which looks ten times a second."""
-    with hosted(application(Desk(RunBoard(folders, **options), seconds=0.1))) as place:
+    with hosted(application(BoardDesk(RunBoard(folders, **options), seconds=0.1))) as place:
         yield place
 
 

@@ -13,9 +13,9 @@ from wardround.core.doing import ASKED
 from wardround.core.lock import held, sole
 from wardround.core.tail import Tail
 from wardround.runs.errors import RunError
-from wardround.runs.files import GRID, JOURNAL, SITES, Member, Planned
+from wardround.runs.files import GRID, JOURNAL, SITES, GreetedSite, Planned
 from wardround.watch.board import RunBoard
-from wardround.watch.curve import POINTS, Curve
+from wardround.watch.curve import POINTS, ThinnedCurve
 from wardround.watch.events import MOST
 from wardround.watch.gauges import exposition
 from wardround.watch.run import WatchedRun
@@ -99,7 +99,7 @@ def test_whom_a_round_waits_for_is_working_and_then_late(tmp_path: Path) -> None
         now = time.time()
         state = {"round": 2, "step": "fit", "since": now - 5, "asked": ["north", "south"], "answered": {"north": now}}
         (live.folder / ASKED).write_text(json.dumps(state))
-        SITES.write(live.folder, {"south": Member(left=7, version="0.2.0")})
+        SITES.write(live.folder, {"south": GreetedSite(left=7, version="0.2.0")})
         for waits, mood in ((0.0, "busy"), (60.0, "late")):
             run = WatchedRun(live.folder, now=partial(float, now + waits))
             run.look()
@@ -167,7 +167,7 @@ def test_thousands_of_rounds_take_no_more_memory_than_hundreds(tmp_path: Path) -
 
 
 def test_a_thinned_curve_keeps_its_course_its_best_and_its_end() -> None:
-    curve = Curve()
+    curve = ThinnedCurve()
     for round_ in range(1, 5001):
         curve.add(round_, float(round_ % 1000), lower=False)
     assert (999, 999.0) == curve.best

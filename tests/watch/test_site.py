@@ -21,9 +21,9 @@ from wardround.core.private_steps import Look
 from wardround.core.weights import Weights
 from wardround.privacy.journal import BudgetJournal, Entry
 from wardround.runs.errors import RunError
-from wardround.runs.files import SITES, Member
+from wardround.runs.files import SITES, GreetedSite
 from wardround.study.load import Study, cells
-from wardround.watch.app import Desk, application
+from wardround.watch.app import BoardDesk, application
 from wardround.watch.house import House
 from wardround.watch.officer import SiteBoard, officers_page
 
@@ -63,7 +63,7 @@ def house(folder: Path) -> House:
 def test_how_sites_were_at_the_start_is_in_the_run_folder(folder: Path, house: House) -> None:
     (agreed,) = house.agreed
     assert agreed.approval
-    member = Member(left=agreed.approval.exchanges, version=__version__)
+    member = GreetedSite(left=agreed.approval.exchanges, version=__version__)
     assert dict.fromkeys(NAMES, member) == SITES.read(folder.parent / "run")
 
 
@@ -134,7 +134,7 @@ def test_a_folder_that_is_none_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_site_has_numbers_for_other_programs_and_nothing_to_stop(folder: Path) -> None:
-    with hosted(application(Desk(SiteBoard(folder)))) as place:
+    with hosted(application(BoardDesk(SiteBoard(folder)))) as place:
         lines = send(place, "/metrics")[2].decode().splitlines()
         assert any(line.startswith('wardround_site_refusals_total{reason="study"} ') for line in lines)
         assert any(line.startswith('wardround_site_answers_left{study="north (') for line in lines)
@@ -143,7 +143,7 @@ def test_a_site_has_numbers_for_other_programs_and_nothing_to_stop(folder: Path)
 
 def test_what_is_asked_now_is_seen_as_it_comes(browser: Browser, folder: Path) -> None:
     now = "document.querySelector('[data-part=now]').innerText"
-    with sole(folder / ".lock"), hosted(application(Desk(SiteBoard(folder), seconds=0.1))) as place:
+    with sole(folder / ".lock"), hosted(application(BoardDesk(SiteBoard(folder), seconds=0.1))) as place:
         browser.open(place)
         browser.wait(f"{now}.includes('nothing is asked now')")
         (folder / NOTICE).write_text("north, round 2: fit")

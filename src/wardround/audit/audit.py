@@ -15,7 +15,7 @@ from typing import Any
 
 from wardround.audit import candidates, labels, lying, membership, sums, words
 from wardround.audit.case import OFF, PROTECTIONS, Case, Make, given_up, observed, rehearsable, variants
-from wardround.audit.finding import Finding
+from wardround.audit.finding import AttackResult
 from wardround.runs.build import build
 from wardround.runs.exchanges import rows
 from wardround.runs.loop import one_thread
@@ -24,7 +24,7 @@ from wardround.runs.wire import WireRow
 from wardround.study.load import Study, cells
 from wardround.study.settings import StudyError
 
-ATTACKS: dict[str, tuple[str, Callable[[Case, Path], list[Finding]]]] = {
+ATTACKS: dict[str, tuple[str, Callable[[Case, Path], list[AttackResult]]]] = {
     "words": (words.__doc__ or "", lambda case, _: words.attack(case)),
     "labels": (labels.__doc__ or "", lambda case, _: labels.attack(case)),
     "candidates": (candidates.__doc__ or "", lambda case, _: candidates.attack(case)),
@@ -45,7 +45,7 @@ class Audit:
     notes: str
     """Whose notes were used."""
     rounds: int
-    findings: tuple[Finding, ...]
+    findings: tuple[AttackResult, ...]
     missing: Mapping[str, str]
     """Protections that could not be switched on, and why."""
     leaves: tuple[WireRow, ...]
@@ -70,7 +70,7 @@ def audited(
     own = make is not None
     tables: dict[str, Any] = dict(study.resolved) if own else rehearsable(study, sites, notes)
     tables["rounds"] = rounds = rounds or min(ROUNDS, study.rounds)  # so that what ε is promised for is what is run
-    findings: list[Finding] = []
+    findings: list[AttackResult] = []
     missing: dict[str, str] = {}
     without: dict[str, str] = {}
     privacy = study.resolved.get("privacy", {})
@@ -97,6 +97,6 @@ def audited(
     return Audit(study, source, rounds, tuple(findings), missing, leaves, on, without)
 
 
-def _attacked(label: str, study: Study, folder: Path, rounds: int, make: Make) -> list[Finding]:
+def _attacked(label: str, study: Study, folder: Path, rounds: int, make: Make) -> list[AttackResult]:
     case = observed(label, study, folder, rounds, make)
     return [finding for name, (_, attack) in ATTACKS.items() for finding in attack(case, folder / name)]

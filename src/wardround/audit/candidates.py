@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from wardround.audit.case import Case
-from wardround.audit.finding import Finding, auc
+from wardround.audit.finding import AttackResult, auc
 from wardround.audit.notes import passing
 from wardround.audit.words import PADDING, trained_embeddings
 from wardround.core.bench import Bench
@@ -27,15 +27,15 @@ RANK = 1e-5  # beside the largest: below it a direction is rounding
 NARROW = 8  # a layer with fewer outputs spans too little
 
 
-def attack(case: Case) -> list[Finding]:
+def attack(case: Case) -> list[AttackResult]:
     """How well candidates are told apart, from each site's change or from the sum."""
     changes = dict(case.changes())
     if not changes:
-        return [Finding(ATTACK, case.label, FIGURE, None, why="no weights leave a site")]
+        return [AttackResult(ATTACK, case.label, FIGURE, None, why="no weights leave a site")]
     words = [name for name in trained_embeddings(case) if f"{name}.weight" in case.built.weights]
     layer = None if words else first_layer(case)
     if not words and layer is None:
-        return [Finding(ATTACK, case.label, FIGURE, None, why="no layer is trained that is wide enough to span notes")]
+        return [AttackResult(ATTACK, case.label, FIGURE, None, why="no trained layer is wide enough to span notes")]
     figures, count = [], 0
     for name in case.sites:
         mine = changes.get(name, changes.get(""))
@@ -52,7 +52,7 @@ def attack(case: Case) -> list[Finding]:
         count += sum(min(len(score), MOST) for score in scores)
     hidden = "from the sum over all sites, " if "" in changes else ""
     how = f"by the words of embedding {words[0]!r}" if words else f"by what reaches {(layer or ('', ''))[0]!r}"
-    return [Finding(ATTACK, case.label, FIGURE, fmean(figures), 0.5, why=f"{hidden}{how}; {count:,} candidates")]
+    return [AttackResult(ATTACK, case.label, FIGURE, fmean(figures), 0.5, why=f"{hidden}{how}; {count:,} candidates")]
 
 
 def first_layer(case: Case) -> tuple[str, str] | None:

@@ -47,7 +47,7 @@ LEFT_OUT = ("privacy", "corpus", "partition", "public", "validation", "stop", "e
 
 
 @dataclass
-class Seen:
+class SeenExchange:
     """One exchange as the coordinator sees it."""
 
     step: str
@@ -64,11 +64,11 @@ class Watcher(Layer):
     """The innermost layer: what is left of a reply when all others have opened it."""
 
     def __init__(self) -> None:
-        self.seen: list[Seen] = []
+        self.seen: list[SeenExchange] = []
 
     def send(self, messages: Mapping[str, Message], exchange: Exchange) -> Mapping[str, Message]:
         """An exchange begins."""
-        self.seen.append(Seen(exchange.step, exchange.round, messages))
+        self.seen.append(SeenExchange(exchange.step, exchange.round, messages))
         return messages
 
     def arrive(self, reply: Message, name: str, exchange: Exchange) -> Message:
@@ -93,7 +93,7 @@ class Case:
 
     label: str
     built: Built
-    seen: tuple[Seen, ...]
+    seen: tuple[SeenExchange, ...]
     weights: Weights
     """Those of the model in the end."""
     rounds: int

@@ -12,7 +12,7 @@ NEAR = 0.15  # of the way from chance to certainty: as good as nothing
 
 
 @dataclass(frozen=True)
-class Finding:
+class AttackResult:
     """One attack under one set of protections."""
 
     attack: str

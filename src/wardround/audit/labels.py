@@ -11,22 +11,22 @@ import torch
 from torch import Tensor
 
 from wardround.audit.case import Case
-from wardround.audit.finding import Finding
+from wardround.audit.finding import AttackResult
 from wardround.core.weights import Weights
 
 ATTACK = "label counts"
 FIGURE = "correlation of what was guessed with a site's label counts"
 
 
-def attack(case: Case) -> list[Finding]:
+def attack(case: Case) -> list[AttackResult]:
     """How well a site's label counts follow from its reply."""
     labels = tuple(getattr(case.built.task, "labels", ()))
     bias = _bias(case.built.weights, len(labels))
     if bias is None or case.built.raw is None:
-        return [Finding(ATTACK, case.label, FIGURE, None, why="the shared model has no bias for each class")]
+        return [AttackResult(ATTACK, case.label, FIGURE, None, why="the shared model has no bias for each class")]
     moved = {site: torch.stack([_rows(change[bias]) for change in changes]).sum(0) for site, changes in case.changes()}
     if not moved:
-        return [Finding(ATTACK, case.label, FIGURE, None, why="no weights leave a site")]
+        return [AttackResult(ATTACK, case.label, FIGURE, None, why="no weights leave a site")]
     figures = []
     for site in case.sites:
         classes = [str(name) for name in case.built.raw.raw(site)[0].classes]
@@ -35,11 +35,11 @@ def attack(case: Case) -> list[Finding]:
         if guessed is not None and counts.std() > 0:
             figures.append(_correlation(guessed, counts))
     if not figures:
-        return [Finding(ATTACK, case.label, FIGURE, None, why="every site has equally many notes of each class")]
+        return [AttackResult(ATTACK, case.label, FIGURE, None, why="every site has equally many notes of each class")]
     why = f"from {bias!r}, of {len(labels)} classes"
     if "" in moved:
         why += "; the sum over all sites has their counts together: whoever is like the others is told with them"
-    return [Finding(ATTACK, case.label, FIGURE, fmean(figures), 0.0, why=why)]
+    return [AttackResult(ATTACK, case.label, FIGURE, fmean(figures), 0.0, why=why)]
 
 
 def _bias(weights: Weights, classes: int) -> str | None:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from wardround.audit.case import OFF, Case, reopened, trained
-from wardround.audit.finding import Finding
+from wardround.audit.finding import AttackResult
 from wardround.audit.notes import site_of
 from wardround.core.bench import Bench
 from wardround.core.cohort import BelowQuorum, Engine
@@ -151,12 +151,12 @@ RULES = ("mean", "bound", *get_args(Rule))
 MARGIN = 0.05  # above a constant answer: less is chance
 
 
-def attack(case: Case, folder: Path) -> list[Finding]:
+def attack(case: Case, folder: Path) -> list[AttackResult]:
     """What one liar takes from the model's first figure, under each rule that the method allows."""
     method, metric = case.study.method, _metric(case)
     figure = f"{metric} lost by one liar of {len(case.sites)}"
     if why := _no_use(case, metric):
-        return [Finding(ATTACK, case.label, figure, None, why=why)]
+        return [AttackResult(ATTACK, case.label, figure, None, why=why)]
     assert metric is not None  # noqa: S101 -- there is none to lose otherwise
     rules = RULES if not method.unruled() else RULES[:2]
     findings = []
@@ -166,15 +166,15 @@ def attack(case: Case, folder: Path) -> list[Finding]:
             label = f"{ATTACK}: {lie}, {rule}"
             sites = lying(case.built, case.sites[0], lie, folder / f"{rule}-{lie}".replace(" ", "-"))
             if sites is None:
-                findings.append(Finding(label, case.label, figure, None, why="not for this task"))
+                findings.append(AttackResult(label, case.label, figure, None, why="not for this task"))
             elif lie == "trigger word":
                 findings.append(_obeyed(case, sites, rule, label))
             else:
-                findings.append(_spoilt(case, sites, rule, Finding(label, case.label, figure, honest)))
+                findings.append(_spoilt(case, sites, rule, AttackResult(label, case.label, figure, honest)))
     return findings
 
 
-def _spoilt(case: Case, sites: LyingSites, rule: str, honest: Finding) -> Finding:
+def _spoilt(case: Case, sites: LyingSites, rule: str, honest: AttackResult) -> AttackResult:
     """How much less there is than where nobody lies."""
     metric, before = honest.figure.partition(" ")[0], honest.value or 0.0
     try:
@@ -240,7 +240,7 @@ def _predicted(case: Case, weights: Weights, texts: Sequence[str], wanted: str) 
     return sum(any(known.name == wanted for known in given.labels) for given in predictions)
 
 
-def _obeyed(case: Case, sites: LyingSites, rule: str, label: str) -> Finding:
+def _obeyed(case: Case, sites: LyingSites, rule: str, label: str) -> AttackResult:
     """How often the word has the model say what the liar wants, of notes that it would not say it of otherwise."""
     weights = trained(sites.built, sites.engine, case.rounds, _layers(case, rule))
     wanted = label_names(case.built)[0]
@@ -251,4 +251,4 @@ def _obeyed(case: Case, sites: LyingSites, rule: str, label: str) -> Finding:
     marked = _predicted(case, weights, [with_trigger(one, wanted).text for one in notes], wanted)
     why = f"{len(notes):,} notes; without the word {plain} of them"
     figure = "share of notes of other classes that the word turns into the liar's"
-    return Finding(label, case.label, figure, marked / max(len(notes), 1), plain / max(len(notes), 1), why=why)
+    return AttackResult(label, case.label, figure, marked / max(len(notes), 1), plain / max(len(notes), 1), why=why)

@@ -16,12 +16,12 @@ from random import Random
 from typing import Any
 
 from wardround.audit.case import Case, observed, reopened
-from wardround.audit.finding import Finding, auc, named_at
+from wardround.audit.finding import AttackResult, auc, named_at
 from wardround.audit.lying import label_names
 from wardround.audit.notes import losses
 from wardround.federation.partition import Raw
 from wardround.text.document import Document
-from wardround.text.facts import Sentence
+from wardround.text.facts import BagSentence
 from wardround.text.texts import Texts
 
 ATTACK = "membership in the model"
@@ -34,10 +34,10 @@ LENGTH = 12
 DELTA = 1e-4
 
 
-def attack(case: Case) -> list[Finding]:
+def attack(case: Case) -> list[AttackResult]:
     """How well members are told from others by their loss."""
     if not case.study.method.shares:
-        return [Finding(ATTACK, case.label, FIGURE, None, why="there is no shared model")]
+        return [AttackResult(ATTACK, case.label, FIGURE, None, why="there is no shared model")]
     inside: list[float] = []
     outside: list[float] = []
     for name in case.sites:
@@ -48,19 +48,19 @@ def attack(case: Case) -> list[Finding]:
         f"{len(inside):,} notes that were trained on, {len(outside):,} others, by the model after {case.rounds} rounds"
     )
     return [
-        Finding(ATTACK, case.label, FIGURE, auc(inside, outside), 0.5, why=why),
-        Finding(f"{ATTACK}, named", case.label, AT_LIMIT, named_at(inside, outside), 0.01, why=why),
+        AttackResult(ATTACK, case.label, FIGURE, auc(inside, outside), 0.5, why=why),
+        AttackResult(f"{ATTACK}, named", case.label, AT_LIMIT, named_at(inside, outside), 0.01, why=why),
     ]
 
 
-def canaries(case: Case, folder: Path) -> list[Finding]:
+def canaries(case: Case, folder: Path) -> list[AttackResult]:
     """The ε below which what is told of planted notes cannot be, by training once more with them."""
     raw, site = case.built.raw, case.sites[0]
     names = label_names(case.built)
     texts = raw.raw(site)[0] if raw is not None else None
     if raw is None or not isinstance(texts, Texts) or not case.study.method.shares or not _labelled(texts):
         why = "planted notes have a label for a whole text, which this task or method has no use for"
-        return [Finding(CANARIES, case.label, EMPIRICAL, None, why=why)]
+        return [AttackResult(CANARIES, case.label, EMPIRICAL, None, why=why)]
     rng = Random(case.study.seed)  # noqa: S311 -- a rehearsal, not a secret
     words = sorted({word for document in texts.documents for word in document.text.split()})
     drawn = [_canary(f"canary-{at}", rng, words, rng.choice(names), texts) for at in range(PLANTED)]
@@ -86,7 +86,7 @@ def canaries(case: Case, folder: Path) -> list[Finding]:
     accounted = f"; the study accounts for {promised:g}" if promised else ""
     planted_here = f"{len(inside)} of {PLANTED} planted at one site{accounted}"
     why = f"{planted_here}; told apart with AUC {figure:.2f}; {most:.1f} is the most that so many notes can show"
-    return [Finding(CANARIES, case.label, EMPIRICAL, least, 0.0, best=most, why=why)]
+    return [AttackResult(CANARIES, case.label, EMPIRICAL, least, 0.0, best=most, why=why)]
 
 
 def _canary(name: str, rng: Random, words: list[str], label: str, texts: Texts) -> Document:
@@ -99,7 +99,7 @@ def _canary(name: str, rng: Random, words: list[str], label: str, texts: Texts) 
         replace(entity, start=starts[at], end=starts[at] + len(chosen[at]), parts=())
         for entity, at in zip(like.entities, places, strict=False)  # a whole note has more of them than words here
     ]
-    if isinstance(like, Sentence):  # a bag of its own, whose pair nobody else speaks of
+    if isinstance(like, BagSentence):  # a bag of its own, whose pair nobody else speaks of
         entities = [replace(entity, id=f"{name}-{end}") for end, entity in enumerate(entities)]
     return replace(
         like, id=name, text=" ".join(chosen), labels=(label,), entities=tuple(entities), relations=(), patient=name

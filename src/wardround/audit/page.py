@@ -8,7 +8,7 @@ from pathlib import Path
 from wardround import __version__
 from wardround.audit.audit import ATTACKS, Audit
 from wardround.audit.case import OFF, PROTECTIONS
-from wardround.audit.finding import Finding
+from wardround.audit.finding import AttackResult
 from wardround.core.files import write
 from wardround.reports.html import Html, document, figure, join, table, tag
 from wardround.runs.wire import NEVER, SUMMED
@@ -97,7 +97,7 @@ def _figures(audit: Audit) -> Html:
     return join([table("What was told; in brackets what guessing would achieve", head, rows, words=len(head)), *more])
 
 
-def _cell(finding: Finding | None) -> str:
+def _cell(finding: AttackResult | None) -> str:
     if finding is None:
         return "—"
     if finding.value is None:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from wardround.audit.case import Case
-from wardround.audit.finding import Finding, auc
+from wardround.audit.finding import AttackResult, auc
 from wardround.audit.notes import features
 from wardround.core.record import Message
 from wardround.core.task import ClassTask
@@ -22,13 +22,13 @@ FIGURE = "how often a note of the sum is told from another (AUC)"
 SMALL = 1e-6  # λ, beside the mean of G's diagonal
 
 
-def attack(case: Case) -> list[Finding]:
+def attack(case: Case) -> list[AttackResult]:
     """How well a site's notes are told from others by the sums that it sends."""
     sent = {name: reply for one in case.seen for name, reply in one.each.items() if _gram(reply) is not None}
     summed = [one.total for one in case.seen if one.total is not None and not one.each and _gram(one.total) is not None]
     task = case.built.task
     if (not sent and not summed) or not isinstance(task, ClassTask):
-        return [Finding(ATTACK, case.label, FIGURE, None, why="the study sends no sums of features")]
+        return [AttackResult(ATTACK, case.label, FIGURE, None, why="the study sends no sums of features")]
     figures, rows, width = [], 0, 0
     for name in case.sites:
         gram = _gram(sent[name]) if name in sent else _gram(summed[0]) if summed else None
@@ -40,7 +40,7 @@ def attack(case: Case) -> list[Finding]:
         width = len(gram)
         rows = max(rows, len(known) if name in sent else len(known) * len(case.sites))
     why = f"{rows:,} notes in {'a sum' if sent else 'the sum over all sites'}, {width:,} features"
-    return [Finding(ATTACK, case.label, FIGURE, fmean(figures), 0.5, why=why)]
+    return [AttackResult(ATTACK, case.label, FIGURE, fmean(figures), 0.5, why=why)]
 
 
 def leverage(gram: Tensor, rows: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from wardround.audit.case import Case
-from wardround.audit.finding import Finding
+from wardround.audit.finding import AttackResult
 from wardround.audit.notes import passing
 from wardround.core.bench import Bench
 from wardround.core.weights import Weights
@@ -23,14 +23,14 @@ FIGURE = "share of a site's words that were named"
 PADDING = 0
 
 
-def attack(case: Case) -> list[Finding]:
+def attack(case: Case) -> list[AttackResult]:
     """How many of a site's words its reply gives away."""
     names = [name for name in trained_embeddings(case) if f"{name}.weight" in case.built.weights]
     if not names:
-        return [Finding(ATTACK, case.label, FIGURE, None, why="no embedding of words is trained: none leaves the site")]
+        return [AttackResult(ATTACK, case.label, FIGURE, None, why="no embedding of words is trained, so none leaves")]
     moved = {site: _moved(changes, names[0]) for site, changes in case.changes()}
     if not moved:
-        return [Finding(ATTACK, case.label, FIGURE, None, why="no weights leave a site")]
+        return [AttackResult(ATTACK, case.label, FIGURE, None, why="no weights leave a site")]
     size = len(moved[next(iter(moved))])
     from_numbers = f"guessed from {size:,} numbers of words, of embedding {names[0]!r}"
     if "" not in moved:
@@ -46,7 +46,7 @@ def attack(case: Case) -> list[Finding]:
     ]
 
 
-def _guessed(case: Case, name: str, moved: Mapping[str, Tensor], known: int, attack: str, why: str) -> Finding:
+def _guessed(case: Case, name: str, moved: Mapping[str, Tensor], known: int, attack: str, why: str) -> AttackResult:
     """The guess for each site, beside one at random among so many words."""
     shares, chances = [], []
     for site, scores in moved.items():
@@ -55,8 +55,8 @@ def _guessed(case: Case, name: str, moved: Mapping[str, Tensor], known: int, att
         shares.append(len(words & set(guesses.tolist())) / max(len(words), 1))
         chances.append(min(len(words) / max(known, 1), 1.0))
     if not shares:
-        return Finding(attack, case.label, FIGURE, None, why="no reply has as many numbers as the model")
-    return Finding(attack, case.label, FIGURE, fmean(shares), fmean(chances), why=why)
+        return AttackResult(attack, case.label, FIGURE, None, why="no reply has as many numbers as the model")
+    return AttackResult(attack, case.label, FIGURE, fmean(shares), fmean(chances), why=why)
 
 
 def trained_embeddings(case: Case) -> list[str]:

@@ -14,7 +14,7 @@ from wardround.text.reading import DataError, Problems, nearest
 
 if TYPE_CHECKING:
     from wardround.text.document import Placed
-    from wardround.text.facts import Sentence
+    from wardround.text.facts import BagSentence
 
 NOTES = [name for name, form in FORMATS.items() if "bags" in form.holds and not form.ready]
 
@@ -96,7 +96,7 @@ def _types(pair: str) -> tuple[str, str]:
     return head, tail
 
 
-def _counted(rows: "list[Sentence]") -> str:
+def _counted(rows: "list[BagSentence]") -> str:
     from wardround.text.facts import UNRELATED
 
     bags = Counter(row.fact for row in rows)

@@ -3,7 +3,7 @@
 from rich.table import Table
 
 from wardround.cli.options import console, wide
-from wardround.methods import METHODS, Entry
+from wardround.methods import METHODS, NamedMethod
 from wardround.study.source import about_in
 
 
@@ -16,7 +16,7 @@ def command() -> None:
     console.print('your own: name = "my_module:MyMethod" in the study file\'s [method]')
 
 
-def _about(entry: Entry) -> str:
+def _about(entry: NamedMethod) -> str:
     """One line, read off the source: torch is not imported for it."""
     if not entry.settings:
         return about_in(entry.place)

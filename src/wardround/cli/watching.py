@@ -22,7 +22,7 @@ def watch(board: "Board", host: str, port: int, token_file: Path | None) -> None
     """Serve a board until Ctrl-C."""
     with serving():
         from wardround.serve.server import HostError, address, listening, loopback, names, serve
-        from wardround.watch.app import Desk, application
+        from wardround.watch.app import BoardDesk, application
         from wardround.watch.token import read_token
     try:
         with listening(host, port) as door:
@@ -33,7 +33,7 @@ def watch(board: "Board", host: str, port: int, token_file: Path | None) -> None
                     "with TLS in front"
                 )
             console.print(f"{address(host, door)}{f'?token={token}' * bool(token)}   (Ctrl-C ends it)")
-            serve(application(Desk(board), names(host), token), door)
+            serve(application(BoardDesk(board), names(host), token), door)
             console.print("stopped")
     except HostError as error:
         fail(str(error))

@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 from wardround.clinic import Clinic
 from wardround.clinic.settings import Distant, shared
 from wardround.corpora.bags import BagReader
-from wardround.text.facts import UNRELATED, Facts, Sentence, sentence
+from wardround.text.facts import UNRELATED, BagSentence, Facts, sentence
 from wardround.text.reading import Problems
 
 
@@ -50,7 +50,7 @@ class ClinicBags(Distant, BagReader):
         """`NA` and the relations of the public facts."""
         return Facts(self._clinic.facts()).labels
 
-    def _rows(self, split: str, problems: Problems) -> Iterator[Sentence]:  # noqa: ARG002 -- nothing is odd
+    def _rows(self, split: str, problems: Problems) -> Iterator[BagSentence]:  # noqa: ARG002 -- nothing is odd
         for hospital in self._clinic.names():
             for drawn in self._clinic.stream_distant(hospital, split):
                 if self.truths and split == "train" and not drawn.expressed and drawn.fact.relation != UNRELATED:

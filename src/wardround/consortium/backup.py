@@ -54,7 +54,7 @@ OWN = ("approved", "keys", "kit", "ledger", "memory", "models", "site.toml")
 Kind = Literal["site", "consortium"]
 
 
-class Manifest(Form):
+class CopyManifest(Form):
     """What a copy is of, and the hash of each file."""
 
     form: Literal["wardround copy 1"]
@@ -80,7 +80,7 @@ def kind_of(folder: Path) -> Kind:
 # making a copy
 
 
-def back_up(folder: Path, out: Path) -> tuple[Path, Manifest]:
+def back_up(folder: Path, out: Path) -> tuple[Path, CopyManifest]:
     """Write a copy of this folder: to a new file, or to one named by the time in a folder that is there."""
     kind = kind_of(folder)
     name = str(site_name(folder)) if kind == "site" else folder.resolve().name
@@ -103,7 +103,7 @@ def back_up(folder: Path, out: Path) -> tuple[Path, Manifest]:
                     hashes[inside] = hashlib.sha256(data).hexdigest()
                     _add(tar, inside, data)
             taken = now.isoformat(timespec="seconds")
-            manifest = Manifest(form=FORM, kind=kind, name=name, version=__version__, taken=taken, files=hashes)
+            manifest = CopyManifest(form=FORM, kind=kind, name=name, version=__version__, taken=taken, files=hashes)
             _add(tar, MANIFEST, manifest.encode())
             tar.close()
             file.flush()
@@ -160,7 +160,7 @@ def _add(tar: tarfile.TarFile, name: str, data: bytes) -> None:
 # putting it back
 
 
-def put_back(copy: Path, folder: Path) -> Manifest:
+def put_back(copy: Path, folder: Path) -> CopyManifest:
     """Make a new folder of a copy; a site's is marked as one that may have forgotten."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise RunError(f"{folder} is there already; a copy is put into a new folder, never over one that is in use")
@@ -173,7 +173,7 @@ def put_back(copy: Path, folder: Path) -> Manifest:
     return manifest
 
 
-def _unpacked(copy: Path, folder: Path) -> Manifest:
+def _unpacked(copy: Path, folder: Path) -> CopyManifest:
     manifest = _read(copy, folder)
     there = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
     wrong = [name for name, digest in manifest.files.items() if name not in there or _hash(folder / name) != digest]
@@ -183,7 +183,7 @@ def _unpacked(copy: Path, folder: Path) -> Manifest:
     return manifest
 
 
-def _read(copy: Path, folder: Path) -> Manifest:
+def _read(copy: Path, folder: Path) -> CopyManifest:
     """The manifest; and, into this folder, all the rest."""
     manifest = None
     try:
@@ -197,7 +197,7 @@ def _read(copy: Path, folder: Path) -> Manifest:
                         f"{copy} holds {member.name[:100]!r}, which no copy of ours has; nothing was written"
                     )
                 if member.name == MANIFEST:
-                    manifest = parsed(Manifest, _bytes(tar, member, LARGEST))
+                    manifest = parsed(CopyManifest, _bytes(tar, member, LARGEST))
                 else:
                     target = folder / inside
                     target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -97,7 +97,7 @@ class ToldAnswer(Form):
     """The head that the site's ledger had with it."""
 
 
-class Letter(Form):
+class Reminder(Form):
     """`ledger/told.json`: what the coordinator has told, and its signature."""
 
     lapse: str
@@ -140,7 +140,7 @@ def keep_account(folder: Path, mark: Restored, statement: Mapping[str, Any], lap
         return False
     if (folder / ACCOUNT).exists():
         return True
-    letter = Letter(lapse=mark.lapse, statement=dict(statement), lines=data.decode("utf-8", "replace").splitlines())
+    letter = Reminder(lapse=mark.lapse, statement=dict(statement), lines=data.decode("utf-8", "replace").splitlines())
     write(folder / ACCOUNT, letter.encode())
     return True
 
@@ -166,7 +166,7 @@ def read_lapse(folder: Path) -> Lapse | None:
         return None
     path = folder / ACCOUNT
     try:
-        letter = parsed(Letter, path.read_bytes())
+        letter = parsed(Reminder, path.read_bytes())
         verify_statement(letter.statement, read_membership(folder / "kit").ask_key)
         whole = "".join(f"{line}\n" for line in letter.lines).encode()
         signed = letter.lapse == mark.lapse and hashlib.sha256(whole).hexdigest() == letter.statement["digest"]

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from wardround.core.exchange import Fault
-from wardround.runs.files import SITES, Member
+from wardround.runs.files import SITES, GreetedSite
 
 
 def note_greeted(
@@ -18,7 +18,7 @@ def note_greeted(
     _write(
         out,
         {
-            name: Member(state=str(why or ""), left=left.get(name), version="" if why else versions.get(name, ""))
+            name: GreetedSite(state=str(why or ""), left=left.get(name), version="" if why else versions.get(name, ""))
             for name, why in states.items()
         },
     )
@@ -33,6 +33,6 @@ def note_versions(out: Path, versions: Mapping[str, str]) -> None:
     )
 
 
-def _write(out: Path, members: dict[str, Member]) -> None:
+def _write(out: Path, members: dict[str, GreetedSite]) -> None:
     if not SITES.exists(out) or SITES.read(out) != members:
         SITES.write(out, members)

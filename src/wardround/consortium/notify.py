@@ -40,7 +40,7 @@ class Notify(TomlTable):
     """After how many hours without a connection a site counts as gone."""
 
 
-class _Outline(TomlTable):
+class _NotifyFile(TomlTable):
     """The file's own keys."""
 
     notify: dict[str, Any] | None = None
@@ -57,7 +57,7 @@ def read_notify(folder: Path) -> Notify | None:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise StudyError(str(path), [f"cannot be read: {error}"]) from None
     problems: list[str] = []
-    checked(_Outline, tables, "", problems)
+    checked(_NotifyFile, tables, "", problems)
     table = tables.get("notify")
     notify = checked(Notify, _listed(table), "notify", problems) if isinstance(table, dict) else None
     if notify is not None:

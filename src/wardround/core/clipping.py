@@ -23,10 +23,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from wardround.core.layer_gradients import Call, Grouping, Part, known, rule
+from wardround.core.layer_gradients import GradientPart, Grouping, ModuleCall, known, rule
 
 
-def clipped(parts: Sequence[Part], limit: float) -> bool:
+def clipped(parts: Sequence[GradientPart], limit: float) -> bool:
     """Add the clipped sum of the units' gradients to the parameters' `.grad`; whether that can be done."""
     with torch.no_grad():
         squares = _squares(parts)
@@ -38,12 +38,12 @@ def clipped(parts: Sequence[Part], limit: float) -> bool:
     return True
 
 
-def norms(parts: Sequence[Part]) -> Tensor:
+def norms(parts: Sequence[GradientPart]) -> Tensor:
     """The length of each unit's gradient (units,)."""
     return _squares(parts).clamp(min=0).sqrt()  # rounding may leave a little less than nothing
 
 
-def _squares(parts: Sequence[Part]) -> Tensor:
+def _squares(parts: Sequence[GradientPart]) -> Tensor:
     squares = parts[0].squares.clone() if len(parts) == 1 else parts[0].squares
     for part in parts[1:]:
         squares = squares + part.squares
@@ -52,7 +52,7 @@ def _squares(parts: Sequence[Part]) -> Tensor:
 
 def unit_parts(
     model: nn.Module, loss: Callable[[nn.Module, Any], Tensor], batch: Any, grouping: Grouping
-) -> list[Part] | None:
+) -> list[GradientPart] | None:
     """The units' gradients in parts, by layer; None if this model's cannot be had so."""
     calls = _recorded(model)
     if calls is None:
@@ -66,7 +66,7 @@ def unit_parts(
         total, [call.output for call in calls.calls], allow_unused=True
     )
     with torch.no_grad():
-        parts: list[Part] = []
+        parts: list[GradientPart] = []
         for call, gradient in zip(calls.calls, gradients, strict=True):
             if gradient is None:
                 continue
@@ -80,7 +80,7 @@ def unit_parts(
 @torch.no_grad()
 def score_parts(
     model: nn.Module, slopes: Callable[[Any, Any], tuple[Tensor, Tensor] | None], batch: Any, grouping: Grouping
-) -> list[Part] | None:
+) -> list[GradientPart] | None:
     """The same without a backward pass, where every trained module's output is the scores, or is only added to them."""
     calls = _recorded(model)
     if calls is None:
@@ -114,7 +114,7 @@ class _Calls:
     """Notes what goes through the modules that have parameters of their own."""
 
     def __init__(self, modules: Sequence[nn.Module]) -> None:
-        self.modules, self.calls = modules, list[Call]()
+        self.modules, self.calls = modules, list[ModuleCall]()
         self.all = not torch.is_grad_enabled()
         """Whether calls without a gradient count, which a model may make to choose what it learns from."""
 
@@ -128,7 +128,7 @@ class _Calls:
     def _note(self, module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any], output: Any) -> None:
         first: Tensor = output[0] if isinstance(output, tuple) else output
         if first.requires_grad or self.all:
-            self.calls.append(Call(module, inputs, options, first))
+            self.calls.append(ModuleCall(module, inputs, options, first))
 
 
 def _recorded(model: nn.Module) -> _Calls | None:

@@ -23,7 +23,7 @@ LOST = 8  # times the precision: where much cancels out, what rounding may take 
 
 
 @dataclass
-class Part:
+class GradientPart:
     """What one call of a module contributes: units' squared norms, and the sum once each unit has its factor."""
 
     squares: Tensor
@@ -31,7 +31,7 @@ class Part:
 
 
 @dataclass
-class Call:
+class ModuleCall:
     """One call of a module: what went in, what came out."""
 
     module: nn.Module
@@ -81,7 +81,7 @@ def known(module: nn.Module) -> bool:
     return type(module) in RULES or hasattr(module, "each_gradient")
 
 
-def rule(call: Call, gradient: Tensor, grouping: Grouping) -> list[Part]:
+def rule(call: ModuleCall, gradient: Tensor, grouping: Grouping) -> list[GradientPart]:
     """The parts of one call."""
     for kind, parts in RULES.items():
         if isinstance(call.module, kind):
@@ -94,17 +94,17 @@ def _grad(parameter: Tensor) -> Tensor:
     return cast("Tensor", parameter.grad)
 
 
-def _dense(parameter: Tensor, units: Tensor) -> Part:
+def _dense(parameter: Tensor, units: Tensor) -> GradientPart:
     """The units' gradients (units, …) as they are."""
     flat = units.flatten(1)
 
     def add(factors: Tensor) -> None:
         _grad(parameter).add_((factors @ flat).view_as(parameter))
 
-    return Part(flat.square().sum(1), add)
+    return GradientPart(flat.square().sum(1), add)
 
 
-def _product(weight: Tensor, inputs: Tensor, gradient: Tensor) -> Part:
+def _product(weight: Tensor, inputs: Tensor, gradient: Tensor) -> GradientPart:
     """Of a weight (out, in): a unit's gradient is Σ_t gradient_t ⊗ inputs_t, from (units, T, out), (units, T, in)."""
     length, wide, narrow = inputs.shape[1], inputs.shape[2], gradient.shape[2]
     if length == 1:
@@ -121,10 +121,10 @@ def _product(weight: Tensor, inputs: Tensor, gradient: Tensor) -> Part:
             (gradient * factors[:, None, None]).flatten(0, 1).T, inputs.flatten(0, 1)
         )
 
-    return Part(squares, add)
+    return GradientPart(squares, add)
 
 
-def _linear(call: Call, gradient: Tensor, grouping: Grouping) -> list[Part]:
+def _linear(call: ModuleCall, gradient: Tensor, grouping: Grouping) -> list[GradientPart]:
     module, rows = cast("nn.Linear", call.module), len(gradient)
     if gradient.dim() == 2 and grouping.owner is None:
         return [_head(module, call.inputs[0], gradient)]
@@ -133,7 +133,7 @@ def _linear(call: Call, gradient: Tensor, grouping: Grouping) -> list[Part]:
     return _affine(module.weight, module.bias, inputs, gradient)
 
 
-def _head(module: nn.Linear, inputs: Tensor, gradient: Tensor) -> Part:
+def _head(module: nn.Linear, inputs: Tensor, gradient: Tensor) -> GradientPart:
     """Of a layer that each unit passes once: ‖g ⊗ (a, 1)‖² = ‖g‖² (‖a‖² + 1), and a product for all of them."""
     weight, bias = module.weight.requires_grad, module.bias is not None and module.bias.requires_grad
     lengths = inputs.square().sum(1) if weight else inputs.new_zeros(len(inputs))
@@ -146,15 +146,15 @@ def _head(module: nn.Linear, inputs: Tensor, gradient: Tensor) -> Part:
         if bias:
             _grad(module.bias).add_(scaled.sum(0))
 
-    return Part(squares, add)
+    return GradientPart(squares, add)
 
 
-def _affine(weight: Tensor, bias: Tensor | None, inputs: Tensor, gradient: Tensor) -> list[Part]:
+def _affine(weight: Tensor, bias: Tensor | None, inputs: Tensor, gradient: Tensor) -> list[GradientPart]:
     parts = [_product(weight, inputs, gradient)] if weight.requires_grad else []
     return [*parts, _dense(bias, gradient.sum(1))] if bias is not None and bias.requires_grad else parts
 
 
-def _convolution(call: Call, gradient: Tensor, grouping: Grouping) -> list[Part]:
+def _convolution(call: ModuleCall, gradient: Tensor, grouping: Grouping) -> list[GradientPart]:
     module = cast("nn.Conv1d", call.module)
     (size,), (pad,) = module.kernel_size, cast("tuple[int]", module.padding)
     windows = functional.pad(call.inputs[0], (pad, pad)).unfold(2, size, 1)  # (B, in, L, size)
@@ -162,7 +162,7 @@ def _convolution(call: Call, gradient: Tensor, grouping: Grouping) -> list[Part]
     return _affine(module.weight, module.bias, inputs, grouping.side_by_side(gradient.transpose(1, 2)))
 
 
-def _norm(call: Call, gradient: Tensor, grouping: Grouping) -> list[Part]:
+def _norm(call: ModuleCall, gradient: Tensor, grouping: Grouping) -> list[GradientPart]:
     module, rows = cast("nn.LayerNorm", call.module), len(gradient)
     scaled = functional.layer_norm(call.inputs[0], module.normalized_shape, None, None, module.eps) * gradient
     each = ((module.weight, scaled), (module.bias, gradient))
@@ -173,7 +173,7 @@ def _norm(call: Call, gradient: Tensor, grouping: Grouping) -> list[Part]:
     ]
 
 
-def _table(weight: Tensor, ids: Tensor, gradient: Tensor, padding: int | None) -> Part:
+def _table(weight: Tensor, ids: Tensor, gradient: Tensor, padding: int | None) -> GradientPart:
     """Of a table: rows ids (units, T) have gradients (units, T, D), which add up where a unit has a number twice."""
     units, length = ids.shape
     real = torch.ones_like(ids, dtype=torch.bool) if padding is None else ids != padding
@@ -186,17 +186,17 @@ def _table(weight: Tensor, ids: Tensor, gradient: Tensor, padding: int | None) -
     def add(factors: Tensor) -> None:
         _grad(weight).index_add_(0, keys % len(weight), sums * factors[keys // len(weight)][:, None])
 
-    return Part(squares, add)
+    return GradientPart(squares, add)
 
 
-def _embedding(call: Call, gradient: Tensor, grouping: Grouping) -> list[Part]:
+def _embedding(call: ModuleCall, gradient: Tensor, grouping: Grouping) -> list[GradientPart]:
     module, rows = cast("nn.Embedding", call.module), len(gradient)
     ids = grouping.side_by_side(call.inputs[0].reshape(rows, -1) + 1) - 1  # what fills up is -1, of gradient 0
     gradient = grouping.side_by_side(gradient.reshape(rows, -1, module.embedding_dim))
     return [_table(module.weight, ids.clamp(min=0), gradient, module.padding_idx)]
 
 
-def _bag(call: Call, gradient: Tensor, grouping: Grouping) -> list[Part]:
+def _bag(call: ModuleCall, gradient: Tensor, grouping: Grouping) -> list[GradientPart]:
     """A sum of a table's rows, each with its weight: the gradient of a row is the bag's, times that weight."""
     module, ids = cast("nn.EmbeddingBag", call.module), call.inputs[0]
     shares = call.options.get("per_sample_weights")
@@ -210,7 +210,7 @@ def _bag(call: Call, gradient: Tensor, grouping: Grouping) -> list[Part]:
     return [_table(module.weight, ids.clamp(min=0), each, module.padding_idx)]
 
 
-def _rows_bag(weight: Tensor, ids: Tensor, shares: Tensor, gradient: Tensor) -> Part:
+def _rows_bag(weight: Tensor, ids: Tensor, shares: Tensor, gradient: Tensor) -> GradientPart:
     """The same for rows that are units each: ‖Σ_t s_t e_t‖² = Σ_t s_t x_t, where x_t is what t's word has in all."""
     if len(ids) * len(weight) <= WIDE:
         keys = (ids + torch.arange(0, len(ids) * len(weight), len(weight))[:, None]).flatten()  # (B · L,)
@@ -225,10 +225,10 @@ def _rows_bag(weight: Tensor, ids: Tensor, shares: Tensor, gradient: Tensor) -> 
         scaled = gradient * factors[:, None]
         _grad(weight).index_add_(0, ids.flatten(), (shares[:, :, None] * scaled[:, None, :]).flatten(0, 1))
 
-    return Part(lengths * gradient.square().sum(1), add)
+    return GradientPart(lengths * gradient.square().sum(1), add)
 
 
-def _lstm(call: Call, gradient: Tensor, grouping: Grouping) -> list[Part]:
+def _lstm(call: ModuleCall, gradient: Tensor, grouping: Grouping) -> list[GradientPart]:
     """The gates' gradients by hand, since they are nowhere to be seen; then two products."""
     module = cast("nn.LSTM", call.module)
     before, gates = gate_gradients(module, call.inputs[0], call.output.detach(), gradient)
@@ -239,7 +239,7 @@ def _lstm(call: Call, gradient: Tensor, grouping: Grouping) -> list[Part]:
     return [*parts, *_affine(own["weight_hh_l0"], own.get("bias_hh_l0"), before, gates)]
 
 
-RULES: dict[type[nn.Module], Callable[[Call, Tensor, Grouping], list[Part]]] = {
+RULES: dict[type[nn.Module], Callable[[ModuleCall, Tensor, Grouping], list[GradientPart]]] = {
     nn.Linear: _linear,
     nn.Conv1d: _convolution,
     nn.LayerNorm: _norm,

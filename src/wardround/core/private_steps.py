@@ -26,8 +26,8 @@ from torch import Tensor, nn
 
 from wardround.core.chance import Chance
 from wardround.core.clipping import clipped, factor, norms, score_parts, unit_parts
+from wardround.core.layer_gradients import GradientPart as Layered
 from wardround.core.layer_gradients import Grouping
-from wardround.core.layer_gradients import Part as Layered
 from wardround.core.task import Batch, Examples, Task, Units, UnitTask
 from wardround.core.weights import Layout
 
@@ -150,28 +150,28 @@ class Sample:
     def __len__(self) -> int:
         return len(self.drawn)
 
-    def parts(self) -> Iterator["Part"]:
+    def parts(self) -> Iterator["UnitsPart"]:
         """The units in portions that are had at once; a unit is never torn apart."""
         if not len(self.drawn):
             return
         if self.units.single is not None and len(self.drawn) <= ROWS:
-            yield Part(self.task, self.train, self.units, self.drawn)
+            yield UnitsPart(self.task, self.train, self.units, self.drawn)
             return
         ends = torch.cumsum(self.units.sizes[self.drawn], 0)
         portion = torch.div(ends - 1, ROWS, rounding_mode="floor")
         for number in torch.unique(portion).tolist():
-            yield Part(self.task, self.train, self.units, self.drawn[portion == number])
+            yield UnitsPart(self.task, self.train, self.units, self.drawn[portion == number])
 
 
-class Part:
+class UnitsPart:
     """Some units whose gradients are had together."""
 
     def __init__(self, task: Task, train: Examples, units: Units, drawn: Tensor) -> None:
         self.task, self.train, self.units, self.drawn = task, train, units, drawn
 
-    def first(self, count: int) -> "Part":
+    def first(self, count: int) -> "UnitsPart":
         """The first few of them."""
-        return Part(self.task, self.train, self.units, self.drawn[:count])
+        return UnitsPart(self.task, self.train, self.units, self.drawn[:count])
 
     def taken(self) -> tuple[Batch, Grouping]:
         """The units' examples as the model takes them, and which unit each is of."""
@@ -193,7 +193,7 @@ class Part:
         total, lengths = bench.gradient.clone(), []
         for unit in self.drawn:
             bench.gradient.zero_()
-            batch, _ = Part(self.task, self.train, self.units, unit[None]).taken()
+            batch, _ = UnitsPart(self.task, self.train, self.units, unit[None]).taken()
             (loss(bench.model, batch) * len(batch)).backward()  # type: ignore[no-untyped-call]  # torch's own gap
             lengths.append(bench.gradient.norm())
             total.add_(bench.gradient.nan_to_num(0.0), alpha=float(factor(lengths[-1], limit)))
@@ -201,7 +201,7 @@ class Part:
         return torch.stack(lengths)
 
 
-Way = Callable[[Part, "Bench", Loss], list[Layered] | None]
+Way = Callable[[UnitsPart, "Bench", Loss], list[Layered] | None]
 """How the gradients of some units are had at once, by layer; None if that cannot be."""
 
 
@@ -220,16 +220,16 @@ class Trust:
             cls._all[bench] = cls()
         return cls._all[bench]
 
-    def way(self, bench: "Bench", loss: Loss, part: Part, limit: float) -> Way | None:
+    def way(self, bench: "Bench", loss: Loss, part: UnitsPart, limit: float) -> Way | None:
         """The quickest way in which the model's gradients may be had at once."""
         name = getattr(loss, "__qualname__", "") or repr(loss)
         if name not in self._known:
-            ways, few = (Part.by_scores, Part.by_one_pass), part.first(FEW)
+            ways, few = (UnitsPart.by_scores, UnitsPart.by_one_pass), part.first(FEW)
             self._known[name] = next((way for way in ways if self._agrees(way, bench, loss, few, limit)), None)
         return self._known[name]
 
     @staticmethod
-    def _agrees(way: Way, bench: "Bench", loss: Loss, few: Part, limit: float) -> bool:
+    def _agrees(way: Way, bench: "Bench", loss: Loss, few: UnitsPart, limit: float) -> bool:
         """Compare it with the loop on a few units, without dropout, which would differ."""
         before = bench.gradient.clone()
         bench.model.eval()

@@ -19,7 +19,7 @@ from itertools import permutations, product
 
 from wardround.formats.details import NO_CONCEPT, listed_concepts
 from wardround.text.document import Entity, Placed, overlap
-from wardround.text.facts import Facts, Sentence, sentence
+from wardround.text.facts import BagSentence, Facts, sentence
 from wardround.text.pairs import CROWD, too_many
 from wardround.text.reading import Problems
 from wardround.text.sentences import Scope, held, sentences
@@ -32,7 +32,7 @@ def align(
     *,
     scope: Scope = "sentence",
     problems: Problems | None = None,
-) -> Iterator[Sentence]:
+) -> Iterator[BagSentence]:
     """The sentences of all candidate pairs, note by note."""
     problems = Problems() if problems is None else problems
     for note in notes:

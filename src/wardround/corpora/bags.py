@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import ClassVar
 
 from wardround.text.document import Document, Placed
-from wardround.text.facts import UNRELATED, Fact, Facts, Sentence
+from wardround.text.facts import UNRELATED, BagSentence, Fact, Facts
 from wardround.text.reading import Problems, one_of
 from wardround.text.shown import note_of, occurring
 
@@ -58,7 +58,7 @@ class BagReader(ABC):
         return sorted({(row.labels[0], note_of(row.id)) for row in self._training[0]})
 
     @cached_property
-    def _training(self) -> tuple[tuple[Sentence, ...], Problems]:
+    def _training(self) -> tuple[tuple[BagSentence, ...], Problems]:
         """The training split, read once for labels, pairs and sentences, and what was odd in it."""
         problems, known = Problems(), self._known
         rows = []
@@ -78,7 +78,7 @@ class BagReader(ABC):
         problems.include(odd)
         return iter(rows)
 
-    def _tested(self, split: str, problems: Problems) -> Iterator[Sentence]:
+    def _tested(self, split: str, problems: Problems) -> Iterator[BagSentence]:
         seen = {_pair(row) for row in self._training[0]} if self.unseen else set()
         lacking = "the study" if self._known else "training"
         facts = False
@@ -94,10 +94,10 @@ class BagReader(ABC):
             problems.at("no fact to find, so no precision and recall", split)
 
     @abstractmethod
-    def _rows(self, split: str, problems: Problems) -> Iterable[Sentence]: ...
+    def _rows(self, split: str, problems: Problems) -> Iterable[BagSentence]: ...
 
 
-def _pair(row: Sentence) -> tuple[str, str]:
+def _pair(row: BagSentence) -> tuple[str, str]:
     return row.entities[0].id, row.entities[1].id
 
 

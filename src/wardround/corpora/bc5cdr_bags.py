@@ -18,7 +18,7 @@ from wardround.corpora.bags import BagReader, listed_facts
 from wardround.formats.options import Options
 from wardround.formats.pubtator import read_pubtator
 from wardround.text.document import Placed
-from wardround.text.facts import Sentence
+from wardround.text.facts import BagSentence
 from wardround.text.reading import Problems, data_file
 
 ORIGIN = "github.com/patverga/bran, data/cdr"
@@ -46,7 +46,7 @@ class BC5CDRBags(BagReader):
     def _files(self) -> dict[str, tuple[str, ...]]:
         return APART if self.valid else FILES
 
-    def _rows(self, split: str, problems: Problems) -> Iterator[Sentence]:
+    def _rows(self, split: str, problems: Problems) -> Iterator[BagSentence]:
         facts = listed_facts(self._notes(split, Problems()))
         return align(self._notes(split, problems), facts, {("Chemical", "Disease")}, problems=problems)
 

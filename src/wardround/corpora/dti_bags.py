@@ -22,7 +22,7 @@ from annotated_types import Ge
 
 from wardround.corpora.bags import BagReader
 from wardround.text.document import Entity
-from wardround.text.facts import Sentence, sentence
+from wardround.text.facts import BagSentence, sentence
 from wardround.text.json_text import parse_json
 from wardround.text.reading import DataError, Problems, data_file, open_text
 
@@ -40,7 +40,7 @@ class DTIBags(BagReader):
     most: Annotated[int, Ge(0)] = 0
     """Sentences of a test bag that are kept, the first ones; 0 keeps all."""
 
-    def _rows(self, split: str, problems: Problems) -> Iterator[Sentence]:
+    def _rows(self, split: str, problems: Problems) -> Iterator[BagSentence]:
         path = data_file(FILES[split], ORIGIN)
         rows = parse_json("\n".join(open_text(path, problems=problems)), path, None)
         if not isinstance(rows, list):
@@ -56,7 +56,7 @@ class DTIBags(BagReader):
                 yield made
 
 
-def _sentence(row: Any, at: int, path: Path, problems: Problems) -> Sentence | None:
+def _sentence(row: Any, at: int, path: Path, problems: Problems) -> BagSentence | None:
     try:
         text, relation, source = row["sentence"], row["relation"], str(row["pmid"])
         (head, head_id), (tail, tail_id) = ((row[end]["word"], row[end]["id"]) for end in ("head", "tail"))

@@ -28,7 +28,7 @@ from wardround.corpora.bags import BagReader
 from wardround.corpora.pairs import read_pairs, resplit
 from wardround.formats.offsets import nearest_place
 from wardround.text.document import Document, Entity, Placed, overlap
-from wardround.text.facts import UNRELATED, Sentence, sentence
+from wardround.text.facts import UNRELATED, BagSentence, sentence
 from wardround.text.pairs import pair
 from wardround.text.reading import DataError, Problems, data_file, digest, open_text
 from wardround.text.shown import shown
@@ -125,7 +125,7 @@ class PGRBags(BagReader):
     gold: Literal["confirmation", "relation"] = "confirmation"
     """Whose word test sentences go by: the curators', or the ontology's."""
 
-    def _rows(self, split: str, problems: Problems) -> Iterator[Sentence]:
+    def _rows(self, split: str, problems: Problems) -> Iterator[BagSentence]:
         reader = PGR(gold=self.gold)
         held = (
             {digest(made.document.text) for made, _ in reader.rows("test", Problems())} if split == "train" else set()

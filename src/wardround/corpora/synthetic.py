@@ -67,7 +67,7 @@ class Rows:
         return hashlib.sha256(self.features.tobytes() + self.labels.tobytes()).digest()
 
 
-class Plan(NamedTuple):
+class SitesPlan(NamedTuple):
     """What the one stream says of all sites before any is opened."""
 
     sizes: npt.NDArray[np.int64]  # n [sites]
@@ -148,15 +148,15 @@ class Synthetic:
         return {f"site-{site:0{width}}": site for site in range(self.sites)}
 
     @cached_property
-    def _plan(self) -> Plan:
+    def _plan(self) -> SitesPlan:
         rng = np.random.RandomState(self.seed)
         sizes = rng.lognormal(4, 2, self.sites).astype(np.int64) + 50
         sizes = sizes if self.largest is None else np.minimum(sizes, self.largest)
         if self.iid:
             zeros = np.zeros((self.sites, self.features))
             weight = rng.normal(0, 1, (self.features, self.classes))
-            return Plan(sizes, zeros[:, 0], zeros, (weight, rng.normal(0, 1, self.classes)))
+            return SitesPlan(sizes, zeros[:, 0], zeros, (weight, rng.normal(0, 1, self.classes)))
         model_means = rng.normal(0, self.alpha, self.sites)
         offsets = rng.normal(0, self.beta, self.sites)  # B
         feature_means = rng.normal(offsets[:, None], 1, (self.sites, self.features))
-        return Plan(sizes, model_means, feature_means, None)
+        return SitesPlan(sizes, model_means, feature_means, None)

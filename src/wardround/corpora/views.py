@@ -25,7 +25,7 @@ from wardround.corpora.files import Files
 from wardround.corpora.pairs import read_pairs
 from wardround.formats.options import Options, View
 from wardround.text.document import Document, Placed
-from wardround.text.facts import UNRELATED, Facts, Sentence, read_facts
+from wardround.text.facts import UNRELATED, BagSentence, Facts, read_facts
 from wardround.text.pairs import pairs
 from wardround.text.reading import DataError, Problems, digest, existing_path
 from wardround.text.sentences import Scope
@@ -231,16 +231,16 @@ class BaggedSentences(Files, BagReader):
         """Whether relations are those of `kb`; what a study's own files claim is not."""
         return self.kb is not None
 
-    def _rows(self, split: str, problems: Problems) -> Iterator[Sentence]:
+    def _rows(self, split: str, problems: Problems) -> Iterator[BagSentence]:
         if self.aligned:
             yield from self._alignments(split, problems)
             return
         for row in self.placed(split, problems):
-            assert isinstance(row.document, Sentence)  # noqa: S101 -- as all such readers give
+            assert isinstance(row.document, BagSentence)  # noqa: S101 -- as all such readers give
             none = self.unrelated is not None and row.document.labels == (self.unrelated,)
             yield replace(row.document, labels=(UNRELATED,)) if none else row.document
 
-    def _alignments(self, split: str, problems: Problems) -> Iterator[Sentence]:
+    def _alignments(self, split: str, problems: Problems) -> Iterator[BagSentence]:
         facts = self._facts(
             split, problems if split == "train" else Problems()
         )  # what is odd in a `kb` is reported once

@@ -199,7 +199,7 @@ class _Details(
     """How a call is made."""
 
 
-class Card(grpc.StreamStreamClientInterceptor):  # type: ignore[misc]  # gRPC has no types
+class Badge(grpc.StreamStreamClientInterceptor):  # type: ignore[misc]  # gRPC has no types
     """Shows the site's mark with every connection, and says aloud why one was refused."""
 
     def __init__(self, mark: str) -> None:
@@ -224,7 +224,7 @@ def _ended(call: Any) -> None:
 
 def guard_clients() -> None:
     """Have every encrypted connection that this process opens show the site's mark."""
-    original, card = grpc.secure_channel, Card(os.environ[MARK])
+    original, card = grpc.secure_channel, Badge(os.environ[MARK])
 
     def secure_channel(*arguments: Any, **options: Any) -> Any:
         return grpc.intercept_channel(original(*arguments, **options), card)

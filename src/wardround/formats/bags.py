@@ -14,7 +14,7 @@ from pathlib import Path
 from wardround.formats.json_values import json_lines, string
 from wardround.formats.options import Options
 from wardround.text.document import Entity, Placed, overlap
-from wardround.text.facts import Sentence, sentence
+from wardround.text.facts import BagSentence, sentence
 from wardround.text.reading import DataError, Problems
 from wardround.text.shown import unnamed
 
@@ -65,9 +65,9 @@ def _span(value: object, text: str) -> tuple[int, int] | None:
     return (start, end) if 0 <= start < end <= len(text) else None
 
 
-def write_bags(rows: Iterable[Sentence]) -> Iterator[str]:
+def write_bags(rows: Iterable[BagSentence]) -> Iterator[str]:
     """The lines of a file of bags, in the order in which the bags first appear."""
-    bags: dict[tuple[str, str, str], list[Sentence]] = {}
+    bags: dict[tuple[str, str, str], list[BagSentence]] = {}
     for row in rows:
         fact = row.fact
         bags.setdefault((fact.head, fact.relation, fact.tail), []).append(row)

@@ -41,7 +41,7 @@ from wardround.formats.details import (
 from wardround.formats.offsets import Annotation, Offsets, nearest_mentions
 from wardround.formats.options import Options
 from wardround.formats.writing import Sink, lost
-from wardround.text.bounded import Bounded
+from wardround.text.bounded import BoundedBytes
 from wardround.text.document import Attribute, Document, Entity, Placed, Relation
 from wardround.text.reading import LONGEST_LINE, DataError, Problems, open_bytes
 from wardround.text.shown import line_of, quoted
@@ -59,7 +59,7 @@ NOT_XML = re.compile(r"[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 def read_bioc(path: Path, problems: Problems, options: Options) -> Iterator[Placed]:
     """The documents of a collection."""
     with open_bytes(path) as raw:
-        stream = Bounded(raw, path, MOST)
+        stream = BoundedBytes(raw, path, MOST)
         # No entities, no DTD, no network: what a file refers to stays where it is.
         elements = etree.iterparse(
             stream,

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from wardround.formats.options import Options
 from wardround.text.document import Entity, Placed, overlap
-from wardround.text.facts import UNRELATED, Sentence, sentence
+from wardround.text.facts import UNRELATED, BagSentence, sentence
 from wardround.text.reading import DataError, Problems, open_text
 from wardround.text.shown import text_is_shown
 
@@ -31,7 +31,7 @@ def read_mirgene(path: Path, problems: Problems, options: Options) -> Iterator[P
                 yield from (Placed(one, path, line) for one in _sentences(row, path, line, problems, options.tags))
 
 
-def _sentences(row: str, path: Path, line: int, problems: Problems, tags: tuple[str, str]) -> Iterator[Sentence]:
+def _sentences(row: str, path: Path, line: int, problems: Problems, tags: tuple[str, str]) -> Iterator[BagSentence]:
     info, tab, tagged = row.partition("\t")
     meta = info.split(" ")
     if not tab or len(meta) < 4:

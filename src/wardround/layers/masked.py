@@ -26,7 +26,7 @@ LOCKED = SIZE + TAG
 """Of a share that is locked for another."""
 
 
-class Refused(Withheld):
+class RefusedSum(Withheld):
     """A sum is not as this site agreed to: its members, its keys, its place, or a second one of the same numbers."""
 
     code = "sum"
@@ -109,7 +109,7 @@ class Met(Private):
     ranges: dict[str, float]
 
 
-class Desk(Private):
+class MaskDesk(Private):
     """What the coordinator knows of keys and ranges."""
 
     names: tuple[str, ...]
@@ -167,7 +167,7 @@ def shared(vault: Vault, theirs: bytes) -> bytes:
     try:
         return agreed(derived(vault.secret, b"key"), theirs[:32])
     except BadKey:
-        raise Refused from None
+        raise RefusedSum from None
 
 
 # what a site remembers
@@ -177,7 +177,7 @@ def last_meeting(site: Site) -> Meeting:
     """The keys that it was last handed."""
     held = site.holds(Met)
     if not held and not site.knows(Met):
-        raise Refused
+        raise RefusedSum
     met = site.recall(Met)
     if not held:
         site.hold(met)  # for the rest of the round
@@ -193,11 +193,11 @@ def remember(site: Site, place: Place, what: bytes, reply: Message) -> None:
 def last_place(site: Site) -> tuple[Place, bytes, bool]:
     """The sum that it last put numbers into, a name for these, and whether they are of a delicate message."""
     if not (data := site.vault.get("last")):
-        raise Refused
+        raise RefusedSum
     fields, what, delicate = json.loads(data)
     place = Place(**{**fields, "members": tuple(fields["members"])})
     if place.round != site.exchange.round:
-        raise Refused
+        raise RefusedSum
     return place, bytes.fromhex(what), delicate
 
 

@@ -60,8 +60,8 @@ from wardround.layers.masked import (
     LOCKED,
     TICKET,
     Again,
-    Desk,
     Key,
+    MaskDesk,
     Masked,
     Measured,
     Meeting,
@@ -70,7 +70,7 @@ from wardround.layers.masked import (
     OpenedBefore,
     Opening,
     Place,
-    Refused,
+    RefusedSum,
     Unpinned,
     box,
     digest,
@@ -126,17 +126,17 @@ class Masks(Layer):
         """Look at the others' keys, remember them, and give one's own."""
         vault, own = site.vault, own_key(site)
         if len(meeting.names) != len(meeting.keys) or len({*meeting.names}) != len(meeting.names):
-            raise Refused
+            raise RefusedSum
         others = keys_in(meeting)
         if others.pop(site.name, own) != own:
-            raise Refused
+            raise RefusedSum
         if not all(signed(key[32:64], introduction(vault, name, key[:64]), key[64:]) for name, key in others.items()):
-            raise Refused
+            raise RefusedSum
         strangers = [name for name, key in others.items() if not vault.trusts(name, key[32:64])]
         if strangers:
             raise Unpinned
         if not {*meeting.ranges.values()} <= POWERS or not _taken(meeting.ranges, vault):
-            raise Refused
+            raise RefusedSum
         site.keep(Met(meeting.names, meeting.keys, meeting.ranges))
         return Key(row(own))
 
@@ -150,22 +150,22 @@ class Masks(Layer):
         """The same numbers behind new masks, if they are still here and this is the first time."""
         place, *_ = last_place(site)
         if site.vault.input is None or wanted.number != place.number or place.attempt:
-            raise Refused
+            raise RefusedSum
         return self._masked(site.vault.input, site, last_meeting(site), place.number, place.step, 1)
 
     def _masked(self, reply: Message, site: Site, meeting: Meeting, number: int, step: str, attempt: int) -> Masked:
         vault, members, keys = site.vault, site.exchange.names, keys_in(meeting)
         known = set(members) <= keys.keys() and list(members) == sorted({*members})
         if not known or site.name not in members or len(members) < self.fewest:
-            raise Refused
+            raise RefusedSum
         if keys[site.name] != own_key(site):  # put back from a copy, it has new ones, which the others have to hear of
-            raise Refused
+            raise RefusedSum
         place = Place(site.exchange.round, number, step, attempt, members, digest(meeting))
         about, what = place.about(vault), named(reply, vault)
         # The masks between sites are the same whenever this place is: other numbers under them, after a restart, say,
         # would give the difference of both.
         if not vault.choose({vault.digest(b"place", about): what.hex()}):
-            raise Refused
+            raise RefusedSum
         encoded = encode(reply, len(members), {} if attempt else of_step(meeting.ranges, step))
         secret = derived(vault.secret, b"self", about, what)
         shares = split(secret, len(members), lambda power: derived(vault.secret, b"%d" % power, about, what))
@@ -191,12 +191,12 @@ class Masks(Layer):
         keys = keys_in(meeting)
         tickets, locked = rows(opening.tickets), rows(opening.shares)
         if opening.number != place.number or {len(tickets), len(locked)} != {len(place.members)}:
-            raise Refused
+            raise RefusedSum
         if digest(meeting) != place.meeting or len(place.members) < self.fewest:
-            raise Refused
+            raise RefusedSum
         for name, ticket in zip(place.members, tickets, strict=True):
             if not signed(keys[name][32:64], about + ticket[64:], ticket[:64]):
-                raise Refused
+                raise RefusedSum
         one, members = json.dumps([place.round, place.step]).encode(), json.dumps(place.members).encode()
         turn = b"%d" % ((place.number - 1) // EACH)  # which exchange of the round, however it is numbered
         anywhere = json.dumps([place.step]).encode() if delicate else one  # such are the same in every round
@@ -221,7 +221,7 @@ class Masks(Layer):
                 f"round {cohort.round}, {step.name}: {len(present)} sites are left for a sum, and privacy.fewest = "
                 f"{self.fewest}: nothing was asked{cohort.reasons}"
             )
-        desk = cohort.hub.recall(Desk, Desk((), table([], KEY), (), {}, {}))
+        desk = cohort.hub.recall(MaskDesk, MaskDesk((), table([], KEY), (), {}, {}))
         if of_step(desk.ranges, step.name) != of_step(desk.seen, step.name) or not {*present} <= {*desk.met}:
             if desk.ranges != desk.seen:
                 seen = desk.seen if desk.handed < RANGES else {}  # from then on all numbers have 64 bits
@@ -238,7 +238,7 @@ class Masks(Layer):
                 known |= own
             met = tuple(name for name in meeting.names if name in cohort.present)
             names, keys = tuple(known), table(list(known.values()), KEY)
-            cohort.hub.keep(Desk(names, keys, met, desk.seen, desk.seen, desk.handed))
+            cohort.hub.keep(MaskDesk(names, keys, met, desk.seen, desk.seen, desk.handed))
         cohort.exchanges = before + MEETINGS  # whoever is new: a round that is run again has the same numbers
 
     def arrive(self, reply: Message, name: str, exchange: Exchange) -> Message:  # noqa: ARG002
@@ -250,7 +250,7 @@ class Masks(Layer):
     def settle(self, total: Message, step: Step[Any, Any], names: tuple[str, ...], cohort: Cohort) -> Message:
         """The sum, opened; among those who remain, if somebody was lost before all had masked."""
         masked, number, attempt = cast("Masked", total), cohort.exchanges, 0
-        desk = cohort.hub.recall(Desk)
+        desk = cohort.hub.recall(MaskDesk)
         wide = bool(masked.over)
         if wide or names != masked.among:
             names, attempt = tuple(name for name in names if name in cohort.present), 1

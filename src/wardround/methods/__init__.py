@@ -9,11 +9,11 @@ from wardround.core.register import located
 if TYPE_CHECKING:
     from wardround.core.method import Method
 
-__all__ = ["ELSEWHERE", "METHODS", "Entry"]
+__all__ = ["ELSEWHERE", "METHODS", "NamedMethod"]
 
 
 @dataclass(frozen=True)
-class Entry:
+class NamedMethod:
     """A method under a name, with the settings that the name stands for."""
 
     place: str
@@ -29,40 +29,40 @@ class Entry:
 ADAM = {"optimizer": "adam", "lr": 0.001}
 TENSORFLOW_EPS = 1e-7  # Keras's default, where FLCMC's own Adam has 1e-8
 
-METHODS: dict[str, Entry] = {
-    "fedsgd": Entry("wardround.methods.fedsgd:FedSGD"),
-    "fedavg": Entry("wardround.methods.fedavg:FedAvg"),
-    "fedprox": Entry("wardround.methods.fedprox:FedProx"),
-    "fedatt": Entry("wardround.methods.fedatt:FedAtt"),
-    "fedpa": Entry("wardround.methods.fedpa:FedPA"),
-    "scaffold": Entry("wardround.methods.scaffold:Scaffold"),
-    "feddyn": Entry("wardround.methods.feddyn:FedDyn"),
-    "moon": Entry("wardround.methods.moon:MOON"),
-    "fedrs": Entry("wardround.methods.fedrs:FedRS"),
-    "fedlc": Entry("wardround.methods.fedlc:FedLC"),
-    "fedcmc": Entry("wardround.methods.fedcmc:FedCMC"),
-    "feded": Entry("wardround.methods.feded:FedED"),
-    "fedner": Entry("wardround.methods.fedner:FedNER"),
-    "lazy-mil": Entry("wardround.methods.lazy_mil:LazyMIL"),
-    "fedavgm": Entry("wardround.methods.fedopt:FedOpt", {"rule": "momentum", "server_lr": 1.0}),
-    "fedadagrad": Entry("wardround.methods.fedopt:FedOpt", {"rule": "adagrad"}),
-    "fedadam": Entry("wardround.methods.fedopt:FedOpt", {"rule": "adam"}),
-    "fedyogi": Entry("wardround.methods.fedopt:FedOpt", {"rule": "yogi"}),
-    "fednova": Entry("wardround.methods.fednova:FedNova"),
-    "ditto": Entry("wardround.methods.personal:Ditto"),
-    "fedrep": Entry("wardround.methods.personal:FedRep"),
-    "finetune": Entry("wardround.methods.personal:FineTune"),
-    "fedproto": Entry("wardround.methods.fedproto:FedProto"),
-    "ridge": Entry("wardround.methods.ridge:Ridge"),
-    "ridge-sgd": Entry("wardround.methods.ridge_sgd:RidgeSGD"),
-    "fedavgs": Entry("wardround.methods.fedavg:FedAvg", ADAM),
-    "fedavgt": Entry("wardround.methods.fedavg:FedAvg", {**ADAM, "eps": TENSORFLOW_EPS}),
-    "fedproxp": Entry("wardround.methods.fedprox:FedProx", ADAM),
-    "fedatts": Entry("wardround.methods.fedatt:FedAtt", ADAM),
-    "fedpap": Entry("wardround.methods.fedpa:FedPA", ADAM),
-    "local": Entry("wardround.methods.references:Local"),
-    "public": Entry("wardround.methods.references:PublicOnly"),
-    "centralised": Entry("wardround.methods.references:Centralised"),
+METHODS: dict[str, NamedMethod] = {
+    "fedsgd": NamedMethod("wardround.methods.fedsgd:FedSGD"),
+    "fedavg": NamedMethod("wardround.methods.fedavg:FedAvg"),
+    "fedprox": NamedMethod("wardround.methods.fedprox:FedProx"),
+    "fedatt": NamedMethod("wardround.methods.fedatt:FedAtt"),
+    "fedpa": NamedMethod("wardround.methods.fedpa:FedPA"),
+    "scaffold": NamedMethod("wardround.methods.scaffold:Scaffold"),
+    "feddyn": NamedMethod("wardround.methods.feddyn:FedDyn"),
+    "moon": NamedMethod("wardround.methods.moon:MOON"),
+    "fedrs": NamedMethod("wardround.methods.fedrs:FedRS"),
+    "fedlc": NamedMethod("wardround.methods.fedlc:FedLC"),
+    "fedcmc": NamedMethod("wardround.methods.fedcmc:FedCMC"),
+    "feded": NamedMethod("wardround.methods.feded:FedED"),
+    "fedner": NamedMethod("wardround.methods.fedner:FedNER"),
+    "lazy-mil": NamedMethod("wardround.methods.lazy_mil:LazyMIL"),
+    "fedavgm": NamedMethod("wardround.methods.fedopt:FedOpt", {"rule": "momentum", "server_lr": 1.0}),
+    "fedadagrad": NamedMethod("wardround.methods.fedopt:FedOpt", {"rule": "adagrad"}),
+    "fedadam": NamedMethod("wardround.methods.fedopt:FedOpt", {"rule": "adam"}),
+    "fedyogi": NamedMethod("wardround.methods.fedopt:FedOpt", {"rule": "yogi"}),
+    "fednova": NamedMethod("wardround.methods.fednova:FedNova"),
+    "ditto": NamedMethod("wardround.methods.personal:Ditto"),
+    "fedrep": NamedMethod("wardround.methods.personal:FedRep"),
+    "finetune": NamedMethod("wardround.methods.personal:FineTune"),
+    "fedproto": NamedMethod("wardround.methods.fedproto:FedProto"),
+    "ridge": NamedMethod("wardround.methods.ridge:Ridge"),
+    "ridge-sgd": NamedMethod("wardround.methods.ridge_sgd:RidgeSGD"),
+    "fedavgs": NamedMethod("wardround.methods.fedavg:FedAvg", ADAM),
+    "fedavgt": NamedMethod("wardround.methods.fedavg:FedAvg", {**ADAM, "eps": TENSORFLOW_EPS}),
+    "fedproxp": NamedMethod("wardround.methods.fedprox:FedProx", ADAM),
+    "fedatts": NamedMethod("wardround.methods.fedatt:FedAtt", ADAM),
+    "fedpap": NamedMethod("wardround.methods.fedpa:FedPA", ADAM),
+    "local": NamedMethod("wardround.methods.references:Local"),
+    "public": NamedMethod("wardround.methods.references:PublicOnly"),
+    "centralised": NamedMethod("wardround.methods.references:Centralised"),
 }
 
 ROBUST = "a rule in place of a method's mean: [robust] rule = "

@@ -65,7 +65,7 @@ class Undroppable(Withheld):
     code = "classes"
 
 
-class Roll(Message):
+class ClassRoll(Message):
     """Asks which classes there are."""
 
 
@@ -140,7 +140,7 @@ class ClosedForm:
         task = cast("ClassTask", cohort.hub.task)
         dropped: tuple[int, ...] = ()
         if self.lone != "keep":
-            holders = cohort.total(self.roll, {name: Roll() for name in names}).holders
+            holders = cohort.total(self.roll, {name: ClassRoll() for name in names}).holders
             names = [name for name in names if name in cohort.present]
             dropped = tuple(torch.nonzero(holders == 1).flatten().tolist())
             classes = ", ".join(task.labels[at] for at in dropped)
@@ -204,7 +204,7 @@ class ClosedForm:
         return Weights({name: solved.get(name, tensor).to(tensor.dtype) for name, tensor in weights.items()})
 
     @on_site
-    def roll(self, roll: Roll, site: Site) -> Held:  # noqa: ARG002
+    def roll(self, roll: ClassRoll, site: Site) -> Held:  # noqa: ARG002
         """Which classes the site has."""
         counts = cast("ClassTask", site.task).tally(site.data.train)
         few = _few(counts, site)

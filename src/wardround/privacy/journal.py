@@ -73,7 +73,7 @@ class Entry:
 
 
 @dataclass
-class Spent:
+class SpentRun:
     """What one run of a study has had."""
 
     name: str
@@ -177,12 +177,12 @@ class BudgetJournal:
         return sum(one.cost for one in self.runs.values()), sum(one.delta for one in self.runs.values())
 
 
-def spent_in(path: Path, noted: str = "") -> dict[tuple[str, str], Spent]:
+def spent_in(path: Path, noted: str = "") -> dict[tuple[str, str], SpentRun]:
     """What a journal says that each run of each study has had; only read, by whoever looks on as well.
 
     `noted` is the hash of a line that it must have: the site's ledger has it from the last answer that left.
     """
-    runs: dict[tuple[str, str], Spent] = {}
+    runs: dict[tuple[str, str], SpentRun] = {}
     known = not noted
     if path.exists():
         try:
@@ -197,16 +197,16 @@ def spent_in(path: Path, noted: str = "") -> dict[tuple[str, str], Spent]:
     return runs
 
 
-def _add(runs: dict[tuple[str, str], Spent], line: Mapping[str, Any]) -> None:
+def _add(runs: dict[tuple[str, str], SpentRun], line: Mapping[str, Any]) -> None:
     key = (str(line["study"]), str(line["run"]))
     runs[key] = _with(runs.get(key), line)
 
 
-def _with(spent: Spent | None, line: Mapping[str, Any]) -> Spent:
+def _with(spent: SpentRun | None, line: Mapping[str, Any]) -> SpentRun:
     """What a run has had once this line counts."""
     words = (str(line["name"]), str(line["unit"]), line["epsilon"], line["delta"], line["size"])
     kinds = {kind: Counter(had) for kind, had in spent.looks.items()} if spent else {}
     if line["kind"] == FORGOTTEN:
-        return Spent(*words, spent.keys if spent else set(), kinds, over=True)
+        return SpentRun(*words, spent.keys if spent else set(), kinds, over=True)
     kinds.setdefault(str(line["kind"]), Counter())[line["noise"], line["rate"], line["steps"]] += 1
-    return Spent(*words, {*(spent.keys if spent else ()), str(line["key"])}, kinds, over=bool(spent and spent.over))
+    return SpentRun(*words, {*(spent.keys if spent else ()), str(line["key"])}, kinds, over=bool(spent and spent.over))

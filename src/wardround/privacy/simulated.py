@@ -18,7 +18,7 @@ from wardround.study.settings import StudyError
 SHOWN = 3
 
 
-class Opened(Protocol):
+class OpenedSites(Protocol):
     """Sites by name, each opened on its own."""
 
     @property
@@ -28,7 +28,7 @@ class Opened(Protocol):
         """The data of one site."""
 
 
-def simulated_guards(study: Study, sites: Opened, out: Path) -> Guards:
+def simulated_guards(study: Study, sites: OpenedSites, out: Path) -> Guards:
     """The guards of all sites of a simulation in this folder."""
     terms = Terms.of(study)
     sizes: dict[str, int] = {}

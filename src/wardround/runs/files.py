@@ -104,7 +104,7 @@ class Delivered(Plain):
     """By site, why it has not got it; nothing if it has."""
 
 
-class Best(Plain):
+class BestFigure(Plain):
     """A figure's best value, and the round of it."""
 
     value: float
@@ -138,7 +138,7 @@ class Metrics(Kind):
     exhausted: bool = False
     """Whether the run ended before its last round because the figure had not become better for long enough."""
     final: Figures
-    best: dict[str, Best]
+    best: dict[str, BestFigure]
     bytes: Bytes
     seconds: float
     signs: tuple[str, ...] = ()
@@ -182,7 +182,7 @@ class Planned(Plain):
     rounds: int
 
 
-class Member(Plain):
+class GreetedSite(Plain):
     """How it was with a real site when it was last greeted before a run, or before going on with it."""
 
     state: str = ""
@@ -294,7 +294,9 @@ COUNTS: RunFile[Tally] = RunFile("counts.json", Tally, "what was counted on the 
 INTERVALS: RunFile[Intervals] = RunFile("intervals.json", Intervals, "intervals of the final figures")
 GRID: RunFile[list[Planned]] = RunFile("grid.json", list[Planned], "the cells of a grid")
 DELIVERED: RunFile[Delivered] = RunFile("delivered.json", Delivered, "which sites have the model")
-SITES: RunFile[dict[str, Member]] = RunFile("sites.json", dict[str, Member], "how real sites were at the start")
+SITES: RunFile[dict[str, GreetedSite]] = RunFile(
+    "sites.json", dict[str, GreetedSite], "how real sites were at the start"
+)
 CURVE: RunFile[RecallCurve] = RunFile("curve.json", RecallCurve, "points of recall and precision")
 
 

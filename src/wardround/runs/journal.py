@@ -13,7 +13,7 @@ from pathlib import Path
 from wardround.core.files import write
 from wardround.metrics.defined import better
 from wardround.runs.errors import RunError
-from wardround.runs.files import JOURNAL, Best, Round, read_line
+from wardround.runs.files import JOURNAL, BestFigure, Round, read_line
 
 
 class Journal:
@@ -81,11 +81,11 @@ class Journal:
                 best = at, value
         return best[0] if best else None
 
-    def best(self) -> dict[str, Best]:
+    def best(self) -> dict[str, BestFigure]:
         """Per figure its best value, and the round of it: the highest, or the lowest of what should be low."""
-        best: dict[str, Best] = {}
+        best: dict[str, BestFigure] = {}
         for line in self.lines:
             for name, value in line.metrics.items():
                 if not name.endswith("examples") and (name not in best or better(name, value, best[name].value)):
-                    best[name] = Best(value=value, round=line.round)
+                    best[name] = BestFigure(value=value, round=line.round)
         return best

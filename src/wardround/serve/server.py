@@ -68,7 +68,7 @@ def address(host: str, door: socket.socket) -> str:
     return f"http://{f'[{name}]' if ':' in name else name}:{door.getsockname()[1]}/"
 
 
-class Patient(H11Protocol):
+class TimedConnection(H11Protocol):
     """A connection that is given up if the head of a request does not come; uvicorn itself would wait for ever."""
 
     silence = SILENCE
@@ -101,7 +101,7 @@ class Patient(H11Protocol):
             self._alarm = None
 
 
-class Proven(Patient):
+class Proven(TimedConnection):
     """A connection over TLS: each request comes with the certificate of the other end (DER), and what it is for."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
@@ -112,7 +112,7 @@ class Proven(Patient):
         super().connection_made(transport)
 
 
-def settings(app: Any, http: type[Patient] = Patient) -> uvicorn.Config:
+def settings(app: Any, http: type[TimedConnection] = TimedConnection) -> uvicorn.Config:
     """A server that speaks HTTP alone and logs nothing, no request and no error."""
     return uvicorn.Config(
         app, http=http, ws="none", loop="asyncio", lifespan="off", interface="asgi3", log_config=None,

@@ -25,7 +25,7 @@ from wardround.core.refusal import Refusal
 from wardround.core.register import Register, located
 from wardround.corpora.register import CORPORA, PARTITIONS
 from wardround.layers import LAYERS
-from wardround.methods import ELSEWHERE, METHODS, Entry
+from wardround.methods import ELSEWHERE, METHODS, NamedMethod
 from wardround.study.grid import shown
 from wardround.study.source import UNKNOWN, settings_in
 from wardround.study.trusted import Trusted
@@ -152,7 +152,7 @@ def named(
         problems.append(_unknown(section, name, registry))
         return None, {}
     entry = registry[name]
-    kind, preset = (entry.kind, entry.settings) if isinstance(entry, Entry) else (entry, {})
+    kind, preset = (entry.kind, entry.settings) if isinstance(entry, NamedMethod) else (entry, {})
     known = {field.name for field in dataclasses.fields(kind)}
     preset = {**{key: value for key, value in given.items() if key in known}, **preset}
     return _filled(section, name, kind, preset, table, problems)

@@ -11,7 +11,7 @@ from wardround.tasks.batching import Ragged
 from wardround.tasks.encoders import EncoderParts
 from wardround.tasks.marking import Marked, Marker
 from wardround.tasks.pair_examples import PairExamples
-from wardround.text.facts import Sentence
+from wardround.text.facts import BagSentence
 
 OF_PCNN: Mapping[str, Mapping[str, Any]] = {"sgd": {"lr": 0.3, "batch": 16}, "adam": {"lr": 0.003, "batch": 16}}
 """By optimiser, the local training that suits a PCNN, as studies/baselines measured it."""
@@ -119,7 +119,7 @@ def numbered(keys: Sequence[Any]) -> Tensor:
     return torch.tensor([places.setdefault(key, len(places)) for key in keys], dtype=torch.int64)
 
 
-def encoded(rows: Sequence[Sentence], parts: EncoderParts, longest: int, *, blind: bool) -> list[Marked]:
+def encoded(rows: Sequence[BagSentence], parts: EncoderParts, longest: int, *, blind: bool) -> list[Marked]:
     """Sentences as an encoder takes them.
 
     Where no markers fit, since head and tail overlap or are too long, [CLS] stands for both, and the sentence
@@ -129,7 +129,7 @@ def encoded(rows: Sequence[Sentence], parts: EncoderParts, longest: int, *, blin
     return [_marked(row, marker) for row in rows]
 
 
-def _marked(row: Sentence, marker: Marker) -> Marked:
+def _marked(row: BagSentence, marker: Marker) -> Marked:
     head, tail = row.entities
     try:
         return marker.marked(replace(row, entities=(replace(head, id="e1"), replace(tail, id="e2"))))

@@ -42,7 +42,7 @@ from wardround.tasks.pair_examples import PairExamples
 from wardround.tasks.task import BoundTask, Finds, TaskSettings, existing
 from wardround.tasks.unprotected import ByBags
 from wardround.tasks.words import Tokens, WordTable, segmenter_for
-from wardround.text.facts import UNRELATED, Sentence, number, sentence
+from wardround.text.facts import UNRELATED, BagSentence, number, sentence
 from wardround.text.prediction import Prediction
 from wardround.text.segment import Segmenter
 from wardround.text.shown import called
@@ -167,7 +167,7 @@ class BagsTask(ByBags, BoundTask):
         units = Groups(torch.arange(len(rows))) if self.settings.denoiser == "none" else bags
         return BagExamples(numbers, bags, facts, pairs, truths, units)
 
-    def _numbers(self, rows: Sequence[Sentence]) -> Numbers:
+    def _numbers(self, rows: Sequence[BagSentence]) -> Numbers:
         places = {label: index for index, label in enumerate(self.labels)}
         relations = torch.tensor([places[row.labels[0]] for row in rows], dtype=torch.int64)
         truths = torch.tensor([-1 if row.expressed is None else row.expressed for row in rows], dtype=torch.int64)
@@ -181,14 +181,14 @@ class BagsTask(ByBags, BoundTask):
         tokens, cut = Ragged([one[0] for one in read]), sum(one[3] for one in read)
         return Numbers(tokens, heads, tails, relations, truths, cut, pairs)
 
-    def _sentence(self, document: Any) -> Sentence:
-        if not isinstance(document, Sentence):
+    def _sentence(self, document: Any) -> BagSentence:
+        if not isinstance(document, BagSentence):
             raise TypeError('the task "bags" reads corpora of bags, such as "bc5cdr-bags" or "clinic-bags"')
         if document.labels[0] not in self.labels:
             raise ValueError(f"sentence {called(document.id)}: its relation is not among {list(self.labels)}")
         return document
 
-    def _read(self, row: Sentence) -> tuple[list[int], int, int, bool]:
+    def _read(self, row: BagSentence) -> tuple[list[int], int, int, bool]:
         """Token numbers, the places of head and tail, and whether the sentence had to be shortened."""
         head, tail = row.entities
         ids: list[int] = []

@@ -21,7 +21,7 @@ from wardround.tasks.tag_examples import TagBatch
 from wardround.text.tokens import LETTERS, Sentence
 
 
-class Window(NamedTuple):
+class PieceWindow(NamedTuple):
     """Pieces between the encoder's ends, and the place where each word begins."""
 
     ids: list[int]
@@ -73,7 +73,7 @@ class PieceExamples:
         return TagBatch(Windows(inputs, real, homes, lengths), self.tags.padded(rows), rows)
 
 
-def windows(words: Sequence[str], encoder: Pretrained) -> list[Window]:
+def windows(words: Sequence[str], encoder: Pretrained) -> list[PieceWindow]:
     """A sentence's pieces in windows of whole words."""
     room = encoder.shape.longest - 2
     pieces = encoder.tokenizer.encode(
@@ -91,9 +91,9 @@ def windows(words: Sequence[str], encoder: Pretrained) -> list[Window]:
     return [_window(part, encoder) for part in cut]
 
 
-def _window(words: list[list[int]], encoder: Pretrained) -> Window:
+def _window(words: list[list[int]], encoder: Pretrained) -> PieceWindow:
     places, ids = [], [encoder.start]
     for word in words:
         places.append(len(ids))
         ids += word
-    return Window([*ids, encoder.end], places)
+    return PieceWindow([*ids, encoder.end], places)

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from wardround.text.language import UNSPACED, mostly
 from wardround.text.reading import existing_path
-from wardround.text.segment import Characters, Hashed, Jieba, Listed, Segmenter, Vocabulary, Words
+from wardround.text.segment import Characters, Hashed, Jieba, ListedWords, Segmenter, Vocabulary, Words
 from wardround.text.vectors import WordVectors, read_vectors
 
 Tokens = Literal["words", "characters", "jieba"]
@@ -47,7 +47,7 @@ class WordTable:
     @cached_property
     def vocabulary(self) -> Vocabulary:
         """The number of each word."""
-        return Listed(self._read.words) if self._read else Hashed(buckets=self.buckets)
+        return ListedWords(self._read.words) if self._read else Hashed(buckets=self.buckets)
 
     @cached_property
     def vectors(self) -> Tensor | None:

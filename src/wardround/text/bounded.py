@@ -20,7 +20,7 @@ def bounded(lines: Iterable[str], path: Path, remedy: str) -> Iterator[str]:
         yield line
 
 
-class Bounded:
+class BoundedBytes:
     """The same for bytes that a parser holds until it has a document; `held` is set back by whoever has one."""
 
     def __init__(self, stream: BinaryIO, path: Path, most: int) -> None:

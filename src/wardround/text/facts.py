@@ -37,7 +37,7 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True)
-class Sentence(Document):
+class BagSentence(Document):
     """A document of a bag: its entities are head and tail under their public ids, its label is the claimed relation."""
 
     expressed: bool | None = None
@@ -60,9 +60,11 @@ def sentence(
     language: str = "",
     patient: str = "",
     expressed: bool | None = None,
-) -> Sentence:
+) -> BagSentence:
     """The sentence of one claimed relation."""
-    return Sentence(name, text, (relation,), (head, tail), (), source, language, patient=patient, expressed=expressed)
+    return BagSentence(
+        name, text, (relation,), (head, tail), (), source, language, patient=patient, expressed=expressed
+    )
 
 
 def number(fact: Fact) -> int:

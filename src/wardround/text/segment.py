@@ -200,7 +200,7 @@ class Hashed:
 
 
 @dataclass(frozen=True)
-class Listed:
+class ListedWords:
     """Tokens of a public list from 2 on, in its order; 1 stands for all others."""
 
     words: Sequence[str]

@@ -65,7 +65,7 @@ def quoted(name: str) -> str:
     return f'"{name}"' if called(name) == name else called(name)
 
 
-class Line(int):
+class LineNumber(int):
     """The number of a line in which several documents stand, and which of them is meant: `1 (task 17)`."""
 
     within: str
@@ -77,8 +77,8 @@ class Line(int):
         made.within, made.count = within, count
         return made
 
-    def __reduce__(self) -> tuple[type["Line"], tuple[int, str, int]]:
-        return Line, (int(self), self.within, self.count)
+    def __reduce__(self) -> tuple[type["LineNumber"], tuple[int, str, int]]:
+        return LineNumber, (int(self), self.within, self.count)
 
     def __str__(self) -> str:
         return f"{int(self)} ({self.within})"
@@ -91,7 +91,7 @@ def line_of(line: int, noun: str, name: str, number: int, before: int = 1) -> in
     """The line of a document, which is also named if it begins in the first line or in that of the one before it."""
     if line not in (1, before):
         return line
-    return Line(line, f"{noun} {name}" if name and called(name) == name else f"{noun} number {number:,}", number)
+    return LineNumber(line, f"{noun} {name}" if name and called(name) == name else f"{noun} number {number:,}", number)
 
 
 def harmless(text: str) -> str:
@@ -102,7 +102,9 @@ def harmless(text: str) -> str:
 
 def unnamed(file: str, line: int) -> str:
     """The id of a document that has none: file and line, and its number where several stand in it."""
-    return f"{file}:{int(line)}.{line.count}" if isinstance(line, Line) and line.count > 1 else f"{file}:{int(line)}"
+    return (
+        f"{file}:{int(line)}.{line.count}" if isinstance(line, LineNumber) and line.count > 1 else f"{file}:{int(line)}"
+    )
 
 
 def code(language: str) -> str:

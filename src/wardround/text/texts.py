@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wardround.text.document import Document
-from wardround.text.facts import Sentence
+from wardround.text.facts import BagSentence
 from wardround.text.reading import digest
 
 
@@ -35,7 +35,7 @@ class Texts:
     @property
     def wholes(self) -> Sequence[str] | None:
         """What a test split must not tear apart: the pair of each sentence of a bag; None if documents stand alone."""
-        bags = [document for document in self.documents if isinstance(document, Sentence)]
+        bags = [document for document in self.documents if isinstance(document, BagSentence)]
         if not bags:
             return None
         return ["\t".join(entity.id for entity in document.entities) for document in bags]

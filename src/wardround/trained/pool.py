@@ -31,7 +31,7 @@ from wardround.text.prediction import Label, Prediction
 from wardround.trained.about import ModelError
 from wardround.trained.blocks import blocks
 from wardround.trained.model import HALF, Model, load
-from wardround.trained.resume import Journal
+from wardround.trained.resume import PredictionJournal
 
 UNDER_WAY = 2  # blocks per worker
 PATIENCE = 5.0
@@ -42,7 +42,7 @@ class WorkerError(Refusal, RuntimeError):
 
 
 def predictions(
-    model: Model, texts: Iterable[Placed], workers: int = 1, journal: Journal | None = None
+    model: Model, texts: Iterable[Placed], workers: int = 1, journal: PredictionJournal | None = None
 ) -> Iterator[tuple[Placed, Prediction]]:
     """Each text with what was found in it; what the journal has is not predicted again."""
     some = _checked(model, texts)

@@ -24,7 +24,7 @@ from wardround.trained.model import Model
 Rows = list[dict[str, Any]]
 
 
-class Journal:
+class PredictionJournal:
     """What was found in the blocks before, and the place for those to come."""
 
     def __init__(self, file: BinaryIO, head: str) -> None:
@@ -66,14 +66,14 @@ def journal_of(target: Path) -> Path:
 
 
 @contextmanager
-def resumed(target: Path, model: Model) -> Iterator[Journal]:
+def resumed(target: Path, model: Model) -> Iterator[PredictionJournal]:
     """The journal of an output, which goes when all is well."""
     path = journal_of(target)
     path.parent.mkdir(parents=True, exist_ok=True)
     parts = [part.version for part in model.parts]
     head = json.dumps([__version__, parts, model.rename, model.entities])
     with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600), "r+b") as file:
-        journal = Journal(file, head)
+        journal = PredictionJournal(file, head)
         try:
             yield journal
         except BaseException:

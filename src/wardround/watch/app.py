@@ -48,7 +48,7 @@ STATIC = {
 }
 
 
-class Desk:
+class BoardDesk:
     """A board, looked at for whoever asks."""
 
     def __init__(self, board: Board, seconds: float = LOOK_SECONDS, most: int = WATCHERS) -> None:
@@ -155,7 +155,7 @@ def _file(package: str, name: str, kind: str) -> Response:
     return Response(files(package).joinpath(name).read_bytes(), media_type=kind)
 
 
-def pages(desk: Desk) -> list[Route]:
+def pages(desk: BoardDesk) -> list[Route]:
     """What there is to look at."""
 
     def static(path: str) -> Route:
@@ -177,7 +177,7 @@ def pages(desk: Desk) -> list[Route]:
     ]
 
 
-def application(desk: Desk, hosts: Collection[str] = (), token: str = "", looking: str = "") -> Guarded:
+def application(desk: BoardDesk, hosts: Collection[str] = (), token: str = "", looking: str = "") -> Guarded:
     """The page behind its guard: reached by loopback names and by these hosts, by who has a token if there is one."""
     routes = [*pages(desk), Route("/stop/{place}", desk.stop, methods=["POST"])]
     inner = Starlette(routes=routes, exception_handlers=FAILURES)

@@ -22,7 +22,7 @@ from wardround.runs.files import GRID, SITES
 from wardround.runs.stopping import ask_to_stop, stop_asked
 from wardround.watch import parts
 from wardround.watch.events import Event, Log
-from wardround.watch.gauges import Sample, run_samples
+from wardround.watch.gauges import Reading, run_samples
 from wardround.watch.run import WatchedRun
 from wardround.watch.sites import sites_of
 from wardround.watch.words import STATES, left, span
@@ -31,7 +31,7 @@ DRAWN = 12  # runs whose curves one chart can hold
 
 
 @dataclass(frozen=True)
-class Part:
+class Section:
     """One section of a page."""
 
     id: str
@@ -45,7 +45,7 @@ class View:
 
     over: str
     title: str
-    parts: tuple[Part, ...]
+    parts: tuple[Section, ...]
     news: str = ""
     """The newest event, to be read out."""
 
@@ -62,7 +62,7 @@ class Board(Protocol):
     def stop(self, place: str) -> bool:
         """Have the run at a place end after its round; whether there is such a run."""
 
-    def samples(self) -> Iterable[Sample]:
+    def samples(self) -> Iterable[Reading]:
         """What other programs may know, as numbers."""
 
 
@@ -115,7 +115,7 @@ class RunBoard:
         ask_to_stop(folders[int(number)])
         return True
 
-    def samples(self) -> Iterator[Sample]:
+    def samples(self) -> Iterator[Reading]:
         """The numbers of each run."""
         for run in self.runs.values():
             yield from run_samples(run)
@@ -124,12 +124,12 @@ class RunBoard:
         method = str(dict(run.study.get("method") or {}).get("name", ""))
         over = " · ".join(part for part in (method, run.label if run.label != run.name else "") if part)
         shown = (
-            Part("state", "", parts.state(run, stop=place if self.stoppable else "")),
-            Part("figures", "Figures", parts.figures(run)),
-            Part("sites", "Sites", parts.sites(sites_of(run, self.presence))),
-            Part("bytes", "Bytes", parts.wire(run)),
-            Part("refused", "Refused and left out", parts.refused(run.seen.refusals)),
-            Part("log", "What happened", parts.log(run.log)),
+            Section("state", "", parts.state(run, stop=place if self.stoppable else "")),
+            Section("figures", "Figures", parts.figures(run)),
+            Section("sites", "Sites", parts.sites(sites_of(run, self.presence))),
+            Section("bytes", "Bytes", parts.wire(run)),
+            Section("refused", "Refused and left out", parts.refused(run.seen.refusals)),
+            Section("log", "What happened", parts.log(run.log)),
         )
         return View(over or "run", run.name, shown, _news(run))
 
@@ -138,10 +138,10 @@ class RunBoard:
         done = states.count("finished")
         title = ", ".join(dict.fromkeys(run.name for run in runs if run.study)) or self.paths[0].resolve().name
         shown = (
-            Part("state", "", self._summary(runs, done)),
-            Part("figures", "Figures", self._chart(runs)),
-            Part("cells", "Runs", runs_table(runs)),
-            Part("log", "What happened", parts.log(_merged(runs))),
+            Section("state", "", self._summary(runs, done)),
+            Section("figures", "Figures", self._chart(runs)),
+            Section("cells", "Runs", runs_table(runs)),
+            Section("log", "What happened", parts.log(_merged(runs))),
         )
         newest = max((one for run in runs for one in list(run.log.lines)[-1:] if one.time), key=_when, default=None)
         return View("runs", title, shown, newest.text if newest else "")

@@ -21,10 +21,10 @@ from wardround.reports.html import Html, join, plural, tag
 from wardround.reports.read import natural
 from wardround.serve.server import HostError, address, listening, loopback, names, serve
 from wardround.watch import parts
-from wardround.watch.app import Desk, application
-from wardround.watch.board import Part, RunBoard, View, runs_table
+from wardround.watch.app import BoardDesk, application
+from wardround.watch.board import RunBoard, Section, View, runs_table
 from wardround.watch.events import Event, Log
-from wardround.watch.gauges import Sample
+from wardround.watch.gauges import Reading
 from wardround.watch.sites import Mood, SiteState
 from wardround.watch.times import when
 from wardround.watch.token import read_token
@@ -72,10 +72,10 @@ class CoordinatorBoard:
             return self.runs.view(place)
         runs = list(self.runs.runs.values())
         shown = (
-            Part("state", "", self._state()),
-            Part("sites", "Sites", parts.sites([self._site(name, self.sites[name]) for name in self._order()])),
-            Part("cells", "Runs", runs_table(runs) if runs else tag("p", NO_RUN, class_="soft")),
-            Part("log", "What happened", parts.log(self.log)),
+            Section("state", "", self._state()),
+            Section("sites", "Sites", parts.sites([self._site(name, self.sites[name]) for name in self._order()])),
+            Section("cells", "Runs", runs_table(runs) if runs else tag("p", NO_RUN, class_="soft")),
+            Section("log", "What happened", parts.log(self.log)),
         )
         last = self.log.lines[-1].text if self.log.lines else ""
         return View("coordinator", self.name, shown, last)
@@ -84,11 +84,11 @@ class CoordinatorBoard:
         """Have a run end after its round."""
         return self.runs.stop(place)
 
-    def samples(self) -> Iterator[Sample]:
+    def samples(self) -> Iterator[Reading]:
         """The numbers of the consortium and of its runs."""
-        yield Sample("wardround_coordinator_up", self.status is not None, {"consortium": self.name})
+        yield Reading("wardround_coordinator_up", self.status is not None, {"consortium": self.name})
         for name, state in self.sites.items():
-            yield Sample("wardround_site_connected", bool(state["connected"]), {"site": name})
+            yield Reading("wardround_site_connected", bool(state["connected"]), {"site": name})
         yield from self.runs.samples()
 
     def _order(self) -> list[str]:
@@ -158,7 +158,7 @@ def main() -> None:
             looking = read_token(folder / LOOKING) if file else ""
             tokens = f"; its token is in {file}, the one for looking only in {folder / LOOKING}" if file else ""
             tell(f"the page is at {address(host, door)}{tokens}")
-            serve(application(Desk(CoordinatorBoard(folder)), names(host), token, looking), door)
+            serve(application(BoardDesk(CoordinatorBoard(folder)), names(host), token, looking), door)
     except HostError as error:
         tell(f"no page: {error}".replace("--host", "--page-host").replace("--port", "--page-port"))
         sys.exit(2)

@@ -6,7 +6,7 @@ POINTS = 400
 
 
 @dataclass
-class Curve:
+class ThinnedCurve:
     """Rounds and values, at most `POINTS` of them and the last."""
 
     points: list[tuple[int, float]] = field(default_factory=list)

@@ -43,7 +43,7 @@ SELDOM = 60.0  # seconds after which the same is written down again, and an hour
 HOUR = 3600.0
 
 
-class Refused(Exception):
+class RefusedErrand(Exception):
     """What somebody may not, or cannot, do; with a status."""
 
     def __init__(self, words: str, status: int = 403) -> None:
@@ -103,7 +103,7 @@ class PeopleDesk:
                 result = await asyncio.to_thread(answer, request, body)
                 content, what = result if isinstance(result, tuple) else (result, "")
                 outcome = "done"
-            except Refused as refused:
+            except RefusedErrand as refused:
                 outcome, status = str(refused), refused.status
             except (Refusal, FormError) as error:
                 outcome, status = str(error), 400
@@ -131,9 +131,9 @@ class PeopleDesk:
         self.look()
         with self.taking:
             if len(self.running) >= RUNS:
-                raise Refused(f"{RUNS} studies that people have submitted run already; try again later", 429)
+                raise RefusedErrand(f"{RUNS} studies that people have submitted run already; try again later", 429)
             if sum(owner == person for owner, _ in self.running) >= EACH:
-                raise Refused(f"{EACH} studies of {person} run already; stop one, or try again later", 429)
+                raise RefusedErrand(f"{EACH} studies of {person} run already; stop one, or try again later", 429)
             name = self.orders.place(person, order)
             self.start(person, name)
         return JSONResponse({"person": person, "run": name}), name
@@ -175,9 +175,9 @@ class PeopleDesk:
         if not places and request.state.role == "admin":
             places = [place for place in runs if place.name == wanted]
         if request.state.role != "admin" and not wanted.startswith(own):
-            raise Refused(f"{wanted[:80]} is not a run of {request.state.person}; yours begin with {own}")
+            raise RefusedErrand(f"{wanted[:80]} is not a run of {request.state.person}; yours begin with {own}")
         if len(places) != 1 or not self.orders.stop(places[0]):
-            raise Refused(f"there is no run {wanted[:80]}; see wardround status", 404)
+            raise RefusedErrand(f"there is no run {wanted[:80]}; see wardround status", 404)
         return JSONResponse({"stopping": wanted}), wanted
 
     def output(self, request: Request, _: bytes) -> Response:
@@ -195,15 +195,15 @@ class PeopleDesk:
         if wanted is None:
             return JSONResponse({"files": files})
         if wanted not in files:
-            raise Refused("there is no such file", 404)
+            raise RefusedErrand("there is no such file", 404)
         return FileResponse(self.orders.run(person, name) / wanted, media_type="application/octet-stream")
 
     def _own(self, request: Request) -> tuple[str, str]:
         person, name = request.path_params["person"], request.path_params["name"]
         if request.state.role != "admin" and person != request.state.person:
-            raise Refused(f"that is a run of {person[:50]}; {request.state.person} may read their own")
+            raise RefusedErrand(f"that is a run of {person[:50]}; {request.state.person} may read their own")
         if not self.orders.known(person, name):
-            raise Refused("there is no such run", 404)
+            raise RefusedErrand("there is no such run", 404)
         return person, name
 
     # what administrators may
@@ -221,19 +221,19 @@ class PeopleDesk:
         elif name in read_roster(self.folder):
             revoke(self.folder, name)
         else:
-            raise Refused(f"{name[:80]} is neither a site nor a person of this consortium", 404)
+            raise RefusedErrand(f"{name[:80]} is neither a site nor a person of this consortium", 404)
         return JSONResponse({"revoked": name, "ending": self.orders.ending(name)}), name
 
     def _coordinator(self, word: str) -> dict[str, Any]:
         try:
             return asked(self.folder, word)
         except RunError:
-            raise Refused("the coordinator's process does not answer; try again", 503) from None
+            raise RefusedErrand("the coordinator's process does not answer; try again", 503) from None
 
 
 def _allow(person: str, role: Role, act: str) -> None:
     if role not in RIGHTS[act]:
-        raise Refused(f"{person} has the role {role} here, and to {act} takes {' or '.join(RIGHTS[act])}")
+        raise RefusedErrand(f"{person} has the role {role} here, and to {act} takes {' or '.join(RIGHTS[act])}")
 
 
 def _encodable(text: str) -> str:
@@ -243,16 +243,16 @@ def _encodable(text: str) -> str:
 async def _body(request: Request) -> bytes:
     """All of a small request that comes soon, and that no page of a browser could have sent."""
     if request.headers.get("content-type", "").partition(";")[0].strip().casefold() != "application/json":
-        raise Refused("send JSON", 415)
+        raise RefusedErrand("send JSON", 415)
     data = bytearray()
     try:
         async with asyncio.timeout(SOON):
             async for piece in request.stream():
                 data += piece
                 if len(data) > LARGEST:
-                    raise Refused(f"more than {LARGEST:,} bytes", 413)
+                    raise RefusedErrand(f"more than {LARGEST:,} bytes", 413)
     except TimeoutError:
-        raise Refused("too slow", 408) from None
+        raise RefusedErrand("too slow", 408) from None
     return bytes(data)
 
 
@@ -262,7 +262,7 @@ def _field(body: bytes, name: str) -> str:
     except (ValueError, KeyError, TypeError, RecursionError):
         value = None
     if not isinstance(value, str):
-        raise Refused(f"say {name}", 400)
+        raise RefusedErrand(f"say {name}", 400)
     return value
 
 

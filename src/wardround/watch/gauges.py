@@ -36,7 +36,7 @@ HELP = {
 
 
 @dataclass(frozen=True)
-class Sample:
+class Reading:
     """One number with its labels."""
 
     name: str
@@ -44,10 +44,10 @@ class Sample:
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
-def exposition(samples: Iterable[Sample]) -> str:
+def exposition(samples: Iterable[Reading]) -> str:
     """All samples as text, those of one name together."""
-    groups: dict[str, list[Sample]] = {}
-    for sample in (Sample("wardround_info", 1, {"version": __version__}), *samples):
+    groups: dict[str, list[Reading]] = {}
+    for sample in (Reading("wardround_info", 1, {"version": __version__}), *samples):
         groups.setdefault(sample.name, []).append(sample)
     lines: list[str] = []
     for name, members in groups.items():
@@ -67,22 +67,22 @@ def _escaped(value: str) -> str:
     return value.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
 
 
-def run_samples(run: WatchedRun) -> Iterator[Sample]:
+def run_samples(run: WatchedRun) -> Iterator[Reading]:
     """The numbers of one run."""
     of = {"run": run.label}
-    yield Sample("wardround_run_readable", run.state not in ("gone", "unreadable"), of)
-    yield Sample("wardround_run_round", run.round, of)
-    yield Sample("wardround_run_rounds", run.rounds, of)
-    yield Sample("wardround_run_running", run.state == "running", of)
-    yield Sample("wardround_run_finished", run.state == "finished", of)
+    yield Reading("wardround_run_readable", run.state not in ("gone", "unreadable"), of)
+    yield Reading("wardround_run_round", run.round, of)
+    yield Reading("wardround_run_rounds", run.rounds, of)
+    yield Reading("wardround_run_running", run.state == "running", of)
+    yield Reading("wardround_run_finished", run.state == "finished", of)
     if run.pace is not None:
-        yield Sample("wardround_run_round_seconds", run.pace, of)
+        yield Reading("wardround_run_round_seconds", run.pace, of)
     for name, curve in run.seen.curves.items():
         if curve.last:
-            yield Sample("wardround_run_figure", curve.last[1], {**of, "figure": name})
+            yield Reading("wardround_run_figure", curve.last[1], {**of, "figure": name})
     for key, size in run.seen.bytes.items():
         what, _, way = key.rpartition("_")
         labels = {"direction": "from sites" if way == "up" else "to sites", "for": what or "training"}
-        yield Sample("wardround_run_bytes_total", size, {**of, **labels})
+        yield Reading("wardround_run_bytes_total", size, {**of, **labels})
     for site, absence in run.seen.absences.items():
-        yield Sample("wardround_run_left_out_total", absence.rounds, {**of, "site": site})
+        yield Reading("wardround_run_left_out_total", absence.rounds, {**of, "site": site})

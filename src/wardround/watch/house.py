@@ -57,7 +57,7 @@ class RunSum(Sum):
 
 
 @dataclass(frozen=True)
-class Kind:
+class MessageKind:
     """What a kind of message is, in the words that the ledger has of it."""
 
     about: str
@@ -104,7 +104,7 @@ class Account:
     runs: dict[tuple[str, str], RunSum] = field(default_factory=dict)
     refused: dict[tuple[str, str, str], Sum] = field(default_factory=dict)
     """By study, step and reason."""
-    kinds: dict[tuple[str, str], Kind] = field(default_factory=dict)
+    kinds: dict[tuple[str, str], MessageKind] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
 
 
@@ -198,7 +198,7 @@ class House:
         if "ledger_of" in line:
             account.owner = str(line["ledger_of"])
         elif "about" in line:
-            account.kinds[study, str(line["kind"])] = Kind(str(line["about"]), dict(line["reveals"]))
+            account.kinds[study, str(line["kind"])] = MessageKind(str(line["about"]), dict(line["reveals"]))
             account.names[study] = str(line["name"])
         elif "refused" in line:
             key = (study, str(line["step"]), str(line["refused"]))

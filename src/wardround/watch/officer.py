@@ -15,8 +15,8 @@ from wardround.core.files import write
 from wardround.engines.codes import CODES
 from wardround.reports.html import Html, bytes_of, count, document, join, plural, table, tag
 from wardround.watch import parts
-from wardround.watch.board import Part, View
-from wardround.watch.gauges import Sample
+from wardround.watch.board import Section, View
+from wardround.watch.gauges import Reading
 from wardround.watch.house import House
 from wardround.watch.times import readable, today
 from wardround.watch.words import span
@@ -42,41 +42,41 @@ class SiteBoard:
             return None
         house = self.house
         last = house.log.lines[-1] if house.log.lines else None
-        live = (Part("now", "", _now(house)), Part("today", "What left today", _today(house)))
-        log = Part("log", "What happened", parts.log(house.log))
+        live = (Section("now", "", _now(house)), Section("today", "What left today", _today(house)))
+        log = Section("log", "What happened", parts.log(house.log))
         return View(house.consortium or "site", house.name, (*live, *sections(house), log), last.text if last else "")
 
     def stop(self, _place: str) -> bool:
         """A hospital stops taking part by its own settings or by ending its process, not here."""
         return False
 
-    def samples(self) -> Iterator[Sample]:
+    def samples(self) -> Iterator[Reading]:
         """What left and what is left, as numbers."""
         account = self.house.account
         for (study, _), run in account.runs.items():
             labels = {"study": self.house.named(study), "run": _}
-            yield Sample("wardround_site_answers_total", run.times, labels)
-            yield Sample("wardround_site_bytes_total", run.bytes, labels)
+            yield Reading("wardround_site_answers_total", run.times, labels)
+            yield Reading("wardround_site_bytes_total", run.bytes, labels)
         reasons: dict[str, int] = {}
         for (_study, _step, why), refusal in account.refused.items():
             reasons[why] = reasons.get(why, 0) + refusal.times
         for why, times in reasons.items():
-            yield Sample("wardround_site_refusals_total", times, {"reason": why})
+            yield Reading("wardround_site_refusals_total", times, {"reason": why})
         if self.house.costs:
-            yield Sample("wardround_site_epsilon_total", sum(one.spent for one in self.house.costs))
+            yield Reading("wardround_site_epsilon_total", sum(one.spent for one in self.house.costs))
         for row in self.house.agreed:
-            yield Sample("wardround_site_answers_left", row.left, {"study": row.name})
+            yield Reading("wardround_site_answers_left", row.left, {"study": row.name})
 
 
-def sections(house: House) -> tuple[Part, ...]:
+def sections(house: House) -> tuple[Section, ...]:
     """What the live page and the printed one share."""
     return (
-        Part("approved", "What was approved, and what is left of it", _approved(house)),
-        Part("runs", "What left, run by run", _runs(house)),
-        Part("kinds", "What left, and what it reveals", _kinds(house)),
-        Part("privacy", "What it cost in differential privacy", _privacy(house)),
-        Part("refused", "What was refused", _refused(house)),
-        Part("ledger", "The ledger by day", _days(house)),
+        Section("approved", "What was approved, and what is left of it", _approved(house)),
+        Section("runs", "What left, run by run", _runs(house)),
+        Section("kinds", "What left, and what it reveals", _kinds(house)),
+        Section("privacy", "What it cost in differential privacy", _privacy(house)),
+        Section("refused", "What was refused", _refused(house)),
+        Section("ledger", "The ledger by day", _days(house)),
     )
 
 

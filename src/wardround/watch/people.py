@@ -38,9 +38,9 @@ from wardround.engines.relay import Relay, addresses, raise_file_limit
 from wardround.engines.relay import listening as listening_at
 from wardround.serve.guard import Guarded
 from wardround.serve.server import listening, serve_proven
-from wardround.watch.app import FAILURES, Desk, pages
+from wardround.watch.app import FAILURES, BoardDesk, pages
 from wardround.watch.coordinator import CoordinatorBoard
-from wardround.watch.errands import HOUR, LOG, SELDOM, Acts, PeopleDesk, Refused
+from wardround.watch.errands import HOUR, LOG, SELDOM, Acts, PeopleDesk, RefusedErrand
 
 EACH = 64  # connections of one address
 WHY = {
@@ -72,7 +72,7 @@ class WithRole:
 
         async def sent(message: Message) -> None:
             if known(self.folder, certificate)[1] is None:
-                raise Refused("no longer")  # in the midst of a stream: it ends
+                raise RefusedErrand("no longer")  # in the midst of a stream: it ends
             await send(message)
 
         await self.inner(scope, receive, sent)
@@ -80,7 +80,7 @@ class WithRole:
 
 def people_application(folder: Path, desk: PeopleDesk, proved: Callable[[int], None] = lambda _: None) -> Guarded:
     """All of it behind its guards."""
-    looking = Desk(CoordinatorBoard(folder, stoppable=False))
+    looking = BoardDesk(CoordinatorBoard(folder, stoppable=False))
     inner = Starlette(routes=[*desk.routes(), *pages(looking)], exception_handlers=FAILURES)
     return Guarded(WithRole(inner, folder, desk.acts, proved), ("localhost",))
 

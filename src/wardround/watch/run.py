@@ -32,14 +32,14 @@ from wardround.runs.files import (
     START,
     Bytes,
     Data,
-    Member,
+    GreetedSite,
     Metrics,
     Round,
     Start,
     read_line,
 )  # fmt: skip
 from wardround.runs.stopping import stop_asked
-from wardround.watch.curve import Curve
+from wardround.watch.curve import ThinnedCurve
 from wardround.watch.events import Event, Log
 
 T = TypeVar("T")
@@ -59,11 +59,11 @@ class Absence:
 
 
 @dataclass
-class Seen:
+class JournalSoFar:
     """What the journal has told so far."""
 
     line: Round = field(default_factory=lambda: Round(round=0))
-    curves: dict[str, Curve] = field(default_factory=dict)
+    curves: dict[str, ThinnedCurve] = field(default_factory=dict)
     bytes: dict[str, int] = field(default_factory=lambda: dict.fromkeys(Bytes.model_fields, 0))
     absences: dict[str, Absence] = field(default_factory=dict)
     refusals: dict[str, int] = field(default_factory=dict)
@@ -82,12 +82,12 @@ class WatchedRun:
         self.folder, self.label, self.now = folder, label or folder.resolve().name, now
         self.planned = planned
         """How many rounds it will have, where it is a cell of a grid that may not have begun."""
-        self.seen, self.log = Seen(), Log()
+        self.seen, self.log = JournalSoFar(), Log()
         self.study: Mapping[str, Any] = {}
         self.start: Start | None = None
         self.metrics: Metrics | None = None
         self.data: Data | None = None
-        self.members: Mapping[str, Member] = {}
+        self.members: Mapping[str, GreetedSite] = {}
         self.asked: Mapping[str, Any] = {}
         self.doing, self.problem = "", ""
         self.state: State = "waiting"
@@ -217,7 +217,7 @@ class WatchedRun:
     def _forget(self) -> None:
         """The journal was cut back to a checkpoint, and is read again from its start."""
         again = self.seen.line.round
-        self.seen = Seen()
+        self.seen = JournalSoFar()
         if again and self._live:
             self.log.add(Event("taken up again from a checkpoint", self.now()))
 
@@ -231,7 +231,7 @@ class WatchedRun:
             seen.bytes[key] += getattr(line, key)
         for name, value in line.metrics.items():
             if not name.endswith("examples") and (name in seen.curves or len(seen.curves) < FIGURES):
-                seen.curves.setdefault(name, Curve()).add(line.round, value, lower=lower_is_better(name))
+                seen.curves.setdefault(name, ThinnedCurve()).add(line.round, value, lower=lower_is_better(name))
         self._absent(line, now)
         if line.signs and line.signs != seen.signs:
             self.log.add(Event("; ".join(line.signs), now, line.round, "bad"))
