@@ -16,7 +16,7 @@ from wardround.core.exchange import Exchange, seeded
 from wardround.core.memory import Memory
 from wardround.core.private_steps import Guard
 from wardround.core.record import Message, Private
-from wardround.core.task import SiteData, Task
+from wardround.core.task import BagTask, ClassTask, SiteData, Task
 from wardround.core.vault import Vault
 
 HUB = "coordinator"
@@ -79,6 +79,16 @@ class Site:
     def guard(self) -> "Guard | None":
         """What stands between this exchange and the notes, where the study has differential privacy."""
         return self._guarded(self) if self._guarded else None
+
+    @property
+    def class_task(self) -> ClassTask:
+        """The task, for a method that says `classifier`: no run of it begins with a task of another kind."""
+        return cast("ClassTask", self.task)
+
+    @property
+    def bag_task(self) -> BagTask:
+        """The task, for a method that chooses among the sentences of bags and has made sure that it has some."""
+        return cast("BagTask", self.task)
 
     @property
     def size(self) -> int:

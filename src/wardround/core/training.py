@@ -21,7 +21,7 @@ from wardround.core.bench import Bench
 from wardround.core.optimizer import SGD, WEIGHT_DECAY, Adam, OwnMoments, clip, scheduled
 from wardround.core.private_steps import Sample
 from wardround.core.site import Site
-from wardround.core.task import Batch, ClassTask, Examples
+from wardround.core.task import Batch, Examples
 from wardround.core.weights import Weights
 
 AT_ONCE = 64  # examples that go through a model together where nothing is learnt
@@ -64,7 +64,7 @@ class Tilt:
 @torch.no_grad()
 def outputs(site: Site, weights: Weights, examples: Examples, look: Callable[[nn.Module, Batch], Tensor]) -> Tensor:
     """What `look` finds in a model with these weights for each example, in their order; there must be some."""
-    task = cast("ClassTask", site.task)
+    task = site.class_task
     model = Bench.at(site, weights).model.eval()
     pairs = [(task.rows(batch), look(model, batch)) for batch in task.batches(examples, AT_ONCE, None)]
     rows, values = (torch.cat(parts) for parts in zip(*pairs, strict=True))

@@ -139,7 +139,7 @@ class FedCMC(LocalTraining, Method[Guided]):
 
     def start(self, weights: Weights, cohort: Cohort) -> Guided:
         """The initial model and its own classifier."""
-        task = cast("ClassTask", cohort.hub.task)
+        task = cohort.hub.class_task
         if self.contrast == "none":
             return Guided(weights, None)
         if len(task.labels) == TOO_FEW:
@@ -157,7 +157,7 @@ class FedCMC(LocalTraining, Method[Guided]):
         replies = cohort.ask(self.show, Wanted())
         vectors = torch.stack([reply.vectors for reply in replies.values()])  # (sites, classes, features)
         similarities = similarity(vectors)  # (sites, classes)
-        labels = cast("ClassTask", cohort.hub.task).labels
+        labels = cohort.hub.class_task.labels
         cohort.noted["similarity"] = {
             name: dict(zip(labels, row, strict=True)) for name, row in zip(replies, similarities.tolist(), strict=True)
         }
@@ -178,7 +178,7 @@ class FedCMC(LocalTraining, Method[Guided]):
         """For each class the mean vector of those in the outermost bucket; as before, if they are gone meanwhile."""
         histogram = cohort.total(self.rank, Wanted()).buckets  # (classes, buckets)
         chosen = highest(histogram) if self.contrast == "minor" else lowest(histogram)  # (classes,)
-        labels, width = cast("ClassTask", cohort.hub.task).labels, 2 / histogram.shape[1]
+        labels, width = cohort.hub.class_task.labels, 2 / histogram.shape[1]
         total = cohort.total(self.lead, Leading(chosen))
         values = {"bucket": (chosen + 0.5) * width - 1, "sites": total.sites.double()}
         cohort.noted["leading"] = {name: dict(zip(labels, row.tolist(), strict=True)) for name, row in values.items()}
@@ -204,10 +204,10 @@ class FedCMC(LocalTraining, Method[Guided]):
     def fit(self, model: Guided, site: Site) -> Update:
         """Train on the site's own examples, in contrast with the majors."""
         weight = site.size
-        loss = site.task.loss if model.majors is None else self.loss(cast("ClassTask", site.task), model.majors)
+        loss = site.task.loss if model.majors is None else self.loss(site.class_task, model.majors)
         trained = self.train(site, model.weights, loss=loss).weights
         if model.majors is not None:
-            site.keep(OwnVectors(trained[cast("ClassTask", site.task).classifier]))
+            site.keep(OwnVectors(trained[site.class_task.classifier]))
         return Update((trained - model.weights) * weight, weight)
 
     @on_site

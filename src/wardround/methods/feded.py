@@ -81,7 +81,7 @@ class FedED(LocalTraining, Method[Global]):
         total = cohort.total(self.teach, state)
         q = self.taught(total.votes, len(cohort.present)).to(state.weights.flat.dtype)
         own = replace(self, epochs=self.passes, steps=0, lr=self.student_lr or self.lr)
-        task = cast("ClassTask", cohort.hub.task)
+        task = cohort.hub.class_task
         loss = distilled(task, q, self.labels)
         student = own.train(cohort.hub, state.weights, loss=loss).weights
         labels = outputs(cohort.hub, student, cast("Examples", cohort.hub.data.public), lambda _, b: task.targets(b))
@@ -144,7 +144,7 @@ def distilled(task: ClassTask, teacher: Tensor, labels: float = 1.0) -> Loss:
 
 def judged(site: Site, weights: Weights) -> Tensor:
     """How the model of these weights scores the public examples (examples, classes)."""
-    task = cast("ClassTask", site.task)
+    task = site.class_task
 
     def scores(model: nn.Module, batch: Batch) -> Tensor:
         return task.scores(model, task.features(model, batch))

@@ -13,14 +13,14 @@ this is the cross-entropy over all classes that public code trains with.
 """
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, cast
+from typing import Annotated, ClassVar
 
 from annotated_types import Ge, Gt
 from torch import Tensor, nn
 from torch.nn import functional
 
 from wardround.core.site import Site
-from wardround.core.task import Batch, ClassTask
+from wardround.core.task import Batch
 from wardround.core.training import Loss
 from wardround.core.weights import Weights
 from wardround.methods.fedavg import FedAvg
@@ -41,7 +41,7 @@ class FedLC(FedAvg):
 
     def loss(self, site: Site, weights: Weights) -> Loss:
         """Cross-entropy of the calibrated scores."""
-        task = cast("ClassTask", site.task)
+        task = site.class_task
         margin = self.margin(task.tally(site.data.train).to(weights.flat.dtype))
 
         def calibrated(model: nn.Module, batch: Batch) -> Tensor:

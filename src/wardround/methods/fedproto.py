@@ -71,7 +71,7 @@ class FedProto(LocalTraining, Method[Prototypes]):
 
     def start(self, weights: Weights, cohort: Cohort) -> Prototypes:
         """The initial model and no prototypes."""
-        places = torch.zeros_like(weights[cast("ClassTask", cohort.hub.task).classifier])
+        places = torch.zeros_like(weights[cohort.hub.class_task.classifier])
         return Prototypes(weights, places, torch.zeros(len(places), dtype=torch.bool))
 
     def round(self, state: Prototypes, cohort: Cohort) -> Prototypes:
@@ -84,7 +84,7 @@ class FedProto(LocalTraining, Method[Prototypes]):
     @on_site
     def fit(self, state: Prototypes, site: Site) -> ClassSums:
         """Train the site's own model, then add up its features by class."""
-        task, train = cast("ClassTask", site.task), site.data.train
+        task, train = site.class_task, site.data.train
         own = site.recall(OwnModel, OwnModel(state.weights)).weights
         trained = self.train(site, own, loss=self.loss(task, state)).weights
         site.keep(OwnModel(trained))

@@ -12,14 +12,14 @@ a classifier without bias; where a task has one, it is scaled too.
 """
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, cast
+from typing import Annotated, ClassVar
 
 from annotated_types import Ge, Le
 from torch import Tensor, nn
 from torch.nn import functional
 
 from wardround.core.site import Site
-from wardround.core.task import Batch, ClassTask
+from wardround.core.task import Batch
 from wardround.core.training import Loss
 from wardround.core.weights import Weights
 from wardround.methods.fedavg import FedAvg
@@ -40,7 +40,7 @@ class FedRS(FedAvg):
 
     def loss(self, site: Site, weights: Weights) -> Loss:
         """Cross-entropy of the restricted scores."""
-        task = cast("ClassTask", site.task)
+        task = site.class_task
         scale = self.scale(task.tally(site.data.train).to(weights.flat.dtype))
 
         def restricted(model: nn.Module, batch: Batch) -> Tensor:

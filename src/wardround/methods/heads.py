@@ -99,7 +99,7 @@ class CCVR:
 
     def refit(self, weights: Weights, cohort: Cohort) -> Weights:
         """The classifier trained on features drawn from each class's Gaussian."""
-        task = cast("ClassTask", cohort.hub.task)
+        task = cohort.hub.class_task
         total = cohort.total(self.describe, Global(weights))
         if not total.counts.any():
             return weights
@@ -135,7 +135,7 @@ class CCVR:
     @on_site
     def describe(self, model: Global, site: Site) -> Moments:
         """Add up the site's features by class."""
-        task, train = cast("ClassTask", site.task), site.data.train
+        task, train = site.class_task, site.data.train
         classes, width = model.weights[task.classifier].shape
         counts = task.tally(train)
         sums = torch.zeros(classes, width, dtype=torch.float64)

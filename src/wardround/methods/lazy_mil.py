@@ -276,7 +276,7 @@ class LazyMIL(LocalTraining, Method[Global]):
 
     def _surest(self, model: Any, site: Site) -> Surest:
         """The surest sentence of each of the site's facts that there is a choice of."""
-        task, train = cast("BagTask", site.task), site.data.train
+        task, train = site.bag_task, site.data.train
         surest = task.surest(model, train)
         if self.unrelated == "chosen":
             return surest
@@ -285,7 +285,7 @@ class LazyMIL(LocalTraining, Method[Global]):
 
     def fitted(self, weights: Weights, rows: Tensor, site: Site) -> Update:
         """What training on these sentences changes, and on those of pairs without a fact if they are kept whole."""
-        task, train = cast("BagTask", site.task), site.data.train
+        task, train = site.bag_task, site.data.train
         if self.unrelated == "whole":
             rows = torch.cat([rows, task.unrelated(train)]).sort().values
         named = rows.tolist()
@@ -304,7 +304,7 @@ class LazyMIL(LocalTraining, Method[Global]):
             return counts
         believed = site.recall(Believed, Believed(0, torch.empty(0, dtype=torch.int64)))
         rows = believed.rows if believed.round == site.exchange.round else believed.rows[:0]
-        known, true = cast("BagTask", site.task).expressed(site.data.train, rows)
+        known, true = site.bag_task.expressed(site.data.train, rows)
         believed_now = {"chosen": torch.tensor(known).double(), "expressed": torch.tensor(true).double()}
         return Counts(Weights({**counts.numbers, **believed_now}))
 

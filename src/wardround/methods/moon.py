@@ -14,7 +14,7 @@ global, which the paper's algorithm has, its gradient is zero. Both are FedAvg, 
 """
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, cast
+from typing import Annotated, ClassVar
 
 import torch
 from annotated_types import Ge, Gt
@@ -23,7 +23,7 @@ from torch.nn import functional
 
 from wardround.core.record import Private
 from wardround.core.site import Site
-from wardround.core.task import Batch, ClassTask
+from wardround.core.task import Batch
 from wardround.core.training import Loss, outputs
 from wardround.core.weights import Weights
 from wardround.methods.fedavg import FedAvg
@@ -56,7 +56,7 @@ class MOON(FedAvg):
 
     def loss(self, site: Site, weights: Weights) -> Loss:
         """Cross-entropy and μ times the contrast of the two models' features."""
-        task, train = cast("ClassTask", site.task), site.data.train
+        task, train = site.class_task, site.data.train
         previous = site.recall(PreviousModel, PreviousModel(weights)).weights
         if previous == weights or not len(train):
             return task.loss

@@ -137,7 +137,7 @@ class ClosedForm:
 
     def summed(self, weights: Weights, cohort: Cohort, names: Sequence[str]) -> Sums:
         """The sum of these sites' sums under a model."""
-        task = cast("ClassTask", cohort.hub.task)
+        task = cohort.hub.class_task
         dropped: tuple[int, ...] = ()
         if self.lone != "keep":
             holders = cohort.total(self.roll, {name: ClassRoll() for name in names}).holders
@@ -166,7 +166,7 @@ class ClosedForm:
                 "take fewer features, or ten times as many rows", sums.rows, len(sums.inputs),
                 "" if sums.rows < len(sums.inputs) else ", though not surely",
             )  # fmt: skip
-        task = cast("ClassTask", cohort.hub.task)
+        task = cohort.hub.class_task
         system = System(sums, centred=_bias(task) in weights)
         heads = [self._with_head(task, weights, system, penalty) for penalty in self.penalties]
         at = rows = 0
@@ -206,7 +206,7 @@ class ClosedForm:
     @on_site
     def roll(self, roll: ClassRoll, site: Site) -> Held:  # noqa: ARG002
         """Which classes the site has."""
-        counts = cast("ClassTask", site.task).tally(site.data.train)
+        counts = site.class_task.tally(site.data.train)
         few = _few(counts, site)
         self._look(int(counts.sum() - counts[few].sum()))
         counts[few] = 0
@@ -218,7 +218,7 @@ class ClosedForm:
         """Add up the site's rows; without a class only where the study says so, for the difference is that class."""
         if model.dropped and self.lone != "drop":
             raise Undroppable
-        few = _few(cast("ClassTask", site.task).tally(site.data.train), site)
+        few = _few(site.class_task.tally(site.data.train), site)
         sums = pooled_sums(site, model.weights, (*model.dropped, *few))
         self._look(sums.rows)
         site.stands_on(_smallest(sums.labels))
@@ -232,7 +232,7 @@ class ClosedForm:
     @torch.no_grad()
     def choose(self, heads: Heads, site: Site) -> Hits:
         """Try each classifier on the site's validation rows: as many as the study has λ, for each is a question."""
-        task, valid, many = cast("ClassTask", site.task), site.data.valid, len(self.penalties)
+        task, valid, many = site.class_task, site.data.valid, len(self.penalties)
         classifiers, biases = heads.classifiers[:many], heads.biases[:many]
         hits = torch.zeros(len(classifiers), dtype=torch.int64)
         rows = 0 if valid is None or len(valid) < site.least else len(valid)
@@ -296,7 +296,7 @@ class Ridge(ClosedForm, Method[Solved]):
 
     def start(self, weights: Weights, cohort: Cohort) -> Solved:
         """The initial model, and nobody's sums; what travels with the classifier, and need not, is told."""
-        task = cast("ClassTask", cohort.hub.task)
+        task = cohort.hub.class_task
         classes, width = weights[task.classifier].shape
         if rest := sum(part.numel() for name, part in weights.items() if name not in (task.classifier, _bias(task))):
             log.warning(

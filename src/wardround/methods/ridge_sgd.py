@@ -19,7 +19,7 @@ solves once more at the end.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import Annotated, ClassVar, Literal, cast
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from annotated_types import Ge, Gt, Le
@@ -30,7 +30,7 @@ from wardround.core.method import Global, Method, on_site
 from wardround.core.optimizer import Adam
 from wardround.core.record import Record
 from wardround.core.site import Site
-from wardround.core.task import ClassTask, Task
+from wardround.core.task import Task
 from wardround.core.training import LocalTraining, one_step
 from wardround.core.weights import Weights
 from wardround.methods.fedsgd import Gradient
@@ -107,7 +107,7 @@ class RidgeSGD(ClosedForm, LocalTraining, Method[Stepped]):
     @on_site
     def grade(self, model: Global, site: Site) -> Gradient:
         """The gradient of all but the classifier over a random share of the site's rows."""
-        examples, name = len(site.data.train), cast("ClassTask", site.task).classifier.removesuffix("weight")
+        examples, name = len(site.data.train), site.class_task.classifier.removesuffix("weight")
         bench = Bench.at(site, model.weights)
         network = bench.model.train()
         bench.gradient.zero_()

@@ -6,7 +6,7 @@ weights, bias = system.head(10.0)  # for each λ
 
 import math
 from collections.abc import Sequence
-from typing import ClassVar, cast
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -15,7 +15,6 @@ from torch.nn import functional
 from wardround.core.bench import Bench
 from wardround.core.record import Message, reveals
 from wardround.core.site import Site
-from wardround.core.task import ClassTask
 from wardround.core.training import AT_ONCE
 from wardround.core.weights import Weights
 
@@ -148,7 +147,7 @@ class System:
 @torch.no_grad()
 def pooled_sums(site: Site, weights: Weights, dropped: Sequence[int] = ()) -> Sums:
     """The sums over a site's training rows, but for those of dropped classes, under a model."""
-    task, train = cast("ClassTask", site.task), site.data.train
+    task, train = site.class_task, site.data.train
     classes, width = weights[task.classifier].shape
     inputs, labels = (torch.zeros(size, dtype=torch.float64) for size in (width, classes))
     gram, targets = (torch.zeros(width, size, dtype=torch.float64) for size in (width, classes))
