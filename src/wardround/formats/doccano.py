@@ -14,9 +14,8 @@ as label, id, source or patient. Of what `predict` says of itself there (`model`
 kept as long as nobody has changed what it found (see `untouched`).
 """
 
-import json
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,7 +24,7 @@ from wardround.formats.json_values import json_lines, listed, string, whole
 from wardround.formats.offsets import Annotation, Offsets
 from wardround.formats.options import Options
 from wardround.formats.untouched import UNTOUCHED, bare, findings_mark
-from wardround.formats.writing import Sink, text_file
+from wardround.formats.writing import Sink, json_file
 from wardround.text.document import Document, Placed
 from wardround.text.reading import DataError, Problems
 from wardround.text.shown import quoted, unnamed
@@ -142,15 +141,9 @@ def _links(row: Mapping[str, object], path: Path, line: int, problems: Problems)
             yield kind, whole(str(item.get("from_id"))), whole(str(item.get("to_id")))
 
 
-@contextmanager
-def write_doccano(path: Path, _losses: Problems, _options: Options) -> Iterator[Sink]:
+def write_doccano(path: Path, _losses: Problems, _options: Options) -> AbstractContextManager[Sink]:
     """A line per document; what doccano has no place for goes along as metadata, and ids of entities are numbers."""
-    with text_file(path) as write:
-
-        def sink(placed: Placed) -> None:
-            write(json.dumps(doccano_row(placed.document), ensure_ascii=False) + "\n")
-
-        yield sink
+    return json_file(path, doccano_row)
 
 
 def doccano_row(document: Document) -> dict[str, object]:

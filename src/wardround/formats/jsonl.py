@@ -16,9 +16,8 @@ relations may have `attributes`, and an entity with gaps its `parts`:
      "attributes": {"negated": true, "certainty": "low", "experiencer": ["patient", "family"]}}
 """
 
-import json
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,7 @@ from wardround.formats.json_values import json_lines, listed, string
 from wardround.formats.offsets import Annotation, Offsets
 from wardround.formats.options import Options
 from wardround.formats.tables import flag
-from wardround.formats.writing import Sink, text_file
+from wardround.formats.writing import Sink, json_file
 from wardround.text.document import DISCONTINUOUS, Document, Entity, Placed, Relation
 from wardround.text.reading import DataError, Problems, digest, nearest
 from wardround.text.shown import quoted, shown, unnamed
@@ -246,15 +245,9 @@ def _word(row: Mapping[str, object], key: object, path: Path, line: int, problem
     return string(value, name, path, line, problems)
 
 
-@contextmanager
-def write_jsonl(path: Path, _losses: Problems, _options: Options) -> Iterator[Sink]:
+def write_jsonl(path: Path, _losses: Problems, _options: Options) -> AbstractContextManager[Sink]:
     """A line per document; nothing is lost, not even that it has no entities, which readers of entities ask for."""
-    with text_file(path) as write:
-
-        def sink(placed: Placed) -> None:
-            write(json.dumps(json_row(placed.document), ensure_ascii=False) + "\n")
-
-        yield sink
+    return json_file(path, json_row)
 
 
 def json_row(document: Document, always: Collection[str] = ("id", "text", "entities")) -> dict[str, Any]:

@@ -5,17 +5,18 @@ well. What the format has no place for is noted in `losses` by kind, with the pl
 listed and never dropped in silence. Names within a file (ids of entities) may change; what annotators said may not.
 """
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from wardround.core.files import fresh
-from wardround.text.document import Placed
+from wardround.text.document import Document, Placed
 from wardround.text.reading import Problems
 from wardround.text.shown import unnamed
 
-Sink = Callable[[Placed], None]
+Sink = Callable[[Placed], object]
 
 
 def lost(placed: Placed, losses: Problems, kind: str, count: int = 1) -> None:
@@ -73,3 +74,10 @@ def text_file(path: Path) -> Iterator[Callable[[str], object]]:
     """A function that writes text to a fresh file in UTF-8."""
     with fresh(path) as file:
         yield lambda text: file.write(text.encode())
+
+
+@contextmanager
+def json_file(path: Path, row: Callable[[Document], object]) -> Iterator[Sink]:
+    """A sink that writes a line of JSON per document, as `row` has it."""
+    with text_file(path) as write:
+        yield lambda placed: write(json.dumps(row(placed.document), ensure_ascii=False) + "\n")

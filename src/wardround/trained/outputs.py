@@ -33,7 +33,7 @@ from wardround.text.reading import DataError, Problems
 from wardround.trained.fhir_findings import Resources, bundle
 from wardround.trained.note_nlp import NO_CONCEPT, NOTE_NLP, Concepts, note_rows
 
-Sink = Callable[[Placed, Prediction], None]
+Sink = Callable[[Placed, Prediction], object]
 Lines = Callable[[Placed, Prediction], Iterator[str]]
 
 CSV = (
