@@ -48,7 +48,7 @@ def is_doccano(row: Mapping[str, object]) -> bool:
             if isinstance(item, list) or (isinstance(item, dict) and {"start_offset", "from_id"} & item.keys()):
                 return True
     empty = row.get("entities") == [] and row.get("relations") == [] and not row.keys() & {"labels", "source"}
-    return "Comments" in row or isinstance(row.get("label"), list) or empty
+    return isinstance(row.get("Comments"), list) or isinstance(row.get("label"), list) or empty
 
 
 def read_doccano(path: Path, problems: Problems, options: Options) -> Iterator[Placed]:

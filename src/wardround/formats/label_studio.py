@@ -54,7 +54,8 @@ OTHER = "result of another kind than labels, choices and relations, ignored"
 
 def is_min(item: Mapping[str, object]) -> bool:
     """Whether this is a task of the export JSON-MIN."""
-    return "data" not in item and "annotations" not in item and bool({"annotation_id", "annotator"} & item.keys())
+    named = "annotation_id" in item or isinstance(item.get("annotator"), int)
+    return "data" not in item and "annotations" not in item and named
 
 
 def is_task(item: object) -> bool:

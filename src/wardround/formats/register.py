@@ -16,6 +16,7 @@ from typing import Any
 
 from wardround.formats.bags import read_bags
 from wardround.formats.bioc import read_bioc, write_bioc
+from wardround.formats.bioc_json import read_bioc_json, write_bioc_json
 from wardround.formats.brat import read_brat, write_brat
 from wardround.formats.conll import read_conll, write_conll
 from wardround.formats.doccano import read_doccano, write_doccano
@@ -63,6 +64,8 @@ FORMATS = {
         Format(name="bags", about="bags of sentences, as align writes them", read=read_bags,
                holds=("bags",), ready="bags"),
         Format(name="bioc", about="BioC XML", read=read_bioc, write=write_bioc,
+               holds=("labels", "entities", "pairs"), options=OFFSETS),
+        Format(name="bioc-json", about="BioC JSON, as PubTator 3 gives it", read=read_bioc_json, write=write_bioc_json,
                holds=("labels", "entities", "pairs"), options=OFFSETS),
         Format(name="brat", about="BRAT standoff, a folder of .txt and .ann", read=read_brat, write=write_brat,
                holds=("entities", "pairs"), options=OFFSETS, folder=".ann"),

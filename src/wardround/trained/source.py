@@ -23,7 +23,7 @@ from wardround.text.reading import DataError, Problems, files_under, open_text
 STDIN = Path("/dev/stdin")
 PLAIN = (".txt", ".text", ".txt.gz")
 TWICE = ("csv", "label-studio", "omop", "tsv")  # formats whose readers look at the beginning first
-EXPORTS = ("bioc", "doccano", "fhir", "jsonl", "label-studio", "pubtator")  # which no note looks like
+EXPORTS = ("bioc", "bioc-json", "doccano", "fhir", "jsonl", "label-studio", "pubtator")  # which no note looks like
 BARE = "note without .ann, skipped"
 
 
