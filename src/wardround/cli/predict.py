@@ -112,6 +112,7 @@ def command(
 ) -> None:
     """Tell what models find in texts: labels, entities, relations."""  # fmt: skip
     from wardround.cli.progress import Counter
+    from wardround.core.doing import noticed
     from wardround.runs.loop import one_thread
     from wardround.trained.languages import Languages
     from wardround.trained.mentions import Mentions
@@ -146,6 +147,7 @@ def command(
         with (
             kept as journal,
             Counter("predicting", total, quiet=silent) as counter,
+            noticed(None, counter.doing),
             _sink(target, model, losses, mappings) as sink,
         ):
             for placed, prediction in predictions(model, texts, workers, journal):
