@@ -117,7 +117,8 @@ class Findings(Problems):
         self.skips = skips
         self.skipped: list[Finding] = []
         self.listed: list[Finding] = []
-        self.lost = self.total = 0
+        self.lost = self.total = self.refused = 0
+        """Of all, how many would be lost, and at how many of these a run would stop."""
         self.sizes = Counter[tuple[str, str]]()
         """How many of each group there are, listed or not."""
 
@@ -132,6 +133,7 @@ class Findings(Problems):
         if self.skips:
             self.skipped.append(Finding(str(error.path), error.line, error.what, error.remedy, lost=False))
             return
+        self.refused += 1
         self.add(error.path, error.line, error.what, error.remedy, lost=True)
 
     def skip(self, error: DataError) -> None:
