@@ -205,11 +205,15 @@ def _called(path: Path | None) -> str:
 
 
 def _as_trained(path: Path | None, options: Options, form: str, model: "Model", *, quiet: bool) -> Options:
-    """The options with the column that the model's training texts stood in, which is said."""
+    """The options with the columns that the model's training texts stood in, which is said."""
     known = options if path is None else as_trained(path, options, form, [part.folder for part in model.parts])
     if known.text != options.text and not quiet:
-        columns = " and ".join(map(str, known.text if isinstance(known.text, tuple) else (known.text,)))
-        errors.print(f"texts are read from column {columns}, as those of the model's training were")
+        texts = " and ".join(map(str, known.text if isinstance(known.text, tuple) else (known.text,)))
+        errors.print(f"texts are read from column {texts}, as those of the model's training were")
+    columns = {name: (getattr(options, name), getattr(known, name)) for name in ("id", "source", "patient")}
+    more = [f"{name} from {now}" for name, (before, now) in columns.items() if now != before]
+    if more and not quiet:
+        errors.print(f"also as in its training: {', '.join(more)}")
     return known
 
 

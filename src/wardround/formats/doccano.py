@@ -87,7 +87,7 @@ def _document(row: Mapping[str, object], path: Path, line: int, problems: Proble
                         raise DataError(path, line, what, "ids must differ within a document")
                     names.add(one.id)
                     mentions.append(one)
-    named = {meaning: str(getattr(options, meaning) or meaning) for meaning in ("id", "source", "patient")}
+    named = {meaning: options.key(meaning, row) for meaning in ("id", "source", "patient")}
     if options.label and options.labelled and isinstance(row.get(str(options.label)), str | int):
         labels.append(string(str(row[str(options.label)]), str(options.label), path, line, problems))
     for _ in row.keys() - KNOWN - {key, str(options.label), *named.values()}:

@@ -82,7 +82,7 @@ FORMATS = {
         Format(name="jsonl", about="our JSONL, which holds everything", read=read_jsonl, write=write_jsonl,
                holds=("labels", "entities", "pairs", "bags"), options=(*COLUMNS, *OFFSETS)),
         Format(name="label-studio", about="Label Studio JSON", read=read_label_studio, write=write_label_studio,
-               holds=("labels", "entities", "pairs"), options=("text", *OFFSETS)),
+               holds=("labels", "entities", "pairs"), options=("text", "id", "source", "patient", *OFFSETS)),
         Format(name="mirgene", about="MIRGENE's sentences with marked pairs", read=read_mirgene,
                holds=("bags",), ready="bags", options=("tags",)),
         Format(name="omop", about="OMOP NOTE table as CSV", read=read_omop,
