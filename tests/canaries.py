@@ -75,7 +75,7 @@ def written(folder: Path, form: str, notes: Sequence[Document], name: str = "tra
     return path
 
 
-ENDING = {"label-studio": "json", "doccano": "jsonl", "bioc": "xml", "pubtator": "pubtator"}
+ENDING = {"label-studio": "json", "doccano": "jsonl", "bioc": "xml", "bioc-json": "json", "pubtator": "pubtator"}
 
 
 def _lines(folder: Path, name: str, rows: Iterator[object]) -> Path:

@@ -238,3 +238,21 @@ def test_what_a_task_would_leave_out_is_told_and_accepted_if_asked(tmp_path: Pat
     assert (1, True) == (ended.code, "relation across sentences, left out" in ended.err)
     assert 0 == cli(*arguments, "--lossy", cwd=tmp_path).code
     assert ["none", "causes"] == read(tmp_path / "study.toml")["corpus"]["labels"]
+
+
+def test_what_a_run_would_refuse_is_refused_with_the_way_round_it(tmp_path: Path) -> None:
+    for split, count in (("train", 30), ("test", 10)):
+        rows = [{"id": str(at), "text": f"note {at} of a {'flu' * (at % 2) or 'cold'}"} for at in range(count)]
+        lines = [json.dumps({**row, "label": ("cold", "flu")[at % 2]}) for at, row in enumerate(rows)]
+        if split == "train":
+            lines[7] = lines[7].replace('"label"', '"label": "cold", "label"')
+        (tmp_path / f"{split}.jsonl").write_text("\n".join(lines) + "\n")
+    for more in ((), ("--lossy",)):
+        ended = cli("new", "train.jsonl", "test.jsonl", *more, cwd=tmp_path)
+        assert (1, []) == (ended.code, [*tmp_path.glob("*.toml")])
+        assert "train.jsonl:8: a key stands twice in a JSON object" in ended.err
+        assert "a run would stop at 1 of what is listed" in ended.err
+    command = ended.err.partition("wardround data convert ")[2].partition(",")[0].split()
+    assert 0 == cli("data", "convert", *command, cwd=tmp_path).code
+    assert 0 == cli("new", "train-read.jsonl", "test.jsonl", cwd=tmp_path).code
+    assert 0 == cli("run", "study.toml", "--quiet", "--set", "rounds=1", cwd=tmp_path).code

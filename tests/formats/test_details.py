@@ -144,7 +144,7 @@ def test_others_conll_is_read_sentence_by_sentence_as_before(tmp_path: Path) -> 
     assert ["Rash", "Fever"] == [document.text for document in read(path, "conll")[0]]
 
 
-@pytest.mark.parametrize("form", ["bioc", "doccano", "jsonl", "label-studio"])
+@pytest.mark.parametrize("form", ["bioc", "bioc-json", "doccano", "jsonl", "label-studio"])
 def test_nothing_is_lost_where_there_is_a_place(form: str, tmp_path: Path) -> None:
     path, losses = written(tmp_path, form, NOTE)
     (back,), lost = read(path, form)
@@ -272,7 +272,7 @@ VARIANTS = """17|t|V158M, G158M and 3020insC in PAF1.
 """
 
 
-@pytest.mark.parametrize("over", ["bioc", "brat", "doccano", "jsonl", "label-studio", "pubtator"])
+@pytest.mark.parametrize("over", ["bioc", "bioc-json", "brat", "doccano", "jsonl", "label-studio", "pubtator"])
 def test_the_bars_of_a_variant_are_its_own_and_each_of_a_mentions_genes_can_be_related(
     over: str, tmp_path: Path
 ) -> None:
@@ -387,7 +387,7 @@ def concepts_of(documents: list[Document]) -> list[object]:
 
 
 @needs_data
-@pytest.mark.parametrize("over", ["bioc", "brat", "doccano", "jsonl", "label-studio", "pubtator"])
+@pytest.mark.parametrize("over", ["bioc", "bioc-json", "brat", "doccano", "jsonl", "label-studio", "pubtator"])
 def test_the_concepts_of_a_real_corpus_survive_each_format(over: str, tmp_path: Path) -> None:
     source = DATA / "bc5cdr_re" / "CDR_DevelopmentSet.PubTator.txt.gz"
     there = [placed.document for placed in FORMATS["pubtator"].read(source, Problems(), OPTIONS)][:60]

@@ -77,6 +77,7 @@ def test_words_that_an_entity_repeats_are_checked(tmp_path: Path) -> None:
 ROW = {"id": 1, "text": TEXT}
 CONTENTS = {
     "bioc": '<?xml version="1.0"?>\n<!DOCTYPE collection SYSTEM "BioC.dtd">\n<collection><source/></collection>',
+    "bioc-json": '{"source": "x", "documents": [{"id": "1", "passages": []}]}',
     "conll": "Aspirin\tB-drug\ngave\tO\n\n",
     "csv": "id,text,label\n1,a rash,x\n",
     "doccano": json.dumps({**ROW, "entities": [{"id": 1, "label": "x", "start_offset": 0, "end_offset": 1}]}),
@@ -138,7 +139,6 @@ def test_a_folder_is_brats_if_it_has_ann_files_and_else_a_set_of_files(tmp_path:
         ("<html></html>", "XML, but no BioC collection"),
         ([1, 2], "a JSON array, but neither of Label Studio's tasks nor of texts or pairs"),
         ('{\n"text": 1\n}', "JSON over several lines — write one object per line"),
-        ('{"source": "x", "documents": [{"passages": []}]}', "BioC in JSON — export it as BioC XML"),
         ("Aspirin, then a rash.", "no format recognised — name it with --from"),
         ([{"id": 1, "text": TEXT, "drug": [], "annotator": 1}], "JSON-MIN, which drops relations — export again and"),
     ],
@@ -650,6 +650,11 @@ UNITS: dict[str, tuple[str, Callable[[int], str], str]] = {
         "<collection>",
         lambda _: BIOC[BIOC.index("<document>") : -13].replace(TEXT[8:], LONG[8:]),
         "</collection>",
+    ),
+    "bioc-json": (
+        '{"source": "x", "documents": [',
+        lambda n: ("," if n else "") + json.dumps({"id": str(n), "passages": [{"offset": 0, "text": LONG}]}),
+        "]}",
     ),
     "conll": ("", lambda _: f"{'x' * 7000}\tB-drug\n\n", ""),
     "csv": ("text,label\n", lambda n: f'"{n} {LONG}",x\n', ""),

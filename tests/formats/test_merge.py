@@ -2,18 +2,22 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from study_files import cli
 from wardround.formats.check import check
 from wardround.formats.convert import convert
-from wardround.formats.merge import USUAL, Keep, merge
+from wardround.formats.doccano import METADATA
+from wardround.formats.jsonl import write_jsonl
+from wardround.formats.merge import FILLED, USUAL, Keep, merge
 from wardround.formats.options import Options
-from wardround.formats.register import FORMATS
+from wardround.formats.register import FORMATS, TARGETS
 from wardround.formats.untouched import UNTOUCHED
-from wardround.text.document import Document
+from wardround.text.document import Document, Entity, Placed
 from wardround.text.reading import DataError, Problems
 
 NOTES = {name: f"Aspirin gave {name} a rash." for name in ("her", "him", "them")}
@@ -279,3 +283,49 @@ def test_a_mark_that_was_copied_or_whose_text_was_changed_says_nothing(tmp_path:
     _, counts = merge([tool], tmp_path / "all.jsonl", Options())
     assert {"untouched": 1} == counts
     assert [edited["id"], other["id"]] == [one.id for one in read(tmp_path / "all.jsonl")]
+
+
+FROM: dict[str, Any] = {"source": "ward b", "patient": "p7", "language": "en"}
+
+
+@pytest.mark.parametrize("tool", ["label-studio", "doccano", "brat", "jsonl", "bioc-json"])
+def test_where_a_text_is_from_comes_back_from_every_tool(tool: str, tmp_path: Path) -> None:
+    """BRAT has no place for it, which is counted: the predictions say it again."""
+    found = Document("n1", "Aspirin gave her a rash.", model="m", **FROM)
+    corrected = replace(found, model="", entities=(Entity("T1", "drug", 0, 7),))
+    losses, target, write = Problems(), tmp_path / "corrected", TARGETS[tool].write
+    assert write is not None
+    with write(target, losses, Options()) as sink:
+        sink(Placed(corrected, tmp_path / "x", 1))
+    with write_jsonl(tmp_path / "found.jsonl", losses, Options()) as sink:
+        sink(Placed(found, tmp_path / "x", 1))
+    assert (dict.fromkeys(FROM, 1) if tool == "brat" else {}) == losses.counts
+    done, _ = merge([tmp_path / "found.jsonl", target], tmp_path / "all.jsonl", Options())
+    (row,) = map(json.loads, (tmp_path / "all.jsonl").read_text().splitlines())
+    assert (FROM, 1) == ({key: row[key] for key in FROM}, len(row["entities"]))
+    assert (tool == "brat") == (FILLED in {one.what for one in done.findings})
+
+
+@pytest.mark.parametrize("tool", ["label-studio", "doccano", "jsonl"])
+def test_a_column_that_only_the_old_file_has_hides_no_source_of_the_new_one(tool: str, tmp_path: Path) -> None:
+    old = {"text": "No pain.", "labels": ["x"], "hospital": "ward a", "who": "p1"}
+    (tmp_path / "old.jsonl").write_text(json.dumps(old) + "\n")
+    write = TARGETS[tool].write
+    assert write is not None
+    with write(tmp_path / "new", Problems(), Options()) as sink:
+        sink(Placed(Document("n1", "Aspirin gave her a rash.", ("y",), **FROM), tmp_path / "x", 1))
+    options = Options(source="hospital", patient="who")
+    merge([tmp_path / "old.jsonl", tmp_path / "new"], tmp_path / "all.jsonl", options)
+    rows = map(json.loads, (tmp_path / "all.jsonl").read_text().splitlines())
+    assert [("ward a", "p1"), ("ward b", "p7")] == [(row["source"], row["patient"]) for row in rows]
+
+
+def test_label_studios_data_may_be_named_and_is_counted_if_not(tmp_path: Path) -> None:
+    task = {"id": 1, "data": {"text": "No pain.", "hospital": "ward a", "who": 7}, "annotations": [{"result": []}]}
+    (tmp_path / "a.json").write_text(json.dumps([task]))
+    read = FORMATS["label-studio"].read
+    problems = Problems()
+    (placed,) = read(tmp_path / "a.json", problems, Options(source="hospital", patient="who"))
+    assert ("ward a", "7", {}) == (placed.document.source, placed.document.patient, problems.counts)
+    (placed,) = read(tmp_path / "a.json", problems, Options())
+    assert ("", {METADATA: 2}) == (placed.document.source, problems.counts)

@@ -1,14 +1,16 @@
 """What is written comes back: every format with all that it can hold, and with a count of what it cannot."""
 
+import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from string import ascii_letters, digits
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
-from bioc import biocxml, pubtator
+from bioc import biocjson, biocxml, pubtator
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -23,8 +25,8 @@ from wardround.text.document import YES, Attribute, Document, Entity, Placed, Re
 from wardround.text.reading import Problems
 
 OPTIONS = Options(separator="|")
-FILES = {"brat": "notes", "bioc": "a.xml", "conll": "a.conll", "label-studio": "a.json"}
-WHOLE = ("bioc", "doccano", "jsonl", "label-studio")
+FILES = {"brat": "notes", "bioc": "a.xml", "bioc-json": "a.json", "conll": "a.conll", "label-studio": "a.json"}
+WHOLE = ("bioc", "bioc-json", "doccano", "jsonl", "label-studio")
 """The formats that have a place for everything."""
 
 # A byte order mark at the start of a text is taken for one, and half a character cannot be written.
@@ -120,8 +122,8 @@ def test_formats_with_a_place_for_everything_give_it_back(documents: list[Docume
 
 
 @given(notes=st.lists(documents(texts), min_size=1, max_size=3))
-def test_any_character_comes_back_from_jsonl_and_label_studio(notes: list[Document]) -> None:
-    for form in ("jsonl", "label-studio"):
+def test_any_character_comes_back_from_json(notes: list[Document]) -> None:
+    for form in ("bioc-json", "jsonl", "label-studio"):
         with written(form, notes) as (path, losses):
             back, _ = read(form, path)
         assert (notes, {}) == (back, losses.counts)
@@ -256,9 +258,17 @@ def test_conll_counts_what_it_loses_and_loses_it_once(documents: list[Document])
 
 @given(notes=several)
 def test_the_bioc_package_reads_what_we_write_and_we_what_it_writes(notes: list[Document]) -> None:
-    with written("bioc", notes) as (path, _):
-        with path.open("rb") as file:
-            collection = biocxml.load(file)
+    theirs = {
+        "bioc": (lambda path: biocxml.load(io.BytesIO(path.read_bytes())), biocxml.dumps),
+        "bioc-json": (lambda path: biocjson.loads(path.read_text(encoding="utf-8")), biocjson.dumps),
+    }
+    for form, (load, dumps) in theirs.items():
+        _the_package_agrees(form, notes, load, dumps)
+
+
+def _the_package_agrees(form: str, notes: list[Document], load: Any, dumps: Any) -> None:
+    with written(form, notes) as (path, _):
+        collection = load(path)
         words = [
             [
                 (ann.total_span.offset, ann.total_span.end, ann.infons["type"])
@@ -266,8 +276,8 @@ def test_the_bioc_package_reads_what_we_write_and_we_what_it_writes(notes: list[
             ]
             for document in collection.documents
         ]
-        path.write_text(biocxml.dumps(collection), encoding="utf-8")
-        back, _ = read("bioc", path)
+        path.write_text(dumps(collection), encoding="utf-8")
+        back, _ = read(form, path)
     assert [[(e.start, e.end, e.type) for e in one.entities] for one in notes] == words
     assert [one.entities for one in notes] == [one.entities for one in back]
 

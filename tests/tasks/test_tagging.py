@@ -91,6 +91,14 @@ def test_counts_are_those_of_the_gold_tags_for_a_model_that_knows_them() -> None
     assert (1.0, 1.0) == (told["recall[drug]"], told["precision[effect]"])
 
 
+def test_no_loss_is_below_zero_however_sure_a_tagger_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rounding can make a likelihood of 1 a little larger, and a site's counts with a negative one are refused."""
+    task = bound()
+    tagger, examples = task.model().eval(), task.examples(TEXTS)
+    monkeypatch.setattr(tagger.crf, "forward", lambda _emissions, _tags, lengths: torch.full((len(lengths),), 1e-6))
+    assert [0.0] * 3 == [loss for tried in task.tried(tagger, examples) for loss in tried.losses.tolist()]
+
+
 def test_a_site_has_its_own_tag_set_where_its_crf_is_its_own() -> None:
     task = bound(schemes={"south": "BIOES"})
     only = Texts((marked("A rash", ("effect", "rash")),))

@@ -16,14 +16,16 @@ import trained_models
 import wardround
 from study_files import Ended, cli, start
 from wardround.cli.drawn import drawn
+from wardround.cli.progress import LINE_SECONDS, Counter
 from wardround.clinic import Clinic
+from wardround.core.doing import noticed
 from wardround.formats.jsonl import json_row
-from wardround.text.document import Document, Entity, Relation
+from wardround.text.document import Document, Entity, Placed, Relation
 from wardround.text.pairs import CROWD
 from wardround.text.prediction import Label, Prediction
 from wardround.trained.note_nlp import NOTE_NLP
 from wardround.trained.outputs import CSV
-from wardround.trained.pool import Worker, WorkerError
+from wardround.trained.pool import Worker, WorkerError, predictions
 
 NOTE = "Patient was given aspirin for chest pain. Troponin showed infarction; continue metoprolol."
 
@@ -195,6 +197,37 @@ def test_entities_that_crowd_one_place_are_told_and_not_paired(here: Path) -> No
         "warning: 1 entity with more than 1,000 others within 1,000 characters behind: these pairs are not looked at; "
         "are the entities those of this text?\n"
     ) == ended.err
+
+
+def test_a_text_with_too_many_pairs_is_told_and_the_others_are_looked_at(here: Path) -> None:
+    many = [{"type": ("treatment", "problem")[n % 2], "start": 2 * n, "end": 2 * n + 1} for n in range(6000)]
+    lines = [{"id": "2", "text": "x " * 6000, "entities": many}, json.loads(marked(here / "a.jsonl").read_text())]
+    (here / "many.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    ended = cli("predict", "relater", "many.jsonl", cwd=here)
+    first, second = map(json.loads, ended.out.splitlines())
+    assert (6000, False, True) == (len(first["entities"]), "relations" in first, "relations" in second)
+    assert (
+        "warning: 1 text with more than 1,000,000 pairs of entities: none of them is looked at; cut such a text into "
+        "notes, or leave out entities of types that need not be related\n"
+    ) == ended.err
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_how_many_pairs_are_done_is_told_whoever_works(workers: int, here: Path) -> None:
+    row = json.loads(marked(here / "marked.jsonl").read_text())
+    document = Document("1", row["text"], entities=tuple(Entity(**one) for one in row["entities"]))
+    words = list[str]()
+    with noticed(None, words.append):
+        list(predictions(wardround.load(here / "relater"), [Placed(document, here, 1)] * 70, workers))
+    assert {"pairs 0 of 64 in 64 texts", "pairs 0 of 6 in 6 texts"} >= {*words} >= {"pairs 0 of 64 in 64 texts"}
+
+
+def test_where_there_is_no_terminal_long_work_is_told_by_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    with Counter("predicting", None, quiet=False) as counter:
+        counter.doing("pairs 1 of 9 in 1 text")
+        counter.last -= LINE_SECONDS
+        counter.doing("pairs 2 of 9 in 1 text")
+    assert "predicting: 0 texts, 0 texts/s, pairs 2 of 9 in 1 text\n" == capsys.readouterr().err
 
 
 def test_csv_has_a_row_for_each_finding(here: Path) -> None:

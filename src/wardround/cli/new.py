@@ -64,6 +64,8 @@ def command(
         learnt = _learnt(known[task], whole)
         whole = [check(file, options, task=known[task](**learnt), form=form) for file in files.values()]
         _show(whole)
+        if refused := [file for file, survey in zip(files.values(), whole, strict=True) if survey.findings.refused]:
+            _refuse(refused, as_given(options, form), sum(survey.findings.refused for survey in whole))
         unread = METADATA, NOT_OURS  # stays in the files, as columns of a table do that nothing reads: only listed
         if not lossy and any(one.lost and one.what not in unread for survey in whole for one in survey.findings.listed):
             fail("nothing was written; mend what is listed above, or go on with --lossy and set it in the study", 1)
@@ -97,6 +99,20 @@ def _files(path: Path, test: Path | None, options: str, written: str) -> dict[st
         then = f"wardround new {quote(str(folder))}{written}"
         fail(f"{path} has no texts for testing; {remedy}, then: {then}; or: wardround new TRAIN TEST{options}{written}")
     return splits
+
+
+def _refuse(files: list[Path], options: str, count: int) -> None:
+    """What a reader refuses stops a run, which knows no --lossy: say how the rest can be used."""
+    ways = [
+        f"wardround data convert {quote(str(file))} {quote(str(file.with_name(f'{file.stem}-read.jsonl')))} "
+        f"--to jsonl --lossy{options}"
+        for file in files
+    ]
+    fail(
+        f"nothing was written: a run would stop at {count:,} of what is listed; mend it, or take what can be read: "
+        f"{', '.join(ways)}, and write a study for that",
+        1,
+    )
 
 
 def _format(whole: "list[Survey]") -> str:

@@ -108,6 +108,7 @@ def command(
 ) -> None:
     """Tell what models find in texts: labels, entities, relations."""  # fmt: skip
     from wardround.cli.progress import Counter
+    from wardround.core.doing import noticed
     from wardround.formats.check import Findings
     from wardround.runs.loop import one_thread
     from wardround.trained.languages import Languages
@@ -138,6 +139,7 @@ def command(
         with (
             kept as journal,
             Counter("predicting", total, quiet=silent) as counter,
+            noticed(None, counter.doing),
             _sink(target, model, losses, mappings) as sink,
         ):
             for placed, prediction in predictions(model, texts, workers, journal):
@@ -215,13 +217,17 @@ def _called(path: Path | None) -> str:
 
 
 def _as_trained(path: Path | None, options: Options, form: str, model: "Model", *, quiet: bool) -> Options:
-    """The options with the column that the model's training texts stood in, which is said."""
+    """The options with the columns that the model's training texts stood in, which is said."""
     from wardround.trained.source import as_trained
 
     known = options if path is None else as_trained(path, options, form, [part.folder for part in model.parts])
     if known.text != options.text and not quiet:
-        columns = " and ".join(map(str, known.text if isinstance(known.text, tuple) else (known.text,)))
-        errors.print(f"texts are read from column {columns}, as those of the model's training were")
+        texts = " and ".join(map(str, known.text if isinstance(known.text, tuple) else (known.text,)))
+        errors.print(f"texts are read from column {texts}, as those of the model's training were")
+    columns = {name: (getattr(options, name), getattr(known, name)) for name in ("id", "source", "patient")}
+    more = [f"{name} from {now}" for name, (before, now) in columns.items() if now != before]
+    if more and not quiet:
+        errors.print(f"also as in its training: {', '.join(more)}")
     return known
 
 

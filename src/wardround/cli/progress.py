@@ -94,7 +94,7 @@ class Single(_Shown):
 
 
 class Counter(_Shown):
-    """How many texts are done, and how many in a second; on a terminal only."""
+    """How many texts are done, and how many in a second, on a terminal; elsewhere a line of what takes long."""
 
     def __init__(self, name: str, total: int | None, *, quiet: bool) -> None:
         super().__init__(quiet=quiet)
@@ -103,6 +103,14 @@ class Counter(_Shown):
         self.display = Progress(*columns, console=self.console, disable=not self.rich, transient=True)
         self.task = self.display.add_task(name, total=total, words="")
         self.done, self.began = 0, time.monotonic()
+        self.last = self.began
+
+    def doing(self, words: str) -> None:
+        """Take in how far the texts are that are under way."""
+        if self.rich:
+            self.display.update(self.task, words=f"{self.words()}  {words}")
+        elif self.due(over=False):
+            self.console.print(f"{self.display.tasks[0].description}: {self.words()}, {words}", soft_wrap=True)
 
     def step(self) -> None:
         """One more."""

@@ -31,7 +31,7 @@ PAUSE = 0.5
 
 @dataclass
 class _Notice:
-    path: Path
+    path: Path | None
     show: Callable[[str], None] | None
     process: int = field(default_factory=os.getpid)
     last: float = -PAUSE
@@ -42,14 +42,14 @@ _notice: ContextVar[_Notice | None] = ContextVar("notice", default=None)
 
 
 @contextmanager
-def noticed(path: Path, show: Callable[[str], None] | None = None, *, sites: bool = False) -> Iterator[None]:
-    """Keep what is being done in a file while this lasts, and show it; with `sites`, also whom a round waits for."""
+def noticed(path: Path | None, show: Callable[[str], None] | None = None, *, sites: bool = False) -> Iterator[None]:
+    """Keep what is being done in a file, if there is one, and show it; with `sites`, also whom a round waits for."""
     before = _notice.set(_Notice(path, show, sites=sites))
     try:
         yield
     finally:
         _notice.reset(before)
-        for each in (path, path.with_name(ASKED)):
+        for each in (path, path.with_name(ASKED)) if path else ():
             with suppress(OSError):
                 each.unlink(missing_ok=True)
 
@@ -61,7 +61,8 @@ def doing(words: str) -> None:
         return
     notice.last = time.monotonic()
     with suppress(OSError):  # a full disk is told of elsewhere
-        notice.path.write_text(words, encoding="utf-8")
+        if notice.path:
+            notice.path.write_text(words, encoding="utf-8")
     if notice.show and notice.process == os.getpid():
         notice.show(words)
 
@@ -70,12 +71,17 @@ def counted(items: Sequence[T], what: str, plural: str) -> Iterator[T]:
     """The items, one by one, telling how many are done, and how long the others will take if they are like these."""
     began = time.monotonic()
     for number, item in enumerate(items):
-        notice, now = _notice.get(), time.monotonic()
-        if notice is not None and now - notice.last >= PAUSE:
-            left = (now - began) / number * (len(items) - number) if number else 0.0
-            about = f", about {clock(left)} left" if left >= 1 else ""
-            doing(f"{what} {number:,} of {len(items):,} {plural}{about}")
+        so_far(what, number, len(items), plural, began)
         yield item
+
+
+def so_far(what: str, number: int, total: int, plural: str, began: float) -> None:
+    """How many of them are done since it began, and how long the others will take; said every now and then."""
+    notice, now = _notice.get(), time.monotonic()
+    if notice is not None and now - notice.last >= PAUSE:
+        left = (now - began) / number * (total - number) if number else 0.0
+        about = f", about {clock(left)} left" if left >= 1 else ""
+        doing(f"{what} {number:,} of {total:,} {plural}{about}")
 
 
 def clock(seconds: float) -> str:
@@ -87,17 +93,18 @@ def clock(seconds: float) -> str:
 def asked(round_: int, step: str, replies: Iterator[tuple[str, T]], names: Iterable[str]) -> Iterator[tuple[str, T]]:
     """The replies as they come in, each noted with its time, where sites are other machines."""
     notice = _notice.get()
-    if notice is None or not notice.sites:
+    if notice is None or not notice.sites or notice.path is None:
         yield from replies
         return
+    path = notice.path
     since, answered = time.time(), dict[str, float]()
     state = {"round": round_, "step": step, "since": since, "asked": [*names], "answered": answered}
 
     def note() -> None:
         with suppress(OSError):
-            new = notice.path.with_name(f"{ASKED}.new")
+            new = path.with_name(f"{ASKED}.new")
             new.write_text(json.dumps(state), encoding="utf-8")
-            new.replace(notice.path.with_name(ASKED))
+            new.replace(path.with_name(ASKED))
 
     note()
     for name, reply in replies:
@@ -109,7 +116,7 @@ def asked(round_: int, step: str, replies: Iterator[tuple[str, T]], names: Itera
 def look() -> None:
     """Show what workers have written meanwhile."""
     notice = _notice.get()
-    if notice is not None and notice.show and (words := read_notice(notice.path.parent)):
+    if notice is not None and notice.path and notice.show and (words := read_notice(notice.path.parent)):
         notice.show(words)
 
 

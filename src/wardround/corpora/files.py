@@ -1,7 +1,7 @@
 """A user's own files, whatever their format, as examples of what the task takes.
 
     [corpus]
-    format = "brat"                 # jsonl, conll, i2b2, pubtator, bioc, label-studio, doccano, csv, …
+    format = "brat"                 # jsonl, conll, i2b2, pubtator, bioc, bioc-json, label-studio, doccano, csv, …
     train = "notes/train"
     test = "notes/test"
 

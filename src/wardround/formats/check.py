@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
+from wardround.formats.bioc_json import ROLE, UNKNOWN
 from wardround.formats.conll import TOKEN
 from wardround.formats.details import GONE
 from wardround.formats.doccano import METADATA, NO_ENTITY, NO_RELATION
@@ -55,6 +56,8 @@ REMEDIES = {
     "attribute of an event, ignored": "events are not read; put the attribute on an entity",
     "infon of a passage, ignored": "nothing, unless it holds what should be kept: only annotations have attributes",
     "infon of a document, ignored": "nothing, unless it is the label, source or language: name it so",
+    UNKNOWN: "nothing, unless it holds what should be kept: infons of annotations and relations are",
+    ROLE: "nothing: what it says of the concept is said by the annotation, too",
     "name of a concept beside its id, not kept": "nothing: the id stands for it",
     GONE: "it was moved or removed since; say it again where it belongs",
     "half a character, replaced by U+FFFD": "the text was cut within a character; cut it elsewhere",
@@ -115,7 +118,8 @@ class Findings(Problems):
         self.skips = skips
         self.skipped: list[Finding] = []
         self.listed: list[Finding] = []
-        self.lost = self.total = 0
+        self.lost = self.total = self.refused = 0
+        """Of all, how many would be lost, and at how many of these a run would stop."""
         self.sizes = Counter[tuple[str, str]]()
         """How many of each group there are, listed or not."""
 
@@ -130,6 +134,7 @@ class Findings(Problems):
         if self.skips:
             self.skipped.append(Finding(str(error.path), error.line, error.what, error.remedy, lost=False))
             return
+        self.refused += 1
         self.add(error.path, error.line, error.what, error.remedy, lost=True)
 
     def skip(self, error: DataError) -> None:

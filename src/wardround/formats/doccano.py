@@ -47,7 +47,7 @@ def is_doccano(row: Mapping[str, object]) -> bool:
             if isinstance(item, list) or (isinstance(item, dict) and {"start_offset", "from_id"} & item.keys()):
                 return True
     empty = row.get("entities") == [] and row.get("relations") == [] and not row.keys() & {"labels", "source"}
-    return "Comments" in row or isinstance(row.get("label"), list) or empty
+    return isinstance(row.get("Comments"), list) or isinstance(row.get("label"), list) or empty
 
 
 def read_doccano(path: Path, problems: Problems, options: Options) -> Iterator[Placed]:
@@ -86,7 +86,7 @@ def _document(row: Mapping[str, object], path: Path, line: int, problems: Proble
                         raise DataError(path, line, what, "ids must differ within a document")
                     names.add(one.id)
                     mentions.append(one)
-    named = {meaning: str(getattr(options, meaning) or meaning) for meaning in ("id", "source", "patient")}
+    named = {meaning: options.key(meaning, row) for meaning in ("id", "source", "patient")}
     if options.label and options.labelled and isinstance(row.get(str(options.label)), str | int):
         labels.append(string(str(row[str(options.label)]), str(options.label), path, line, problems))
     for _ in row.keys() - KNOWN - {key, str(options.label), *named.values()}:

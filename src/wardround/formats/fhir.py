@@ -14,6 +14,7 @@ import binascii
 import codecs
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from email.message import Message
 from pathlib import Path
@@ -47,8 +48,15 @@ def read_fhir(path: Path, problems: Problems, options: Options) -> Iterator[Plac
 
 
 def is_fhir(row: Mapping[str, object]) -> bool:
-    """Whether an object is a resource."""
-    return isinstance(row.get(KIND), str)
+    """Whether an object is a resource, or what there is of one; the `text` of a resource is an object."""
+    kind = row.get(KIND)
+    if isinstance(row.get("text"), str):
+        return False
+    if isinstance(kind, str):
+        return re.fullmatch("[A-Z][A-Za-z]+", kind) is not None
+    return any(
+        isinstance(one.get("resource"), dict) and is_fhir(one["resource"]) for one in _dicts(row.get("entry"))[:1]
+    )
 
 
 def _resources(path: Path, problems: Problems, encoding: str | None) -> Iterator[tuple[int, Resource]]:

@@ -3,11 +3,12 @@
 for line, item in json_items(path): ...                       # one large array
 for line, item in json_values(path): ...                      # an array, or values one after the other
 for line, row in json_lines(path, None, problems, SHAPE): ...  # an object per line, or an array of objects
+for line, item in json_nested(path, None, {"documents"}): ...  # the items of an object's list
 """
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 
 from wardround.text.json_text import RepeatedKey, parse_json, unrepeated
@@ -15,6 +16,10 @@ from wardround.text.reading import BLOCK, LONGEST_LINE, DataError, Problems, ope
 from wardround.text.shown import line_of
 
 BLANK = re.compile(r"[ \t\r\n]*+")
+TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"|["\[\]{},]', re.DOTALL)
+CLOSED = {"[": "]", "{": "}"}
+AGAIN = "copy or export the file again"
+TOO_LONG = f"an item longer than {LONGEST_LINE:,} characters"
 NEAR = 12  # an error so near to what is read may only mean that the rest is still to come
 
 
@@ -56,58 +61,143 @@ def json_items(path: Path, encoding: str | None = None) -> Iterator[tuple[int, o
     held = _Held(path, encoding)
     if held.next() != "[":
         raise DataError(path, held.line, "not a JSON array", "the file must begin with [")
-    held.go(held.at + 1)
-    if held.next() == "]":
-        return
-    while True:
-        held.next()
-        line = held.line
-        value, end = _decoded(held, path)
-        held.go(end)
-        yield line, value
-        mark = held.next()
-        if mark not in (",", "]"):
-            what = "the file ends within its array" if not mark else "not JSON: no comma between two items"
-            raise DataError(path, held.line, what, "copy or export the file again")
-        held.go(held.at + 1)
-        if mark == "]":
-            break
+    yield from _array(held, path, _value)
     if held.next():
         raise DataError(path, held.line, "something follows the JSON array", "one array per file")
 
 
 def json_values(path: Path, encoding: str | None = None) -> Iterator[tuple[int, object]]:
     """Line and value of each item of an array, or of values one after the other, on one line each or on several."""
+    return json_nested(path, encoding, ())
+
+
+def json_nested(path: Path, encoding: str | None, lists: Collection[str]) -> Iterator[tuple[int, object]]:
+    """The same; of an object with a list of one of these names the items of that list, and nothing else."""
     held = _Held(path, encoding)
+
+    def each(held: _Held, path: Path) -> Iterator[tuple[int, object]]:
+        return _members(held, path, lists) if lists and held.next() == "{" else _value(held, path)
+
     if held.next() == "[":
-        yield from json_items(path, encoding)
+        yield from _array(held, path, each)
+        if held.next():
+            raise DataError(path, held.line, "something stands behind the JSON array", "one array per file")
         return
     while held.next():
-        line = held.line
-        value, end = _decoded(held, path)
-        held.go(end)
-        yield line, value
+        yield from each(held, path)
+
+
+Each = Callable[[_Held, Path], Iterator[tuple[int, object]]]
+
+
+def _value(held: _Held, path: Path) -> Iterator[tuple[int, object]]:
+    line = held.line
+    value, end = _decoded(held, path)
+    held.go(end)
+    yield line, value
+
+
+def _array(held: _Held, path: Path, each: Each) -> Iterator[tuple[int, object]]:
+    """What there is of each item."""
+    held.go(held.at + 1)
+    if held.next() == "]":
+        held.go(held.at + 1)
+        return
+    mark = ","
+    while mark == ",":
+        held.next()
+        yield from each(held, path)
+        mark = held.next()
+        if mark not in (",", "]"):
+            what = "the file ends within its array" if not mark else "not JSON: no comma between two items"
+            raise DataError(path, held.line, what, AGAIN)
+        held.go(held.at + 1)
+
+
+def _members(held: _Held, path: Path, lists: Collection[str]) -> Iterator[tuple[int, object]]:
+    """The items of an object's lists, or the object if it has none of them."""
+    line, size, wrapped, members, mark = held.line, 0, False, dict[str, object](), ","
+    held.go(held.at + 1)
+    if held.next() == "}":
+        mark = "}"
+        held.go(held.at + 1)
+    while mark == ",":
+        if held.next() != '"':
+            raise DataError(path, held.line, "not JSON: no key where one should stand", AGAIN)
+        [(_, key)] = _value(held, path)
+        if str(key) in members:
+            raise DataError(path, held.line, str(RepeatedKey()), AGAIN)
+        if held.next() != ":":
+            raise DataError(path, held.line, "not JSON: no colon behind a key", AGAIN)
+        held.go(held.at + 1)
+        if key in lists and held.next() == "[":
+            wrapped = True
+            members[str(key)] = None
+            yield from _array(held, path, _value)
+        else:
+            held.next()
+            value, end = _decoded(held, path)
+            if (size := size + end - held.at) > LONGEST_LINE:
+                raise DataError(path, held.line, TOO_LONG, AGAIN)
+            held.go(end)
+            members[str(key)] = value
+        mark = held.next()
+        if mark not in (",", "}"):
+            what = "the file ends within an object" if not mark else "not JSON: no comma between two members"
+            raise DataError(path, held.line, what, AGAIN)
+        held.go(held.at + 1)
+    if not wrapped:
+        yield line, members
+
+
+def beginning(head: str) -> object:
+    """What the beginning of a JSON value holds: all that ends within it, as if the brackets closed there."""
+    opened, cut = list[str](), 0
+    for token in TOKEN.finditer(head):
+        mark = token[0]
+        if mark in CLOSED:
+            opened.append(CLOSED[mark])
+        elif opened and mark == opened[-1]:
+            opened.pop()
+        elif mark == "," and opened:
+            cut = token.start()
+            continue
+        elif len(mark) > 1:  # a string
+            continue
+        else:  # a string that goes on behind the beginning, or no JSON
+            break
+        cut = token.end()
+        if not opened:
+            break
+    try:
+        return json.loads(head[:cut] + "".join(reversed(opened)))
+    except (ValueError, RecursionError):
+        return None
 
 
 def _decoded(held: _Held, path: Path) -> tuple[object, int]:
     decoder = json.JSONDecoder(object_pairs_hook=unrepeated)
     while True:
         try:
-            return decoder.raw_decode(held.text, held.at)
+            value, end = decoder.raw_decode(held.text, held.at)
         except json.JSONDecodeError as error:
             size = len(held.text) - held.at
             cut = error.msg.startswith("Unterminated") or error.pos > len(held.text) - NEAR
             if cut and size <= LONGEST_LINE and held.more(max(2 * size, BLOCK)):
                 continue
             line = held.line + held.text.count("\n", held.at, error.pos)
-            what = (
-                f"not JSON: {error.msg}" if size <= LONGEST_LINE else f"an item longer than {LONGEST_LINE:,} characters"
-            )
+            what = f"not JSON: {error.msg}" if size <= LONGEST_LINE else TOO_LONG
         except RepeatedKey as error:
             line, what = held.line, str(error)
         except (ValueError, RecursionError):
             line, what = held.line, "JSON with a number too long or lists too deep"
-        raise DataError(path, line, what, "copy or export the file again")
+        else:
+            if isinstance(value, int | float) and end > len(held.text) - NEAR:  # it may go on behind what is read
+                end -= held.at
+                if held.more():
+                    continue
+            return value, end
+        raise DataError(path, line, what, AGAIN)
 
 
 def json_lines(

@@ -74,11 +74,11 @@ def _document(row: Mapping[str, object], path: Path, line: int, problems: Proble
             offsets = Offsets(text, path, problems, options.fix_offsets, options.show_text)
             entities = _entities(row, offsets, line)
     document = Document(
-        id=_word(row, options.id or "id", path, line, problems) or unnamed(path.name, line),
+        id=_word(row, options.key("id", row), path, line, problems) or unnamed(path.name, line),
         text=text,
-        source=_word(row, options.source or "source", path, line, problems),
+        source=_word(row, options.key("source", row), path, line, problems),
         language=_word(row, "language", path, line, problems) or options.language,
-        patient=_word(row, options.patient or "patient", path, line, problems),
+        patient=_word(row, options.key("patient", row), path, line, problems),
     )
     if options.concepts:
         return replace(document, entities=tuple(_mentions(row, path, line, problems)))

@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from wardround.formats.details import attribute_values, details, details_of, with_details
+from wardround.formats.doccano import METADATA
 from wardround.formats.json_values import json_values, string, whole
 from wardround.formats.offsets import Annotation, Offsets
 from wardround.formats.options import Options
@@ -46,6 +47,8 @@ ANSWERS = {
 }  # fmt: skip
 """Controls that can ask about one region, and under which key their answer stands."""
 LABELS = 20  # of one region, each of which has all its relations
+OWN = frozenset({"id", "source", "patient", "language", "details"})
+"""What of a task's data is read besides its text."""
 ANNOTATED = ("annotations", "completions")
 WHOLE_TEXT = "/text()[1]"
 """Where a region is whose text has no markup."""
@@ -54,7 +57,8 @@ OTHER = "result of another kind than labels, choices and relations, ignored"
 
 def is_min(item: Mapping[str, object]) -> bool:
     """Whether this is a task of the export JSON-MIN."""
-    return "data" not in item and "annotations" not in item and bool({"annotation_id", "annotator"} & item.keys())
+    named = "annotation_id" in item or isinstance(item.get("annotator"), int)
+    return "data" not in item and "annotations" not in item and named
 
 
 def is_task(item: object) -> bool:
@@ -207,7 +211,8 @@ class _Answers:
 def _document(task: Mapping[str, object], path: Path, line: int, problems: Problems, options: Options) -> Document:
     data = task["data"]
     assert isinstance(data, dict)  # noqa: S101 -- the caller has looked
-    text = string(data[_key(data, options, path, line)], "text", path, line, problems)
+    key = _key(data, options, path, line)
+    text = string(data[key], "text", path, line, problems)
     annotation = _Answers(path, line, problems)
     for result in _counting(task, path, line, problems):
         with problems.refusing():
@@ -215,8 +220,13 @@ def _document(task: Mapping[str, object], path: Path, line: int, problems: Probl
     mentions = annotation.mentions()
     offsets = Offsets(text, path, problems, options.fix_offsets, options.show_text)
     entities = tuple(offsets.entities(offsets.counted(mentions, "UTF-16 units")))
-    given = data.get("id", task.get("id"))
-    source, patient, language = (whole(str(data.get(key) or "")) for key in ("source", "patient", "language"))
+    named = {meaning: options.key(meaning, data) for meaning in ("id", "source", "patient")}
+    for _ in data.keys() - {key, *named.values(), *OWN}:
+        problems.note(METADATA, path, line)
+    given = data.get(named["id"], task.get("id"))
+    source, patient, language = (
+        whole(str(data.get(key) or "")) for key in (named["source"], named["patient"], "language")
+    )
     document = Document(
         whole(str(given)) if given is not None else unnamed(path.name, line),
         text,

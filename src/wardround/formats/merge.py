@@ -6,14 +6,16 @@ Documents with the same text are one, but for pairs, of which a text may have ma
 written once; if not, that is a conflict, told with both places and in what they differ, and nothing is written unless
 `keep` says which one counts, and that one is written whole. What a person says goes before what a model found, and a
 task that nobody has annotated is left out. So is what a model found and an annotation tool gives back unchanged, unless
-it is `confirmed`. Files are read twice, so that only marks of the texts are held in memory.
+it is `confirmed`. A document that does not say where its text is from, whom it is about or in which language it is, as
+one from BRAT, gets that from another of the same text. Files are read twice, so that of texts only marks are held in
+memory.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from wardround.formats.check import Findings, annotations
 from wardround.formats.convert import Converted, Lossy, accept
@@ -33,6 +35,8 @@ REPEATED = "same text with the same annotations, written once"
 SUPERSEDED = "found by a model where a person has annotated, not written"
 OTHER_TEXT = "id of another text, both written"
 USUAL = "file without the key or column that --text-column names, read by the usual names"
+ABOUT = ("source", "patient", "language")
+FILLED = "source, patient or language told by another document of the same text"
 REMEDY = "mend one of the two, or say which counts with --keep first or --keep last"
 
 
@@ -68,14 +72,15 @@ def merge(
     findings, losses, counts = Findings(), Problems(), Counter[str]()
     alike: dict[bytes, list[_Mark]] = {}
     texts: dict[bytes, bytes] = {}
-    left_out = set[int]()
+    left_out, about = set[int](), dict[bytes, dict[str, str]]()
     for number, placed in enumerate(_documents(sources, options, form, findings)):
+        text = digest(text_of_pair(placed.document))
+        about[text] = _about(placed.document) | about.get(text, {})
         if placed.unseen and not (confirmed and placed.document.model):
             counts["untouched" if placed.document.model else "unannotated"] += 1
             left_out.add(number)
             continue
         document = _confirmed(placed).document
-        text = digest(text_of_pair(document))
         name = document.id if called(document.id) == document.id else ""
         mark = _Mark(number, placed.path, placed.line or 1, name, bool(document.model), _digests(document))
         alike.setdefault(text, []).append(mark)
@@ -87,7 +92,7 @@ def merge(
         with write_jsonl(target, losses, options) as sink:
             for number, placed in enumerate(_documents(sources, options, form, Findings())):
                 if number not in left_out:
-                    sink(_confirmed(placed))
+                    sink(_filled(_confirmed(placed), about, findings))
                     written += 1
             conflicts = 0 if keep else counts["conflicts"]
             if not written and (many := counts["untouched"]):
@@ -102,6 +107,22 @@ def merge(
 def _confirmed(placed: Placed) -> Placed:
     """The document as a person's, if a model's went through an annotation tool; left as it is otherwise."""
     return placed._replace(document=replace(placed.document, model="")) if placed.unseen else placed
+
+
+def _about(document: Document) -> dict[str, str]:
+    """What a document says of where it is from."""
+    return {field: value for field in ABOUT if (value := getattr(document, field))}
+
+
+def _filled(placed: Placed, about: Mapping[bytes, Mapping[str, str]], findings: Findings) -> Placed:
+    """The document with what only others of the same text say of where it is from."""
+    document = placed.document
+    known = about.get(digest(text_of_pair(document)), {})
+    more: dict[str, Any] = {field: value for field, value in known.items() if not getattr(document, field)}
+    if not more:
+        return placed
+    findings.note(FILLED, placed.path, placed.line or 1)
+    return placed._replace(document=replace(document, **more))
 
 
 def _documents(sources: Sequence[Path], options: Options, form: str, findings: Findings) -> Iterator[Placed]:

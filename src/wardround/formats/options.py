@@ -1,5 +1,6 @@
 """What a file may not say itself, and how its reader should behave; everything may be left out."""
 
+from collections.abc import Container
 from dataclasses import dataclass
 from typing import Literal
 
@@ -55,3 +56,11 @@ class Options:
     mention is then counted instead of refused."""
     fix_offsets: bool = False
     show_text: bool = False
+
+    def key(self, meaning: str, row: Container[str]) -> str:
+        """Under which key a JSON object has its id, source or patient: the named one, or else the usual one.
+
+        What comes back from an annotation tool has the usual ones, whatever the files were called that went there.
+        """
+        named = str(getattr(self, meaning) or meaning)
+        return named if named in row else meaning

@@ -3,9 +3,9 @@
     for path, form in recognised(Path("export/")): ...
     for placed in form.read(path, problems, Options()): ...
 
-The content decides, the name where the content could be several things. A folder with `.ann` files is BRAT's, one with
-`.con` files i2b2's; of any other folder each file is looked at by itself. What is no annotated text is refused with
-what it seems to be.
+The content decides, by its keys and columns and never by its words; the name where it could be several things. A folder
+with `.ann` files is BRAT's, one with `.con` files i2b2's; of any other folder each file is looked at by itself. What is
+no annotated text is refused with what it seems to be.
 """
 
 import csv
@@ -16,10 +16,11 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
+from wardround.formats.bioc_json import is_bioc
 from wardround.formats.doccano import is_doccano
 from wardround.formats.fhir import is_fhir
-from wardround.formats.json_values import json_items, json_values
-from wardround.formats.label_studio import ANNOTATED, is_min, is_task
+from wardround.formats.json_values import beginning, json_items, json_values
+from wardround.formats.label_studio import is_min, is_task
 from wardround.formats.omop import is_note_table
 from wardround.formats.options import Options
 from wardround.formats.plain import refuse_binary
@@ -33,10 +34,15 @@ from wardround.text.tags import split_tag
 HEAD = 2**16
 LINES = 200
 KEYS = (
-    ("bags", {"head", "relation", "sentences"}),
-    ("opennre", {"h", "t", "relation"}),
-    ("opennre", {"sentence", "head", "tail", "relation"}),
+    ("bags", {"head": str, "relation": str, "sentences": list}),
+    ("opennre", {"h": dict, "t": dict, "relation": str}),
+    ("opennre", {"sentence": str, "head": dict, "tail": dict, "relation": str}),
 )
+"""What the first object of a format has under which keys."""
+PROLOGUE = r"(?:\s|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^\[>]*+(?:\[.*?\]\s*)?>)*+"
+XML = re.compile(PROLOGUE + r"<(?=[A-Za-z?!])(collection\b)?", re.DOTALL)
+JSON = re.compile(r'\[\s*[\[{"\]\d]|\{\s*["}]|[\[{]\s*$')
+ROWS = 0.8  # of a table's rows, at least, have as many cells as its header
 
 ENDINGS = {
     ".bio": "conll",
@@ -104,23 +110,34 @@ def _format(path: Path, encoding: str | None, *, skips: bool) -> str:
     plain = path.with_suffix("") if path.suffix == ".gz" else path
     by_name = ENDINGS.get(plain.suffix.casefold(), "")
     first, *more = re.split(r"\r\n|[\r\n]", text)
-    if text[0] == "<":
-        if "<collection" in text:
+    lines = [first, *more[:LINES]]
+    if tags := XML.match(text):
+        if tags[1]:
             return "bioc"
+        with suppress(DataError):  # a token may be a tag
+            return _columns(path, lines, by_name)
         raise DataError(path, 1, "XML, but no BioC collection", "of XML formats only BioC is read")
-    if text[0] == "[":
-        return _array(path, encoding)
-    if text[0] == "{":
-        with suppress(DataError, RecursionError):
-            value = next(json_values(path, encoding))[1]
-            if is_task(value):
-                return "label-studio"
-            if not more:  # a line that goes on behind the head
-                first = json.dumps(value)
-        return _objects(path, [first, *more[:LINES]], by_name)
+    if JSON.match(text):
+        if is_bioc(start := beginning(text)) or (isinstance(start, list) and start and is_bioc(start[0])):
+            return "bioc-json"
+        return _array(path, encoding) if text[0] == "[" else _first(path, encoding, lines, start, by_name)
     if PART.fullmatch(first):
         return "pubtator"
-    return _columns(path, [first, *more[:LINES]], by_name)
+    return _columns(path, lines, by_name)
+
+
+def _first(path: Path, encoding: str | None, lines: list[str], start: object, by_name: str) -> str:
+    """The format of a file that begins with an object, of which the start may be all that there is."""
+    value = start
+    with suppress(DataError, RecursionError):
+        value = next(json_values(path, encoding))[1]
+    if is_task(value):
+        return "label-studio"
+    if isinstance(value, dict) and is_fhir(value):
+        return "fhir"
+    if is_bioc(value):
+        return "bioc-json"
+    return _objects(path, [json.dumps(value)] if lines[1:] == [] else lines, by_name)
 
 
 def _array(path: Path, encoding: str | None) -> str:
@@ -129,7 +146,7 @@ def _array(path: Path, encoding: str | None) -> str:
         if isinstance(item, dict) and is_min(item):
             what = "this is Label Studio's JSON-MIN, which drops relations"
             raise DataError(path, line, what, 'export again and choose "JSON"')
-        if isinstance(item, dict) and {"data", *ANNOTATED} & item.keys():
+        if isinstance(item, dict) and (isinstance(item.get("data"), dict) or is_task(item)):
             return "label-studio"
     objects = [item for _, item in items if isinstance(item, dict)]
     if form := _by_keys(objects):
@@ -146,25 +163,19 @@ def _objects(path: Path, lines: Sequence[str], by_name: str) -> str:
         with suppress(ValueError, RecursionError):
             rows.append(json.loads(line))
     objects = [row for row in rows if isinstance(row, dict)]
-    if any(map(is_fhir, objects)) or (not objects and '"resourceType"' in "".join(lines)):
+    if any(map(is_fhir, objects)):
         return "fhir"
     if form := _by_keys(objects):
         return form
-    if any(map(_bioc, objects)) or (not objects and '"passages"' in "".join(lines)):
-        raise DataError(path, 1, "BioC in JSON", "export it as BioC XML")
     if objects or by_name == "jsonl":
         return "jsonl"
     raise DataError(path, 1, "JSON over several lines", "write one object per line (JSONL)")
 
 
-def _bioc(row: dict[str, object]) -> bool:
-    return any(isinstance(row.get(key), list) for key in ("documents", "passages"))
-
-
 def _by_keys(objects: Sequence[dict[str, object]]) -> str:
     """The format whose keys these objects have, if there is one that shows by them."""
     for form, keys in KEYS:
-        if objects and keys <= objects[0].keys():
+        if objects and all(isinstance(objects[0].get(key), kind) for key, kind in keys.items()):
             return form
     if any(map(is_doccano, objects)):
         # Empty lists alone are also ours: what follows may show it.
@@ -182,13 +193,18 @@ def _columns(path: Path, lines: Sequence[str], by_name: str) -> str:
     rows = [line for line in lines if line.strip()]
     cells = [line.split("\t") if "\t" in line else line.split() for line in rows]
     tagged = sum(len(row) > 1 and bool(split_tag(row[-1].strip())[0]) for row in cells)
-    if tagged > 0.8 * len(rows) or by_name == "conll":
+    by_tab = [line.split("\t") for line in rows]
+    by_comma = _csv_rows(rows)
+    names = by_comma[0] if by_comma else []
+    # Labels of texts may be B or O as well, but tokens have no blanks in them.
+    texts = _header(by_tab[0]) and 2 * sum(any(" " in cell.strip() for cell in row) for row in by_tab) > len(rows)
+    if by_name == "conll" or (tagged > 0.8 * len(rows) and not texts):
         return "conll"
-    first = rows[0]
-    names = next(csv.reader([first]), [])
-    if by_name == "tsv" or (_header(first.split("\t")) and not (by_name == "csv" and _header(names))):
+    if by_name == "tsv" or (
+        _header(by_tab[0]) and not (by_name == "csv" and _header(names)) and (by_name or _even(by_tab))
+    ):
         return "tsv"
-    if by_name == "csv" or _header(names):
+    if by_name == "csv" or (_header(names) and (by_name or _even(by_comma))):
         return "omop" if is_note_table(names) else "csv"
     if by_name:
         return by_name
@@ -196,4 +212,19 @@ def _columns(path: Path, lines: Sequence[str], by_name: str) -> str:
 
 
 def _header(names: Sequence[str]) -> bool:
+    """Whether one of several names is that of a text's column."""
     return len(names) > 1 and any(name.strip().casefold() in USUAL["text"] for name in names)
+
+
+def _csv_rows(lines: Sequence[str]) -> list[list[str]]:
+    rows = csv.reader(f"{line}\n" for line in lines)
+    made: list[list[str]] = []
+    with suppress(csv.Error):
+        made += rows
+    return made
+
+
+def _even(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether rows are those of a table, and not sentences with commas; the last may be cut."""
+    whole = rows[1:-1] or rows[1:]
+    return bool(whole) and sum(len(row) == len(rows[0]) for row in whole) >= ROWS * len(whole)

@@ -3,9 +3,12 @@
 Every two entities of a sentence (line, note: as it was trained), in both directions, whose types the model was trained
 to relate, are looked at once; those it calls unrelated are left out, but count towards the text's margin. Not looked
 at: entities that overlap or are longer than what the model reads, and those more than `FAR` characters apart, as in a
-text without sentences, and those with more than `CROWD` others behind them within `FAR` characters: `predict` says so.
+text without sentences, those with more than `CROWD` others behind them within `FAR` characters, and none of a text with
+more than `MOST` pairs: `predict` says so. How far it is with the others is told as it goes (`core/doing.py`).
 """
 
+import time
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -13,14 +16,17 @@ from typing import Any
 
 from torch import Tensor
 
+from wardround.core.doing import so_far
 from wardround.core.wanted import go_on
 from wardround.text.document import Document, Entity, Relation, overlap
-from wardround.text.pairs import candidates, pair
+from wardround.text.pairs import CROWD, candidates, pair
 from wardround.text.prediction import Prediction
-from wardround.text.sentences import Scope
+from wardround.text.sentences import Scope, held, sentences
 
 IN_MEMORY = 512  # pairs: a note of many entities has more of them than fit
 FAR, AROUND = 1000, 4000
+MOST = 1_000_000
+"""The most pairs of one text that are looked at: for more a model would need hours, and all could be related."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +53,38 @@ class Candidates:
         """As a model's folder tells them."""
         return cls(about.pairs, about.scope, about.both_ways)
 
+    def count(self, text: str, entities: Sequence[Entity]) -> int:
+        """How many there are in a text, without making them."""
+        total = 0
+        for numbers in held(sentences(text, self.scope, entities), entities).values():
+            ordered = sorted((entities[number] for number in numbers), key=lambda entity: entity.start)
+            starts = [entity.start for entity in ordered]
+            places: dict[str, list[int]] = {}
+            for at, entity in enumerate(ordered):
+                places.setdefault(entity.type, []).append(at)
+            for at, entity in enumerate(ordered):
+                last = bisect_right(starts, entity.start + FAR)
+                if last - at - 1 > CROWD:
+                    continue
+                first = max(at + 1, bisect_left(starts, entity.end))  # before it, others overlap
+                for kind, those in places.items():
+                    total += self._ways(entity.type, kind) * (bisect_left(those, last) - bisect_left(those, first))
+        return total
+
+    def _ways(self, before: str, behind: str) -> int:
+        """In how many directions two entities are looked at, by their types."""
+        ways = [(before, behind), (behind, before)][: 2 if before != behind or self.both_ways else 1]
+        return sum(self.pairs is None or way in self.pairs for way in ways)
+
+    def too_many(self, text: str, entities: Sequence[Entity]) -> bool:
+        """Whether none is looked at, because there are too many."""
+        return len(entities) ** 2 > MOST and self.count(text, entities) > MOST
+
     def within(self, number: int, note: Prediction) -> Iterator[Pair]:
         """Those of one text."""
         text, entities = note.text, note.entities
+        if self.too_many(text, entities):
+            return
         for (start, end), one, other in candidates(text, entities, self.scope, near=FAR):
             head, tail = entities[one], entities[other]
             if head.type == tail.type and head.start > tail.start and not self.both_ways:
@@ -71,10 +106,14 @@ def related(
 ) -> list[Prediction]:
     """The relations of each text; `scores` gives the pairs that fit into the model, and theirs (pairs, relations)."""
     pairs = (one for number, note in enumerate(texts) for one in looked_at.within(number, note))
+    counts = [looked_at.count(note.text, note.entities) for note in texts]
+    total, done, began = sum(count for count in counts if count <= MOST), 0, time.monotonic()
     relations: list[list[Relation]] = [[] for _ in texts]
     margins = [1.0] * len(texts)
     while some := list(islice(pairs, IN_MEMORY)):
         go_on()
+        so_far("pairs", done, total, f"in {len(texts):,} text{'s' * (len(texts) > 1)}", began)
+        done += len(some)
         read, values = scores(some)
         odds, best = values.softmax(1).topk(2)  # (pairs, 2)
         for one, (sure, next_best), (label, _) in zip(read, odds.tolist(), best.tolist(), strict=True):

@@ -295,7 +295,8 @@ class TaggingTask(ByOwnTags, EntitiesTask):
         for batch in self._through(examples):
             emissions, lengths = model(batch.inputs), batch.inputs.lengths  # (B, L, tags), (B,)
             rows = batch.rows.tolist()
-            losses = -model.crf(emissions, batch.tags, lengths).double()  # (B,)
+            # Of a sentence it is sure of, rounding may give a likelihood above 1, and the loss would be no count.
+            losses = -model.crf(emissions, batch.tags, lengths).double().clamp(max=0)  # (B,)
             paths = self._spans(model.crf.decode(emissions, lengths), lengths)
             predicted = [[(places[kind], start, end) for kind, start, end in mine] for mine, _ in paths]
             pairs = [(examples.gold[row], mine) for row, mine in zip(rows, predicted, strict=True)]

@@ -5,12 +5,12 @@
     for line in mentions.lines(): ...
 
 Given and found entities are never mixed without a word. A file whose entities have none of the types that a model
-relates gets no relation, and the reason is given; so is it where there are too many of them at one place.
+relates gets no relation, and the reason is given; so is it where there are too many of them, at one place or in all.
 """
 
 from collections.abc import Iterator
 
-from wardround.tasks.candidates import FAR
+from wardround.tasks.candidates import FAR, MOST, Candidates
 from wardround.text.document import Document
 from wardround.text.pairs import CROWD, crowded
 from wardround.text.prediction import Prediction
@@ -21,7 +21,7 @@ USED: dict[Entities, str] = {
     "found": "they are left out, and the tagging model's own are used; --entities given uses them",
     "both": "they stand beside the tagging model's own",
 }
-MOST = 10
+LISTED = 10
 
 
 class Mentions:
@@ -29,8 +29,8 @@ class Mentions:
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self.texts = self.given = self.used = self.crowd = 0
-        self.scopes = {part.about.scope for part in model.parts if part.finds == "relations"}
+        self.texts = self.given = self.used = self.crowd = self.many = 0
+        self.candidates = [Candidates.of(part.about) for part in model.parts if part.finds == "relations"]
         self.types = set[str]()
 
     def take(self, document: Document, prediction: Prediction) -> None:
@@ -38,10 +38,12 @@ class Mentions:
         self.texts += bool(document.entities)
         self.given += len(document.entities)
         self.used += len(prediction.entities)
-        self.types |= {self.model.rename.get(entity.type, entity.type) for entity in prediction.entities}
+        entities = [self.model.called(entity) for entity in prediction.entities]
+        self.types |= {entity.type for entity in entities}
         self.crowd += max(
-            (len(crowded(prediction.text, prediction.entities, one, FAR)) for one in self.scopes), default=0
+            (len(crowded(prediction.text, entities, one.scope, FAR)) for one in self.candidates), default=0
         )
+        self.many += any(one.too_many(prediction.text, entities) for one in self.candidates)
 
     def lines(self) -> Iterator[str]:
         """What is done with entities that came with texts, and which model can relate none of those used."""
@@ -51,8 +53,8 @@ class Mentions:
             wanted = sorted({kind for both in part.about.pairs or () for kind in both})
             if self.used and wanted and self.types.isdisjoint(wanted):
                 what = "the only entity has no" if self.used == 1 else f"none of the {self.used:,} entities has a"
-                more = f" and {len(wanted) - MOST} more" if len(wanted) > MOST else ""
-                kinds = ", ".join(wanted[:MOST]) + more
+                more = f" and {len(wanted) - LISTED} more" if len(wanted) > LISTED else ""
+                kinds = ", ".join(wanted[:LISTED]) + more
                 yield (
                     f"{what} type that {part.folder} relates, so there is no relation; it relates {kinds}: "
                     f"say which is which with --rename TYPE={wanted[0]}"
@@ -61,6 +63,11 @@ class Mentions:
             yield (
                 f"{_count(self.crowd, 'entity', 'entities')} with more than {CROWD:,} others within {FAR:,} characters "
                 f"behind: these pairs are not looked at; are the entities those of this text?"
+            )
+        if self.many:
+            yield (
+                f"{_count(self.many, 'text')} with more than {MOST:,} pairs of entities: none of them is looked at; "
+                f"cut such a text into notes, or leave out entities of types that need not be related"
             )
 
 

@@ -154,12 +154,13 @@ class Model:
         """The predictions with what this part adds."""
         asked = list(before)
         if part.finds == "relations" and self.rename:
-            asked = [replace(one, entities=tuple(map(self._called, one.entities))) for one in before]
+            asked = [replace(one, entities=tuple(map(self.called, one.entities))) for one in before]
         with torch.no_grad():
             fresh = part.task.predict(part.network, asked)
         return [_joined(one, more, part.finds) for one, more in zip(before, fresh, strict=True)]
 
-    def _called(self, entity: Entity) -> Entity:
+    def called(self, entity: Entity) -> Entity:
+        """An entity by the type that models which relate entities know it by."""
         return replace(entity, type=self.rename.get(entity.type, entity.type))
 
 

@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
+from contextvars import copy_context
 from dataclasses import asdict, replace
 from itertools import chain
 from pathlib import Path
@@ -25,6 +26,7 @@ from typing import IO, Any, Self, cast
 
 import torch
 
+from wardround.core.doing import doing, noticed
 from wardround.core.refusal import Refusal
 from wardround.text.document import Document, Entity, Placed, Relation
 from wardround.text.prediction import Label, Prediction
@@ -82,7 +84,7 @@ def _predicted(
 
         try:
             for block in some:
-                waiting.append((block, threads.submit(ask, block)))
+                waiting.append((block, threads.submit(copy_context().run, ask, block)))
                 if len(waiting) >= UNDER_WAY * workers:
                     done, reply = waiting.popleft()
                     yield done, reply.result()
@@ -115,16 +117,21 @@ class Worker:
     def ask(self, documents: Sequence[Document]) -> list[Prediction]:
         """The predictions on a block."""
         self._send([document.plain() for document in documents])
-        line = self.out.readline()
-        if not line:
-            code = self.process.wait(PATIENCE)
-            raise WorkerError(f"a worker ended (code {code}), perhaps for want of memory; try fewer --workers")
-        reply = json.loads(line)
+        while "doing" in (reply := self._reply()):
+            doing(reply["doing"])
         if "refused" in reply:
             raise WorkerError(f"a worker cannot load the model: {reply['refused']}")
         if "failed" in reply:
             raise WorkerError(f"a worker failed: {reply['failed']}; try --workers 1")
         return _restored(documents, reply["predictions"])
+
+    def _reply(self) -> dict[str, Any]:
+        line = self.out.readline()
+        if not line:
+            code = self.process.wait(PATIENCE)
+            raise WorkerError(f"a worker ended (code {code}), for want of memory perhaps; try fewer --workers")
+        reply: dict[str, Any] = json.loads(line)
+        return reply
 
     def _send(self, what: Any) -> None:
         with suppress(BrokenPipeError):  # it has ended, which shows when it is to answer
@@ -203,9 +210,15 @@ def main() -> None:
         with suppress(BrokenPipeError):
             replies.write(json.dumps({"refused": str(error)}).encode() + b"\n")
         return
+
+    def say(words: str) -> None:
+        with suppress(BrokenPipeError):
+            replies.write(json.dumps({"doing": words}).encode() + b"\n")
+
     for line in iter(requests.readline, b""):
         try:
-            reply = _answer(model, line)
+            with noticed(None, say):
+                reply = _answer(model, line)
         except Exception as error:  # noqa: BLE001 -- whatever it is, its text stays here
             last = traceback.extract_tb(error.__traceback__)[-1]
             reply = {"failed": f"{type(error).__name__} at {Path(last.filename).name}:{last.lineno}"}

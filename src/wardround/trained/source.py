@@ -5,25 +5,28 @@
 Plain `.txt` files are a text each, and so are those of a folder, unless their content is plainly an export (PubTator,
 JSON lines, …), which is read as such; a folder with `.ann` files is BRAT's, and every other file is what `data check`
 recognises. A pipe can be read only once: it is one plain text, or what `--from` says. Entities that come with a text
-are kept. A table's text is in the column that the model's training texts were in, if there is one and nobody names
-another.
+are kept. A table's text, id, source and patient are in the columns that those of the model's training texts were in, if
+there are such and nobody names others.
 """
 
 import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from wardround.formats.options import Column, Options
 from wardround.formats.recognise import read_each, recognised
 from wardround.formats.register import FORMATS, Format
-from wardround.text.document import Placed
+from wardround.text.document import Document, Placed
 from wardround.text.reading import DataError, Problems, files_under, open_text
 
 STDIN = Path("/dev/stdin")
 PLAIN = (".txt", ".text", ".txt.gz")
 TWICE = ("csv", "label-studio", "omop", "tsv")  # formats whose readers look at the beginning first
-EXPORTS = ("bioc", "doccano", "fhir", "jsonl", "label-studio", "pubtator")  # which no note looks like
+EXPORTS = ("bioc", "bioc-json", "doccano", "fhir", "jsonl", "label-studio", "pubtator")  # which no note looks like
+LOOKED_AT = 20  # documents
 BARE = "note without .ann, skipped"
 
 
@@ -40,27 +43,51 @@ def read_texts(path: Path, problems: Problems, options: Options, form: str = "")
 
 
 def as_trained(path: Path, options: Options, form: str, models: Iterable[Path]) -> Options:
-    """The same options with the text's column that the models' training texts had, if this file has it."""
-    named = {column for model in models if (column := _trained_column(model))}
-    if options.text or len(named) != 1 or not path.is_file():
+    """The same options with the columns that the models' training texts had, as far as this file has them."""
+    if not path.is_file():
+        return options
+    studies = [_corpus(model) for model in models]
+    known = _with_text(path, options, form, {_column(study.get("text", "")) for study in studies})
+    for meaning in ("id", "source", "patient"):
+        named = {column for study in studies if (column := study.get(meaning, ""))}
+        if getattr(options, meaning) or len(named) != 1:
+            continue
+        way = replace(known, **{meaning: named.pop()})
+        before, now = (_looked_at(path, one, form) for one in (known, way))
+        if [getattr(one, meaning) for one in now] != [getattr(one, meaning) for one in before] and now:
+            known = way
+    return known
+
+
+def _looked_at(path: Path, options: Options, form: str) -> list[Document]:
+    """The first documents of a file; none if they cannot be read in this way."""
+    try:
+        some = read_each(recognised(path, form, options.encoding), Problems(), options)
+        return [placed.document for placed in islice(some, LOOKED_AT)]
+    except DataError:
+        return []
+
+
+def _with_text(path: Path, options: Options, form: str, columns: set[Column | tuple[Column, ...]]) -> Options:
+    named = columns - {""}
+    if options.text or len(named) != 1:
         return options
     wished = replace(options, text=named.pop())
     ways = (wished, options) if isinstance(wished.text, str | tuple) else (options, wished)  # a number fits any table
-    for way in ways:
-        try:
-            if next(read_each(recognised(path, form, options.encoding), Problems(), way), None) is not None:
-                return way
-        except DataError:
-            continue
-    return options
+    return next((way for way in ways if _looked_at(path, way, form)), options)
 
 
-def _trained_column(model: Path) -> Column | tuple[Column, ...]:
-    """The column or key of the texts that a model was trained on, if its study names one."""
+def _corpus(model: Path) -> dict[str, Any]:
+    """What a model's study says of the files that it was trained on."""
     study = model / "study.toml"
-    corpus = tomllib.loads(study.read_text(encoding="utf-8")).get("corpus", {}) if study.exists() else {}
-    column: Column | list[Column] = corpus.get("text", "")
-    return tuple(column) if isinstance(column, list) else column
+    corpus: dict[str, Any] = (
+        tomllib.loads(study.read_text(encoding="utf-8")).get("corpus", {}) if study.exists() else {}
+    )
+    return corpus
+
+
+def _column(named: Column | list[Column]) -> Column | tuple[Column, ...]:
+    return tuple(named) if isinstance(named, list) else named
 
 
 def count_files(path: Path, form: str = "") -> int | None:
