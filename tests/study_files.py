@@ -139,9 +139,9 @@ def not_paused(folder: Path) -> None:
 
 
 def journal(run: Path) -> list[dict[str, Any]]:
-    """The journal's lines, but for how long each round took."""
+    """The journal's lines, but for when each round was, and how long it took."""
     lines = [json.loads(raw) for raw in (run / "journal.jsonl").read_text(encoding="utf-8").splitlines()]
-    return [{key: value for key, value in line.items() if key not in ("seconds", "waited")} for line in lines]
+    return [{key: value for key, value in line.items() if key not in ("seconds", "waited", "ended")} for line in lines]
 
 
 def kept(run: Path) -> dict[str, bytes]:

@@ -7,6 +7,7 @@ with going(tmp_path / "run", rounds=50) as run:
 
 import json
 import shutil
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,7 +39,7 @@ class Going:
             lines.append({
                 "round": self.round, "sites": len(self.sites) - len(out), "asked": len(self.sites), "left_out": out,
                 "metrics": {"accuracy": value, "loss": 1 - value, "examples": 9.0}, "up": 1000, "down": 900,
-                "evaluation_up": 50, "evaluation_down": 800, "seconds": 2.0,
+                "evaluation_up": 50, "evaluation_down": 800, "seconds": 2.0, "ended": time.time(),
             })  # fmt: skip
         with (self.folder / JOURNAL).open("a", encoding="utf-8") as file:
             file.write("".join(json.dumps(line) + "\n" for line in lines))

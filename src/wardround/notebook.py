@@ -78,7 +78,7 @@ def run(
 
 
 def _single(listed: Sequence[Cell], folder: Path, *, workers: int, resume: bool, quiet: bool) -> Any:
-    with Single(listed[0].study, quiet=quiet) as progress:
+    with Single(listed[0].study, quiet=quiet, out=folder) as progress:
         return run_rounds(
             listed[0].study, folder, workers=workers, resume=resume, progress=progress.line, show=progress.doing
         )

@@ -286,6 +286,7 @@ def test_a_site_that_was_put_back_counts_what_it_has_forgotten_as_spent(tmp_path
         shown = CliRunner().invoke(app, ["site", "recover", str(tmp_path / "back")], env={"COLUMNS": "200"})
         assert 0 != shown.exit_code
         assert f"{len(lapse.answers):,}" in shown.output
+        assert f"{study.name} ({study_hash(study)[:8]})" in shown.output
         assert spent(tmp_path / "back", study) < before
         done = CliRunner().invoke(app, ["site", "recover", str(tmp_path / "back"), "--as-told"])
         assert 0 == done.exit_code, done.output
@@ -303,6 +304,10 @@ def test_a_site_that_was_put_back_counts_what_it_has_forgotten_as_spent(tmp_path
         assert "restart" == put(site, *other)[0].get("fault")
     assert compared(tmp_path / "back" / LEDGER, tmp_path / "run" / "ledger" / "coordinator.jsonl")
     assert verify(tmp_path / "back" / LEDGER)
+    printed = CliRunner().invoke(app, ["ledger", "page", str(tmp_path / "back"), "--out", str(tmp_path / "page.html")])
+    assert 0 == printed.exit_code, printed.output
+    words = f"This site was put back from a copy. What it had forgotten by then, {len(lapse.answers)} answers,"
+    assert words in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 @threat("a rollback")

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shutil
 import sys
 import threading
 from collections import Counter
@@ -21,11 +22,11 @@ from wardround.consortium.deployed import study_hash
 from wardround.consortium.house_ledger import compared, proven
 from wardround.consortium.received import received, whole_model
 from wardround.consortium.submit import submit
-from wardround.consortium.submitted import pending
-from wardround.engines.remote import Remote
+from wardround.consortium.submitted import note_run, pending
+from wardround.engines.remote import Remote, fault
 from wardround.layers.ledger import lines, verify
 from wardround.runs.errors import RunError
-from wardround.runs.files import DELIVERED
+from wardround.runs.files import DELIVERED, Delivered
 from wardround.runs.folder import locked
 from wardround.study.load import Study, cells
 from wardround.trained.about import SIGNATURE, ModelError
@@ -52,7 +53,7 @@ def test_each_site_has_the_model_and_both_ledgers_say_so(tmp_path: Path, study: 
     printed: list[str] = []
     with Exchange(tmp_path, study, SITES) as exchange:
         submit(study, tmp_path / "run", exchange.over, say=printed.append)
-        submit(study, tmp_path / "run", exchange.over, resume=True)  # who has it is not sent it again
+        submit(study, tmp_path / "run", exchange.over, resume=True)  # who has it keeps it as it is
     assert "the model was delivered to site-0, site-1, site-2" in printed
     model = tmp_path / "run" / "model"
     digest = hashlib.sha256(model_of(tmp_path / "run")[1]).hexdigest()
@@ -277,3 +278,25 @@ def test_a_site_puts_what_it_kept_and_what_was_delivered_together(tmp_path: Path
     assert 0 == cli("site", "model", tmp_path / "site-0", tmp_path / "s.toml", "--out", "own", cwd=tmp_path).code
     verify_model(tmp_path / "own")
     assert "site-0" == json.loads((tmp_path / "own" / "model.json").read_text())["site"]
+
+
+def test_a_site_that_was_put_back_from_a_copy_gets_the_model_that_came_since(tmp_path: Path, study: Study) -> None:
+    printed: list[str] = []
+    with Exchange(tmp_path, study, SITES) as exchange:
+        submit(study, tmp_path / "run", exchange.over)
+        shutil.rmtree(received(tmp_path / "site-2", study))
+        with pytest.raises(RunError, match="submit … --resume sends it anew"):
+            received(tmp_path / "site-2", study)
+        submit(study, tmp_path / "run", exchange.over, resume=True, say=printed.append)
+    assert "the model was delivered to site-0, site-1, site-2" in printed
+    assert received(tmp_path / "site-2", study).is_dir()
+
+
+def test_a_site_that_is_still_to_say_what_it_has_forgotten_gets_the_model_later(tmp_path: Path) -> None:
+    centre, run = tmp_path / "centre", tmp_path / "run"
+    for folder in (centre, run):
+        folder.mkdir()
+    note_run(centre, run, "shared")
+    states = {"site-0": str(fault({"fault": "restored"})), "site-1": str(fault({"fault": "study"})), "site-2": ""}
+    DELIVERED.write(run, Delivered(study="s", run="r", digest="d", sites=states))
+    assert [(run, ["site-0"])] == pending(centre, SITES)

@@ -15,6 +15,8 @@ from wardround.consortium.presence import Presence
 from wardround.consortium.roster import Member, write_roster
 from wardround.consortium.submit import submit
 from wardround.runs.errors import RunError
+from wardround.runs.files import METRICS
+from wardround.runs.folder import locked
 from wardround.study.load import cells
 from wardround.study.settings import StudyError
 
@@ -57,6 +59,20 @@ def test_a_run_that_finishes_or_fails_is_told(tmp_path: Path) -> None:
             submit(study, tmp_path / "other", exchange.over, wait=0.0)
         few, failed = {"event": "below-quorum", **facts}, {"event": "failed", **facts, "error": "RunError"}
         assert [few, failed] == events(out, 2)
+
+
+def test_a_run_has_not_failed_where_somebody_submits_it_once_more(tmp_path: Path) -> None:
+    study = cells(TABLES)[0].study
+    with Exchange(tmp_path, study, ["site-0", "site-1"]) as exchange:
+        submit(study, tmp_path / "run", exchange.over)
+        out = hook(exchange.over.folder)
+        with pytest.raises(RunError, match="holds a run already"):
+            submit(study, tmp_path / "run", exchange.over)
+        (tmp_path / "run" / METRICS.name).unlink()  # as if it were going on
+        with locked(tmp_path / "run"), pytest.raises(RunError, match="is being worked in by another process"):
+            submit(study, tmp_path / "run", exchange.over, resume=True)
+        submit(study, tmp_path / "other", exchange.over)
+        assert ["finished"] == [event["event"] for event in events(out)]
 
 
 def test_only_what_is_wanted_is_told_and_no_shell_has_a_part_in_it(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ def weights_of(out: Path) -> bytes:
 
 def journal_of(out: Path) -> list[dict[str, Any]]:
     lines = [json.loads(line) for line in (out / "journal.jsonl").read_text().splitlines()]
-    return [{key: value for key, value in line.items() if key != "seconds"} for line in lines]
+    return [{key: value for key, value in line.items() if key not in ("seconds", "ended")} for line in lines]
 
 
 COUNTED = {

@@ -12,9 +12,11 @@ from loopback import Exchange
 from study_files import result_of
 from wardround import __version__
 from wardround.cli.status import _standing
+from wardround.consortium.greeted import note_greeted, note_versions
 from wardround.consortium.roster import read_roster, write_roster
 from wardround.consortium.submit import Consortium, submit
 from wardround.consortium.submitted import FILE, MOST, note_run, submitted
+from wardround.core.exchange import Fault
 from wardround.engines.remote import Remote
 from wardround.engines.seal import Asker, Parcel, make_signing_key, read_signing_key
 from wardround.engines.versions import compatible
@@ -146,6 +148,13 @@ def test_a_site_that_is_upgraded_in_the_middle_of_a_run_is_named_with_its_new_ve
     assert [newer, newer] == versions()
 
 
+def test_a_site_that_was_left_out_of_a_round_is_given_no_version_by_it(tmp_path: Path) -> None:
+    note_greeted(tmp_path, {"large": Fault("refused", "it has too many examples"), "back": None}, {}, {"back": "0.2.0"})
+    note_versions(tmp_path, {"large": "0.2.1", "back": "0.2.1"}, {"large": "fit: refused"})
+    known = SITES_FILE.read(tmp_path) or {}
+    assert {"large": "", "back": "0.2.1"} == {name: one.version for name, one in known.items()}
+
+
 def test_a_hospital_reads_in_its_own_log_why_it_refuses_and_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -197,6 +206,20 @@ def test_an_approval_that_will_do_for_the_rounds_that_are_left_is_not_called_sho
 )
 def test_versions_go_together_that_differ_in_the_last_number_alone(one: str, other: str, *, together: bool) -> None:
     assert together == compatible(one, other)
+
+
+def test_where_the_coordinator_itself_does_not_answer_no_site_is_called_away(tmp_path: Path) -> None:
+    study = study_of(rounds=1)
+    with Exchange(tmp_path, study, SITES) as exchange:
+        out = tmp_path / "run"
+        out.mkdir()
+        remote = exchange.over.remote(study, out)
+        door, remote.door = remote.door, tmp_path / "silent"
+        why = "lost: the coordinator's own process has not said whether it is connected: it is busy, or stopped"
+        assert dict.fromkeys(SITES, why) == {name: str(state) for name, state in remote.ready(SITES, 1).items()}
+        remote.door = door
+        assert dict.fromkeys(SITES) == remote.ready(SITES, 1)
+        remote.close()
 
 
 def test_a_slow_site_has_a_longer_deadline_each_time_and_then_what_it_needs(

@@ -141,6 +141,7 @@ def outcome(out: Path) -> dict[str, Any]:
     metrics = json.loads((out / "metrics.json").read_text())
     for timed in (metrics, *journal):
         timed.pop("seconds")
+        timed.pop("ended", None)
     for line in journal:
         line["noted"].pop(NOTED, None)  # by which real sites are judged
     return {"files": files, "journal": journal, "metrics": metrics, "wire": (out / "wire.json").read_text()}

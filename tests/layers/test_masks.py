@@ -299,7 +299,7 @@ def weights_of(out: Path) -> bytes:
 
 
 def timeless(out: Path) -> list[dict[str, Any]]:
-    return [{key: value for key, value in line.items() if key != "seconds"} for line in journal_of(out)]
+    return [{key: value for key, value in line.items() if key not in ("seconds", "ended")} for line in journal_of(out)]
 
 
 @pytest.mark.parametrize("step", ["Masks.meet", "fit", "Masks.open", "evaluate"])

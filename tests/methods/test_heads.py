@@ -53,6 +53,7 @@ def journal(out: Path) -> list[dict[str, Any]]:
     lines = [json.loads(line) for line in (out / "journal.jsonl").read_text().splitlines()]
     for line in lines:
         line.pop("seconds")
+        line.pop("ended")
     return lines
 
 

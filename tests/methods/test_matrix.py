@@ -128,6 +128,7 @@ def outcome(method: str, task: str, out: Path, beside: Path, **engine: Any) -> d
     metrics = json.loads((out / "metrics.json").read_text())
     for timed in (metrics, *journal):
         assert timed.pop("seconds") >= 0
+        timed.pop("ended", None)
     return {"files": hashes, "journal": journal, "metrics": metrics, "ledger": ledger(out / "ledger")}
 
 

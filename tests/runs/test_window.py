@@ -11,7 +11,7 @@ import pytest
 from study_files import result_of
 from wardround.cli.progress import Single
 from wardround.core.doing import read_notice
-from wardround.runs.files import Round, read_journal
+from wardround.runs.files import JOURNAL, Round, read_journal
 from wardround.runs.loop import run
 from wardround.runs.stopping import Stopped, ask_to_stop
 from wardround.runs.window import Clock
@@ -112,3 +112,18 @@ def test_the_terminal_says_that_a_run_waits_even_if_it_has_figures(capfd: pytest
         printed.splitlines(True)[-1],
         "reading" in printed,
     )
+
+
+def test_a_run_that_is_taken_up_again_counts_what_it_had_sent_before(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    before = [Round(round=number, up=1_000_000).model_dump_json() for number in (1, 2, 3)]
+    (tmp_path / JOURNAL).write_text("\n".join(before) + "\n", encoding="utf-8")
+    with Single(nightly(), quiet=False, out=tmp_path) as progress:
+        progress.line(Round(round=3, up=500_000, metrics={"accuracy": 0.5}))  # its last round is run again
+        progress.line(Round(round=6, up=500_000, metrics={"accuracy": 0.5}))
+    printed = capfd.readouterr().err.splitlines()
+    assert [
+        "nightly: round 3/6  accuracy 0.5000  2.50 MB up",
+        "nightly: round 6/6  accuracy 0.5000  3.00 MB up",
+    ] == printed

@@ -14,6 +14,7 @@ from real_sites import wait_until
 from run_folders import make_run
 from serving import hosted, send
 from wardround.consortium.forms import Charter
+from wardround.consortium.presence import REVOKED
 from wardround.consortium.voice import LOG, STOPPING, Voice
 from wardround.engines.frames import calls, door_of, shut
 from wardround.watch.app import BoardDesk, application
@@ -82,6 +83,15 @@ def test_it_shows_sites_runs_and_what_was_said(
         assert 'wardround_site_connected{site="site-1"} 0' in lines
         assert 'wardround_coordinator_up{consortium="loop"} 1' in lines
     assert "site-1 is gone" in capsys.readouterr().out
+
+
+def test_a_site_that_was_revoked_is_shown_and_not_waited_for(centre: Path) -> None:
+    gone = {"connected": False, "line": False, "words": f"{REVOKED} 2026-11-18"}
+    sites = {"site-0": READY, "site-1": gone}
+    with answering(centre, {"name": "loop", "address": "127.0.0.1:1", "sites": sites, "runs": []}):
+        board = CoordinatorBoard(centre)
+        assert "1 of 1 site connected" in markup(board, "state")
+        assert "revoked since 2026-11-18" in markup(board, "sites")
 
 
 def test_a_coordinator_that_is_off_is_told(centre: Path) -> None:

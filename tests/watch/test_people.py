@@ -48,6 +48,7 @@ from wardround.consortium.submitted import note_run
 from wardround.engines.certificates import Authority, make_key, pem_of, public_key_of, request_for
 from wardround.engines.frames import calls, door_of, shut
 from wardround.runs.errors import RunError
+from wardround.runs.folder import locked
 from wardround.runs.stopping import forget_stop, stop_asked
 from wardround.study.settings import StudyError
 from wardround.watch.errands import Acts, PeopleDesk
@@ -207,10 +208,14 @@ def test_who_submits_stops_their_own_runs_and_no_others(door: Door) -> None:
     assert "may read their own" in refusal(submitter, "/files/w-admin/mentions")
     assert "to end takes admin" in refusal(submitter, "/end", {})
     assert "to revoke takes admin" in refusal(submitter, "/revoke", {"name": "w-watch"})
+    assert "is not going on" in refusal(submitter, "/stop", {"run": "w-submit/mentions"})
+    said = CliRunner().invoke(app, ["stop", str(door.centre), "w-admin/mentions"])
+    assert "is not going on, so there is nothing to stop" in str(said.exception)
     assert (False, False) == (stop_asked(own), stop_asked(other))
-    assert 0 == cli("stop", submitter, "mentions", cwd=door.folder).code
-    assert (True, False) == (stop_asked(own), stop_asked(other))
-    assert 0 == cli("stop", door.folder / "w-admin", "w-admin/mentions", cwd=door.folder).code
+    with locked(own), locked(other):
+        assert 0 == cli("stop", submitter, "mentions", cwd=door.folder).code
+        assert (True, False) == (stop_asked(own), stop_asked(other))
+        assert 0 == cli("stop", door.folder / "w-admin", "w-admin/mentions", cwd=door.folder).code
     assert stop_asked(other)
 
 

@@ -1,6 +1,7 @@
 """A run folder as it is now: what is read of it, and that no memory grows with it."""
 
 import json
+import shutil
 import time
 import tracemalloc
 from functools import partial
@@ -50,6 +51,32 @@ def test_of_a_long_file_only_the_end_may_be_wanted(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text("".join(f"{number}\n" for number in range(10_000)))
     assert ["9998\n", "9999\n"] == list(Tail(path, last=12))
+
+
+def test_what_happened_while_nobody_looked_is_told_with_the_time_of_its_round(tmp_path: Path) -> None:
+    with going(tmp_path / "run", sites=("north", "south")) as live:
+        SITES.write(live.folder, {name: Member(state="", left=9, version="") for name in ("north", "south")})
+        run = WatchedRun(live.folder, now=lambda: time.time() + 3600)  # an hour later
+        run.look()
+        live.add(left_out={"south": LATE})
+        began = time.time()
+        live.add()
+        run.look()
+    assert ["south was left out (fit: late: no reply within the deadline)", "south is back"] == events(run)
+    assert all(event.time is not None and abs(event.time - began) < 60 for event in run.log.lines)
+    assert all(abs(run.heard[name] - began) < 60 for name in ("north", "south"))
+
+
+def test_a_run_that_is_deleted_before_anybody_looks_is_told_of(tmp_path: Path) -> None:
+    make_run(tmp_path / "one", values=[0.5])
+    make_run(tmp_path / "two", values=[0.5])
+    boards = [RunBoard([tmp_path / "two"]), RunBoard([tmp_path / "one", tmp_path / "two"])]
+    shutil.rmtree(tmp_path / "two")
+    for board in boards:
+        board.look()
+        view = board.view("")
+        assert view
+        assert "gone" in "".join(str(part.markup) for part in view.parts)
 
 
 def test_a_lock_is_seen_without_being_taken(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import importlib.util
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Self
 
 from rich.console import Console
@@ -11,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from wardround.core.doing import OUTSIDE, clock, read_notice
-from wardround.runs.files import Round
+from wardround.runs.files import Round, read_journal
 from wardround.runs.sweep import CellState
 from wardround.study.load import Cell, Study
 
@@ -57,9 +58,10 @@ class _Shown:
 class Single(_Shown):
     """One run's bar: round, metric, megabytes, time left."""
 
-    def __init__(self, study: Study, *, quiet: bool) -> None:
+    def __init__(self, study: Study, *, quiet: bool, out: Path | None = None) -> None:
         super().__init__(quiet=quiet)
-        self.study, self.up, self.best, self.signs, self.at = study, 0, "", "", ""
+        self.study, self.out, self.best, self.signs, self.at = study, out, "", "", ""
+        self.up: int | None = None
         columns = (
             TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[words]}"),
             TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
@@ -79,6 +81,9 @@ class Single(_Shown):
 
     def line(self, line: Round) -> None:
         """Take in a round."""
+        if self.up is None:  # a run that is taken up again has sent something before
+            earlier = read_journal(self.out) if self.out else ()
+            self.up = sum(one.up for one in earlier if one.round < line.round)
         self.up += line.up
         self.best = headline(line.metrics) or self.best
         self.signs = "; ".join(line.signs) if line.metrics else self.signs

@@ -55,7 +55,7 @@ def command(
     with resumable(study, folder, again):
         if len(cells) == 1:
             several = 1 if strict else workers
-            with Single(cells[0].study, quiet=quiet) as progress:
+            with Single(cells[0].study, quiet=quiet, out=folder) as progress:
                 result = work(
                     cells[0].study, folder, workers=several, resume=resume, progress=progress.line, show=progress.doing
                 )

@@ -27,8 +27,10 @@ def command(
 
         orders = Orders(folder)
         places = [place for place, called in orders.stoppable().items() if run in (called, str(place))]
-        if len(places) != 1 or not orders.stop(places[0]):
+        if len(places) != 1:
             raise RunError(f"{run}: {len(places)} runs of {folder} have this name; give the folder that status shows")
+        if not orders.stop(places[0]):
+            raise RunError(f"{run} is not going on, so there is nothing to stop; if it is just starting, try again")
         console.print(f"{run} will stop after this round")
         return
     asked(folder, "stop")

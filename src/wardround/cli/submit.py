@@ -82,7 +82,7 @@ def carry_out(
 
     say = (lambda _: None) if quiet else errors.print
     await_coordinator(over.folder, wait, say)
-    with resumable(study, folder, again), Single(chosen, quiet=quiet) as progress:
+    with resumable(study, folder, again), Single(chosen, quiet=quiet, out=folder) as progress:
         result = submit(
             chosen, folder, over, wait=wait, resume=resume, alone=alone, progress=progress.line, say=say,
             show=progress.doing,

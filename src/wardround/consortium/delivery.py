@@ -44,14 +44,14 @@ def model_of(out: Path) -> tuple[dict[str, Any], bytes]:
 
 
 def deliver(remote: Remote, out: Path, names: Iterable[str]) -> dict[str, str]:
-    """Bring the run's model to those of these sites that took part and have not got it; by site, nothing or why not.
+    """Bring the run's model to those of these sites that took part; by site, nothing or why it has not got it.
 
+    One that has got it is brought it as well: it may have been put back from an older copy, and keeps what it has.
     The run's folder is not ours alone while they are waited for: a site that is silent keeps nobody from going on.
     """
     with locked(out):
         about, data = model_of(out)
         digest = hashlib.sha256(data).hexdigest()
-        got = _got(out, digest)
         chain = Chain(out / "ledger" / "coordinator.jsonl")
         took_part = {line["from"] for line in lines(chain.path) if "from" in line and "delivered" not in line}
     parcel, heads = Parcel.of(data), dict[str, Mapping[str, Any]]()
@@ -61,7 +61,7 @@ def deliver(remote: Remote, out: Path, names: Iterable[str]) -> dict[str, str]:
         seconds = SECONDS + len(data) / SLOWEST
         heads[name] = remote.put(name, head, parcel, seconds, patience=PATIENCE)[0]
 
-    owed = [name for name in names if name in took_part and got.get(name) != ""]
+    owed = [name for name in names if name in took_part]
     threads = [threading.Thread(target=one, args=(name,), daemon=True) for name in owed]
     for thread in threads:
         thread.start()

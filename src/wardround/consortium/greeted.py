@@ -1,10 +1,10 @@
 """The state of each site of a run, in its folder for whoever watches: `sites.json`.
 
 note_greeted(out, states, left, versions)    # before a run, or before going on with it
-note_versions(out, versions)                 # after a round: a site may have been upgraded meanwhile
+note_versions(out, versions, line.left_out)  # after a round: a site may have been upgraded meanwhile
 """
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from pathlib import Path
 
 from wardround.core.exchange import Fault
@@ -24,13 +24,11 @@ def note_greeted(
     )
 
 
-def note_versions(out: Path, versions: Mapping[str, str]) -> None:
-    """Write down what each site runs by now, as its last answer said."""
+def note_versions(out: Path, versions: Mapping[str, str], left_out: Container[str]) -> None:
+    """Write down what each site runs by now, as its last answer said; of one that was left out, nothing new."""
     known = SITES.read(out) or {}
-    _write(
-        out,
-        {name: one.model_copy(update={"version": versions.get(name, one.version)}) for name, one in known.items()},
-    )
+    heard = {name: version for name, version in versions.items() if name not in left_out}
+    _write(out, {name: one.model_copy(update={"version": heard.get(name, one.version)}) for name, one in known.items()})
 
 
 def _write(out: Path, members: dict[str, GreetedSite]) -> None:

@@ -26,7 +26,9 @@ from pydantic import Field
 from wardround.consortium.forms import Form, FormError, parsed
 from wardround.consortium.submitted import submitted
 from wardround.core.files import write
+from wardround.core.lock import held
 from wardround.runs.errors import RunError
+from wardround.runs.files import LOCK
 from wardround.runs.stopping import ask_to_stop
 from wardround.study.grid import parsed as value_of
 from wardround.study.grid import put
@@ -184,11 +186,11 @@ class Orders:
         return {place: self.called(place) for place in (*map(Path, submitted(self.folder)), *ordered)}
 
     def stop(self, run: Path) -> bool:
-        """Have a run, or what an order is to become, end after its round; whether there is one."""
+        """Have a run that is going on, or what an order is to become, end after its round; whether there is one."""
         ordered = run.parent.parent == self.place_of_runs.resolve() and self.open(run.parent.name, run.name)
         if ordered:
             run.with_name(f"{run.name}{STOP}").touch()
-        if there := run.is_dir():
+        if there := run.is_dir() and held(run / LOCK) is not False:
             ask_to_stop(run)
         return ordered or there
 

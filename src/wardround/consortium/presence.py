@@ -32,6 +32,7 @@ WORDS = {
     "twin": "a second machine with its kit was refused: the first is still connected",
     "unknown": "refused: it is not a member of this consortium",
 }
+REVOKED = "revoked since"
 HUNG = "its site process has not answered"
 CUT_OFF = {"expired": "cut off: its certificate has expired", "revoked": "cut off: it is revoked"}
 
@@ -163,7 +164,7 @@ class Presence:
         """How it is with a site, whose line is "idle", "lent…" or not there."""
         site = self.sites[name]
         if site.member.revoked:
-            return f"revoked since {site.member.revoked:%Y-%m-%d}"
+            return f"{REVOKED} {site.member.revoked:%Y-%m-%d}"
         ends = lasts(site.member.expires)
         if ends.startswith("expired"):
             return f"certificate {ends}; {self._renew(name)}"

@@ -119,7 +119,8 @@ def received(folder: Path, study: Study, run: str = "") -> Path:
     if not runs:
         raise RunError(
             f"no model of {run or 'this study'} has come to this site: the coordinator sends it when a run has ended, "
-            f"or, if the site is away then, once it is connected again; or name one: --shared MODEL"
+            f"or, if the site is away then, once it is connected again. A site that was put back from an older copy "
+            f"asks the coordinator for it: wardround submit … --resume sends it anew. Or name one: --shared MODEL"
         )
     return runs[-1]
 

@@ -39,7 +39,7 @@ from wardround.runs.build import Built, build_apart
 from wardround.runs.errors import RunError
 from wardround.runs.files import METRICS, VOID, Round, read_journal
 from wardround.runs.fitting import taking_part
-from wardround.runs.folder import Result, locked
+from wardround.runs.folder import Result, Taken, locked
 from wardround.runs.guards import guards
 from wardround.runs.loop import Progress, run
 from wardround.runs.stopping import Stopped, forget_stop, leave_if_asked
@@ -150,7 +150,7 @@ def submit(
 
     try:
         result = _submit(study, out, over, wait, resume, alone, passed, say, show, short, clock or Clock())
-    except (KeyboardInterrupt, Stopped):
+    except (KeyboardInterrupt, Stopped, Taken):  # the run that is in that folder has not failed
         raise
     except Exception as error:
         notify(settings, say, "failed", **facts, error=type(error).__name__)
@@ -178,7 +178,7 @@ def _submit(
     over.build(study, out)  # its mistakes come before any waiting
     began = (out / "study.toml").exists()
     if began and not resume:
-        raise RunError(f"{out} holds a run already; go on with --resume, or choose another --out")
+        raise Taken(f"{out} holds a run already; go on with --resume, or choose another --out")
     tries = 0
     forget_stop(out)
     note_run(over.folder, out, study.name)
@@ -188,7 +188,7 @@ def _submit(
     def noted(line: Round) -> None:
         nonlocal few, tries
         tries = 0
-        note_versions(out, over.versions)
+        note_versions(out, over.versions, line.left_out)
         if line.sites < min(few, ENOUGH):
             few = line.sites
             say(f"round {line.round}: {_exposed(few)}")

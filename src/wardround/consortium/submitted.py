@@ -20,7 +20,7 @@ from wardround.runs.files import DELIVERED
 
 FILE = "runs.json"
 MOST = 50  # that are remembered
-LATER = ("late", "lost")  # what becomes of a delivery that is tried again
+LATER = ("late", "lost", "refused: it was put back from a copy")  # what becomes of a delivery that is tried again
 _Runs = RootModel[dict[str, str]]
 
 

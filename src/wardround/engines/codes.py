@@ -55,6 +55,7 @@ CODES: dict[str, tuple[Code, str]] = {
     "sum": ("refused", "the sum is not one that it agreed to, or its answer went into another one already"),
     "stale": ("refused", "the message is of an exchange that is over"),
     "study": ("refused", "it has not approved this study; there: wardround site approve"),
+    "unasked": ("lost", "the coordinator's own process has not said whether it is connected: it is busy, or stopped"),
     "unpinned": ("refused", "it has pinned no key of another site, or not the one shown; there: wardround site trust"),
     "unseen": ("lost", "it has not connected since the coordinator was started; there: wardround site start"),
     "unsigned": ("refused", "it does not take this coordinator's signature; its kit is from another or an older one"),

@@ -50,7 +50,7 @@ SLACK = 2.0
 SPLITS = ("train", "test", "valid")  # of which a site says how much it has
 UNCERTAIN = ("died", "forged", "late", "lost", "unsigned")  # what the site did before, nobody knows
 ON_THE_WAY = ("died", "late", "lost", "unsigned")  # what can be said by whoever carries a letter
-UNLENT = ("busy", "expired", "linking", "revoked", "unseen")  # why our own switchboard has no line to lend
+UNLENT = ("busy", "expired", "linking", "revoked", "unasked", "unseen")  # why our own switchboard has no line to lend
 
 
 class Remote:
@@ -268,14 +268,16 @@ class Remote:
     def _line(self, name: str, until: float) -> Line | None:
         """The line to a site: the one at hand, or a new one as soon as there is one."""
         while name not in self.lines:
-            with suppress(OSError):
+            try:
                 line = borrowed(self.door, name, self.title)
-                self.unlent.pop(name, None)
-                if isinstance(line, Line):
-                    self.lines[name] = line
-                    break
-                if line in UNLENT:
-                    self.unlent[name] = line
+            except OSError:
+                line = "unasked"
+            self.unlent.pop(name, None)
+            if isinstance(line, Line):
+                self.lines[name] = line
+                break
+            if line in UNLENT:
+                self.unlent[name] = line
             if time.monotonic() >= until or self.unlent.get(name) in ("revoked", "expired"):
                 return None
             time.sleep(0.2)

@@ -91,6 +91,8 @@ class Round(Plain):
     """How many sites the round was asked of."""
     waited: float = 0.0
     """Seconds that it waited for the study's window to open."""
+    ended: float | None = None
+    """When it was over, in seconds since 1970: a run may go on for weeks, and be looked at later."""
 
 
 class Delivered(Plain):

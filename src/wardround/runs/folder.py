@@ -35,13 +35,17 @@ class Result:
     """The round whose model is kept, where validation has chosen one; the figures are those of that round."""
 
 
+class Taken(RunError):
+    """A run folder that another process works in, or that holds a run already."""
+
+
 @contextlib.contextmanager
 def locked(out: Path) -> Iterator[None]:
     """The run folder, ours alone; the lock goes with the process, however it ends."""
     new = make_folder(out)
     if not (out / "study.toml").exists() and not all(_leftover(path) for path in out.iterdir()):
         raise RunError(f"{out} is not empty and holds no run; choose another --out")
-    with sole(out / LOCK, busy=RunError(f"{out} is being worked in by another process; wait for it or stop it")):
+    with sole(out / LOCK, busy=Taken(f"{out} is being worked in by another process; wait for it or stop it")):
         try:
             yield
         except StudyError:
@@ -76,7 +80,7 @@ def claim(study: Study, out: Path, *, resume: bool) -> Checkpoint | None:
     """Make the run folder ours: a new one, or one of the same study to go on with."""
     settings = out / "study.toml"
     if settings.exists() and not resume:
-        raise RunError(f"{out} holds a run already; go on with --resume, or choose another --out")
+        raise Taken(f"{out} holds a run already; go on with --resume, or choose another --out")
     checkpoint = None
     if settings.exists():
         current(out)

@@ -251,6 +251,7 @@ class _Loop:
             round=round_, sites=len(cohort.present), up=cohort.traffic.up, down=cohort.traffic.down,
             noted={**cohort.noted, **noted(self.study.dp, round_, self.study.rounds)}, asked=len(cohort.names),
             **evaluated, seconds=round(time.perf_counter() - began, 6), waited=round(self.waited, 3),
+            ended=round(time.time(), 3),
         )  # fmt: skip
         self.waited = 0.0
         self.journal.add(line)

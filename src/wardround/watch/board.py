@@ -80,6 +80,7 @@ class RunBoard:
                 raise RunError(f"{path}: {what}")
             if not any(_cells(path)):
                 raise RunError(f"{path}: holds no run, nor a grid of them; give a folder that `wardround run` has made")
+        self._gather()
 
     @property
     def whole(self) -> bool:
@@ -93,11 +94,14 @@ class RunBoard:
 
     def look(self) -> None:
         """Take in what the runs have done; cells that have begun since are runs as well."""
+        self._gather()
+        for run in self.runs.values():
+            run.look()
+
+    def _gather(self) -> None:
         for path in self.paths:
             for folder, label, rounds in _cells(path):
                 self.runs.setdefault(folder.resolve(), WatchedRun(folder, label, rounds))
-        for run in self.runs.values():
-            run.look()
 
     def view(self, place: str) -> View | None:
         """The run at a place; without one, the only run or the table of all."""

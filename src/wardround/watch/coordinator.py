@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from wardround.consortium.forms import read_charter
+from wardround.consortium.presence import REVOKED
 from wardround.consortium.voice import LOG, STOPPING
 from wardround.core.tail import Tail
 from wardround.engines.frames import dial, door_of
@@ -98,11 +99,12 @@ class CoordinatorBoard:
         if self.status is None:
             words = " The coordinator's process does not answer."
             return tag("p", tag("span", "off", class_="badge gone"), words, class_="lead")
-        there = sum(bool(state["connected"]) for state in self.sites.values())
-        words = f" at {self.status['address']}; {there} of {plural(len(self.sites), 'site')} connected"
+        members = [state for state in self.sites.values() if not str(state["words"]).startswith(REVOKED)]
+        there = sum(bool(state["connected"]) for state in members)
+        words = f" at {self.status['address']}; {there} of {plural(len(members), 'site')} connected"
         return join([
             tag("p", tag("span", "running", class_="badge running"), words, class_="lead"),
-            tag("progress", max=max(len(self.sites), 1), value=there, aria_label="sites connected"),
+            tag("progress", max=max(len(members), 1), value=there, aria_label="sites connected"),
         ])  # fmt: skip
 
     def _site(self, name: str, state: Mapping[str, Any]) -> SiteState:

@@ -176,8 +176,10 @@ class PeopleDesk:
             places = [place for place in runs if place.name == wanted]
         if request.state.role != "admin" and not wanted.startswith(own):
             raise RefusedErrand(f"{wanted[:80]} is not a run of {request.state.person}; yours begin with {own}")
-        if len(places) != 1 or not self.orders.stop(places[0]):
+        if len(places) != 1:
             raise RefusedErrand(f"there is no run {wanted[:80]}; see wardround status", 404)
+        if not self.orders.stop(places[0]):
+            raise RefusedErrand(f"{wanted[:80]} is not going on, so there is nothing to stop", 409)
         return JSONResponse({"stopping": wanted}), wanted
 
     def output(self, request: Request, _: bytes) -> Response:

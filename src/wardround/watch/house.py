@@ -106,6 +106,8 @@ class Account:
     """By study, step and reason."""
     kinds: dict[tuple[str, str], MessageKind] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
+    recoveries: list[tuple[str, int, str]] = field(default_factory=list)
+    """When the site had been put back from a copy: how many answers were written down again, and on whose word."""
 
 
 class House:
@@ -213,7 +215,9 @@ class House:
             run.rounds, run.ended = max(run.rounds, int(line["round"])), False  # it had stopped, or waited
             self._event(f"{self.named(study)}, round {line['round']}: {kind} left, {size:,} bytes", time, "")
         elif "recovered" in line:
-            self._event(f"put back from a copy: {line['recovered']['exchanges']:,} answers were forgotten", time, "bad")
+            forgotten = int(line["recovered"]["exchanges"])
+            account.recoveries.append((time, forgotten, str(line["recovered"]["how"])))
+            self._event(f"put back from a copy: {forgotten:,} answers were forgotten", time, "bad")
         elif "run" in line:
             run = account.runs.setdefault((study, str(line["run"])), RunSum())
             run.ended |= bool(line.get("ended"))

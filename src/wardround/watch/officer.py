@@ -104,7 +104,17 @@ def _chain(house: House) -> Html:
     account = house.account
     if account.broken:
         return tag("p", tag("strong", "The ledger was changed: "), account.broken, class_="notice")
-    return tag("p", f"The ledger has {plural(account.lines, 'line')}; its chain is intact.", class_="soft")
+    intact = tag("p", f"The ledger has {plural(account.lines, 'line')}; its chain is intact.", class_="soft")
+    return join([intact, *(tag("p", _recovery(*one), class_="notice") for one in account.recoveries)])
+
+
+def _recovery(time: str, forgotten: int, how: str) -> str:
+    """What a site did that had been put back from a copy."""
+    counted = "" if how == "as told" else " Whatever was approved until then was counted as spent."
+    return (
+        f"This site was put back from a copy. What it had forgotten by then, {plural(forgotten, 'answer')}, was "
+        f"written down on {readable(time)} (UTC) as the coordinator told of it.{counted}"
+    )
 
 
 def _today(house: House) -> Html:

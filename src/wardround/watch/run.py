@@ -94,8 +94,6 @@ class WatchedRun:
         self.stopping = False
         self.heard: dict[str, float] = {}
         """When each real site last answered."""
-        self.moved = 0.0
-        """When the journal last grew while somebody looked."""
         self._live = False
         self._journal = Tail(folder / JOURNAL, self._forget)
         self._stamps: dict[str, tuple[int, int]] = {}
@@ -223,7 +221,7 @@ class WatchedRun:
 
     def _take(self, line: Round) -> None:
         """One more round."""
-        seen, now = self.seen, self.now() if self._live else None
+        seen, now = self.seen, line.ended
         seen.line = line
         seen.took += line.seconds
         seen.seconds.append(line.seconds)
@@ -237,8 +235,6 @@ class WatchedRun:
             self.log.add(Event("; ".join(line.signs), now, line.round, "bad"))
         if line.metrics:
             seen.signs = line.signs
-        if now is not None:
-            self.moved = now
 
     def _absent(self, line: Round, now: float | None) -> None:
         """Who was left out of this round, and who is back."""
@@ -251,6 +247,9 @@ class WatchedRun:
             if seen.out.get(site) != why:
                 self.log.add(Event(f"{site} was left out ({why})", now, line.round, "bad"))
         everyone = line.asked and (self.data is None or line.asked >= self.data.count)
+        if everyone and line.ended is not None:
+            answered = self.members.keys() - line.left_out.keys()
+            self.heard |= {site: max(line.ended, self.heard.get(site, 0.0)) for site in answered}
         for site in [*seen.out] if everyone else ():  # where some are drawn, who was not asked is not back
             if site not in line.left_out:
                 self.log.add(Event(f"{site} is back", now, line.round, "good"))

@@ -1,5 +1,6 @@
 """`wardround site recover SITE`: what a site has forgotten that was put back from a copy, and what counts as spent."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -32,7 +33,7 @@ def command(
         )
     console.print(f"put back from a copy of {lapse.mark.taken or 'an unknown time'}; noticed {lapse.mark.noticed}")
     if lapse.statement:
-        show_forgotten(lapse.answers)
+        show_forgotten(folder, lapse.answers)
     if not (as_told or nothing_left):
         raise RunError(
             "nobody can prove that the coordinator tells all, and it gains by telling less. Compare with what you have "
@@ -50,20 +51,23 @@ def command(
         console.print("nothing is left of any approval: wardround site approve --again; nor of [budget] in site.toml")
 
 
-def show_forgotten(answers: "tuple[ToldAnswer, ...]") -> None:
+def show_forgotten(folder: Path, answers: "tuple[ToldAnswer, ...]") -> None:
     """What was answered, by study and run."""
     from rich.table import Table
 
     from wardround.cli.options import wide
+    from wardround.watch.house import House
 
     if not answers:
         console.print("the coordinator knows of no answer that is not in the ledger here")
         return
     table = Table("study", "run", "rounds", "answers", "bytes", "first", "last", box=None)
+    house = House(folder)
+    house.look()
     for key in dict.fromkeys((one.study, one.run) for one in answers):
         mine = [one for one in answers if (one.study, one.run) == key]
         rounds = f"{min(one.round for one in mine)}–{max(one.round for one in mine)}"
         size = sum(one.sent.bytes for one in mine)
-        table.add_row(*key, rounds, f"{len(mine):,}", f"{size:,}", mine[0].time, mine[-1].time)
+        table.add_row(house.named(key[0]), key[1], rounds, f"{len(mine):,}", f"{size:,}", mine[0].time, mine[-1].time)
     console.print("the coordinator says that this was answered, and the ledger here does not have it:")
     wide().print(table)
