@@ -90,6 +90,8 @@ class LocalTraining:
 
     suits: ClassVar[tuple[str, ...]] = ("sgd", "adam")
     """The optimisers whose settings a task may choose; none where the rate is the coordinator's."""
+    single_pass: ClassVar[bool] = False
+    """Whether one pass a round is enough, however many suit a site with the task's model."""
     refuses: ClassVar[Mapping[str, str]] = {}
     """Settings that the method cannot take: each with the reason, and what to do instead."""
 
