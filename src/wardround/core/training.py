@@ -102,7 +102,7 @@ class LocalTraining:
     batch: Annotated[int, Ge(0)] = 10
     """Examples per step; 0 takes all at once."""
     epochs: Annotated[int, Ge(1)] = 1
-    """Passes over the site's examples per round."""
+    """Passes over the site's examples per round; if neither it nor `lr` is given, as many as suit the task's model."""
     steps: Annotated[int, Ge(0)] = 0
     """If not 0: this many steps per round, instead of `epochs`."""
     optimizer: Literal["sgd", "adam", "adamw"] = "sgd"
