@@ -70,11 +70,11 @@ def counted(task: Any, texts: Texts, buckets: int) -> Rows:
     return sparse.csr_matrix((ones, (at, tokens.values.numpy())), shape=(len(tokens), buckets))
 
 
-def weighed(fit: Rows, judge: Rows, rarest: int) -> list[Rows]:
-    """Both as our models see them, weighed by document counts of at least so many, or not at all."""
+def weighed(fit: Rows, judge: Rows, rarest: int, counts: Any = None) -> list[Rows]:
+    """Both as our models see them, weighed by document counts of at least so many, given or taken, or not at all."""
     if not rarest:
         return [sparse.diags(1 / np.sqrt(np.maximum(rows.sum(1).A1, 1))) @ rows for rows in (fit, judge)]
-    count = np.maximum((fit > 0).sum(0).A1, rarest)
+    count = np.maximum((fit > 0).sum(0).A1 if counts is None else counts, rarest)
     importance = np.maximum(np.log((1 + fit.shape[0]) / (1 + count)) + 1, 1)
     both = []
     for rows in (fit, judge):

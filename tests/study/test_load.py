@@ -439,6 +439,26 @@ def test_a_rate_that_a_study_leaves_open_is_the_one_that_suits_the_model(
     assert expected == (told["optimizer"], told["lr"], told["batch"])
 
 
+@pytest.mark.parametrize(
+    ("method", "task", "expected"),
+    [
+        ({"name": "fedavg"}, {}, 2),
+        ({"name": "local"}, {}, 2),  # as far from its optimum as a site of a federation
+        ({"name": "fedavg", "epochs": 3}, {}, 3),
+        ({"name": "fedavg", "lr": 2.0}, {}, 1),  # a rate of one's own brings nothing else along
+        ({"name": "fedavg"}, {"weighting": "none"}, 1),
+        ({"name": "centralised"}, {}, 1),  # one pass over all notes
+        ({"name": "fedsgd"}, {}, 1),  # one step
+    ],
+    ids=str,
+)
+def test_a_site_with_a_weighed_bag_of_words_goes_twice_over_its_texts_in_a_round(
+    method: dict[str, Any], task: dict[str, Any], expected: int
+) -> None:
+    tables = {"name": "open", "rounds": 1, "corpus": {"name": "clinic"}, "task": {"name": "classification", **task}}
+    assert expected == cells({**tables, "method": method})[0].study.resolved["method"]["epochs"]
+
+
 def test_adapters_and_heads_have_rates_of_their_own(tmp_path: Path) -> None:
     task = {"name": "tagging", "model": "encoder", "encoder": str(tiny_encoder(tmp_path))}
     tables = {"name": "open", "rounds": 1, "corpus": {"name": "clinic"}, "method": {"name": "fedavg"}}

@@ -90,6 +90,8 @@ class LocalTraining:
 
     suits: ClassVar[tuple[str, ...]] = ("sgd", "adam")
     """The optimisers whose settings a task may choose; none where the rate is the coordinator's."""
+    single_pass: ClassVar[bool] = False
+    """Whether one pass a round is enough, however many suit a site with the task's model."""
     refuses: ClassVar[Mapping[str, str]] = {}
     """Settings that the method cannot take: each with the reason, and what to do instead."""
 
@@ -100,7 +102,7 @@ class LocalTraining:
     batch: Annotated[int, Ge(0)] = 10
     """Examples per step; 0 takes all at once."""
     epochs: Annotated[int, Ge(1)] = 1
-    """Passes over the site's examples per round."""
+    """Passes over the site's examples per round; if neither it nor `lr` is given, as many as suit the task's model."""
     steps: Annotated[int, Ge(0)] = 0
     """If not 0: this many steps per round, instead of `epochs`."""
     optimizer: Literal["sgd", "adam", "adamw"] = "sgd"

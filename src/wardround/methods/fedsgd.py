@@ -33,6 +33,7 @@ class FedSGD(LocalTraining, Method[Global]):
     beyond_training: ClassVar[str] = ""
     means: ClassVar[Mapping[str, Mapping[str, str]]] = {"grade": {"gradient": "examples"}}
     suits: ClassVar[tuple[str, ...]] = ("sgd",)
+    single_pass: ClassVar[bool] = True
     refuses: ClassVar[Mapping[str, str]] = one_step("the coordinator takes one plain step a round")
 
     batch: Annotated[int, Ge(0)] = 1024

@@ -86,6 +86,7 @@ class Centralised(FedAvg):
     beyond_training: ClassVar[str] = ""
 
     pooled: ClassVar[bool] = True
+    single_pass: ClassVar[bool] = True  # over all notes: as many steps as all sites take in one
 
     def unruled(self) -> str:
         """There is one site."""

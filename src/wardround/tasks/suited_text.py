@@ -32,7 +32,9 @@ def training(settings: Any) -> Mapping[str, Mapping[str, Any]]:
     """By optimiser, the preferred first, the settings of local training that suit the model."""
     if settings.bag:  # inputs of length 1 in thousands of directions: small steps would take hundreds of rounds
         falls = {"schedule": "cosine"} if settings.counts_documents else {}  # a pull has an optimum to settle in
-        return {"sgd": {"lr": 8.0, "batch": 16, **falls}, "adam": {"lr": 0.02, "batch": 16, **falls}}
+        # One pass a round leaves sites short of it: on intents, FedAvg has 95 % of centralised, and with two 98 %.
+        passes = {"epochs": 2} if settings.counts_documents else {}
+        return {"sgd": {"lr": 8.0, "batch": 16, **falls, **passes}, "adam": {"lr": 0.02, "batch": 16, **falls}}
     if settings.model == "lstm" and not settings.vectors:
         return {"adam": {"lr": 0.003, "batch": 16}, "sgd": {"lr": 0.5, "batch": 16}}
     return {}  # somebody else's vectors: their scale decides
