@@ -55,7 +55,7 @@ def test_of_a_long_file_only_the_end_may_be_wanted(tmp_path: Path) -> None:
 
 def test_what_happened_while_nobody_looked_is_told_with_the_time_of_its_round(tmp_path: Path) -> None:
     with going(tmp_path / "run", sites=("north", "south")) as live:
-        SITES.write(live.folder, {name: Member(state="", left=9, version="") for name in ("north", "south")})
+        SITES.write(live.folder, {name: GreetedSite(state="", left=9, version="") for name in ("north", "south")})
         run = WatchedRun(live.folder, now=lambda: time.time() + 3600)  # an hour later
         run.look()
         live.add(left_out={"south": LATE})
