@@ -91,7 +91,7 @@ def test_all_that_is_wrong_with_the_settings_is_told_at_once(tmp_path: Path) -> 
     with pytest.raises(StudyError, match="is not a whole path"):
         read_notify(tmp_path)
     path.write_text('[notify]\ncommand = ["/no/such/program"]\n')
-    with pytest.raises(StudyError, match="no program that can be run"):
+    with pytest.raises(StudyError, match="is not a program that can be run"):
         read_notify(tmp_path)
 
 
