@@ -339,7 +339,7 @@ def test_nothing_is_recovered_before_the_coordinator_has_told_and_no_older_lette
     site = SiteProcess(place)
     head, data = ask(study, Global(first_weights(study, tmp_path)))
     assert {"fault": "restored", "lapse": first.lapse} == put(site, head, data)[0]
-    with pytest.raises(RunError, match="has not told yet"):
+    with pytest.raises(RunError, match="has not said yet"):
         recover(place, as_told=True)
     mark_restored(place)
     assert "restored" == put(site, {**head, "exchange": None, "told": first.lapse})[0]["fault"]

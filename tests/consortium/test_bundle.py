@@ -86,7 +86,7 @@ def test_whatever_was_changed_is_told_all_at_once(bundle: Path) -> None:
         added.unlink()
         (bundle / "requirements.txt").write_bytes(kept)
     assert [
-        "config.json: is another than was written",
+        "config.json: is not as it was written",
         "requirements.txt: is missing",
         "other.whl: is not of this",
     ] == [

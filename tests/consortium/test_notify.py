@@ -104,10 +104,10 @@ def test_all_that_is_wrong_with_the_settings_is_told_at_once(tmp_path: Path) -> 
         read_notify(tmp_path)
     assert all(words in str(refused.value) for words in ("other", "gone_hours"))
     path.write_text('[notify]\ncommand = ["tell-us"]\n')
-    with pytest.raises(StudyError, match="is not a whole path"):
+    with pytest.raises(StudyError, match="is not an absolute path"):
         read_notify(tmp_path)
     path.write_text('[notify]\ncommand = ["/no/such/program"]\n')
-    with pytest.raises(StudyError, match="no program that can be run"):
+    with pytest.raises(StudyError, match="is not a program that can be run"):
         read_notify(tmp_path)
 
 

@@ -199,7 +199,7 @@ def test_pubtator_files_are_their_own_facts_and_name_concepts(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        ("7\t0\tx\tAspirin\tChemical\tD1", "no whole number"),
+        ("7\t0\tx\tAspirin\tChemical\tD1", "is not a whole number"),
         ("9\t0\t7\tAspirin\tChemical\tD1", "another document"),
         ("7\t0", "2 cells"),
     ],

@@ -201,7 +201,7 @@ def test_a_wrong_end(tmp_path: Path) -> None:
         ("T1\tdrug", "Tspirin\tdrug", "17.ann:1: not a line of BRAT's T kind"),
         ("T1\tdrug", " T1\tdrug", "17.ann:1: not a line of BRAT's"),
         ("R1\t", "A1\tsure T1\nA2\tnot A1\nR1\t", '17.ann:6: "A2" names "A1", which is not an entity or a relation'),
-        ("R1\t", "A1\tsure T1\nN1\tReference A1 UMLS:C1\nR1\t", '17.ann:6: "N1" names "A1", which is no entity'),
+        ("R1\t", "A1\tsure T1\nN1\tReference A1 UMLS:C1\nR1\t", '17.ann:6: "N1" names "A1", which is not an entity'),
     ],
 )
 def test_damage_is_refused_by_line(tmp_path: Path, old: str, new: str, expected: str, fix_offsets: bool) -> None:

@@ -286,7 +286,7 @@ def test_what_is_wrong_in_a_task_is_said_and_the_rest_is_read(item: object, mess
         ('[{"a": 1}\n{"a": 2}]', "2: not JSON: no comma"),
         ('[{"a": 1},\n', "2: not JSON"),
         ('[{"a": 1}', "1: the file ends within its array"),
-        ('[{"a": 1}] x', "1: something stands behind"),
+        ('[{"a": 1}] x', "1: something follows"),
         ("[" * 100_000, "1: "),
         ('["' + "x" * 3 * BLOCK, "1: not JSON"),
         ('[{"a": 1},\n{"a": 1, "b": {"c": 2, "c": 3}}]', "2: a key occurs twice in a JSON object"),

@@ -188,7 +188,7 @@ def test_a_table_with_semicolons_is_told_so(tmp_path: Path) -> None:
 
 
 def test_a_column_that_stands_twice(tmp_path: Path) -> None:
-    assert refused(tmp_path, f'text,text,label\n"{NOTE}",b,A\n') == '1: column "text" stands twice — rename one of them'
+    assert refused(tmp_path, f'text,text,label\n"{NOTE}",b,A\n') == '1: column "text" occurs twice — rename one of them'
     assert len(read(tmp_path, "text,x,x,label\na,b,c,A\n")) == 1
 
 

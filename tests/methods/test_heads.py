@@ -204,7 +204,7 @@ def test_what_has_no_classifier_is_refused_and_so_are_real_sites(tmp_path: Path)
         run(study("local", finish={"head": "ridge"}), tmp_path / "run")
     with pytest.raises(StudyError, match="'ditto' tries others; take it out"):
         run(study("ditto", finish={"head": "ridge"}), tmp_path / "run")
-    with pytest.raises(StudyError, match="finish is for now only for simulations"):
+    with pytest.raises(StudyError, match="finish is only for simulations for now"):
         build_apart(study(finish={"head": "ridge"}), tmp_path, ["a", "b"])
 
 

@@ -253,7 +253,7 @@ def test_fedcmc_warns_where_two_classes_leave_nothing_to_choose(
 ) -> None:
     """Both majors then come from one site, and it has diverged."""
     task = DoubleFeatures(2, classes)
-    cohort: Any = SimpleNamespace(hub=SimpleNamespace(task=task))
+    cohort: Any = SimpleNamespace(hub=SimpleNamespace(class_task=task))
     FedCMC().start(Bench.of(task).weights(), cohort)
     assert expected == sum("two classes" in record.getMessage() for record in caplog.records)
 

@@ -314,7 +314,7 @@ def test_a_certificate_of_another_root_a_site_or_another_role_opens_nothing(door
         people.write_bytes(before)
     raised = read_card(door.folder / "w-watch").model_copy(update={"role": "admin"})
     (tmp_path / "raised.card").write_bytes(raised.encode())
-    with pytest.raises(RunError, match="says another thing than the certificate"):
+    with pytest.raises(RunError, match="does not say what the certificate"):
         take_card(door.folder / "w-watch", tmp_path / "raised.card")
 
 
@@ -584,8 +584,8 @@ def test_an_order_whose_run_has_not_begun_can_be_stopped_and_is_when_it_begins(
     ("length", "data", "refusal"),
     [
         (100, b"half of it", "has hung up before the last 90 bytes"),
-        (1 << 40, b"more and more" * 100, "is not of the 100 bytes that the coordinator told of"),
-        (None, b"more and more" * 100, "is not of the 100 bytes that the coordinator told of"),
+        (1 << 40, b"more and more" * 100, "does not have the 100 bytes that were announced"),
+        (None, b"more and more" * 100, "does not have the 100 bytes that were announced"),
     ],
 )
 def test_a_file_that_is_not_as_large_as_was_told_is_not_written(
