@@ -79,6 +79,25 @@ def test_a_run_that_is_deleted_before_anybody_looks_is_told_of(tmp_path: Path) -
         assert "gone" in "".join(str(part.markup) for part in view.parts)
 
 
+def test_a_grid_can_be_stopped_between_two_of_its_cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    GRID.write(tmp_path, [Planned(label=name, folder=name, rounds=1) for name in ("seed=0", "seed=1")])
+    with going(tmp_path / "seed=0", rounds=1) as live:
+        live.add()
+        board = RunBoard([tmp_path])
+
+        def shown() -> list[bool]:
+            board.look()
+            view = board.view("")
+            assert view
+            markup = str(view.parts[0].markup)
+            return [words in markup for words in ("1 run at work", "0 runs at work", 'data-stop="grid-0"')]
+
+        assert [True, False, True] == shown()
+    assert [False, True, True] == shown()
+    monkeypatch.setattr("wardround.watch.board.GAP", 0.0)  # nothing came after it
+    assert [False, False, False] == shown()
+
+
 def test_a_lock_is_seen_without_being_taken(tmp_path: Path) -> None:
     path = tmp_path / ".lock"
     assert held(path) is False

@@ -8,6 +8,7 @@
 A board of another kind (a coordinator's, a hospital's) has the same four methods.
 """
 
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,7 @@ from wardround.watch.sites import sites_of
 from wardround.watch.words import STATES, left, span
 
 DRAWN = 12  # runs whose curves one chart can hold
+GAP = 30.0  # seconds after a cell's last round in which the next may be about to begin
 
 
 @dataclass(frozen=True)
@@ -155,11 +157,13 @@ class RunBoard:
         words.append(tag("progress", max=len(runs), value=done, aria_label="runs finished"))
         busy = [run for run in runs if run.state == "running"]
         paces = [run.pace for run in runs if run.pace]
-        if busy and paces:
+        open_ = bool(busy) or _between(runs)
+        if open_:
             rest = sum(run.rounds - run.round for run in runs if run.state in ("running", "waiting"))
-            seconds = rest * sum(paces) / len(paces) / len(busy)
-            words.append(tag("p", f"{plural(len(busy), 'run')} at work, about {span(seconds)} left", class_="soft"))
-        for number, folder in enumerate(self.grids if self.stoppable and busy else ()):
+            seconds = rest * sum(paces) / len(paces) / max(len(busy), 1) if paces else 0.0
+            about = f", about {span(seconds)} left" if paces else ""
+            words.append(tag("p", f"{plural(len(busy), 'run')} at work{about}", class_="soft"))
+        for number, folder in enumerate(self.grids if self.stoppable and open_ else ()):
             if stop_asked(folder):
                 words.append(tag("p", f"{folder.name} will stop after the rounds under way.", class_="notice"))
                 continue
@@ -233,6 +237,12 @@ def _cells(path: Path) -> Iterator[tuple[Path, str, int]]:
 
 def _when(event: Event) -> float:
     return event.time or 0.0
+
+
+def _between(runs: Sequence[WatchedRun]) -> bool:
+    """Whether one run has just ended and the next is about to begin: the button stays, and who is on it by keyboard."""
+    last = max((run.seen.line.ended or 0.0 for run in runs), default=0.0)
+    return any(run.state == "waiting" for run in runs) and time.time() - last < GAP
 
 
 def _merged(runs: Sequence[WatchedRun]) -> Log:
