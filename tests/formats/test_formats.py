@@ -229,7 +229,8 @@ def test_completions_are_what_annotations_were_called_before(tmp_path: Path) -> 
     old = [{"result": REGIONS[:1]}, {"result": REGIONS[1:], "honeypot": True}]
     item = {"id": 17, "data": {"text": TEXT, "title": "n1"}, "completions": old, "predictions": []}
     (document,), actual = read(written(tmp_path, [item]))
-    assert ((RASH,), ["1 (task 17): second annotation of a task, left out"]) == (document.entities, actual)
+    told = ["1 (task 17): second annotation of a task, left out", "1 (task 17): metadata, ignored"]  # its title
+    assert ((RASH,), told) == (document.entities, actual)
 
 
 @pytest.mark.parametrize("indent", [None, 2], ids=["on a line", "over lines"])
