@@ -49,7 +49,7 @@ def test_a_method_takes_a_setting_or_says_why_not(name: str, setting: str) -> No
     if name in fixed and setting == "moments":  # plain SGD has none to keep, whatever the method
         expected = "moments = kept"
     elif name in REFUSED[setting]:
-        expected = f"{setting} = {given[setting]} is nothing for {METHODS[name].kind.__name__}: "
+        expected = f"{setting} = {given[setting]} does not go with {METHODS[name].kind.__name__}: "
     else:
         assert given[setting] == getattr(study(name, **given).method, setting)
         return
