@@ -250,7 +250,7 @@ def test_what_a_run_would_refuse_is_refused_with_the_way_round_it(tmp_path: Path
     for more in ((), ("--lossy",)):
         ended = cli("new", "train.jsonl", "test.jsonl", *more, cwd=tmp_path)
         assert (1, []) == (ended.code, [*tmp_path.glob("*.toml")])
-        assert "train.jsonl:8: a key stands twice in a JSON object" in ended.err
+        assert "train.jsonl:8: a key occurs twice in a JSON object" in ended.err
         assert "a run would stop at 1 of what is listed" in ended.err
     command = ended.err.partition("wardround data convert ")[2].partition(",")[0].split()
     assert 0 == cli("data", "convert", *command, cwd=tmp_path).code

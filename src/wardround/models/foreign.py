@@ -171,7 +171,7 @@ def read_foreign(folder: Path, kind: str, config_json: Mapping[str, Any]) -> For
     with torch.device("meta"), _quiet():
         bare: Any = AUTO.from_config(config, trust_remote_code=False)
     if not isinstance(getattr(bare, "embeddings", None), nn.Module) or listed(bare) is None:
-        raise EncoderError(folder, f"model_type = {kind!r} has no embeddings and layers to be config_json apart", USE)
+        raise EncoderError(folder, f"model_type = {kind!r} has no embeddings and layers to be told apart", USE)
     tokens, width = bare.get_input_embeddings().weight.shape[0], int(config.hidden_size)
     first = getattr(bare.embeddings, "padding_idx", None)  # where positions are counted from behind it, as in RoBERTa
     shape = Shape(
