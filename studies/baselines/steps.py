@@ -126,7 +126,9 @@ def held_out(name: str, out: Path) -> Iterator[Held]:
     """The texts of each seed."""
     for seed in range(SEED, SEED + (3 if name.startswith("clinic") else 1)):
         built = build(cells(widened(name) | {"seed": seed}, where=name, folder=HERE)[0].study, out)
-        raw, task, drawn = built.raw, built.task, np.random.default_rng(0)
+        raw: Any = built.raw
+        task: Any = built.task
+        drawn = np.random.default_rng(0)
         mine: list[Any] = [
             (document, at) for at, site in enumerate(raw.names) for document in raw.raw(site)[0].documents
         ]
@@ -184,8 +186,8 @@ def trained(held: Held, steps: Steps) -> Model:
     if sites is None:
         sites = torch.empty_like(held.sites)
         chance = np.random.default_rng(3)
-        for at, part in enumerate(dirichlet(held.truth.numpy(), 5, ALPHA, chance)):
-            sites[torch.from_numpy(part)] = at
+        for at, members in enumerate(dirichlet(held.truth.numpy(), 5, ALPHA, chance)):
+            sites[torch.from_numpy(members)] = at
     rows = [part for at in range(int(sites.max()) + 1) if len(part := (sites == at).nonzero().flatten())]
     weights = [held.weights(torch.arange(len(held.fit)) if steps.together else part) for part in rows]
     model = held.begun()
