@@ -88,7 +88,7 @@ def test_whatever_was_changed_is_told_all_at_once(bundle: Path) -> None:
     assert [
         "config.json: is not as it was written",
         "requirements.txt: is missing",
-        "other.whl: is not of this",
+        "other.whl: is not part of this",
     ] == [
         line.partition(str(bundle))[2].rpartition("/")[2].partition(";")[0].removesuffix(" bundle")
         for line in str(refused.value).splitlines()

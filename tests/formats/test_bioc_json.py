@@ -124,9 +124,9 @@ def test_what_is_odd_is_told_by_document_and_never_quoted(content: object, said:
 @pytest.mark.parametrize(
     ("broken", "said"),
     [
-        ('{"documents": [], "source": 1, "source": 2}', "a key stands twice"),
-        ('{"documents": [%s], "documents": []}' % json.dumps(DOCUMENT), "a key stands twice"),  # noqa: UP031 -- braces
-        (json.dumps(changed()).replace('"length"', '"offset"'), "a key stands twice"),
+        ('{"documents": [], "source": 1, "source": 2}', "a key occurs twice"),
+        ('{"documents": [%s], "documents": []}' % json.dumps(DOCUMENT), "a key occurs twice"),  # noqa: UP031 -- braces
+        (json.dumps(changed()).replace('"length"', '"offset"'), "a key occurs twice"),
         (json.dumps(changed())[:-1], "the file ends within an object"),
         (json.dumps(changed())[:-2], "the file ends within its array"),
         (json.dumps(changed())[:300], "not JSON"),

@@ -417,14 +417,14 @@ def test_of_many_methods_the_best_are_drawn_and_all_are_listed(tmp_path: Path) -
         make_run(tmp_path / "local", "local", values=[0.1, 0.12])
     ]
     made = page_of(*runs)
-    assert "Drawn are the 12 best of 20 methods; the figures of all are in Results." in words_of(made)
+    assert "Shown are the 12 best of 20 methods; the figures of all are in Results." in words_of(made)
     curves = made[made.index('id="curves"') : made.index('id="communication"')]
     drawn = re.findall(r"<span>fedavg, mu = (\d+)</span>", curves)
     assert list(range(19, 31)) == sorted(map(int, drawn))
     assert "<span>local</span>" in curves
     assert 20 == len(set(re.findall(r"fedavg, mu = (\d+)<", made[: made.index('id="curves"')])))
-    assert "Drawn are" not in words_of(page_of(*runs[:12]))
+    assert "Shown are" not in words_of(page_of(*runs[:12]))
     going = [make_run(tmp_path / f"going-{mu}", using={"mu": mu}, finished=False) for mu in range(20)]
     made = page_of(*going, *runs[:2])
-    assert "Drawn are 12, the finished ones first, of 22 methods" in words_of(made)
+    assert "Shown are 12, the finished ones first, of 22 methods" in words_of(made)
     assert 12 == len(re.findall(r"<li>", made[made.index('id="curves"') : made.index('id="communication"')]))
