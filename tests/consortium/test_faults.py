@@ -121,6 +121,7 @@ def outcome(out: Path) -> dict[str, Any]:
     journal = [json.loads(line) for line in (out / "journal.jsonl").read_text().splitlines()]
     for line in journal:
         line.pop("seconds")
+        line.pop("ended")
         line["noted"].pop(NOTED, None)  # by which real sites are judged
     return {
         "model": (out / "model" / "weights.safetensors").read_bytes(),

@@ -47,7 +47,7 @@ TABLES: dict[str, tuple[str, str | Mapping[str, Any]]] = {
     "public": ("examples that everybody may see: one of the two", f"{OWN}:PublicTable"),
     "layers": ("what changes messages on their way", LAYERS),
     "site.toml": ("a site's own file", "wardround.consortium.settings:_Outline"),
-    "coordinator.toml": ("a coordinator's own file, beside consortium.json", "wardround.consortium.notify:_Outline"),
+    "coordinator.toml": ("a coordinator's own file, beside consortium.json", "wardround.consortium.notify:_NotifyFile"),
     "notify": ("who is told when something happens, in coordinator.toml", "wardround.consortium.notify:Notify"),
     "consent": ("what a site takes part in, in its site.toml", "wardround.consortium.settings:Consent"),
 }
