@@ -351,7 +351,7 @@ def test_nothing_is_recovered_before_the_coordinator_has_told_and_no_older_lette
     assert {} == put(site, {**head, "exchange": None, "told": now.mark.lapse}, b"{}\n")[0]
     assert letter == (place / ACCOUNT).read_bytes()  # while somebody looks at the first, no other takes its place
     (place / ACCOUNT).write_text((place / ACCOUNT).read_text().replace('"lines": []', '"lines": ["{}"]'))
-    with pytest.raises(RunError, match="is not what the coordinator has told"):
+    with pytest.raises(RunError, match="is not what the coordinator has said"):
         recover(place, as_told=True)
 
 
