@@ -292,6 +292,29 @@ def test_a_site_that_was_put_back_from_a_copy_gets_the_model_that_came_since(tmp
     assert received(tmp_path / "site-2", study).is_dir()
 
 
+def test_of_a_site_that_has_the_model_and_is_away_nothing_is_said_unless_it_may_have_lost_it(
+    tmp_path: Path, study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wardround.consortium.delivery.PATIENCE", 0.2)
+    printed: list[str] = []
+    with Exchange(tmp_path, study, SITES) as exchange:
+        submit(study, tmp_path / "run", exchange.over)
+        centre, remote = exchange.over.folder, exchange.over.remote(study, tmp_path / "run")
+        exchange.unasked = lambda name, _head: name == "site-2"
+        bring(remote, tmp_path / "run", SITES, printed.append)
+        assert (["the model was delivered to site-0, site-1"], []) == (printed, pending(centre, SITES))
+        exchange.unasked = lambda _name, _head: False
+        usual = Remote.put
+
+        def restored(remote: Remote, name: str, *given: Any, **options: Any) -> Any:
+            return ({"fault": "restored"}, b"") if name == "site-2" else usual(remote, name, *given, **options)
+
+        monkeypatch.setattr(Remote, "put", restored)
+        bring(remote, tmp_path / "run", SITES, printed.append)
+        assert printed[-1].startswith("site-2 has not received the model (refused: it was put back from a copy")
+        assert [(tmp_path / "run", ["site-2"])] == pending(centre, SITES)
+
+
 def test_a_site_that_is_still_to_say_what_it_has_forgotten_gets_the_model_later(tmp_path: Path) -> None:
     centre, run = tmp_path / "centre", tmp_path / "run"
     for folder in (centre, run):

@@ -133,7 +133,7 @@ def test_what_is_odd_is_told_by_document_and_never_quoted(content: object, said:
         ('{"documents": [] "x": 1}', "no comma between two members"),
         ('{"documents": [], }', "no key where one should stand"),
         ('{"documents" []}', "no colon behind a key"),
-        ('[{"documents": []}] rash', "something stands behind the JSON array"),
+        ('[{"documents": []}] rash', "something follows the JSON array"),
     ],
 )
 def test_broken_json_ends_the_reading(broken: str, said: str, tmp_path: Path) -> None:
@@ -171,7 +171,12 @@ def test_a_document_has_a_largest_size_and_a_collection_none(tmp_path: Path, mon
     monkeypatch.setattr("wardround.formats.json_values.LONGEST_LINE", 10**6)
     several = {"documents": [DOCUMENT] * 5000}
     assert 5000 == len(read(tmp_path, several)[0])
-    for content in ({"documents": [{**DOCUMENT, "x": "y" * 3 * 10**6}]}, {**DOCUMENT, "x": ["y"] * 10**6}):
+    keys = {f"{at}{'y' * 10**5}": 1 for at in range(30)}
+    for content in (
+        {"documents": [{**DOCUMENT, "x": "y" * 3 * 10**6}]},
+        {**DOCUMENT, "x": ["y"] * 10**6},
+        DOCUMENT | keys,
+    ):
         with pytest.raises(DataError, match="an item longer than"):
             read(tmp_path, content)
 

@@ -306,6 +306,21 @@ def test_where_a_text_is_from_comes_back_from_every_tool(tool: str, tmp_path: Pa
     assert (tool == "brat") == (FILLED in {one.what for one in done.findings})
 
 
+def test_where_documents_of_one_text_disagree_whom_it_is_about_nobody_is_guessed(tmp_path: Path) -> None:
+    row = {"text": "No pain.", "labels": ["x"]}
+    about: tuple[dict[str, str], ...] = (
+        {},
+        {"patient": "p1", "source": "a"},
+        {"patient": "p2", "source": "a"},
+        {"patient": "p1"},
+    )
+    lines = [json.dumps({**row, "id": f"n{at}", **more}) + "\n" for at, more in enumerate(about)]
+    (tmp_path / "all.jsonl").write_text("".join(lines))
+    merge([tmp_path / "all.jsonl"], tmp_path / "merged.jsonl", Options())
+    (merged,) = map(json.loads, (tmp_path / "merged.jsonl").read_text().splitlines())
+    assert ("n0", "a", None) == (merged["id"], merged["source"], merged.get("patient"))
+
+
 @pytest.mark.parametrize("tool", ["label-studio", "doccano", "jsonl"])
 def test_a_column_that_only_the_old_file_has_hides_no_source_of_the_new_one(tool: str, tmp_path: Path) -> None:
     old = {"text": "No pain.", "labels": ["x"], "hospital": "ward a", "who": "p1"}

@@ -109,3 +109,10 @@ def test_hostile_beginnings_are_recognised_or_refused(tmp_path: Path) -> None:
         content = "".join(dice.choices(PIECES, k=dice.randint(1, 40)))
         name = dice.choice(("export", "a.json", "a.jsonl", "a.csv", "a.tsv", "a.conll", "a.xml", "a.txt"))
         assert form_of(tmp_path, content, name), number
+
+
+@pytest.mark.parametrize("level", ['{"documents":[', '{"entry":[{"resource":', '{"PubTator3":['])
+@pytest.mark.parametrize("depth", [3, 150, 30_000])
+def test_a_beginning_is_looked_at_no_deeper_than_it_says_something(level: str, depth: int, tmp_path: Path) -> None:
+    ends = "".join({"[": "]", "{": "}"}[mark] for mark in reversed(level) if mark in "[{")
+    assert form_of(tmp_path, level * depth + "{}" + ends * depth) in ("jsonl", "JSON over several lines", "fhir")

@@ -446,6 +446,8 @@ def test_a_rate_that_a_study_leaves_open_is_the_one_that_suits_the_model(
         ({"name": "local"}, {}, 2),  # as far from its optimum as a site of a federation
         ({"name": "fedavg", "epochs": 3}, {}, 3),
         ({"name": "fedavg", "lr": 2.0}, {}, 1),  # a rate of one's own brings nothing else along
+        ({"name": "fedavg", "steps": 5}, {}, 1),  # no passes are counted
+        ({"name": "fedavg", "optimizer": "adam"}, {}, 1),
         ({"name": "fedavg"}, {"weighting": "none"}, 1),
         ({"name": "centralised"}, {}, 1),  # one pass over all notes
         ({"name": "fedsgd"}, {}, 1),  # one step

@@ -36,7 +36,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("few")
 @given(
-    spans=st.lists(st.tuples(st.integers(0, 60), st.integers(1, 9), st.sampled_from(KINDS)), max_size=14),
+    spans=st.lists(st.tuples(st.integers(0, 60), st.integers(1, 40), st.sampled_from(KINDS)), max_size=14),
     related_kinds=st.none() | st.sets(st.tuples(st.sampled_from(KINDS), st.sampled_from(KINDS))).map(tuple),
     scope=st.sampled_from(["sentence", "line", "note"]),
     both_ways=st.booleans(),
@@ -83,6 +83,13 @@ def test_none_is_looked_at_in_a_text_with_too_many_and_all_in_the_others(monkeyp
 
     found = related(Candidates(), [crowd(21), crowd(20)], ["none", "causes"], "none", scores)
     assert ([1] * 20 * 19, 2) == (texts, len(found))
+
+
+@pytest.mark.parametrize("both_ways", [True, False])
+def test_entities_of_a_hundred_thousand_types_are_counted_at_once(both_ways: bool) -> None:
+    entities = numbered(Entity("", f"kind {at}", at * 11, at * 11 + 1) for at in range(100_000))
+    expected = 2 * sum(100_000 - apart for apart in range(1, 91))
+    assert expected == Candidates(None, "note", both_ways).count("x".ljust(11) * 100_000, entities)
 
 
 def test_nine_million_pairs_are_counted_and_not_made() -> None:

@@ -60,3 +60,12 @@ def test_id_source_and_patient_are_read_as_in_training_where_a_file_has_them(
     assert ("No pain.", *expected) == (document.text, document.id, document.source, document.patient)
     named = as_trained(tmp_path / name, Options(source="text", text="text"), "", [tmp_path])
     assert ("text", "text") == (named.text, named.source)
+
+
+@pytest.mark.parametrize(
+    ("text", "patient"), [('"satz"', "2"), ("2", "1"), ('"satz"', '["who"]'), ('"satz"', "{ who = 1 }")]
+)
+def test_a_number_or_nonsense_names_no_patient_of_a_table_with_names(text: str, patient: str, tmp_path: Path) -> None:
+    (tmp_path / "study.toml").write_text(f"[corpus]\ntext = {text}\npatient = {patient}\n")
+    (tmp_path / "a.csv").write_text("text,diagnosis\nNo pain.,flu\n")
+    assert Options() == as_trained(tmp_path / "a.csv", Options(), "", [tmp_path])

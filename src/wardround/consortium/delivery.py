@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from wardround.consortium.roster import read_roster
-from wardround.consortium.submitted import pending
+from wardround.consortium.submitted import RESTORED, pending
 from wardround.engines.frames import door_of
 from wardround.engines.processes import end_with_parent
 from wardround.engines.remote import Remote, fault
@@ -46,12 +46,14 @@ def model_of(out: Path) -> tuple[dict[str, Any], bytes]:
 def deliver(remote: Remote, out: Path, names: Iterable[str]) -> dict[str, str]:
     """Bring the run's model to those of these sites that took part; by site, nothing or why it has not got it.
 
-    One that has got it is brought it as well: it may have been put back from an older copy, and keeps what it has.
+    One that has got it is brought it as well: it may have been put back from an older copy, and keeps what it has. If
+    it is away, nothing is said of it.
     The run's folder is not ours alone while they are waited for: a site that is silent keeps nobody from going on.
     """
     with locked(out):
         about, data = model_of(out)
         digest = hashlib.sha256(data).hexdigest()
+        before = _got(out, digest)
         chain = Chain(out / "ledger" / "coordinator.jsonl")
         took_part = {line["from"] for line in lines(chain.path) if "from" in line and "delivered" not in line}
     parcel, heads = Parcel.of(data), dict[str, Mapping[str, Any]]()
@@ -71,7 +73,12 @@ def deliver(remote: Remote, out: Path, names: Iterable[str]) -> dict[str, str]:
     with locked(out):  # what another delivery has noted meanwhile stays
         if hashlib.sha256(model_of(out)[1]).hexdigest() == digest:
             _note(remote, out, states, digest, len(data))
-    return states
+    return {name: why for name, why in states.items() if not why or not _has(before.get(name), why)}
+
+
+def _has(before: str | None, why: str) -> bool:
+    """Whether a site that does not take the model now has got it before, and not lost it with all that came since."""
+    return before == "" and not why.startswith(RESTORED)
 
 
 def _got(out: Path, digest: str) -> dict[str, str]:
@@ -87,7 +94,7 @@ def _note(remote: Remote, out: Path, states: Mapping[str, str], digest: str, siz
         if not why and got.get(name) != "":
             line = {"time": now, "from": name, "delivered": {"digest": digest, "bytes": size}}
             chain.append(line | {"run": remote.mark["run"]})  # without the site's head: nothing left it
-        got[name] = why if got.get(name) != "" else ""
+        got[name] = "" if _has(got.get(name), why) else why
     chain.flush(durable=True)
     DELIVERED.write(out, Delivered(study=remote.mark["study"], run=remote.mark["run"], digest=digest, sites=got))
 

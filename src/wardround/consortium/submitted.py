@@ -20,7 +20,8 @@ from wardround.runs.files import DELIVERED
 
 FILE = "runs.json"
 MOST = 50  # that are remembered
-LATER = ("late", "lost", "refused: it was put back from a copy")  # what becomes of a delivery that is tried again
+RESTORED = "refused: it was put back from a copy"  # and may lack what it was brought since
+LATER = ("late", "lost", RESTORED)  # what becomes of a delivery that is tried again
 _Runs = RootModel[dict[str, str]]
 
 

@@ -43,11 +43,15 @@ def is_bioc(row: object) -> bool:
     """Whether an object is a collection or a document, going by what stands where, however much of it is there."""
     if not isinstance(row, dict) or isinstance(row.get("text"), str):
         return False
-    if isinstance(passages := row.get("passages"), list):
-        first = passages[0] if passages else {"offset": 0}
-        return isinstance(first, dict) and bool({"offset", "infons"} & first.keys())
     lists = [value for name in LISTS if isinstance(value := row.get(name), list)]
-    return any(not one or is_bioc(one[0]) for one in lists)
+    return _is_document(row) or any(not one or _is_document(one[0]) for one in lists)
+
+
+def _is_document(row: object) -> bool:
+    if not isinstance(row, dict) or not isinstance(passages := row.get("passages"), list):
+        return False
+    first = passages[0] if passages else {"offset": 0}
+    return isinstance(first, dict) and bool({"offset", "infons"} & first.keys())
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,14 +49,12 @@ def read_fhir(path: Path, problems: Problems, options: Options) -> Iterator[Plac
 
 def is_fhir(row: Mapping[str, object]) -> bool:
     """Whether an object is a resource, or what there is of one; the `text` of a resource is an object."""
-    kind = row.get(KIND)
     if isinstance(row.get("text"), str):
         return False
-    if isinstance(kind, str):
-        return re.fullmatch("[A-Z][A-Za-z]+", kind) is not None
-    return any(
-        isinstance(one.get("resource"), dict) and is_fhir(one["resource"]) for one in _dicts(row.get("entry"))[:1]
-    )
+    entry = _dicts(row.get("entry"))[:1]
+    first = row if KIND in row or not entry else entry[0].get("resource")
+    kind = first.get(KIND) if isinstance(first, dict) else None
+    return isinstance(kind, str) and re.fullmatch("[A-Z][A-Za-z]+", kind) is not None
 
 
 def _resources(path: Path, problems: Problems, encoding: str | None) -> Iterator[tuple[int, Resource]]:

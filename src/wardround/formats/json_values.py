@@ -61,9 +61,7 @@ def json_items(path: Path, encoding: str | None = None) -> Iterator[tuple[int, o
     held = _Held(path, encoding)
     if held.next() != "[":
         raise DataError(path, held.line, "not a JSON array", "the file must begin with [")
-    yield from _array(held, path, _value)
-    if held.next():
-        raise DataError(path, held.line, "something follows the JSON array", "one array per file")
+    yield from _only_array(held, path, _value)
 
 
 def json_values(path: Path, encoding: str | None = None) -> Iterator[tuple[int, object]]:
@@ -79,9 +77,7 @@ def json_nested(path: Path, encoding: str | None, lists: Collection[str]) -> Ite
         return _members(held, path, lists) if lists and held.next() == "{" else _value(held, path)
 
     if held.next() == "[":
-        yield from _array(held, path, each)
-        if held.next():
-            raise DataError(path, held.line, "something stands behind the JSON array", "one array per file")
+        yield from _only_array(held, path, each)
         return
     while held.next():
         yield from each(held, path)
@@ -95,6 +91,13 @@ def _value(held: _Held, path: Path) -> Iterator[tuple[int, object]]:
     value, end = _decoded(held, path)
     held.go(end)
     yield line, value
+
+
+def _only_array(held: _Held, path: Path, each: Each) -> Iterator[tuple[int, object]]:
+    """What there is of each item of an array that is all of its file."""
+    yield from _array(held, path, each)
+    if held.next():
+        raise DataError(path, held.line, "something follows the JSON array", "one array per file")
 
 
 def _array(held: _Held, path: Path, each: Each) -> Iterator[tuple[int, object]]:
@@ -137,7 +140,7 @@ def _members(held: _Held, path: Path, lists: Collection[str]) -> Iterator[tuple[
         else:
             held.next()
             value, end = _decoded(held, path)
-            if (size := size + end - held.at) > LONGEST_LINE:
+            if (size := size + len(str(key)) + end - held.at) > LONGEST_LINE:
                 raise DataError(path, held.line, TOO_LONG, AGAIN)
             held.go(end)
             members[str(key)] = value

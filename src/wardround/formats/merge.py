@@ -7,8 +7,8 @@ written once; if not, that is a conflict, told with both places and in what they
 `keep` says which one counts, and that one is written whole. What a person says goes before what a model found, and a
 task that nobody has annotated is left out. So is what a model found and an annotation tool gives back unchanged, unless
 it is `confirmed`. A document that does not say where its text is from, whom it is about or in which language it is, as
-one from BRAT, gets that from another of the same text. Files are read twice, so that of texts only marks are held in
-memory.
+one from BRAT, gets that from the others of the same text, where they agree. Files are read twice, so that of texts only
+marks are held in memory.
 """
 
 from collections import Counter
@@ -75,7 +75,7 @@ def merge(
     left_out, about = set[int](), dict[bytes, dict[str, str]]()
     for number, placed in enumerate(_documents(sources, options, form, findings)):
         text = digest(text_of_pair(placed.document))
-        about[text] = _about(placed.document) | about.get(text, {})
+        _tell(about.setdefault(text, {}), placed.document)
         if placed.unseen and not (confirmed and placed.document.model):
             counts["untouched" if placed.document.model else "unannotated"] += 1
             left_out.add(number)
@@ -109,16 +109,18 @@ def _confirmed(placed: Placed) -> Placed:
     return placed._replace(document=replace(placed.document, model="")) if placed.unseen else placed
 
 
-def _about(document: Document) -> dict[str, str]:
-    """What a document says of where it is from."""
-    return {field: value for field in ABOUT if (value := getattr(document, field))}
+def _tell(known: dict[str, str], document: Document) -> None:
+    """Add what a document says of where its text is from; of what documents say differently, nothing is known."""
+    for field in ABOUT:
+        if (value := getattr(document, field)) and known.setdefault(field, value) != value:
+            known[field] = ""
 
 
 def _filled(placed: Placed, about: Mapping[bytes, Mapping[str, str]], findings: Findings) -> Placed:
     """The document with what only others of the same text say of where it is from."""
     document = placed.document
     known = about.get(digest(text_of_pair(document)), {})
-    more: dict[str, Any] = {field: value for field, value in known.items() if not getattr(document, field)}
+    more: dict[str, Any] = {field: value for field, value in known.items() if value and not getattr(document, field)}
     if not more:
         return placed
     findings.note(FILLED, placed.path, placed.line or 1)

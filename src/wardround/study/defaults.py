@@ -43,7 +43,7 @@ def left_open(built: Mapping[str, Any], tables: Mapping[str, Any], *, look: bool
         given_too = {*given, *(("schedule",) if {"decay", "horizon"} & {*given} else ())}  # two ways to lower a rate
         if preset == "sgd" and "lr" in suited:
             suited["lr"] = built["method"].steady(suited["lr"])
-        if getattr(method, "single_pass", False):
+        if getattr(method, "single_pass", False) or "steps" in given:  # which count instead of passes
             suited.pop("epochs", None)
         more["method"] = {key: value for key, value in suited.items() if key not in given_too}
     falls = getattr(method, "schedule", None) or more.get("method", {}).get("schedule")

@@ -66,15 +66,24 @@ class Candidates:
                 last = bisect_right(starts, entity.start + FAR)
                 if last - at - 1 > CROWD:
                     continue
-                first = max(at + 1, bisect_left(starts, entity.end))  # before it, others overlap
-                for kind, those in places.items():
-                    total += self._ways(entity.type, kind) * (bisect_left(those, last) - bisect_left(those, first))
+                first = min(max(at + 1, bisect_left(starts, entity.end)), last)  # before it, others overlap
+                if self.pairs is None:
+                    total += 2 * (last - first)
+                for kind, ways in self._partners(entity.type):
+                    those = places.get(kind, [])
+                    total += ways * (bisect_left(those, last) - bisect_left(those, first))
         return total
 
-    def _ways(self, before: str, behind: str) -> int:
-        """In how many directions two entities are looked at, by their types."""
-        ways = [(before, behind), (behind, before)][: 2 if before != behind or self.both_ways else 1]
-        return sum(self.pairs is None or way in self.pairs for way in ways)
+    def _partners(self, kind: str) -> Iterator[tuple[str, int]]:
+        """The types behind an entity that it is looked at with, and how often; of any, those with less than twice."""
+        if self.pairs is None:
+            yield from [] if self.both_ways else [(kind, -1)]
+            return
+        for head, tail in {*self.pairs}:
+            if head == kind:
+                yield tail, 1
+            if tail == kind and (head != kind or self.both_ways):
+                yield head, 1
 
     def too_many(self, text: str, entities: Sequence[Entity]) -> bool:
         """Whether none is looked at, because there are too many."""

@@ -129,7 +129,7 @@ class Worker:
         line = self.out.readline()
         if not line:
             code = self.process.wait(PATIENCE)
-            raise WorkerError(f"a worker ended (code {code}), for want of memory perhaps; try fewer --workers")
+            raise WorkerError(f"a worker ended (code {code}), perhaps for want of memory; try fewer --workers")
         reply: dict[str, Any] = json.loads(line)
         return reply
 

@@ -49,7 +49,8 @@ def as_trained(path: Path, options: Options, form: str, models: Iterable[Path]) 
     studies = [_corpus(model) for model in models]
     known = _with_text(path, options, form, {_column(study.get("text", "")) for study in studies})
     for meaning in ("id", "source", "patient"):
-        named = {column for study in studies if (column := study.get(meaning, ""))}
+        kinds = str | int if isinstance(known.text, int) else str  # a number fits any table
+        named: set[Any] = {column for study in studies if isinstance(column := study.get(meaning), kinds) and column}
         if getattr(options, meaning) or len(named) != 1:
             continue
         way = replace(known, **{meaning: named.pop()})
