@@ -181,7 +181,7 @@ def _revealed(rows: Sequence[WireRow]) -> str:
     fields = [row for row in rows if row.field]
     revealed = dict.fromkeys(_aside(row.reveals) for row in fields if not row.reveals.startswith("nothing"))
     seen = {row.seen for row in fields}
-    what = f"This tells: {'; '.join(revealed)}." if revealed else "This tells nothing about patients."
+    what = f"This tells: {'; '.join(revealed)}.".replace("`", "") if revealed else "This tells nothing about patients."
     return f"{what} {SEEN.get(seen.pop(), '')}".strip() if len(seen) == 1 else what
 
 
