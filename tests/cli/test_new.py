@@ -94,6 +94,15 @@ def wards(folder: Path, sources: int) -> None:
 COLUMNS = ("--text-column", "Befund", "--label-column", "ward", "--source-column", "house")
 
 
+def test_where_some_texts_name_no_source_sites_are_drawn_from_all(tmp_path: Path) -> None:
+    wards(tmp_path, 2)
+    head, first, *rest = (tmp_path / "a.csv").read_text().splitlines()
+    (tmp_path / "a.csv").write_text("\n".join([head, first.rpartition(",")[0] + ",", *rest]) + "\n")
+    assert 0 == cli("new", "a.csv", "b.csv", *COLUMNS, cwd=tmp_path).code
+    assert {"name": "iid", "sites": 3} == read(tmp_path / "study.toml")["partition"]
+    assert "1 of the training texts name no source, so all are cut" in (tmp_path / "study.toml").read_text()
+
+
 @pytest.mark.parametrize(("sources", "expected"), [(2, {"name": "source"}), (30, {"name": "source", "sites": 3})])
 def test_whoever_names_the_column_of_hospitals_gets_sites_by_it(
     sources: int, expected: dict[str, Any], tmp_path: Path

@@ -199,6 +199,8 @@ def test_a_label_that_training_lacks_is_told_before_anything_runs(tmp_path: Path
     corpus = files(tmp_path)
     with (tmp_path / f"{split}.csv").open("a") as file:
         file.write("eight,z,u\n")
-    with pytest.raises(ValueError, match=rf"1 {split} texts have a label that no training text has, the first {split}"):
+    with pytest.raises(
+        ValueError, match=rf"1 {split} texts have a label that no training text has, the first with the id {split}"
+    ):
         _ = opened(corpus, valid=True).labels
     assert ("x", "y", "z") == opened(replace(corpus, labels=("x", "y", "z")), valid=True).labels

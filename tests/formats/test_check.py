@@ -58,6 +58,13 @@ def test_a_key_of_long_values_is_offered_as_the_text_where_there_is_none(tmp_pat
     assert "labels? --label-column klinik" == remedy  # names that are not shown are not offered
 
 
+def test_all_that_may_be_labels_are_offered(tmp_path: Path) -> None:
+    rows = [f"Fever and a cough for {n} days.,{'AB'[n % 2]},{'xyz'[n % 3]}" for n in range(20)]
+    (tmp_path / "a.csv").write_text("\n".join(["befund,klinik,gruppe", *rows]))
+    ((_, remedy),) = unread(tmp_path / "a.csv", Options(text="befund"), "csv")
+    assert "labels? --label-column klinik or gruppe" == remedy
+
+
 def test_texts_in_two_files_are_told_with_both_places(tmp_path: Path) -> None:
     for name, rows in (("test", "Rash.,a\nFever.,b\n"), ("train", "Cough.,b\nFever.,b\nCough.,b\n")):
         (tmp_path / f"{name}.csv").write_text(f"text,label\n{rows}", encoding="utf-8")

@@ -145,6 +145,15 @@ def test_no_labels_for_prediction(tmp_path: Path) -> None:
     assert [d.labels for d in read(tmp_path, "text\nfever\n", label=None)] == [()]
 
 
+def test_a_first_row_of_notes_is_not_offered_for_a_column(tmp_path: Path) -> None:
+    for content in ("Chest pain,GI\nfever at night,ID\n", "chills,GI\nfever,ID\n"):
+        note = content.partition(",")[0]
+        message = refused(tmp_path, content, text=f"{note[:-1]}e")
+        assert "did you mean" not in message
+        assert f'"{note}"' not in message
+        assert message.endswith("or by its number from 1 to 2, or set header = false")
+
+
 def test_missing_column_offers_the_nearest(tmp_path: Path) -> None:
     content = f'NOTE_TEXT,label\n"{NOTE}",GI\n'
     assert refused(tmp_path, content, text="note_text") == '1: no column "note_text" — did you mean "NOTE_TEXT"?'

@@ -50,7 +50,7 @@ def command(
     with refusals(out):
         written = f" --task {task}" * bool(task) + f" --out {quote(str(out))}" * (out != DEFAULT)
         files = _files(path, test, as_given(options, form), written)
-        from wardround.formats.check import check
+        from wardround.formats.check import NO_PLACE, check
         from wardround.formats.doccano import METADATA
         from wardround.formats.jsonl import NOT_OURS
         from wardround.study.draft import Draft, drafted
@@ -66,13 +66,27 @@ def command(
         _show(whole)
         if refused := [file for file, survey in zip(files.values(), whole, strict=True) if survey.findings.refused]:
             _refuse(refused, as_given(options, form), sum(survey.findings.refused for survey in whole))
-        unread = METADATA, NOT_OURS  # stays in the files, as columns of a table do that nothing reads: only listed
+        unread = (
+            METADATA,
+            NOT_OURS,
+            *NO_PLACE,
+        )  # stays in the files, as columns of a table do that nothing reads: only listed
         if not lossy and any(one.lost and one.what not in unread for survey in whole for one in survey.findings.listed):
             fail("nothing was written; mend what is listed above, or go on with --lossy and set it in the study", 1)
         settings = {split: os.path.relpath(file, out.parent) for split, file in files.items()}
         settings |= _columns(form, files["train"], options)
         text = drafted(
-            Draft(_name(path), task, known[task].takes, form, settings, whole, learnt, len(whole[0].sources))
+            Draft(
+                _name(path),
+                task,
+                known[task].takes,
+                form,
+                settings,
+                whole,
+                learnt,
+                len(whole[0].sources),
+                whole[0].sourceless,
+            )
         )
         study = tomllib.loads(text)
         cells(study, where=str(out), folder=out.parent)

@@ -104,7 +104,11 @@ def by_source(sources: Sequence[str], sites: int | None = None, rng: Rng | None 
     appearance, or by chance with an `rng`.
     """
     if "" in sources:
-        raise ValueError(f"sources[{list(sources).index('')}] is empty: say where each example comes from, or use iid")
+        many, first = list(sources).count(""), list(sources).index("") + 1
+        raise ValueError(
+            f"{many:,} of {len(sources):,} training examples name no source, the first is number {first:,}; say where "
+            'each comes from, or set name = "iid" and sites = 3 in [partition]'
+        )
     codes = {source: code for code, source in enumerate(dict.fromkeys(sources))}
     coded = np.array([codes[source] for source in sources], dtype=np.int64)
     if sites is None:

@@ -106,7 +106,8 @@ class Sites:
             new = [one for one in read(split).documents if not {*one.labels} <= {*known}] if read else []
             if new:
                 raise ValueError(
-                    f"{len(new)} {split} texts have a label that no training text has, the first {called(new[0].id)}; "
+                    f"{len(new)} {split} texts have a label that no training text has, "
+                    f"the first with the id {called(new[0].id)}; "
                     "declare all labels (labels = […] in [corpus]) to have them counted as wrong, or take them out"
                 )
         return known

@@ -40,6 +40,8 @@ LOSES = re.compile(r"left out|skipped|dropped|ignored|taken from first to last|r
 HARMLESS = frozenset(
     {"empty sentence, left out", "empty token, left out", "invisible characters, left out of the word"}
 )
+NO_PLACE = "infon of a passage, ignored", "infon of a document, ignored", UNKNOWN
+"""What BioC files hold that has no place here: it stays in them."""
 UNANNOTATED = "training and `data merge` leave it out; annotate it, if only to say that there is nothing in it"
 REMEDIES = {
     "note without .ann, skipped": "copy its .ann beside it; an empty one says that there is nothing to mark",
@@ -184,6 +186,8 @@ class Survey(Kinds):
     """Of the first of them, both places."""
     languages: Counter[str] = field(default_factory=Counter)
     sources: set[bytes] = field(default_factory=set)
+    sourceless: int = 0
+    """Documents that name no source."""
     findings: Findings = field(default_factory=Findings)
     unreadable: str = ""
     """Why reading ended before the end, if it did."""
@@ -273,6 +277,7 @@ def _count(survey: Survey, placed: Placed, seen: dict[bytes, tuple[bytes, str]],
     survey.predicted += bool(document.model)
     survey.discontinuous += sum(bool(one.parts) for one in document.entities)
     survey.languages[code(document.language or language(document.text)) or "unknown"] += 1
+    survey.sourceless += not document.source
     if document.source:
         survey.sources.add(digest(document.source))
     text = digest(text_of_pair(document, pair=pair))

@@ -189,10 +189,12 @@ class Table:
 
     def _remedy(self, column: Column, names: list[str], rows: Iterator[list[str]]) -> str:
         """What to do about a column that is not there; the names of others might be a first row, and a note."""
-        if close := nearest(str(column), names):
+        there = heads(names, rows) if self.header else ()
+        close = nearest(str(column), names)
+        if close and (close in there or close.casefold() == str(column).casefold()):
             return f'did you mean "{close}"?'
         what = f"name the {'label column' if column == self.label else 'column'} in [corpus]"
-        if self.header and (there := heads(names, rows)):
+        if there:
             return f"{what}: {', '.join(there)}"
         others = "".join(remedy for one, remedy in OTHERS.items() if one in "".join(names))
         numbers = f", or by its number from 1 to {len(names)}" if len(names) > 1 else others

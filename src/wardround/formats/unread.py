@@ -53,8 +53,8 @@ def unread(path: Path, options: Options, form: str) -> Iterator[tuple[str, str]]
     like = [name for name, values in columns.items() if _like_labels(values)]
     flags = [name for name in like if columns[name].keys() <= FLAGS]
     if like and not labelled:
-        first = names[next((name for name in like if name not in flags), like[0])]
-        offers.append(f"labels? --label-column {first.strip(chr(34))}")
+        likely = [name for name in like if name not in flags] or like[:1]
+        offers.append(f"labels? --label-column {' or '.join(names[name].strip(chr(34)) for name in likely[:NAMED])}")
     if len(flags) > 1:
         offers.append(f"labels as flags? flags = [{', '.join(names[name] for name in flags[:NAMED])}] in [corpus]")
     if any(_like_entities(values) for values in columns.values()):

@@ -46,11 +46,13 @@ class Draft:
     """What the task needs to be told."""
     sources: int = 0
     """Hospitals, wards or dialogues that the training texts name."""
+    sourceless: int = 0
+    """Training texts that name none."""
 
 
 def drafted(draft: Draft) -> str:
     """The study as the text of a TOML file."""
-    cut, words = _cut(draft.sources)
+    cut, words = _cut(draft.sources, draft.sourceless)
     tables: dict[str, tuple[Mapping[str, Any], Mapping[str, Setting]]] = {
         "corpus": (
             {"format": draft.format, **draft.files, **_names(draft)},
@@ -73,8 +75,11 @@ def drafted(draft: Draft) -> str:
     return "\n".join([*lines, "", *[held] * bool(held), "# Other tables, methods and tasks: wardround settings", ""])
 
 
-def _cut(sources: int) -> tuple[dict[str, Any], str]:
+def _cut(sources: int, sourceless: int) -> tuple[dict[str, Any], str]:
     """How the training texts become sites, and a comment that says so."""
+    if sources > 1 and sourceless:
+        why = f"{sourceless:,} of the training texts name no source"
+        return {"name": "iid", "sites": SITES}, f"  # a simulation: {why}, so all are cut into {SITES} sites"
     if sources < 2:
         return {"name": "iid", "sites": SITES}, f"  # a simulation: the training texts cut into {SITES} sites"
     if sources <= MOST:
