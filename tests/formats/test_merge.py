@@ -13,7 +13,7 @@ from wardround.formats.check import check
 from wardround.formats.convert import convert
 from wardround.formats.doccano import METADATA
 from wardround.formats.jsonl import write_jsonl
-from wardround.formats.merge import FILLED, USUAL, Keep, merge
+from wardround.formats.merge import FILLED, SEVERAL, USUAL, Keep, merge
 from wardround.formats.options import Options
 from wardround.formats.register import FORMATS, TARGETS
 from wardround.formats.untouched import UNTOUCHED
@@ -304,6 +304,17 @@ def test_where_a_text_is_from_comes_back_from_every_tool(tool: str, tmp_path: Pa
     (row,) = map(json.loads, (tmp_path / "all.jsonl").read_text().splitlines())
     assert (FROM, 1) == ({key: row[key] for key in FROM}, len(row["entities"]))
     assert (tool == "brat") == (FILLED in {one.what for one in done.findings})
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (1, 0, 2), (2, 1, 0)])
+def test_nobodys_source_or_patient_goes_to_a_text_that_several_have(order: tuple[int, ...], tmp_path: Path) -> None:
+    """A short finding stands in the notes of many: which of them a copy without a name is, nobody knows."""
+    about = ({"patient": "p1"}, {"patient": "p2", "source": "ward b"}, {})
+    files = [saved(tmp_path, f"{at}.jsonl", row("her", **about[at])) for at in order]
+    done, _ = merge(files, tmp_path / "all.jsonl", Options())
+    (written,) = map(json.loads, (tmp_path / "all.jsonl").read_text().splitlines())
+    assert about[order[0]] == {key: written[key] for key in ("patient", "source") if key in written}
+    assert SEVERAL in {one.what for one in done.findings}
 
 
 @pytest.mark.parametrize("tool", ["label-studio", "doccano", "jsonl"])
