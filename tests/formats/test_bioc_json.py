@@ -1,6 +1,7 @@
 """BioC in JSON: the shapes that tools give it, and what is odd in a file, told without a word of it."""
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from wardround.formats.check import Findings
 from wardround.formats.json_values import json_nested
 from wardround.formats.options import Options
 from wardround.formats.recognise import recognised
+from wardround.formats.register import TARGETS
 from wardround.text.document import Attribute, Document, Entity, Placed, Relation
 from wardround.text.reading import BLOCK, DataError, Problems
 
@@ -191,3 +193,36 @@ def test_a_document_that_could_not_be_read_again_is_not_written(
     ):
         sink(Placed(NOTE, tmp_path / "a.jsonl", 3))
     assert [] == [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize("form", ["bioc", "bioc-json", "brat", "label-studio", "pubtator"])
+def test_many_entities_that_span_a_long_text_do_not_fill_the_memory(form: str, tmp_path: Path) -> None:
+    """Two megabytes of annotations on a text of one were four gigabytes of repeated words."""
+    text, write = "ab " * 10**5, TARGETS[form].write
+    assert write is not None
+    spans = tuple(Entity(f"T{at}", "drug", 0, len(text) - at) for at in range(100))
+    with (
+        pytest.raises(DataError, match="entities of more than 16,777,216 characters together"),
+        write(tmp_path / "out", Problems(), Options()) as sink,
+    ):
+        sink(Placed(Document("n1", text, entities=spans), tmp_path / "a.jsonl", 3))
+    assert [] == [*tmp_path.iterdir()]
+
+
+def test_a_mention_of_many_concepts_in_many_relations_takes_no_time_of_its_own_for_each(tmp_path: Path) -> None:
+    """Twenty thousand concepts in thousands of relations: looked at anew for each, they took minutes."""
+    ids = "|".join(f"M{number}" for number in range(20_000))
+    annotations = [
+        {
+            "id": name,
+            "infons": {"type": "drug", "identifier": ids},
+            "locations": [{"offset": at, "length": 2}],
+        }
+        for name, at in (("T1", 0), ("T2", 3))
+    ]
+    link = {"infons": {"type": "with", "a": "M1", "b": "M2"}, "nodes": [{"refid": "T1"}, {"refid": "T2"}]}
+    passage = {"offset": 0, "text": "ab cd", "annotations": annotations, "relations": [link] * 5000}
+    began = time.process_time()
+    (document,), _ = read(tmp_path, {"documents": [{"id": "n1", "passages": [passage]}]})
+    assert 5000 == len(document.relations)
+    assert 20 > time.process_time() - began

@@ -13,7 +13,7 @@ from wardround.formats.check import check
 from wardround.formats.convert import convert
 from wardround.formats.doccano import METADATA
 from wardround.formats.jsonl import write_jsonl
-from wardround.formats.merge import FILLED, USUAL, Keep, merge
+from wardround.formats.merge import FILLED, SEVERAL, USUAL, Keep, merge
 from wardround.formats.options import Options
 from wardround.formats.register import FORMATS, TARGETS
 from wardround.formats.untouched import UNTOUCHED
@@ -306,19 +306,15 @@ def test_where_a_text_is_from_comes_back_from_every_tool(tool: str, tmp_path: Pa
     assert (tool == "brat") == (FILLED in {one.what for one in done.findings})
 
 
-def test_where_documents_of_one_text_disagree_whom_it_is_about_nobody_is_guessed(tmp_path: Path) -> None:
-    row = {"text": "No pain.", "labels": ["x"]}
-    about: tuple[dict[str, str], ...] = (
-        {},
-        {"patient": "p1", "source": "a"},
-        {"patient": "p2", "source": "a"},
-        {"patient": "p1"},
-    )
-    lines = [json.dumps({**row, "id": f"n{at}", **more}) + "\n" for at, more in enumerate(about)]
-    (tmp_path / "all.jsonl").write_text("".join(lines))
-    merge([tmp_path / "all.jsonl"], tmp_path / "merged.jsonl", Options())
-    (merged,) = map(json.loads, (tmp_path / "merged.jsonl").read_text().splitlines())
-    assert ("n0", "a", None) == (merged["id"], merged["source"], merged.get("patient"))
+@pytest.mark.parametrize("order", [(0, 1, 2), (1, 0, 2), (2, 1, 0)])
+def test_nobodys_source_or_patient_goes_to_a_text_that_several_have(order: tuple[int, ...], tmp_path: Path) -> None:
+    """A short finding stands in the notes of many: which of them a copy without a name is, nobody knows."""
+    about = ({"patient": "p1"}, {"patient": "p2", "source": "ward b"}, {})
+    files = [saved(tmp_path, f"{at}.jsonl", row("her", **about[at])) for at in order]
+    done, _ = merge(files, tmp_path / "all.jsonl", Options())
+    (written,) = map(json.loads, (tmp_path / "all.jsonl").read_text().splitlines())
+    assert about[order[0]] == {key: written[key] for key in ("patient", "source") if key in written}
+    assert SEVERAL in {one.what for one in done.findings}
 
 
 @pytest.mark.parametrize("tool", ["label-studio", "doccano", "jsonl"])

@@ -31,6 +31,7 @@ from wardround.formats.details import (
 )
 from wardround.formats.offsets import Annotation, Offsets, nearest_mentions
 from wardround.formats.options import Options
+from wardround.formats.writing import repeatable
 from wardround.text.document import Attribute, Document, Entity, Placed, Relation
 from wardround.text.reading import LONGEST_LINE, DataError, Problems
 from wardround.text.shown import quoted
@@ -83,9 +84,10 @@ def document_of(node: Node, number: int, path: Path, line: int, problems: Proble
     entities = {entity.id: entity for entity in offsets.entities(list(mentions.values()))}
     relations: list[Relation] = []
     concepts = _concepts(mentions.values())
+    ids = {mention.id: frozenset(map(_concept, mention.concepts)) for mention in mentions.values()}
     for item in node.within("relation"):
         with problems.refusing():
-            relations += _relation(item, mentions, entities, concepts, path, item.line, problems)
+            relations += _relation(item, ids, entities, concepts, path, item.line, problems)
     return Document(
         node.value("id") or f"{path.name}:{number}",
         text,
@@ -163,7 +165,7 @@ def _mention(item: Node, unnamed: str, path: Path, line: int) -> Annotation:
 
 def _relation(
     item: Node,
-    mentions: Mapping[str, Annotation],
+    mentions: Mapping[str, frozenset[str]],
     entities: Mapping[str, Entity],
     concepts: Mapping[str, Sequence[str]],
     path: Path,
@@ -220,14 +222,15 @@ def _concepts(mentions: Iterable[Annotation]) -> dict[str, list[str]]:
     alone: dict[str, list[str]] = {}
     among: dict[str, list[str]] = {}
     for mention in mentions:
+        mine = among if len(mention.concepts) > 1 else alone
         for concept in mention.concepts:
-            (among if mention.concepts[1:] else alone).setdefault(_concept(concept), []).append(mention.id)
+            mine.setdefault(_concept(concept), []).append(mention.id)
     return among | alone
 
 
-def _agree(ends: list[str], named: list[str], mentions: Mapping[str, Annotation]) -> bool:
+def _agree(ends: list[str], named: list[str], mentions: Mapping[str, frozenset[str]]) -> bool:
     """Whether the nodes' mentions have the concepts that the relation names: PubTator 3 numbers nodes by themselves."""
-    ids = [{_concept(one) for one in mentions[end].concepts} if end in mentions else set() for end in ends]
+    ids = [mentions.get(end, frozenset[str]()) for end in ends]
     return any(
         _concept(one) in first and _concept(other) in second
         for one, other in (named, named[::-1])
@@ -241,7 +244,7 @@ Fit = Callable[[str], str]
 
 def plain_document(placed: Placed, losses: Problems, fit: Fit) -> dict[str, Any]:
     """A document of one passage, in the shape that BioC has in JSON."""
-    document = placed.document
+    document = repeatable(placed)
     lost_confidence(placed, losses, "labels", "entities", "relations")
     infons = {key: fit(value) for key in ("source", "patient", "language") if (value := getattr(document, key))}
     if document.labels:

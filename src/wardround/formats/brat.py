@@ -27,7 +27,7 @@ from wardround.formats.details import attributes_of, details
 from wardround.formats.offsets import Annotation, Offsets
 from wardround.formats.options import Options
 from wardround.formats.untouched import UNTOUCHED, findings_mark
-from wardround.formats.writing import Named, Sink, flat, lost, lost_fields, one_word
+from wardround.formats.writing import Named, Sink, flat, lost, lost_fields, one_word, repeatable
 from wardround.text.bounded import bounded
 from wardround.text.document import YES, Document, Entity, Placed, Relation
 from wardround.text.reading import DataError, Problems, files_under, lines_with_ends, open_text
@@ -237,6 +237,7 @@ def _coded(concept: str) -> str:
 
 
 def _lines(placed: Placed, losses: Problems) -> Iterator[str]:
+    repeatable(placed)
     document = _as_written(placed, losses)
     ours = all(re.fullmatch(r"T\d\w*", entity.id) for entity in document.entities)
     ids = {entity.id: entity.id if ours else f"T{at}" for at, entity in enumerate(document.entities, 1)}

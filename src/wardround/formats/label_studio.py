@@ -33,7 +33,7 @@ from wardround.formats.doccano import METADATA
 from wardround.formats.json_values import json_values, string, whole
 from wardround.formats.offsets import Annotation, Offsets
 from wardround.formats.options import Options
-from wardround.formats.writing import Named, Sink, text_file
+from wardround.formats.writing import Named, Sink, repeatable, text_file
 from wardround.text.document import Document, Placed
 from wardround.text.reading import DataError, Problems, nearest
 from wardround.text.shown import line_of, quoted, unnamed
@@ -283,7 +283,7 @@ def _counting(task: Mapping[str, object], path: Path, line: int, problems: Probl
 def write_label_studio(path: Path, _losses: Problems, _options: Options) -> Iterator[Sink]:
     """An array of tasks as Label Studio imports and exports them; nothing is lost."""
     with text_file(path) as write, label_studio_array(write) as add:
-        yield lambda placed: add(placed.document)
+        yield lambda placed: add(repeatable(placed))
 
 
 @contextmanager

@@ -7,8 +7,8 @@ written once; if not, that is a conflict, told with both places and in what they
 `keep` says which one counts, and that one is written whole. What a person says goes before what a model found, and a
 task that nobody has annotated is left out. So is what a model found and an annotation tool gives back unchanged, unless
 it is `confirmed`. A document that does not say where its text is from, whom it is about or in which language it is, as
-one from BRAT, gets that from the others of the same text, where they agree. Files are read twice, so that of texts only
-marks are held in memory.
+one from BRAT, gets that from others of the same text, unless these name several sources or patients, for then nobody
+knows whose it is. Files are read twice, so that of texts only marks are held in memory.
 """
 
 from collections import Counter
@@ -35,8 +35,10 @@ REPEATED = "same text with the same annotations, written once"
 SUPERSEDED = "found by a model where a person has annotated, not written"
 OTHER_TEXT = "id of another text, both written"
 USUAL = "file without the key or column that --text-column names, read by the usual names"
-ABOUT = ("source", "patient", "language")
+WHOSE = ("source", "patient")
+ABOUT = (*WHOSE, "language")
 FILLED = "source, patient or language told by another document of the same text"
+SEVERAL = "same text as one of another source or patient, neither of which is given to others"
 REMEDY = "mend one of the two, or say which counts with --keep first or --keep last"
 
 
@@ -72,10 +74,13 @@ def merge(
     findings, losses, counts = Findings(), Problems(), Counter[str]()
     alike: dict[bytes, list[_Mark]] = {}
     texts: dict[bytes, bytes] = {}
-    left_out, about = set[int](), dict[bytes, dict[str, str]]()
+    left_out, about, several = set[int](), dict[bytes, dict[str, str]](), set[bytes]()
     for number, placed in enumerate(_documents(sources, options, form, findings)):
         text = digest(text_of_pair(placed.document))
-        _tell(about.setdefault(text, {}), placed.document)
+        if not _agreeing(mine := _about(placed.document), about.setdefault(text, {})):
+            findings.note(SEVERAL, placed.path, placed.line or 1)
+            several.add(text)
+        about[text] = mine | about[text]
         if placed.unseen and not (confirmed and placed.document.model):
             counts["untouched" if placed.document.model else "unannotated"] += 1
             left_out.add(number)
@@ -86,6 +91,7 @@ def merge(
         alike.setdefault(text, []).append(mark)
         if texts.setdefault(digest(document.id), text) != text:
             findings.note(OTHER_TEXT, placed.path, mark.line)
+    about = {text: known for text, known in about.items() if text not in several}
     left_out |= {mark.number for marks in alike.values() for mark in _settled(marks, keep, findings, counts)}
     written = 0
     try:
@@ -109,18 +115,21 @@ def _confirmed(placed: Placed) -> Placed:
     return placed._replace(document=replace(placed.document, model="")) if placed.unseen else placed
 
 
-def _tell(known: dict[str, str], document: Document) -> None:
-    """Add what a document says of where its text is from; of what documents say differently, nothing is known."""
-    for field in ABOUT:
-        if (value := getattr(document, field)) and known.setdefault(field, value) != value:
-            known[field] = ""
+def _about(document: Document) -> dict[str, str]:
+    """What a document says of where it is from."""
+    return {field: value for field in ABOUT if (value := getattr(document, field))}
+
+
+def _agreeing(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
+    """Whether two documents of one text can be the same note."""
+    return all(one[field] == other[field] for field in WHOSE if field in one and field in other)
 
 
 def _filled(placed: Placed, about: Mapping[bytes, Mapping[str, str]], findings: Findings) -> Placed:
     """The document with what only others of the same text say of where it is from."""
     document = placed.document
     known = about.get(digest(text_of_pair(document)), {})
-    more: dict[str, Any] = {field: value for field, value in known.items() if value and not getattr(document, field)}
+    more: dict[str, Any] = {field: value for field, value in known.items() if not getattr(document, field)}
     if not more:
         return placed
     findings.note(FILLED, placed.path, placed.line or 1)

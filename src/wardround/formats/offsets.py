@@ -159,8 +159,10 @@ class Offsets:
     def _fits(self, mention: Annotation) -> bool:
         if not all(0 <= start < end <= len(self.text) for start, end in mention.parts):
             return False
+        if mention.words is None:
+            return True
         words = " ".join(self.text[start:end] for start, end in mention.parts)
-        return mention.words is None or words == mention.words or _squeezed(words) == _squeezed(mention.words)
+        return words == mention.words or _squeezed(words) == _squeezed(mention.words)
 
     @cached_property
     def _tables(self) -> dict[str, Sequence[int]]:

@@ -32,7 +32,7 @@ from wardround.formats.details import (
 )
 from wardround.formats.offsets import Annotation, Offsets, nearest_mentions, nearest_place
 from wardround.formats.options import Options
-from wardround.formats.writing import Named, Sink, flat, lost, lost_fields, text_file
+from wardround.formats.writing import Named, Sink, flat, lost, lost_fields, repeatable, text_file
 from wardround.text.document import Attribute, Document, Entity, Placed, Relation
 from wardround.text.reading import LONGEST_LINE, DataError, Problems, open_text
 
@@ -180,7 +180,7 @@ def write_pubtator(path: Path, losses: Problems, _options: Options) -> Iterator[
     with text_file(path) as write:
 
         def sink(placed: Placed) -> None:
-            document = placed.document
+            document = repeatable(placed)
             lost_fields(placed, losses, "labels", "source", "patient", "language")
             name = re.sub(r"[|\t\r\n]", "_", document.id) or "_"
             lost(placed, losses, "id with a bar, a tab or a line break", int(name != document.id))

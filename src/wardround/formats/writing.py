@@ -13,7 +13,7 @@ from pathlib import Path
 
 from wardround.core.files import fresh
 from wardround.text.document import Document, Placed
-from wardround.text.reading import Problems
+from wardround.text.reading import LONGEST_LINE, DataError, Problems
 from wardround.text.shown import unnamed
 
 Sink = Callable[[Placed], object]
@@ -49,6 +49,18 @@ def flat(text: str, placed: Placed, losses: Problems) -> str:
     line = re.sub(r"[\t\r\n]", " ", text)
     lost(placed, losses, "line breaks and tabs, written as blanks", int(line != text))
     return line
+
+
+def repeatable(placed: Placed) -> Document:
+    """The document, if its entities' words can be repeated: many that span a long text are more than memory holds."""
+    document = placed.document
+    if (
+        sum(end - start for one in document.entities for start, end in one.parts or [(one.start, one.end)])
+        > LONGEST_LINE
+    ):
+        what = f"entities of more than {LONGEST_LINE:,} characters together"
+        raise DataError(placed.path, placed.line or 1, what, "cut the document into notes; do entities span all of it?")
+    return document
 
 
 class Named:
