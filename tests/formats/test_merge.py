@@ -309,7 +309,7 @@ def test_where_a_text_is_from_comes_back_from_every_tool(tool: str, tmp_path: Pa
 @pytest.mark.parametrize("order", [(0, 1, 2), (1, 0, 2), (2, 1, 0)])
 def test_nobodys_source_or_patient_goes_to_a_text_that_several_have(order: tuple[int, ...], tmp_path: Path) -> None:
     """A short finding stands in the notes of many: which of them a copy without a name is, nobody knows."""
-    about = ({"patient": "p1"}, {"patient": "p2", "source": "ward b"}, {})
+    about: tuple[dict[str, str], ...] = ({"patient": "p1"}, {"patient": "p2", "source": "ward b"}, {})
     files = [saved(tmp_path, f"{at}.jsonl", row("her", **about[at])) for at in order]
     done, _ = merge(files, tmp_path / "all.jsonl", Options())
     (written,) = map(json.loads, (tmp_path / "all.jsonl").read_text().splitlines())

@@ -189,9 +189,8 @@ class Table:
 
     def _remedy(self, column: Column, names: list[str], rows: Iterator[list[str]]) -> str:
         """What to do about a column that is not there; the names of others might be a first row, and a note."""
-        there = heads(names, rows) if self.header else ()
-        close = nearest(str(column), names)
-        if close and (close in there or close.casefold() == str(column).casefold()):
+        there, close = heads(names, rows) if self.header else (), nearest(str(column), names)
+        if close and (close in there or "_" in close or close.casefold() == str(column).casefold()):
             return f'did you mean "{close}"?'
         what = f"name the {'label column' if column == self.label else 'column'} in [corpus]"
         if there:
