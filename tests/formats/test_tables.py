@@ -146,7 +146,7 @@ def test_no_labels_for_prediction(tmp_path: Path) -> None:
 
 
 def test_a_first_row_of_notes_is_not_offered_for_a_column(tmp_path: Path) -> None:
-    for content in ("Chest pain,GI\nfever at night,ID\n", "chills,GI\nfever,ID\n"):
+    for content in ("Chest pain,GI\nfever at night,ID\n", "chills,GI\nfever,ID\n", "lung_ca,she coughs\nrash,none\n"):
         note = content.partition(",")[0]
         message = refused(tmp_path, content, text=f"{note[:-1]}e")
         assert "did you mean" not in message

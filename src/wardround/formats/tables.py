@@ -34,7 +34,7 @@ from wardround.text.reading import (
     one_of,
     open_text,
 )
-from wardround.text.shown import heads, names_of, shown
+from wardround.text.shown import heads, like_heads, names_of, shown
 
 Row = Mapping[str, str]
 DELIMITERS = {"csv": ",", "tsv": "\t"}
@@ -164,8 +164,7 @@ class Table:
         return (*texts, *(self.flags or (self.label,)), self.id, self.source, self.patient)
 
     def _cells(self, path: Path, problems: Problems) -> Iterator[tuple[int, list[str]]]:
-        quoting = self.format == "csv" if self.quoting is None else self.quoting
-        delimiter = DELIMITERS[self.format]
+        quoting, delimiter = self.format == "csv" if self.quoting is None else self.quoting, DELIMITERS[self.format]
         if not quoting:
             for line, text in enumerate(open_text(path, self.encoding, problems=problems), 1):
                 if text:
@@ -190,7 +189,8 @@ class Table:
     def _remedy(self, column: Column, names: list[str], rows: Iterator[list[str]]) -> str:
         """What to do about a column that is not there; the names of others might be a first row, and a note."""
         there, close = heads(names, rows) if self.header else (), nearest(str(column), names)
-        if close and (close in there or "_" in close or close.casefold() == str(column).casefold()):
+        named = close and (close in there or ("_" in close and like_heads(names)))
+        if close and (named or close.casefold() == str(column).casefold()):
             return f'did you mean "{close}"?'
         what = f"name the {'label column' if column == self.label else 'column'} in [corpus]"
         if there:

@@ -123,6 +123,11 @@ def short(value: str) -> bool:
     return width <= WIDTH and value.isprintable() and len(value.split()) <= 5
 
 
+def like_heads(first: Sequence[str]) -> bool:
+    """Whether a first row has words alone, and no note."""
+    return all(map(HEAD.fullmatch, first))
+
+
 def heads(first: Sequence[str], rows: Iterable[Sequence[str]]) -> Sequence[str]:
     """The names of a table's columns, if the first row names them: each is one word, and stands there alone.
 
@@ -131,7 +136,7 @@ def heads(first: Sequence[str], rows: Iterable[Sequence[str]]) -> Sequence[str]:
     columns = list(zip(*(row for row in rows if len(row) == len(first)), strict=True))
     alone = bool(columns) and all(name not in column for name, column in zip(first, columns, strict=True))
     texts = any(2 * sum(not WORD.fullmatch(cell) for cell in column) > len(column) for column in columns)
-    return first if alone and texts and len(first) > 1 and all(map(HEAD.fullmatch, first)) else ()
+    return first if alone and texts and len(first) > 1 and like_heads(first) else ()
 
 
 def names_of(values: Iterable[str] | Mapping[str, int], declared: Collection[str] = ()) -> frozenset[str]:
