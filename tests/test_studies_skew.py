@@ -65,6 +65,19 @@ def test_the_rate_counts_that_is_best_on_validation_rows(
     ] == lines
 
 
+def test_kept_figures_stand_for_their_run_folders_and_grow(
+    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kept in two turns, the second without what the first had, they print the table of all folders."""
+    script(str(runs), monkeypatch=monkeypatch)
+    whole = capsys.readouterr().out
+    kept = tmp_path / "kept.json"
+    for names in (("a", "b", "all"), ("ridge-0.05", "ridge-0.5")):
+        script("--keep", str(kept), *(str(runs / name) for name in names), monkeypatch=monkeypatch)
+    script(str(kept), monkeypatch=monkeypatch)
+    assert whole == capsys.readouterr().out
+
+
 def test_both_pictures_stand_by_themselves(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script("--draw", str(tmp_path), str(runs), monkeypatch=monkeypatch)
     for name, wanted in (("by-alpha.svg", {"ridge"}), ("by-bytes.svg", {"ridge", "fedavg", "fedavg, then solved end"})):

@@ -1,12 +1,17 @@
 """Print a table of RESULTS.md from run folders, a row per method and a column per α; or draw its figures.
 
     python studies/skew/table.py runs/skew-chemprot-frozen runs/skew-chemprot-ccvr
+    python studies/skew/table.py --keep studies/skew/pgr-layer.json runs/skew-pgr-layer runs/skew-pgr-layer-ridge
+    python studies/skew/table.py studies/skew/pgr-layer.json
     python studies/skew/table.py --draw studies/skew runs/skew-chemprot-frozen runs/skew-chemprot-layer …
 
 Figures are macro-F1 / accuracy on the test split after the last round, mean ± standard deviation over seeds; a
 classifier that is fitted anew after it has a row of its own. Of several rates of a method the one counts that has the
 best macro-F1 on validation rows after the last round, at α = 0.05 and seed 0. Cells that still run are left out. A
 column has by how many per cent the means at α = 0.05 are above or below those of centralised training, as it is.
+
+`--keep` writes the figures of every finished cell, and the references, to a small file that stands for its run folders
+from then on; what the file had of other cells stays, so that a table can grow.
 
 `--draw` writes by-alpha.svg (macro-F1 against α, if there are several) and by-bytes.svg (against what all sites sent,
 at α = 0.05) into the folder after it: the same means, with bands of ± one standard deviation over seeds.
@@ -17,7 +22,7 @@ import statistics
 import sys
 import tomllib
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -94,10 +99,37 @@ def cells(folder: Path, file: str) -> list[Path]:
     return sorted([*folder.glob(file), *folder.glob(f"*/{file}")])
 
 
+def every_result(place: Path) -> list[Result]:
+    """What all finished cells came to: of a run folder, of a grid's, or of a file of kept figures."""
+    if place.is_file():
+        return [Result(**one) for one in json.loads(place.read_text(encoding="utf-8"))["cells"]]
+    return [result for path in cells(place, "metrics.json") for result in results_of(path.parent)]
+
+
+def references(place: Path) -> dict[str, dict[str, float]]:
+    """What a trivial answer has on the same test split."""
+    if place.is_file():
+        kept: dict[str, dict[str, float]] = json.loads(place.read_text(encoding="utf-8"))["references"]
+        return kept
+    known = json.loads(cells(place, "references.json")[0].read_text(encoding="utf-8"))
+    return {name: {metric: figures[metric] for metric in BOTH} for name, figures in known.items()}
+
+
+def keep(file: Path, folders: list[Path]) -> None:
+    """Write what the cells came to, beside what the file has of others."""
+    every = [one for place in [*([file] if file.exists() else []), *folders] for one in every_result(place)]
+    once = {(one.method, one.rates, one.alpha, one.seed): one for one in every}
+    kept = [asdict(once[key]) for key in sorted(once)]
+    for one in kept:
+        one["figures"] = {name: one["figures"][name] for name in (*BOTH, "valid_macro_f1") if name in one["figures"]}
+    lines = ",\n".join(json.dumps(one) for one in kept)
+    known = json.dumps(references(folders[0]))
+    file.write_text(f'{{"references": {known},\n"cells": [\n{lines}\n]}}\n', encoding="utf-8")
+
+
 def results(folders: list[Path]) -> list[Result]:
     """Of all finished cells, those of each method's best rates."""
-    runs = sorted({path.parent for folder in folders for path in cells(folder, "metrics.json")})
-    every = [result for run in runs for result in results_of(run)]
+    every = [result for folder in folders for result in every_result(folder)]
     best: dict[str, Result] = {}
     for one in every:
         plain = one.method.partition(", then ")[0]
@@ -157,8 +189,7 @@ def main(folders: list[Path]) -> None:
         middle = beside(tables[name][0.05], tables["`centralised`"][0.05])
         figures = [cell(tables[name][alpha]) for alpha in alphas]
         print(f"| {' | '.join([name, one.rates or '–', *figures, middle, *wire])} |")
-    known = json.loads(cells(folders[0], "references.json")[0].read_text(encoding="utf-8"))
-    for name, figures in known.items():
+    for name, figures in references(folders[0]).items():
         same = ["the same"] * (len(alphas) - 1)
         both = f"{figures['macro_f1']:.3f} / {figures['accuracy']:.3f}"
         print(f"| {' | '.join([name, '–', both, *same, '–', '–', '–'])} |")
@@ -220,7 +251,7 @@ def draw(out: Path, folders: list[Path]) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "--draw":
-        draw(Path(sys.argv[2]), [Path(folder) for folder in sys.argv[3:]])
+    if sys.argv[1] in {"--draw", "--keep"}:
+        (draw if sys.argv[1] == "--draw" else keep)(Path(sys.argv[2]), [Path(folder) for folder in sys.argv[3:]])
     else:
         main([Path(folder) for folder in sys.argv[1:]])
