@@ -55,7 +55,8 @@ def _head(about: About, built: Built, members: Sequence[Change]) -> Iterator[str
         yield f"- The label `{about.negative}` means that there is no relation."
     languages = ", ".join(CODES.get(code, code) for code in about.languages)
     yield f"- Language of the training texts: {languages or 'not known to the coordinator'}"
-    yield f"- Method: `{about.method}`, {about.rounds} rounds (`study.toml` has every setting)"
+    rounds = "1 round" if about.rounds == 1 else f"{about.rounds} rounds"
+    yield f"- Method: `{about.method}`, {rounds} (`study.toml` has every setting)"
     yield from _lineage(about)
     if about.chosen_by:
         yield f"- Of the rounds of the run, this one was chosen by `{about.chosen_by}`: examples that are neither"
@@ -114,7 +115,7 @@ def _figures(about: About, built: Built, final: Mapping[str, float]) -> Iterator
     figures = {name: value for name, value in final.items() if not name.endswith("examples")}
     whole = {name: value for name, value in figures.items() if "[" not in name}
     whose = f"The own test examples of {about.site}" if about.site else "All sites' own examples together"
-    yield f"{whose}, after {about.rounds} rounds, seed {built.study.seed}.\n"
+    yield f"{whose}, after round {about.rounds}, seed {built.study.seed}.\n"
     if built.study.method.personal and not about.site:
         yield "**Each site tried a model of its own**, and the figures are of these; this folder has the shared one.\n"
     if not figures:
