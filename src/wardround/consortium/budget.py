@@ -65,7 +65,7 @@ class Spent:
     numbers: dict[tuple[int, str], set[int]] = field(default_factory=dict)
     """As which exchanges of a round each step was ever answered: a restart does not change that."""
     sums: dict[str, str] = field(default_factory=dict)
-    """What each mask was for, and which sum each reply went into (`core.vault`): a restart does not change it either."""
+    """What each mask was for, and which sum each reply went into (`core.vault`): nor does it change that."""
     still: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     """By step, what was asked with and stays the same (`reveals(…, still=True)`)."""
     states: dict[int, str] = field(default_factory=dict)

@@ -24,7 +24,7 @@ class Vault:
         self.context = context
         """The study and the run: what was made for another is worth nothing here."""
         self.input: Message | None = None
-        """What the site has last put into a sum, until that sum is there."""
+        """What the site has last put into a sum, until it cannot be wanted again."""
         self.slots: dict[str, bytes] = {}
         self.choices: dict[str, str] = {}
         """What was chosen once and for all, in whichever run."""
