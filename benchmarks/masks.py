@@ -7,8 +7,8 @@
 
 *Masking*: sites that have their update at hand answer one after the other, every message encoded; of the second round,
 whose numbers have 32 bits. A site's seconds are those of one of them, for at real sites they pass side by side.
-*Real sites*: the rounds of whole runs, plain and masked taking turns; the first two rounds, in which keys and ranges are
-handed out, and the last, which is tried, are not counted, but uploads of the second are. A ratio is that of the median
+*Real sites*: the rounds of whole runs, plain and masked taking turns; the first two rounds, in which keys and ranges
+are handed out, and the last, which is tried, are not counted, but uploads of the second are. A ratio is of the median
 rounds of two neighbours in time; printed are the median of the ratios and their quartiles. What would take more memory
 than there is, at so many megabytes for each of so many processes, is left out, and said so.
 """
