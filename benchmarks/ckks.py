@@ -37,7 +37,7 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=5)
     chosen = parser.parse_args()
     try:
-        import tenseal  # noqa: PLC0415 -- a peer that is there only to be compared
+        import tenseal  # type: ignore[import-not-found]  # noqa: PLC0415 -- no dependency of ours
     except ImportError:
         sys.exit("TenSEAL is not installed, and is what masks are compared with here: pip install tenseal")
     torch.set_num_threads(1)
@@ -60,7 +60,8 @@ def main() -> None:
         return len(small.tobytes()) + len(coded.wide.numpy().tobytes())
 
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores; {chosen.megabytes:g} MB, one site", flush=True)
-    works = {**{name: partial(encrypted, context) for name, context in contexts.items()}, "masks": masked}
+    works: dict[str, Callable[[], int]] = {name: partial(encrypted, context) for name, context in contexts.items()}
+    works["masks"] = masked
     times: dict[str, list[float]] = {name: [] for name in works}
     sizes = {}
     for _ in range(chosen.turns):
