@@ -1,13 +1,16 @@
 """What secure aggregation costs: bytes, seconds of masking, seconds over NVFlare, and accuracy.
 
     python benchmarks/masks.py                  # bytes and masking: 0.1, 7 and 90 MB, 3, 10 and 30 sites
+    python benchmarks/masks.py --sockets        # the same of real site processes, without NVFlare, plain and masked
     python benchmarks/masks.py --flare          # three real sites over NVFlare on loopback, plain and masked
     python benchmarks/masks.py --accuracy       # figures with and without, three seeds
 
 *Masking*: sites that have their update at hand answer one after the other, every message encoded; of the second round,
 whose numbers have 32 bits. A site's seconds are those of one of them, for at real sites they pass side by side.
-*NVFlare*: the rounds of whole runs, plain and masked taking turns; the first round and the one that is tried are not
-counted. A ratio is that of neighbours in time.
+*Real sites*: the rounds of whole runs, plain and masked taking turns; the first two rounds, in which keys and ranges
+are handed out, and the last, which is tried, are not counted, but uploads of the second are. A ratio is of the median
+rounds of two neighbours in time; printed are the median of the ratios and their quartiles. What would take more memory
+than there is, at so many megabytes for each of so many processes, is left out, and said so.
 """
 
 import argparse
@@ -22,6 +25,7 @@ from typing import Any, cast
 
 import torch
 
+from sockets import Sockets
 from wardround.consortium.approval import approve
 from wardround.consortium.rehearse import Rehearsal
 from wardround.consortium.submit import submit
@@ -44,6 +48,9 @@ from wardround.study.load import Study, cells
 
 SIZES = (0.1, 7.0, 90.0)
 SITES = (3, 10, 30)
+FEW = (3,)
+PROCESS = {Rehearsal: 1.6e9, Sockets: 0.35e9}  # bytes of memory that a site and what carries its letters take
+TIMES = 9  # what a message takes in memory at a site, in its own bytes
 PRIVACY = {"privacy": {"secure_aggregation": True}}
 
 
@@ -51,22 +58,31 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--megabytes", type=float, nargs="*", default=SIZES)
-    parser.add_argument("--sites", type=int, nargs="+", default=SITES)
+    parser.add_argument("--sites", type=int, nargs="+", help="3, 10 and 30; over NVFlare 3")
     parser.add_argument("--flare", action="store_true", help="real sites over NVFlare instead")
+    parser.add_argument("--sockets", action="store_true", help="real site processes without NVFlare instead")
     parser.add_argument("--accuracy", action="store_true", help="figures with and without instead")
-    parser.add_argument("--turns", type=int, default=3, help="runs of each kind over NVFlare")
+    parser.add_argument("--turns", type=int, default=3, help="runs of each kind at real sites")
+    parser.add_argument("--rounds", type=int, default=8, help="rounds of each of these runs")
+    parser.add_argument("--no-batches", action="store_true", help="leave FedNER out")
     chosen = parser.parse_args()
     torch.set_num_threads(1)
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores", flush=True)
-    if chosen.flare:
+    if chosen.flare or chosen.sockets:
+        wire = Rehearsal if chosen.flare else Sockets
         for size in chosen.megabytes:
-            over_nvflare(f"{size:g} MB", sized(size), chosen.turns)
-        over_nvflare("FedNER, a batch", batches(), chosen.turns)
+            for sites in chosen.sites or (FEW if chosen.flare else SITES):
+                if short := _wanting(size, sites, wire):
+                    print(f"{size:g} MB, {sites} sites: not measured, {short}", flush=True)
+                else:
+                    at_real_sites(f"{size:g} MB", sized(size, sites, chosen.rounds), chosen.turns, wire)
+        if not chosen.no_batches:
+            at_real_sites("FedNER, a batch", batches(), chosen.turns, wire)
     elif chosen.accuracy:
         accuracy()
     else:
         for size in chosen.megabytes:
-            for sites in chosen.sites:
+            for sites in chosen.sites or SITES:
                 masking(size, sites)
 
 
@@ -159,18 +175,26 @@ def _second_round(
     return given
 
 
-# over NVFlare
+# real sites
 
 
-def sized(megabytes: float) -> dict[str, Any]:
+def sized(megabytes: float, sites: int = 3, rounds: int = 6) -> dict[str, Any]:
     """A study of a bag of words whose table has so many megabytes, with next to no notes."""
     return {
-        "name": "sized", "rounds": 6, "evaluation": {"every": 6},
-        "corpus": {"name": "clinic", "hospitals": 3, "documents": 3, "test_documents": 3},
+        "name": "sized", "rounds": rounds, "evaluation": {"every": rounds},
+        "corpus": {"name": "clinic", "hospitals": sites, "documents": 3, "test_documents": 3},
         "task": {"name": "classification", "tokens": "words", "buckets": int(megabytes * 1e6 / 4 / 16),
                  "embedding": 16},
         "method": {"name": "fedavg"},
     }  # fmt: skip
+
+
+def _wanting(megabytes: float, sites: int, wire: type[Rehearsal]) -> str:
+    """Why this does not fit into memory; nothing if it does."""
+    needed = sites * (PROCESS[wire] + TIMES * megabytes * 1e6)
+    with Path("/proc/meminfo").open(encoding="utf-8") as file:
+        free = next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable"))
+    return f"it takes some {needed / 1e9:.0f} GB, and {free / 1e9:.0f} are free" if needed > free else ""
 
 
 def batches() -> dict[str, Any]:
@@ -183,31 +207,36 @@ def batches() -> dict[str, Any]:
     }  # fmt: skip
 
 
-def over_nvflare(what: str, tables: dict[str, Any], turns: int) -> None:
+def at_real_sites(what: str, tables: dict[str, Any], turns: int, wire: type[Rehearsal]) -> None:
     """Rounds of real sites, plain and masked in turns."""
-    ratios, up, seconds = [], [], []
+    ratios, up, seconds, loads = [], [], [], []
     plain = study_of(tables)
     with tempfile.TemporaryDirectory(prefix="wardround-") as name:
         folder = Path(name)
-        with Rehearsal(folder, plain, folder) as rehearsal:
+        with wire(folder, plain, folder) as sites:
+            places = sorted((folder / "sites").iterdir())
             for turn in range(turns):
-                lines = {}
+                middle, sent = {}, {}
                 for kind, more in (("plain", {}), ("masked", PRIVACY)):
                     study = study_of({**tables, **more, "seed": turn})
-                    for place in (folder / "sites").iterdir():
+                    for place in places:
                         approve(place, study)
                     out = folder / f"{kind}-{turn}"
-                    submit(study, out, rehearsal.over)
+                    submit(study, out, sites.over)
                     text = (out / "journal.jsonl").read_text(encoding="utf-8")
                     rounds = [Round.model_validate_json(line) for line in text.splitlines()]
-                    lines[kind] = rounds[1:-1]  # the first has 64 bits, the last is tried
-                middle = {kind: statistics.median(line.seconds for line in mine) for kind, mine in lines.items()}
+                    middle[kind] = statistics.median(line.seconds for line in rounds[2:-1])
+                    sent[kind] = sum(line.up for line in rounds[1:-1])
                 ratios.append(middle["masked"] / middle["plain"])
                 seconds.append(middle["plain"])
-                up.append(sum(line.up for line in lines["masked"]) / sum(line.up for line in lines["plain"]))
+                up.append(sent["masked"] / sent["plain"])
+                loads.append(os.getloadavg()[0])
+    low, half, high = statistics.quantiles(ratios, n=4, method="inclusive") if turns > 1 else ratios * 3
+    carried = "NVFlare" if wire is Rehearsal else "local sockets"
     print(
-        f"{what}, three sites over NVFlare: upload {up[-1]:.3f} ×, time {statistics.median(ratios):.2f} × "
-        f"[{min(ratios):.2f} – {max(ratios):.2f}] of {statistics.median(seconds):.2f} s a round",
+        f"{what}, {len(places)} sites over {carried}: upload {up[-1]:.3f} ×, time {half:.2f} × "
+        f"[{low:.2f} – {high:.2f}] of {statistics.median(seconds):.3f} s a round; "
+        f"load {min(loads):.0f} to {max(loads):.0f}",
         flush=True,
     )
 

@@ -130,6 +130,12 @@ TABLE = {
         "site: the difference would be about that site's reply",
         "an exchange of a round is opened for one list of members only, in all runs of a study: `opened`",
     ),
+    "another round": Row(
+        "the coordinator, of a study with secure aggregation and `same_members`",
+        "asks with nearly the same model in the next round, without one site: the difference of both sums would be "
+        "about that site's reply",
+        "all sums of such a study are opened for one list of members: `opened`. Without `same_members`: see below",
+    ),
     "the same sums": Row(
         "the coordinator, of a study with `ridge` and secure aggregation",
         "has the sums of features, which are the same in every round, summed up once more in a later round, without "
@@ -143,8 +149,14 @@ TABLE = {
     ),
     "ranges": Row(
         "the coordinator, of a study with secure aggregation",
-        "closes in on a site's largest number, by one range after the other beside which the site says whether it fits",
-        "a range is a power of 16, and a run has 32 tables of them: `sum`",
+        "closes in on the sites' largest number, by one range after the other that some site's does not fit",
+        "a range is a power of 16, and a site takes 32 tables of them in a run; from then on numbers have 64 bits",
+    ),
+    "whose number is large": Row(
+        "the coordinator, of a study with secure aggregation",
+        "hands out a range that lies between the sites' numbers, to see whose are beyond it",
+        "that a number does not fit is in the sum alone, of all members together; whose it is puts chance in place of "
+        "its numbers, so that the sum has nothing of the others' either, and is opened for no other members after that",
     ),
     "the same masks": Row(
         "the coordinator, of a study with secure aggregation",
@@ -354,15 +366,17 @@ OPEN = (
         "model, differ by about that site's reply. No mask hides this: sites cannot tell who was lost from who was "
         "left out. `fewest` counts the members of each sum, not those in which two differ. Within one round of a "
         "study there are no two such sums, and of `ridge`'s none in all its rounds.",
-        "No second study that is hardly another; few rounds; `[privacy.dp]`, whose noise each site adds by itself.",
+        "`same_members = true` in the study's `[privacy]`: then all its sums are of the same sites, and a site that is "
+        "lost is waited for. No second study that is hardly another; few rounds; `[privacy.dp]`, whose noise each site "
+        "adds by itself.",
     ),
     Gap(
-        "Beside a masked reply stands one bit.",
-        "Whether a number of it is larger than the range that the coordinator has handed out, so that all send theirs "
-        "once more in 64 bits. An honest coordinator's range is some dozens of times the last sum; one that lies "
-        "chooses it, for each tensor, and learns of each site by itself whether its largest number is beyond it: one "
-        "bit in an exchange, and a test does it. It has 32 tables of ranges in a run, all powers of 16: at most the "
-        "order of magnitude of a tensor's largest number, never the number.",
+        "Whether some site's number is large.",
+        "The sum says whether a number of some site's is larger than the range that the coordinator has handed out, so "
+        "that all send theirs once more in 64 bits. An honest coordinator's range is some dozens of times the last "
+        "sum; one that lies chooses it, for each tensor: one bit of all sites together in an exchange, never whose. It "
+        "has 32 tables of ranges in a run, all powers of 16: at most the order of magnitude of the largest number of a "
+        "tensor over all sites.",
         "Few rounds; `[privacy.dp]`, whose noise is in the number before it is compared.",
     ),
     Gap(

@@ -67,7 +67,7 @@ def test_a_copy_has_all_but_notes_logs_and_the_secrets_of_masks(tmp_path: Path) 
     (place / "site.toml").write_text(
         'name = "site-0"\n[data]\nformat = "csv"\ntrain = { a = "notes/train.csv" }\nlabel = "keys"\n'
     )
-    kept = {"ledger/site.jsonl": "{}\n{", "memory/a/b/Met-1-1.kept": "m", "memory/a/sums.jsonl": "[]\n", "mine.py": "1"}
+    kept = {"ledger/site.jsonl": "{}\n{", "memory/a/b/Met-1-1.kept": "m", "mine.py": "1"}
     left = {
         "notes/train.csv": "text", "log.txt": "l", "log.jsonl.1": "l", "printed.txt": "p", "memory/a/b/secret": "s",
         "memory/a/b/last.sum": "s", "kit/log.txt": "l", "kit/0-0/app/x.json": "{}", ".lock": "", "cache/a": "c",

@@ -59,7 +59,6 @@ def test_memory_goes_when_its_run_is_over_and_stays_while_it_can_be_resumed(
         submit(study, tmp_path / "full", exchange.over, wait=1.0, resume=True)
         clear([one for one in leftovers(site) if one.path.name == full])  # now it goes
         whole, half = ((tmp_path / run / "run.id").read_text() for run in ("whole", "half"))
-        (site / "memory" / study_hash(study)[:16] / "sums.jsonl").write_text("[]\n")
         assert {whole: "", half: "it goes on, or can be resumed"} == {
             one.path.name: one.kept for one in leftovers(site) if "memory" in one.what
         }
@@ -69,10 +68,10 @@ def test_memory_goes_when_its_run_is_over_and_stays_while_it_can_be_resumed(
         assert (site / "memory" / study_hash(study)[:16] / whole).exists()
         assert 0 == CliRunner().invoke(app, ["clear", str(site), "--yes"]).exit_code
         left = {path.name for path in (site / "memory" / study_hash(study)[:16]).iterdir()}
-        assert {half, "sums.jsonl"} == left
+        assert {half} == left
         submit(study, tmp_path / "half", exchange.over, wait=1.0, resume=True)
     clear(leftovers(site), force=True)
-    assert ["sums.jsonl"] == [path.name for path in (site / "memory").glob("*/*")]
+    assert [] == list((site / "memory").glob("*/*"))
     assert (site / "ledger" / "site.jsonl").exists()
 
 

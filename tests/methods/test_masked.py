@@ -65,6 +65,11 @@ def test_what_shows_a_single_reply_is_refused_with_the_remedy() -> None:
     [
         ({"privacy": {"secure_aggregation": True, "fewest": 4}}, "privacy.fewest = 4, but 3 of 3 sites take part"),
         ({"privacy": {"secure_aggregation": True}, "sites": {"per_round": 2}}, "privacy.fewest = 3, but 2 of 3 sites"),
+        (
+            {"privacy": {"secure_aggregation": True, "fewest": 2, "same_members": True}, "sites": {"per_round": 2}},
+            "privacy.same_members wants all sites in every round, but 2 of 3 take part",
+        ),
+        ({"privacy": {"same_members": True}}, "privacy.same_members is about masked sums"),
         ({"privacy": {"secure_aggregation": True}, "evaluation": {"each": True}}, "evaluation.each shows each site's"),
         ({"privacy": {"secure_aggregation": True}, "method": {"name": "centralised"}}, "there is nothing to mask"),
     ],

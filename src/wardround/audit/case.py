@@ -164,7 +164,7 @@ def variants(study: Study, tables: Mapping[str, Any], folder: Path | None = None
     own = study.resolved.get("privacy", {})
     for label, asked in PROTECTIONS.items():
         privacy = {key: own.get(key) or value for key, value in asked.items()}
-        privacy |= {key: own[key] for key in ("fewest",) if key in own and "secure_aggregation" in asked}
+        privacy |= {key: own[key] for key in ("fewest", "same_members") if key in own and "secure_aggregation" in asked}
         changed = {**tables, "privacy": privacy} if privacy else {**tables}
         if "dp" in privacy:  # no study may have these and noise: what it would have instead is attacked
             changed["task"] = {key: value for key, value in tables["task"].items() if key not in UNTOLD}

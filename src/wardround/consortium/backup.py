@@ -8,7 +8,7 @@ Rules of this file:
 2. It is a plain tar file, whose last member has the hash of every other: half a copy, or a damaged one, is none.
 3. It is made while the folder is in use. Files are written whole or appended to by lines; of those, whole lines are
    taken. What says what was spent comes last, each after whatever points to it, so a copy knows of too much rather than
-   of too little: ledger, then the privacy budget's journal that it names, then the journal of masked sums.
+   of too little: ledger, then the privacy budget's journal that it names.
 4. Not in it: notes, logs, what can be computed or fetched again, and the secrets of masked sums, so that no copy can
    ever put the same mask on other numbers, or take an old one off.
 5. It is put back into a new folder and nowhere else, plain files alone, none outside of it. A site is marked then: it
@@ -42,7 +42,7 @@ from wardround.text.reading import DataError, existing_path
 FORM: Literal["wardround copy 1"] = "wardround copy 1"
 MANIFEST = "MANIFEST.json"
 LARGEST = 1 << 26  # bytes of a manifest
-LAST = ("answers/*.jsonl", "ledger/site.jsonl", "ledger/budget.jsonl", "memory/*/sums.jsonl")
+LAST = ("answers/*.jsonl", "ledger/site.jsonl", "ledger/budget.jsonl")
 """What is taken last, in this order: what others point to after them."""
 LEFT_OUT = (
     ".*", "*/.*", "cache/*", "service/*", "printed.txt", "log.txt*", "log.jsonl*", "clock.json", "memory/*/*/secret",

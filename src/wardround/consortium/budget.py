@@ -64,6 +64,8 @@ class Spent:
     answered: dict[Place, Answered] = field(default_factory=dict)
     numbers: dict[tuple[int, str], set[int]] = field(default_factory=dict)
     """As which exchanges of a round each step was ever answered: a restart does not change that."""
+    sums: dict[str, str] = field(default_factory=dict)
+    """What each mask was for, and which sum each reply went into (`core.vault`): nor does it change that."""
     still: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     """By step, what was asked with and stays the same (`reveals(…, still=True)`)."""
     states: dict[int, str] = field(default_factory=dict)
@@ -91,6 +93,7 @@ class Budget:
         spent = self.of(str(line["study"]))
         if still := line["received"].get("still"):
             spent.still.setdefault(line["step"], still)
+        spent.sums |= line.get("sums", {})
         spent.runs.add(str(line["run"]))
         place: Place = (line["round"], line["exchange"], line["step"])
         spent.numbers.setdefault((place[0], place[2]), set()).add(place[1])

@@ -48,6 +48,8 @@ class Answer:
     hides: str
     """What the step itself replies, where that leaves so that nobody can read it alone."""
     mark: Mark
+    sums: Mapping[str, str] = field(default_factory=dict)
+    """What was chosen for good of masks and sums (`core.vault`)."""
     budget: str = ""
     """The head of the privacy budget's journal, where the study spends of it: its end cannot be cut off unseen."""
 
@@ -97,6 +99,7 @@ class HouseLedger:
                 **({"hides": answer.hides} if answer.hides else {}),
             },
             "mark": answer.mark,
+            **({"sums": dict(answer.sums)} if answer.sums else {}),
             **({"budget": answer.budget} if answer.budget else {}),
             "theirs": answer.theirs[:64],
             "signed": dict(answer.statement),

@@ -7,11 +7,11 @@ vault = HouseVault(folder, study, run, pinned=True)  # what masked sums find at 
 keys/sign.key           made here, and nowhere else; the coordinator issues certificates, and could issue two
 keys/pinned.json        {"mainz": "3f2a 91c0 …"}
 keys/seen.json          the same, of the keys that the coordinator has shown
-memory/STUDY/sums.jsonl what each mask was for, and which sum each reply went into; a line is there before either leaves
 memory/STUDY/RUN/       a secret of the run: with that folder goes what could take old masks off
+
+What each mask was for, and which sum each reply went into, is in the site's ledger, in the line of the reply itself.
 """
 
-import errno
 import hashlib
 import hmac
 import json
@@ -119,7 +119,7 @@ class HouseVault(Vault):
 
     def __init__(self, folder: Path, study: str, run: str, *, pinned: bool) -> None:
         self.folder, self.must = folder, pinned
-        self.place, self.journal = folder / "memory" / study[:16] / run, folder / "memory" / study[:16] / "sums.jsonl"
+        self.place = folder / "memory" / study[:16] / run
         signing, salt = _signing(folder), self.place / "secret"
         if not salt.exists():
             with suppress(FileExistsError):
@@ -128,23 +128,6 @@ class HouseVault(Vault):
         super().__init__(
             signing, hmac.new(signing, salt.read_bytes() + context.encode(), hashlib.sha256).digest(), context
         )
-        self._end = 0
-        """Up to where the journal has been read."""
-        self._read()
-        if self.journal.exists() and self.journal.stat().st_size > self._end:  # a line that a crash cut off
-            write(self.journal, self.journal.read_bytes()[: self._end])
-
-    def _read(self) -> None:
-        """Take in what the journal has since it was last read, of whichever run of the study."""
-        if not self.journal.exists():
-            return
-        with self.journal.open("rb") as file:
-            file.seek(self._end)
-            for line in file:
-                if not line.endswith(b"\n"):  # one that a crash cut off opened nothing
-                    break
-                self._end += len(line)
-                self.choices.setdefault(*json.loads(line))
 
     def put(self, slot: str, data: bytes) -> None:
         """Remember it across a crash of this process, too; after one of the machine the sum is not opened."""
@@ -175,25 +158,3 @@ class HouseVault(Vault):
             _write(self.folder / "keys" / "seen.json", {**known, name: shown})
         wanted = pinned(self.folder).get(name)
         return not self.must if wanted is None else same_fingerprint(wanted, shown)
-
-    def choose(self, choices: Mapping[str, str]) -> bool:
-        """Written down, all with one wait for the disk, before it holds: what was not written down is not given."""
-        if choices.keys() - self.choices.keys():
-            self._read()  # another run may have chosen since
-        new = {what: choice for what, choice in choices.items() if what not in self.choices}
-        stands = super().choose(choices)
-        if stands and new:
-            try:
-                self._append("".join(json.dumps(one) + "\n" for one in new.items()).encode())
-            except OSError:
-                self.choices = {what: choice for what, choice in self.choices.items() if what not in new}
-                raise
-        return stands
-
-    def _append(self, lines: bytes) -> None:
-        with self.journal.open("ab", buffering=0) as file:
-            end = file.seek(0, os.SEEK_END)
-            if file.write(lines) < len(lines):  # a full disk
-                file.truncate(end)
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            os.fsync(file.fileno())

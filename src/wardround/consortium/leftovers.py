@@ -8,8 +8,8 @@ Rules of this file:
    it ended for good, or has brought its model; or the study is approved here no longer. A run that can be resumed
    needs it, which one that stopped before its last round may be, or one that failed after it (`force`).
 2. A folder of NVFlare's job goes unless a process has to do with that job; logs go but for those being written to.
-3. Never cleared: the ledger, the budget's journal, approvals, keys, and what masked sums were for (`sums.jsonl`): by
-   these a site knows what it must not answer again.
+3. Never cleared: the ledger, the budget's journal, approvals and keys: by these a site knows what it must not answer
+   again, nor put into another sum.
 """
 
 import re

@@ -174,6 +174,9 @@ class SiteProcess:
         try:
             for lost in ask.head.get("void") or ():
                 run.host.undo(self.name, Exchange.of(lost))
+            vault = run.host.vault
+            if vault:
+                vault.choices, vault.new = budget.of(study).sums, {}
             reply = self._served(run, step, exchange, message)
             data = reply.encode()
             sent = hashlib.sha256(data).hexdigest()
@@ -181,8 +184,9 @@ class SiteProcess:
             name, theirs = run.ready.built.study.name, str(ask.head.get("ledger", ""))
             hides = "" if type(reply).alone or type(reply) is step.reply else step.reply.__name__
             spent = last_value(self.folder / JOURNAL, "hash") if run.ready.built.study.dp else ""
+            sums = vault.new if vault else {}
             answer = Answer(
-                ask.statement, theirs, question, name, run.ready.data, message, reply, sent, hides, mark, spent
+                ask.statement, theirs, question, name, run.ready.data, message, reply, sent, hides, mark, sums, spent
             )
             noted = self.ledger.note(answer)
         except Exception:

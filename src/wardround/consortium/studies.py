@@ -67,7 +67,7 @@ class Run:
         """Let a new exchange pass (None), answer the last one again, refuse all others.
 
         Of a layer's own exchanges the ledger alone knows after a crash: another ask in place of one that was answered
-        is refused by that (`Budget`), and what may not happen twice in a sum is in the vault's journal.
+        is refused by that (`Budget`), and so is what may not happen twice in a sum (`core.vault`).
         """
         now = (len(exchange.resumed), exchange.round, exchange.number)
         if now < self.last or (now == self.last and digest != self.message):

@@ -103,12 +103,12 @@ class Cohort:
         """The sites that take part and have not been left out so far."""
         return tuple(name for name in self.names if name not in self.left_out)
 
-    def require(self, names: Iterable[str]) -> None:
+    def require(self, names: Iterable[str], remedy: str = "") -> None:
         """Stop the round, which can be run again, unless all of these are still there."""
         if lost := sorted(set(names) - set(self.present)):
             reasons = "; ".join(f"{name}: {self.left_out.get(name, 'not asked')}" for name in lost[:5])
             raise BelowQuorum(
-                f"round {self.round}: {len(lost)} of the sites in a sum did not stay to its end ({reasons})"
+                f"round {self.round}: {len(lost)} of the sites in a sum did not stay to its end ({reasons}){remedy}"
             )
 
     def ask(self, step: Step[M, R], message: M | Mapping[str, M]) -> dict[str, R]:

@@ -24,9 +24,12 @@ class Vault:
         self.context = context
         """The study and the run: what was made for another is worth nothing here."""
         self.input: Message | None = None
-        """What the site has last put into a sum, until that sum is there."""
+        """What the site has last put into a sum, until it cannot be wanted again."""
         self.slots: dict[str, bytes] = {}
         self.choices: dict[str, str] = {}
+        """What was chosen once and for all, in whichever run."""
+        self.new: dict[str, str] = {}
+        """What was chosen in this exchange: a hospital writes it down together with its reply, before that leaves."""
 
     @classmethod
     def simulated(cls, name: str, seed: int) -> "Vault":
@@ -47,10 +50,10 @@ class Vault:
         return True
 
     def choose(self, choices: Mapping[str, str]) -> bool:
-        """Whether all of these stand, each the first for its key, and written down for good, or the same again."""
-        stands = all(self.choices.get(what, choice) == choice for what, choice in choices.items())
+        """Whether all of these stand, each the first for its key or the same again; what leaves is bound to them."""
+        stands = all(self.new.get(what, self.choices.get(what, choice)) == choice for what, choice in choices.items())
         if stands:
-            self.choices |= choices
+            self.new |= {what: choice for what, choice in choices.items() if what not in self.choices}
         return stands
 
     def digest(self, *parts: bytes | memoryview) -> str:

@@ -9,12 +9,13 @@ Rules of this file:
    sites allow: an error of n · range / 2³². All else goes into 64 bits, by `SCALE`: an error of 2⁻³⁵, or 2⁻²⁹.
 3. What does not fit its range is not cut off: `over` says that the numbers of 32 bits are not there. What does not fit
    into 64 bits is an error that names the tensor. Nothing wraps.
-4. The first number of all is 1: the sum of n messages begins with n, or masks were left on it.
+4. The first number of all is 1: the sum of n messages begins with n, or masks were left on it. The second is 0, unless
+   what a message had did not fit (`blurred`): then it is drawn by chance, as all numbers of 32 bits are.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from math import ceil, floor, inf, log2, prod
 from typing import Any, TypeVar
 
@@ -27,6 +28,7 @@ from wardround.core.flat import restored, taken_apart
 from wardround.core.record import Message
 
 SCALE = {"F64": 2.0**28, "F32": 2.0**34, "F16": 2.0**34, "BF16": 2.0**34}
+FIRST = 2  # numbers of 64 bits before those of the message
 WIDE = 1 << 62  # of 64 bits one is the sign and one is spared
 WHOLE = 1 << 53  # up to which every whole number is one in double precision
 NARROW = (1 << 31) - 1
@@ -77,7 +79,7 @@ def encode(message: Message, sites: int, ranges: Ranges) -> Encoded:
     rows, form = taken_apart(message)
     parts = _parts(form, sites, ranges)
     small = torch.zeros(sum(part.count for part in parts if part.power is not None), dtype=torch.int32)
-    wide = [torch.ones(1, dtype=torch.int64)]
+    wide = [torch.tensor([1, 0])]
     over, start = False, 0
     for part, values in zip(parts, _cut(rows, parts), strict=True):
         scaled = _scaled(values, part.scale)
@@ -116,12 +118,14 @@ def decode(kind: type[M], total: Encoded, sites: int, ranges: Ranges) -> M:
     parts = _parts(total.form, sites, ranges)
     narrow = sum(part.count for part in parts if part.power is not None)
     count = sum(part.count for part in parts)
-    if (len(total.narrow), len(total.wide)) != (narrow, 1 + count - narrow):
+    if (len(total.narrow), len(total.wide)) != (narrow, FIRST + count - narrow):
         raise ValueError("its numbers are not as many as its form says")
     if int(total.wide[0]) != sites:
         raise ValueError("masks are left on the sum")
+    if int(total.wide[1]):
+        raise ValueError("numbers of some site are not in it")
     numbers = torch.empty(count, dtype=torch.float64)
-    small, large, start = 0, 1, 0
+    small, large, start = 0, FIRST, 0
     for part in parts:
         target = numbers[start : start + part.count]
         if part.power is not None:
@@ -133,6 +137,17 @@ def decode(kind: type[M], total: Encoded, sites: int, ranges: Ranges) -> M:
         target.div_(part.scale)
         start += part.count
     return restored(kind, numbers, json.dumps({name: _summed(entry) for name, entry in json.loads(total.form).items()}))
+
+
+def blurred(encoded: Encoded, blur: Callable[[Encoded], tuple[Tensor, Tensor]]) -> Encoded:
+    """A message that was over: chance in place of its numbers of 32 bits, and of the second of all, which says so."""
+    narrow, second = blur(replace(encoded, wide=encoded.wide[1:FIRST]))
+    return replace(encoded, narrow=narrow, wide=torch.cat([encoded.wide[:1], second, encoded.wide[FIRST:]]))
+
+
+def beyond(total: Encoded, sites: int) -> bool:
+    """Whether what some site had did not fit; which, and how many, the sum does not tell."""
+    return len(total.wide) >= FIRST and int(total.wide[0]) == sites and bool(total.wide[1])
 
 
 def widened(total: Encoded, decoded: Message, sites: int, known: Ranges) -> dict[str, float]:

@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import ClassVar, Self
 
 import torch
@@ -16,7 +17,7 @@ from wardround.core.site import Site
 from wardround.core.vault import Vault
 from wardround.core.weights import Weights
 from wardround.layers.keys import TAG, BadKey, agreed, derived, identity_of, public_half, sign
-from wardround.layers.shares import SIZE
+from wardround.layers.shares import SIZE, joined, threshold
 
 KEY = 128
 """Bytes of a site's keys: for masks, by which it is known, and the signature."""
@@ -24,6 +25,10 @@ TICKET = 96
 """Of its signature on a sum, and of its commitment to a mask."""
 LOCKED = SIZE + TAG
 """Of a share that is locked for another."""
+RANGES = 32
+"""Tables of ranges that a site takes in a run."""
+TRIES = 100
+"""Sets of shares that are tried where some are false."""
 
 
 class RefusedSum(Withheld):
@@ -56,6 +61,7 @@ class Key(Message):
     """A site's public keys for this run, signed with its own: no number of the site's is behind them."""
 
     key: Tensor = reveals("nothing; public keys and a signature", shape=(KEY,), dtype=torch.uint8)
+    spent: bool = reveals("nothing of the site; whether it was handed too many different ranges in this run")
 
 
 class Masked(Message):
@@ -68,7 +74,6 @@ class Masked(Message):
     wide: Tensor = reveals("nothing alone; in the sum, what the step's own message says", shape=("any",),
                            dtype=torch.int64)  # fmt: skip
     form: str = reveals("where each number belongs, the same at all sites")
-    over: int = reveals("whether a number of the site's is far larger than in the sum before")
     among: tuple[str, ...] = reveals("who takes part")
     tickets: dict[str, str] = reveals("nothing; a signature, and shares of the mask that the others alone can read")
 
@@ -170,7 +175,36 @@ def shared(vault: Vault, theirs: bytes) -> bytes:
         raise RefusedSum from None
 
 
+def own_mask(
+    place: int, commitment: bytes, name: str, names: Sequence[str], replies: Mapping[str, Opened]
+) -> bytes | None:
+    """A member's mask as it gave it, or as the others have it in shares."""
+    if name in replies and _fits(own := bytes(replies[name].own.tolist()), commitment):
+        return own
+    shares = {
+        index: given[place]
+        for index, other in enumerate(names, 1)
+        if other != name and other in replies and len(given := rows(replies[other].shares)) == len(names)
+    }
+    for _, chosen in zip(range(TRIES), combinations(shares, threshold(len(names))), strict=False):
+        secret = joined({index: shares[index] for index in chosen})
+        if secret is not None and _fits(secret, commitment):
+            return secret
+    return None
+
+
+def _fits(secret: bytes, commitment: bytes) -> bool:
+    return hashlib.sha256(secret).digest() == commitment
+
+
 # what a site remembers
+
+
+def accepted(ranges: Mapping[str, float], vault: Vault) -> bool:
+    """Whether these are among the first tables of ranges that the site is handed in this run."""
+    chosen, run = vault.digest(json.dumps(ranges, sort_keys=True).encode()), vault.context.encode()
+    slots = (vault.digest(b"ranges", run, b"%d" % number) for number in range(RANGES))
+    return not ranges or any(vault.choose({slot: chosen}) for slot in slots)
 
 
 def last_meeting(site: Site) -> Meeting:

@@ -12,24 +12,27 @@ come back. Site u puts x_u, in whole numbers (`fixed_point`), into exchange i am
    large numbers may be. A site checks the signatures and whom it has pinned.
 2. The reply itself: y_u, shares of b_u locked for each other member (any two thirds and one give it), and a signature
    on N, all keys, the place and a commitment to b_u. A place takes no second x_u, for its k_uv are the same.
-3. *again*: if a member is lost by now, or a number was larger than expected, those who remain send the same x_u once
-   more, under new masks, in 64 bits. What was masked before can then no longer be opened.
+3. *again*: if a member is lost by now, those who remain send the same x_u once more, under new masks, in 64 bits. What
+   was masked before can then no longer be opened.
 4. *open*: a site gets the signatures of all of N, and only if each is right it gives b_u and its shares of the others',
    once: what has been in one sum goes into no other, whatever the coordinator says. The k_uv are never given.
+5. If the sum says that numbers of somebody's were larger than they may be, the same N sends the same x_u in 64 bits.
 
 So all honest sites have signed the same N before anything is opened, N has `fewest` members at least, and a member that
 is lost after that costs nothing while two thirds and one answer. In all runs of a study together, an exchange of a
 round is opened for one N only: a model that is hardly another, and a member less, would give that member's reply. What
-a delicate message has (`ridge`'s sums, the same in every round) goes into the sum of one N in all rounds together. Why
-not the shorter way, to repeat without those who are lost after others have opened: the late answer of one who was only
-slow, and the two sums, would give its reply.
+a delicate message has (`ridge`'s sums, the same in every round) goes into the sum of one N in all rounds together; with
+`same_members` so does everything. Why not the shorter way, to repeat without those who are lost after others have
+opened: the late answer of one who was only slow, and the two sums, would give its reply.
 
-Of a reply nobody but the coordinator learns one bit: whether a number is beyond the range that it has handed out. What
-it can ask by that is little: a range is a power of 16, and in a run a site takes `RANGES` different tables of them.
+Whether a number is beyond its range only the sum says, of all members together: whose does not fit puts chance in place
+of its numbers of 32 bits, so that the sum has none of anybody's, and of a number that is 0 at the others. A coordinator
+that lies about ranges so learns of all sites what the largest number tells, in powers of 16, `RANGES` times in a run.
 
 What saves time, and why it may: agreements are those of the run, kept in the process, while each place derives its own
-keys from them; a site writes what it may not do twice with one wait for the disk, and its last place with none, for
-after a power cut that sum is not opened; keys and ranges are handed out again only if a step has other ranges.
+keys from them; what a site may not do twice is in the ledger's line of the reply, which is on the disk before the reply
+leaves, so that it waits for the disk no longer than without masks; its last place waits for none, for after a power cut
+that sum is not opened; keys and ranges are handed out again only if a step has other ranges.
 
 What the sum tells, and that somebody takes part, is not hidden; nor is one site from all others together.
 """
@@ -38,7 +41,6 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
 from typing import Annotated, Any, cast
 
 import numpy as np
@@ -52,12 +54,12 @@ from wardround.core.layer import Layer
 from wardround.core.method import Step, on_site
 from wardround.core.record import Message
 from wardround.core.site import Site
-from wardround.core.vault import Vault
-from wardround.layers.fixed_point import STEPS, Encoded, decode, encode, widened
+from wardround.layers.fixed_point import STEPS, Encoded, beyond, blurred, decode, encode, widened
 from wardround.layers.keys import derived, lock, shift, sign, signed, unlock
 from wardround.layers.masked import (
     KEY,
     LOCKED,
+    RANGES,
     TICKET,
     Again,
     Key,
@@ -72,6 +74,7 @@ from wardround.layers.masked import (
     Place,
     RefusedSum,
     Unpinned,
+    accepted,
     box,
     digest,
     introduction,
@@ -81,18 +84,17 @@ from wardround.layers.masked import (
     named,
     of_step,
     own_key,
+    own_mask,
     remember,
     row,
     rows,
     shared,
     table,
 )
-from wardround.layers.shares import SIZE, joined, split, threshold
+from wardround.layers.shares import SIZE, split, threshold
 
-TRIES = 100  # sets of shares that are tried where some are false
-MEETINGS, AFTER = 2, 2  # exchanges of our own before one of the method's, and after it
+MEETINGS, AFTER = 2, 3  # exchanges of our own before one of the method's, and after it
 EACH = MEETINGS + 1 + AFTER  # numbers that one exchange of the method's takes up
-RANGES = 32  # tables of ranges that a site takes in a run
 POWERS = frozenset(16.0**power for power in range(-STEPS, STEPS + 1))
 
 
@@ -105,6 +107,7 @@ class Masks(Layer):
     names_cohort = True
     ahead = MEETINGS
     fewest: Annotated[int, Ge(2)] = 3
+    same_members: bool = False
 
     @property
     def quorum(self) -> int:
@@ -116,8 +119,8 @@ class Masks(Layer):
         return Masked
 
     def exchanges(self) -> Mapping[str, int]:
-        """Keys twice, if somebody is new; the reply once more, if somebody was lost; and the opening."""
-        return {self.meet.name: MEETINGS, self.again.name: 1, self.open.name: 1}
+        """Keys twice, if somebody is new; the opening; the reply again, if somebody was lost or a number is large."""
+        return {self.meet.name: MEETINGS, self.again.name: 1, self.open.name: 2}
 
     # at a site
 
@@ -135,10 +138,11 @@ class Masks(Layer):
         strangers = [name for name, key in others.items() if not vault.trusts(name, key[32:64])]
         if strangers:
             raise Unpinned
-        if not {*meeting.ranges.values()} <= POWERS or not _taken(meeting.ranges, vault):
+        if not {*meeting.ranges.values()} <= POWERS:
             raise RefusedSum
-        site.keep(Met(meeting.names, meeting.keys, meeting.ranges))
-        return Key(row(own))
+        if taken := accepted(meeting.ranges, vault):
+            site.keep(Met(meeting.names, meeting.keys, meeting.ranges))
+        return Key(row(own), not taken)
 
     def leave(self, reply: Message, site: Site) -> Message:
         """Behind masks that the others' take off."""
@@ -167,6 +171,9 @@ class Masks(Layer):
         if not vault.choose({vault.digest(b"place", about): what.hex()}):
             raise RefusedSum
         encoded = encode(reply, len(members), {} if attempt else of_step(meeting.ranges, step))
+        if encoded.over:  # the others' numbers alone would be a sum without this site's
+            chance = derived(vault.secret, b"over", about, what)
+            encoded = blurred(encoded, lambda numbers: _shifted(numbers, [chance], []))
         secret = derived(vault.secret, b"self", about, what)
         shares = split(secret, len(members), lambda power: derived(vault.secret, b"%d" % power, about, what))
         commitment = hashlib.sha256(secret).digest()
@@ -181,7 +188,7 @@ class Masks(Layer):
         narrow, wide = _shifted(encoded, later, earlier)
         remember(site, place, what, reply)
         ticket = sign(vault.signing, about + commitment) + commitment + b"".join(locked)
-        return Masked(narrow, wide, encoded.form, int(encoded.over), members, {site.name: ticket.hex()})
+        return Masked(narrow, wide, encoded.form, members, {site.name: ticket.hex()})
 
     @on_site
     def open(self, opening: Opening, site: Site) -> Opened:
@@ -200,7 +207,9 @@ class Masks(Layer):
         one, members = json.dumps([place.round, place.step]).encode(), json.dumps(place.members).encode()
         turn = b"%d" % ((place.number - 1) // EACH)  # which exchange of the round, however it is numbered
         anywhere = json.dumps([place.step]).encode() if delicate else one  # such are the same in every round
-        sums = (vault.digest(anywhere, what), vault.digest(b"turn", one, turn))
+        sums = [vault.digest(anywhere, what), vault.digest(b"turn", one, turn)]
+        if self.same_members:
+            sums.append(vault.digest(b"members"))
         if what and not vault.choose(dict.fromkeys(sums, vault.digest(members))):
             raise OpenedBefore
         secret = derived(vault.secret, b"self", about, what)
@@ -208,7 +217,8 @@ class Masks(Layer):
         for name, ticket, share in zip(place.members, tickets, locked, strict=True):
             key = derived(shared(vault, keys[name]), b"share", about, ticket[64:]) if name != site.name else b""
             shares.append((unlock(key, share) if key else None) or bytes(SIZE))
-        vault.input = None
+        if place.attempt:
+            vault.input = None
         return Opened(row(secret), table(shares, SIZE))
 
     # at the coordinator
@@ -228,17 +238,21 @@ class Masks(Layer):
                 desk = replace(desk, seen=seen, handed=desk.handed + 1)
             # Whoever was lost may come back with other keys: it says them anew.
             known = {name: key for name, key in zip(desk.names, rows(desk.keys), strict=True) if name in desk.met}
-            meeting = Meeting((), table([], KEY), {})
+            meeting, spent = Meeting((), table([], KEY), {}), set[str]()
             for _ in range(MEETINGS):
                 names = tuple(name for name in cohort.present if name in known)
                 meeting = Meeting(names, table([known[name] for name in names], KEY), desk.seen)
-                own = {name: bytes(reply.key.tolist()) for name, reply in cohort.ask(self.meet, meeting).items()}
-                if all(known.get(name) == key for name, key in own.items()):
+                replies = cohort.ask(self.meet, meeting)
+                own = {name: bytes(reply.key.tolist()) for name, reply in replies.items()}
+                spent = {name for name, reply in replies.items() if reply.spent}
+                if spent:  # a run that was resumed has handed out more than its desk remembers
+                    desk = replace(desk, seen={}, handed=RANGES + 1)
+                elif all(known.get(name) == key for name, key in own.items()):
                     break
                 known |= own
-            met = tuple(name for name in meeting.names if name in cohort.present)
+            met = tuple(name for name in meeting.names if name in cohort.present and name not in spent)
             names, keys = tuple(known), table(list(known.values()), KEY)
-            cohort.hub.keep(MaskDesk(names, keys, met, desk.seen, desk.seen, desk.handed))
+            cohort.hub.keep(MaskDesk(names, keys, met, meeting.ranges, meeting.ranges, desk.handed))
         cohort.exchanges = before + MEETINGS  # whoever is new: a round that is run again has the same numbers
 
     def arrive(self, reply: Message, name: str, exchange: Exchange) -> Message:  # noqa: ARG002
@@ -251,15 +265,20 @@ class Masks(Layer):
         """The sum, opened; among those who remain, if somebody was lost before all had masked."""
         masked, number, attempt = cast("Masked", total), cohort.exchanges, 0
         desk = cohort.hub.recall(MaskDesk)
-        wide = bool(masked.over)
-        if wide or names != masked.among:
+        if names != masked.among:
             names, attempt = tuple(name for name in names if name in cohort.present), 1
             if len(names) < self.fewest:
                 cohort.require(masked.among)
             masked = cohort.total(self.again, {name: Again(number) for name in names})
             cohort.require(names)
-        ranges = {} if attempt else of_step(desk.ranges, step.name)
         encoded = self._opened(masked, number, names, cohort)
+        if over := not attempt and beyond(encoded, len(names)):
+            attempt, remedy = 1, "; it was opened for all of them: get these back, and resume"
+            cohort.require(names, remedy)
+            masked = cohort.total(self.again, {name: Again(number) for name in names})
+            cohort.require(names, remedy)
+            encoded = self._opened(masked, number, names, cohort)
+        ranges = {} if attempt else of_step(desk.ranges, step.name)
         try:
             reply: Message = decode(step.reply, encoded, len(names), ranges)
         except ValueError as error:
@@ -267,7 +286,7 @@ class Masks(Layer):
         after = replace(desk, met=tuple(name for name in desk.met if name in cohort.present))
         measured = cohort.hub.recall(Measured, Measured(())).steps
         if desk.handed <= RANGES and (attempt or step.name not in measured):
-            new = widened(replace(encoded, over=wide), reply, len(names), of_step(desk.seen, step.name))
+            new = widened(replace(encoded, over=over), reply, len(names), of_step(desk.seen, step.name))
             seen = {f"{step.name} {name}": most for name, most in new.items()}
             after = replace(after, seen={**desk.seen, **seen})
             cohort.hub.hold(Measured((*measured, step.name)))
@@ -291,9 +310,7 @@ class Masks(Layer):
             for place, name in enumerate(names)
         }
         replies = cohort.ask(self.open, openings)
-        secrets = [
-            self._secret(place, tickets[name][64:TICKET], name, names, replies) for place, name in enumerate(names)
-        ]
+        secrets = [own_mask(place, tickets[name][64:TICKET], name, names, replies) for place, name in enumerate(names)]
         if lost := [name for name, secret in zip(names, secrets, strict=True) if secret is None]:
             need = threshold(len(names))
             raise BelowQuorum(
@@ -303,34 +320,6 @@ class Masks(Layer):
         opened = Encoded(masked.narrow, masked.wide, masked.form)
         narrow, wide = _shifted(opened, [], cast("list[bytes]", secrets))
         return Encoded(narrow, wide, masked.form)
-
-    def _secret(
-        self, place: int, commitment: bytes, name: str, names: Sequence[str], replies: Mapping[str, Opened]
-    ) -> bytes | None:
-        """A member's mask as it gave it, or as the others have it in shares."""
-        if name in replies and _fits(own := bytes(replies[name].own.tolist()), commitment):
-            return own
-        shares = {
-            index: given[place]
-            for index, other in enumerate(names, 1)
-            if other != name and other in replies and len(given := rows(replies[other].shares)) == len(names)
-        }
-        for _, chosen in zip(range(TRIES), combinations(shares, threshold(len(names))), strict=False):
-            secret = joined({index: shares[index] for index in chosen})
-            if secret is not None and _fits(secret, commitment):
-                return secret
-        return None
-
-
-def _taken(ranges: Mapping[str, float], vault: Vault) -> bool:
-    """Whether these are among the first tables of ranges that the site is handed in this run."""
-    table, run = vault.digest(json.dumps(ranges, sort_keys=True).encode()), vault.context.encode()
-    slots = (vault.digest(b"ranges", run, b"%d" % number) for number in range(RANGES))
-    return not ranges or any(vault.choose({slot: table}) for slot in slots)
-
-
-def _fits(secret: bytes, commitment: bytes) -> bool:
-    return hashlib.sha256(secret).digest() == commitment
 
 
 def _shifted(numbers: Encoded, add: Sequence[bytes], subtract: Sequence[bytes]) -> tuple[Tensor, Tensor]:

@@ -80,6 +80,11 @@ def enough(study: Study, count: int) -> Iterator[str]:
     if fewest > part:
         few = f"privacy.fewest = {fewest}, but {part} of {count} sites take part in a round"
         yield f"{few}; lower it, or have more sites in a round"
+    privacy = study.resolved.get("privacy", {})
+    if privacy.get("same_members") and not privacy.get("secure_aggregation"):
+        yield "privacy.same_members is about masked sums; set privacy.secure_aggregation = true, or take it out"
+    elif privacy.get("same_members") and part < count:
+        yield f"privacy.same_members wants all sites in every round, but {part} of {count} take part; take either out"
 
 
 def measurable(study: Study, task: BoundTask) -> Iterator[str]:

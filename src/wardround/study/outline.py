@@ -145,6 +145,8 @@ class PrivacyTable(TomlTable):
     """Whether replies leave under masks, so that the coordinator sees only their sum and nobody any of them."""
     fewest: Annotated[int, Ge(2)] = 3
     """How few sites may be in a sum: those in it, all but one, could take the sum apart together."""
+    same_members: bool = False
+    """Whether all sums of the study are of the same sites, so that no two differ in one: who is lost, is waited for."""
     dp: DPTable | None = None
     """Differential privacy in the sites' own training, and in all else that they tell."""
 

@@ -38,4 +38,6 @@ def protecting(outline: Outline) -> "tuple[Layer, ...]":
     from wardround.layers.masks import Masks  # noqa: PLC0415 -- what is built needs more than what is checked
 
     privacy = outline.privacy
-    return (Masks(fewest=privacy.fewest),) if privacy and privacy.secure_aggregation else ()
+    if not privacy or not privacy.secure_aggregation:
+        return ()
+    return (Masks(fewest=privacy.fewest, same_members=privacy.same_members),)
