@@ -2,12 +2,13 @@
 
     python studies/bits.py write before.json                   # in one tree
     python studies/bits.py compare before.json                 # in another: runs the same and lists what differs
-    python studies/bits.py compare before.json --only 'flcmc/*'
+    python studies/bits.py compare before.json --only 'flcmc/*' --cells 1
 
-WARDROUND_DATA says where the corpora are, as for any study. Of each file under studies/ a few cells are run, of the
-first seed, chosen so that every value of its grid occurs (of a longer list than `CELLS` some, evenly). `AT_MOST` bounds
-the settings that cost time, so that the same code runs on less; one that is renamed gets a line there. Where NYT10 and
-MIRGENE are not set, a few sentences in their layouts stand in. Everything runs serially in this process.
+WARDROUND_DATA says where the corpora are, as for any study. Of each file under studies/ a few cells are run (--cells),
+of the first seed, chosen so that every value of its grid occurs (of a longer list than `CELLS` some, evenly); one cell
+of every file comes first, then another of each. `AT_MOST` bounds the settings that cost time, so that the same code
+runs on less; one that is renamed gets a line there. Where NYT10 and MIRGENE are not set, a few sentences in their
+layouts stand in. Everything runs serially in this process.
 
 A cell is known by its file and its number, whatever its settings are called. Noted of it are its label, its study's
 fingerprint, the last round's figures, references, bytes on the wire, and SHA-256 digests of tensors: `model`, by name;
@@ -55,12 +56,22 @@ HEAD = 1 << 20  # bytes in which the tensors of a sealed file begin
 Cell = dict[str, Any]
 
 
-def chosen(path: Path) -> Iterator[tuple[int, str, dict[str, Any]]]:
+def wanted(only: str, most: int) -> list[tuple[str, str, dict[str, Any]]]:
+    """Key, label and settings of what is run: one cell of every file first, then another of each."""
+    paths = [path for path in sorted(HERE.rglob("*.toml")) if fnmatch(str(path.relative_to(HERE)), only)]
+    turns = itertools.zip_longest(*(
+        [(f"{path.relative_to(HERE)}#{number}", label, tables) for number, label, tables in chosen(path, most)]
+        for path in paths
+    ))  # fmt: skip
+    return [cell for turn in turns for cell in turn if cell]
+
+
+def chosen(path: Path, most: int) -> Iterator[tuple[int, str, dict[str, Any]]]:
     """The cells of a study that are run: number, label and settings."""
     tables = tomllib.loads(path.read_text(encoding="utf-8"))
     grid, seeds = tables.pop("grid", {}), tables.pop("seeds", None)
     longest = max(map(len, grid.values()), default=1)
-    for number in sorted({at * longest // CELLS for at in range(CELLS)}):
+    for number in sorted({at * longest // most for at in range(most)}):
         choices = {key: values[number % len(values)] for key, values in grid.items()}
         cell = {**tables, "rounds": 2, "seed": seeds[0] if seeds else tables.get("seed", 0)}
         for key, value in {**choices, "evaluation.every": 2}.items():
@@ -195,7 +206,7 @@ def code() -> str:
     return hashed("".join(hashed(path.read_bytes()) for path in sources).encode())
 
 
-def run_all(out: Path, only: str) -> dict[str, Cell]:
+def run_all(out: Path, only: str, most: int) -> dict[str, Cell]:
     """All cells, those already in the file as they are."""
     work = out.with_suffix(".work")
     kept = json.loads(out.read_text(encoding="utf-8")) if out.exists() else {}
@@ -205,24 +216,19 @@ def run_all(out: Path, only: str) -> dict[str, Cell]:
     out.parent.mkdir(parents=True, exist_ok=True)
     stand_ins(work)
     os.environ["WARDROUND_CACHE"] = str(work / "cache")
-    paths = [path for path in sorted(HERE.rglob("*.toml")) if fnmatch(str(path.relative_to(HERE)), only)]
-    wanted = [
-        (f"{path.relative_to(HERE)}#{number}", label, tables)
-        for path in paths
-        for number, label, tables in chosen(path)
-    ]
     cells: dict[str, Cell] = kept["cells"]
-    for count, (key, label, tables) in enumerate(wanted, 1):
+    asked = wanted(only, most)
+    for count, (key, label, tables) in enumerate(asked, 1):
         if key in cells:
             continue
         began = time.process_time()
         cells[key] = {"label": label, **measured(tables, work / "run")}
         seconds = time.process_time() - began
-        print(f"{count}/{len(wanted)} {key} {label} {seconds:.1f} s {cells[key].get('cannot', '')}", flush=True)
+        print(f"{count}/{len(asked)} {key} {label} {seconds:.1f} s {cells[key].get('cannot', '')}", flush=True)
         new = out.with_suffix(".new")
         new.write_text(json.dumps(kept, indent=1), encoding="utf-8")
         new.replace(out)
-    return {key: cells[key] for key, _, _ in wanted}
+    return {key: cells[key] for key, _, _ in asked}
 
 
 def differing(before: Cell, after: Cell) -> list[str]:
@@ -265,14 +271,18 @@ def main() -> None:
     parser.add_argument("command", choices=("write", "compare"))
     parser.add_argument("file", type=Path)
     parser.add_argument("--only", default="*", help="files under studies/: 'fedner/*'")
+    parser.add_argument("--cells", type=int, choices=(1, 2, 3, CELLS), default=CELLS, help="of each file, at most")
     parser.add_argument("--again", type=Path, default=Path("runs/bits.json"))
     given = parser.parse_args()
     if given.command == "write":
-        run_all(given.file, given.only)
+        run_all(given.file, given.only, given.cells)
         return
     before = json.loads(given.file.read_text(encoding="utf-8"))["cells"]
+    after = run_all(given.again, given.only, given.cells)
     asked = {key: cell for key, cell in before.items() if fnmatch(key.partition("#")[0], given.only)}
-    sys.exit(compare(asked, run_all(given.again, given.only)))
+    if given.cells < CELLS:
+        asked = {key: cell for key, cell in asked.items() if key in after}
+    sys.exit(compare(asked, after))
 
 
 if __name__ == "__main__":

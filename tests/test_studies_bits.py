@@ -41,3 +41,13 @@ def test_the_same_code_gives_the_same_bits_and_other_weights_are_named(
     before.write_text(json.dumps(written))
     assert 1 == bits(monkeypatch, "compare", before, "--again", again)
     assert f"{STUDY}#0 : fingerprint, model" == capsys.readouterr().out.splitlines()[0]
+
+
+def test_one_cell_of_every_file_comes_before_the_second_of_any() -> None:
+    """Fewer cells are some of those that would be run without a limit."""
+    script = runpy.run_path(str(SCRIPT))
+    keys = {most: [key for key, _, _ in script["wanted"]("flcmc/*", most)] for most in (1, 2, 3, script["CELLS"])}
+    files = [path.relative_to(SCRIPT.parent).as_posix() for path in sorted((SCRIPT.parent / "flcmc").glob("*.toml"))]
+    assert [f"{name}#0" for name in files] == keys[1] == keys[6][: len(files)]
+    assert len(keys[1]) < len(keys[2]) < len(keys[3]) < len(keys[6])
+    assert set(keys[2]) | set(keys[3]) <= set(keys[6])

@@ -137,7 +137,9 @@ def test_of_an_unknown_label_the_length_is_given_and_of_the_text_nothing() -> No
 
 
 def test_a_single_label_is_refused() -> None:
-    with pytest.raises(ValueError, match="at least 2 labels"):
+    with pytest.raises(
+        ValueError, match="2 labels, and the corpus has 1; give its texts labels, or choose another task"
+    ):
         ClassificationTask(Classification(), ("a",))
 
 

@@ -230,6 +230,12 @@ def test_settings_that_do_not_fit_the_encoder_are_refused(settings: Any, said: s
         task_of(tmp_path, **settings)
 
 
+def test_pairs_of_one_label_are_refused(tmp_path: Path) -> None:
+    task = task_of(tmp_path)
+    with pytest.raises(ValueError, match="has 1; mark how its entities are related, or choose another task"):
+        replace(task, labels=("none",))
+
+
 # whole runs
 
 

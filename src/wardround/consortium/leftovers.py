@@ -47,8 +47,8 @@ def leftovers(folder: Path) -> list[Leftover]:
     kind_of(folder)
     runs = held(folder / ".lock") is not False
     logs = {path for pattern in (*ROTATED, *(() if runs else IDLE)) for path in folder.glob(pattern) if path.is_file()}
-    found = [Leftover(path, "log", _size(path)) for path in logs if path.name != MANUAL]
-    return sorted([*found, *_memories(folder), *_jobs(folder)], key=lambda one: one.path)
+    unneeded = [Leftover(path, "log", _size(path)) for path in logs if path.name != MANUAL]
+    return sorted([*unneeded, *_memories(folder), *_jobs(folder)], key=lambda one: one.path)
 
 
 def clear(chosen: Iterable[Leftover], *, force: bool = False) -> list[Leftover]:

@@ -21,8 +21,8 @@ def compatible(one: str, other: str) -> bool:
 
 def series(version: str) -> str:
     """What to install beside this version: 0.2.x, or just this one."""
-    found = RELEASE.fullmatch(version)
-    return f"{found.group(1)}.{found.group(2)}.x" if found else version
+    release = RELEASE.fullmatch(version)
+    return f"{release.group(1)}.{release.group(2)}.x" if release else version
 
 
 def version_name(text: str) -> bool:

@@ -126,8 +126,8 @@ class _Place:
         name = value.get("name")
         if "pos" in value or self.starts is not None or not isinstance(name, str) or not name.strip():
             return None
-        found = re.finditer(rf"(?<!\w){re.escape(name.strip())}(?!\w)", self.text)
-        places = list(islice(found, 2))
+        matches = re.finditer(rf"(?<!\w){re.escape(name.strip())}(?!\w)", self.text)
+        places = list(islice(matches, 2))
         if not places:
             raise Outside(self.path, self.line, f"{end}.name is not a word of the text", "add its place as pos")
         if len(places) > 1:

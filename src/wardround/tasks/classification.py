@@ -201,7 +201,10 @@ class ClassificationTask(DocumentsCounted, ByCounts, ClassesTask):
 
     def __post_init__(self) -> None:
         if len(self.labels) < 2 and not self.settings.several:
-            raise ValueError(f"classification needs at least 2 labels; the corpus has {len(self.labels)}")
+            raise ValueError(
+                f"classification needs at least 2 labels, and the corpus has {len(self.labels)}; give its texts "
+                "labels, or choose another task"
+            )
 
     # text → numbers
 

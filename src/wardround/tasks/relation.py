@@ -156,7 +156,10 @@ class RelationTask(ClassifierTask):
 
     def __post_init__(self) -> None:
         if len(self.labels) < 2:
-            raise ValueError(f"relation needs at least 2 labels; the corpus has {len(self.labels)}")
+            raise ValueError(
+                f"relation needs at least 2 labels, and the corpus has {len(self.labels)}; mark how its entities are "
+                "related, or choose another task"
+            )
         if self.negative and self.negative not in self.labels:
             raise ValueError(f"negative = {self.negative!r} is not among the labels {list(self.labels)}")
 
