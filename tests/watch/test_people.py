@@ -193,6 +193,7 @@ def test_who_watches_sees_and_does_nothing_else(door: Door) -> None:
     assert "stop" not in door.asked
     acts = [(line["act"], line["outcome"][:7]) for line in door.log() if line["person"] == "w-watch"]
     assert {("submit", "w-watch"), ("end", "w-watch"), ("look", "done")} <= set(acts)
+    assert ["/output/w-submit/mentions"] == [line["what"] for line in door.log() if line["act"] == "read"]
 
 
 def test_who_submits_stops_their_own_runs_and_no_others(door: Door) -> None:

@@ -61,7 +61,7 @@ def _clock(folder: Path) -> Inspection:
         return Inspection("clock", f"{off(error)}, when it last asked; set it: timedatectl set-ntp true", good=False)
     if error is None and _unset():
         return Inspection("clock", "the system says that no time server sets it: timedatectl set-ntp true", asks=True)
-    return Inspection("clock", "set by a time server" if error is None else "as the coordinator's")
+    return Inspection("clock", "set by a time server" if error is None else "as the coordinator's, when it last asked")
 
 
 def _unset() -> bool:

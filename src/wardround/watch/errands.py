@@ -107,7 +107,8 @@ class PeopleDesk:
                 outcome, status = str(refused), refused.status
             except (Refusal, FormError) as error:
                 outcome, status = str(error), 400
-            self.acts.note(person, role, act, what, outcome, often if status == 200 else SELDOM)
+            wanted = what if status == 200 else request.url.path
+            self.acts.note(person, role, act, wanted, outcome, often if status == 200 else SELDOM)
             return content if status == 200 else JSONResponse({"error": _encodable(outcome)}, status)
 
         return answered
