@@ -137,9 +137,9 @@ def test_a_site_that_drops_out_and_comes_back_is_told_once_each(tmp_path: Path) 
         state = next(site for site in sites_of(run) if site.name == "south")
         assert ("good", "taking part") == (state.mood, state.state)
         assert (3, f"round 4: {LATE}") == (state.absent, state.why)
+        assert {LATE: 3} == run.seen.refusals
     run.look()
     assert {"took part"} == {site.state for site in sites_of(run)}
-        assert {LATE: 3} == run.seen.refusals
 
 
 def test_whom_a_round_waits_for_is_working_and_then_late(tmp_path: Path) -> None:
