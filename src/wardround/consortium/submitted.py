@@ -22,7 +22,8 @@ FILE = "runs.json"
 ORDERED = "runs"  # where runs lie that people have submitted from other machines, each in a folder of its author's
 MOST = 50  # that are remembered
 RESTORED = "refused: it was put back from a copy"  # and may lack what it was brought since
-LATER = ("late", "lost", RESTORED)  # what becomes of a delivery that is tried again
+FULL = "failed: it has no room left on its disk"
+LATER = ("late", "lost", RESTORED, FULL)  # what becomes of a delivery that is tried again
 _Runs = RootModel[dict[str, str]]
 
 
