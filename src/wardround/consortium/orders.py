@@ -146,9 +146,9 @@ class Orders:
         if (run / "study.toml").exists() and not order.resume:
             raise RunError(f"{name} of {person} has been run already; go on with --resume, or give it another name")
         run.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write(run.parent / f"{name}{ORDER}", order.encode())  # first: on a full disk, what there was stays as it is
         for ending in (OUTPUT, ENDED, STOP):
             (run.parent / f"{name}{ending}").unlink(missing_ok=True)
-        write(run.parent / f"{name}{ORDER}", order.encode())
         return name
 
     def read(self, person: str, name: str) -> Order:
