@@ -315,11 +315,12 @@ def test_of_a_site_that_has_the_model_and_is_away_nothing_is_said_unless_it_may_
         assert [(tmp_path / "run", ["site-2"])] == pending(centre, SITES)
 
 
-def test_a_site_that_is_still_to_say_what_it_has_forgotten_gets_the_model_later(tmp_path: Path) -> None:
+@pytest.mark.parametrize("why", ["restored", "disk"])
+def test_a_site_that_is_still_to_recover_or_to_make_room_gets_the_model_later(tmp_path: Path, why: str) -> None:
     centre, run = tmp_path / "centre", tmp_path / "run"
     for folder in (centre, run):
         folder.mkdir()
     note_run(centre, run, "shared")
-    states = {"site-0": str(fault({"fault": "restored"})), "site-1": str(fault({"fault": "study"})), "site-2": ""}
+    states = {"site-0": str(fault({"fault": why})), "site-1": str(fault({"fault": "study"})), "site-2": ""}
     DELIVERED.write(run, Delivered(study="s", run="r", digest="d", sites=states))
     assert [(run, ["site-0"])] == pending(centre, SITES)

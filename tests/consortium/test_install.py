@@ -1,5 +1,7 @@
 """What IT gets to run a site as a service: made at the site, hardened, with this consortium's addresses."""
 
+import os
+import pwd
 import shlex
 import shutil
 import socket
@@ -14,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from study_files import cli
+from wardround.consortium import install
 from wardround.consortium.install import write_pack
 from wardround.consortium.kit_check import reach
 from wardround.consortium.kits import init_site, new_consortium
@@ -155,6 +158,40 @@ def test_the_page_names_this_consortiums_address(site: Path) -> None:
     assert "| this machine | 127.0.0.1 | 9/tcp |" in text
     assert "charite, a site of the consortium north" in text
     assert "$" not in text
+
+
+def test_the_folder_becomes_the_users_before_the_service_is_started(site: Path) -> None:
+    pack = write_pack(site, "daemon")
+    account = pwd.getpwnam("daemon")
+    assert ["chown", "-R", "daemon:daemon", str(site.resolve())] == pack.commands[0]
+    assert "chown" not in [command[0] for command in write_pack(site).commands]
+    pack = write_pack(site, "daemon")
+    assert f'user: "{account.pw_uid}:{account.pw_gid}"' in (pack.folder / "compose.yaml").read_text(encoding="utf-8")
+    page = (pack.folder / "INSTALL.md").read_text(encoding="utf-8")
+    assert "sudo -u daemon wardround site check " in page
+    assert "chown -R daemon:daemon " in page
+    assert "sudo -u" not in (write_pack(site).folder / "INSTALL.md").read_text(encoding="utf-8")
+
+
+def test_a_folder_that_the_services_own_tmp_would_hide_is_not_started(
+    site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(install, "HIDDEN", (site.resolve().parent,))
+    with pytest.raises(RunError, match=r"a /tmp and a /dev of its own.*move the folder[^$]*was not started"):
+        install.start(write_pack(site))
+    monkeypatch.setattr(install, "HIDDEN", ())
+    assert [] == write_pack(site).obstacles
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, who alone can try what another user may")
+def test_a_program_that_the_services_user_cannot_run_is_told(
+    site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tmp_path.chmod(0o700)
+    (tmp_path / "python").symlink_to(sys.executable)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    (words,) = [one for one in write_pack(site, "daemon").obstacles if "daemon" in one]
+    assert f"daemon cannot run {tmp_path}/python; install wardround where every user can" in words
 
 
 def test_what_cannot_be_a_service_is_told(site: Path, tmp_path: Path) -> None:

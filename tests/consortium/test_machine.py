@@ -49,6 +49,14 @@ def test_a_kit_of_another_version_is_a_warning(site: Path) -> None:
     assert words.startswith(f"wardround {__version__} here, 0 when the kit was made; install")
 
 
+@pytest.mark.parametrize(("kit", "mark"), [("0.2.7", "ok"), ("0.1.7", "??"), ("0.2.0rc1", "??")])
+def test_a_kit_of_another_patch_is_no_warning(site: Path, monkeypatch: pytest.MonkeyPatch, kit: str, mark: str) -> None:
+    monkeypatch.setattr(machine_check, "__version__", "0.2.0")
+    monkeypatch.setattr(machine_check, "read_membership", lambda _: SimpleNamespace(version=kit))
+    shown, words = finding(site, "version")
+    assert (mark, mark == "??") == (shown, "install what the coordinator has" in words)
+
+
 @pytest.mark.parametrize(("off", "words"), [(3600, "60 minutes behind"), (-3600, "60 minutes ahead of")])
 def test_a_clock_an_hour_off_is_noticed_when_the_coordinator_asks(site: Path, off: int, words: str) -> None:
     study = load_study(site.parent / "study.toml")[0].study

@@ -85,6 +85,16 @@ def test_it_shows_sites_runs_and_what_was_said(
     assert "site-1 is gone" in capsys.readouterr().out
 
 
+def test_runs_of_two_people_with_one_name_are_told_apart(centre: Path, tmp_path: Path) -> None:
+    runs = [centre / "runs" / person / "mentions" for person in ("ada", "eve")] + [tmp_path / "mentions"]
+    for run in runs:
+        make_run(run, values=[0.5])
+    status = {"name": "loop", "address": "127.0.0.1:1", "sites": {}, "runs": [str(run) for run in runs]}
+    with answering(centre, status):
+        table = markup(CoordinatorBoard(centre), "cells")
+    assert [1, 1, 0] == [table.count("(ada/mentions)"), table.count("(eve/mentions)"), table.count("(/mentions)")]
+
+
 def test_a_site_that_was_revoked_is_shown_and_not_waited_for(centre: Path) -> None:
     gone = {"connected": False, "line": False, "words": f"{REVOKED} 2026-11-18"}
     sites = {"site-0": READY, "site-1": gone}

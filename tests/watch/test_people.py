@@ -1,5 +1,7 @@
 """The door for people: a real process, real certificates, and whoever tries to do what is not theirs."""
 
+import asyncio
+import errno
 import http.client
 import json
 import os
@@ -18,6 +20,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from starlette.requests import Request
 from typer.testing import CliRunner
 
 from real_sites import free_port, wait_until
@@ -51,7 +54,7 @@ from wardround.runs.errors import RunError
 from wardround.runs.folder import locked
 from wardround.runs.stopping import forget_stop, stop_asked
 from wardround.study.settings import StudyError
-from wardround.watch.errands import Acts, PeopleDesk
+from wardround.watch.errands import LOG, Acts, PeopleDesk
 from wardround.watch.people import tls
 
 pytest.importorskip("nvflare")
@@ -193,6 +196,7 @@ def test_who_watches_sees_and_does_nothing_else(door: Door) -> None:
     assert "stop" not in door.asked
     acts = [(line["act"], line["outcome"][:7]) for line in door.log() if line["person"] == "w-watch"]
     assert {("submit", "w-watch"), ("end", "w-watch"), ("look", "done")} <= set(acts)
+    assert ["/output/w-submit/mentions"] == [line["what"] for line in door.log() if line["act"] == "read"]
 
 
 def test_who_submits_stops_their_own_runs_and_no_others(door: Door) -> None:
@@ -649,6 +653,33 @@ def test_a_person_and_a_site_have_no_name_in_common(door: Door, tmp_path: Path) 
 def test_a_run_is_not_called_as_a_file_beside_another(tmp_path: Path, name: str) -> None:
     with pytest.raises(StudyError, match="name becomes a folder's name"):
         Orders(tmp_path).place("ada", Order(study=STUDY.replace('"mentions"', f'"{name}"')))
+
+
+def test_a_full_disk_at_the_coordinator_is_told_and_an_earlier_run_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk, body = PeopleDesk(tmp_path, Acts(tmp_path)), Order(study=STUDY).encode()
+    desk.orders.place("ada", Order(study=STUDY))
+    desk.orders.done("ada", "mentions", 0)
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    monkeypatch.setattr("wardround.consortium.orders.write", full)
+    scope = {
+        "type": "http", "method": "POST", "path": "/submit", "headers": [(b"content-type", b"application/json")],
+        "query_string": b"", "server": ("localhost", 1), "scheme": "https",
+        "state": {"person": "ada", "role": "submit"},
+    }  # fmt: skip
+    (route,) = [one for one in desk.routes() if one.path == "/submit"]
+    answer = asyncio.run(route.endpoint(Request(scope, receive)))
+    assert (507, True) == (answer.status_code, b"no room left on its disk; nothing was begun" in answer.body)
+    assert (True, False) == (desk.orders.known("ada", "mentions"), desk.orders.open("ada", "mentions"))
+    (line,) = [json.loads(text) for text in (tmp_path / LOG).read_text(encoding="ascii").splitlines()]
+    assert ("submit", True) == (line["act"], line["outcome"].startswith("the coordinator has no room left"))
 
 
 def test_of_two_equal_orders_at_once_one_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -135,8 +135,11 @@ def test_a_site_that_drops_out_and_comes_back_is_told_once_each(tmp_path: Path) 
         run.look()
         assert [f"south was left out ({LATE})", "south is back"] == events(run)
         state = next(site for site in sites_of(run) if site.name == "south")
-        assert ("good", 3, f"round 4: {LATE}") == (state.mood, state.absent, state.why)
+        assert ("good", "taking part") == (state.mood, state.state)
+        assert (3, f"round 4: {LATE}") == (state.absent, state.why)
         assert {LATE: 3} == run.seen.refusals
+    run.look()
+    assert {"took part"} == {site.state for site in sites_of(run)}
 
 
 def test_whom_a_round_waits_for_is_working_and_then_late(tmp_path: Path) -> None:

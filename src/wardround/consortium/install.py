@@ -31,6 +31,7 @@ SYSTEM, USER = Path("/etc/systemd/system"), Path(".config/systemd/user")
 ODD = re.compile(r"[\x00-\x1f\x7f\"'\\$]")
 MEMORY = "2 GB"
 SHARED = ("root", "nobody")  # which systemd itself calls unsafe
+HIDDEN = tuple(map(Path, ("/tmp", "/var/tmp", "/dev")))  # noqa: S108  # what the unit's own /tmp and /dev stand before
 
 
 @dataclass(frozen=True)
@@ -39,19 +40,34 @@ class Pack:
 
     folder: Path
     unit: Path
-    system: bool
-    """Whether the unit is the machine's, and not a user's own."""
+    user: str = ""
+    """Whose the service is, if it is the machine's and not a service of one's own."""
 
     @property
     def commands(self) -> list[list[str]]:
-        """How the unit is put in its place and started."""
-        place = SYSTEM if self.system else Path.home() / USER
-        control = ["systemctl"] if self.system else ["systemctl", "--user"]
+        """How the folder becomes the user's, and the unit is put in its place and started."""
+        place = SYSTEM if self.user else Path.home() / USER
+        control = ["systemctl"] if self.user else ["systemctl", "--user"]
+        site = self.folder.parent
+        foreign = self.user and pwd.getpwnam(self.user).pw_uid != site.stat().st_uid
         return [
+            *([["chown", "-R", f"{self.user}:{_group(self.user)}", str(site)]] if foreign else []),
             ["install", "-D", "-m", "0644", str(self.unit), str(place / self.unit.name)],
             [*control, "daemon-reload"],
             [*control, "enable", "--now", self.unit.name],
         ]
+
+    @property
+    def obstacles(self) -> list[str]:
+        """What would keep the service from starting, each with a remedy."""
+        site, words = self.folder.parent, []
+        if any(site.is_relative_to(place) for place in HIDDEN):
+            words.append(f"{site}: the service has a /tmp and a /dev of its own, and would not see it; move the folder")
+        if self.user and os.geteuid() == 0 and (python := _closed_to(self.user)):
+            words.append(
+                f"{self.user} cannot run {python}; install wardround where every user can, as in /opt/wardround"
+            )
+        return words
 
 
 def write_pack(folder: Path, user: str = "") -> Pack:
@@ -62,7 +78,7 @@ def write_pack(folder: Path, user: str = "") -> Pack:
     if problems:
         raise RunError("\n".join(problems))
     unit = f"wardround-{kit.site}.service"
-    pack = Pack(folder / PLACE, folder / PLACE / unit, bool(user))
+    pack = Pack(folder / PLACE, folder / PLACE / unit, user)
     values = _values(folder, kit, user, pack)
     for template in files("wardround.consortium").joinpath("pack").iterdir():
         name = unit if template.name == "site.service" else template.name
@@ -86,7 +102,7 @@ def _problems(folder: Path, user: str) -> Iterator[str]:
 
 def _values(folder: Path, kit: Membership, user: str, pack: Pack) -> dict[str, str]:
     word = _word(str(folder))
-    owner = folder.stat()
+    account, place = (pwd.getpwnam(user) if user else None), folder.stat()
     command = " ".join(map(_word, (sys.executable, "-P", "-m", "wardround", "site", "start", str(folder))))
     cache = _word(f"WARDROUND_CACHE={folder / 'cache'}")
     return {
@@ -95,7 +111,10 @@ def _values(folder: Path, kit: Membership, user: str, pack: Pack) -> dict[str, s
         "python": f"{sys.version_info.major}.{sys.version_info.minor}",
         "folder": str(folder).replace("%", "%%"), "writable": word, "command": command, "cache": cache,
         "shell": shlex.quote(str(folder)), "source": f'"{folder}"', "unit": pack.unit.name,
-        "uid": str(owner.st_uid), "gid": str(owner.st_gid),
+        "uid": str(account.pw_uid if account else place.st_uid),
+        "gid": str(account.pw_gid if account else place.st_gid), "as_user": f"sudo -u {user} " if user else "",
+        "whose": f" Give commands about the site as its user, {user}: what root writes there, the service cannot read."
+        if user else "",
         "user": f"User={user}\nGroup={_group(user)}" if user else "",
         "target": "multi-user.target" if user else "default.target",
         # What a user's own service manager cannot do without rights of the system it must not be asked for.
@@ -108,6 +127,18 @@ def _group(user: str) -> str:
     return grp.getgrgid(pwd.getpwnam(user).pw_gid).gr_name
 
 
+def _closed_to(user: str) -> str:
+    """The program that this user cannot run as the unit does, if so: one in somebody's home, say."""
+    command = [sys.executable, "-P", "-c", "import wardround"]
+    try:
+        done = subprocess.run(
+            command, user=user, group=_group(user), extra_groups=(), cwd="/", capture_output=True, check=False
+        )
+    except OSError:
+        return sys.executable
+    return sys.executable if done.returncode else ""
+
+
 def _word(text: str) -> str:
     """One word of a unit: quoted where it has blanks, and with no specifier in it."""
     plain = text.replace("%", "%%")
@@ -116,7 +147,9 @@ def _word(text: str) -> str:
 
 def start(pack: Pack) -> None:
     """Put the unit in its place and start it, as the page says by hand."""
-    if pack.system and os.geteuid() != 0:
+    if obstacles := pack.obstacles:
+        raise RunError("\n".join([*obstacles, f"{pack.unit} is written, and was not started"]))
+    if pack.user and os.geteuid() != 0:
         raise RunError(f"a service of the machine is installed by root; do there: {shlex.join(pack.commands[0])} && …")
     for command in pack.commands:
         if shutil.which(command[0]) is None:

@@ -21,6 +21,7 @@ from wardround.consortium.forms import read_membership
 from wardround.consortium.settings import SiteSettings, read_site
 from wardround.core.files import NO_ROOM
 from wardround.engines.processes import free_memory
+from wardround.engines.versions import compatible
 from wardround.runs.errors import RunError
 from wardround.study.settings import StudyError
 
@@ -48,10 +49,10 @@ def _version(folder: Path) -> Iterator[Inspection]:
         kit = read_membership(folder / "kit").version
     except RunError:  # which is told elsewhere
         return
-    same = kit == __version__
-    words = f"wardround {__version__}" if same else f"wardround {__version__} here, {kit} when the kit was made"
-    remedy = "" if same else "; install what the coordinator has, or sites are refused"
-    yield Inspection("version", words + remedy, asks=not same)
+    together = compatible(kit, __version__)
+    words = f"wardround {__version__}" + ("" if kit == __version__ else f" here, {kit} when the kit was made")
+    remedy = "" if together else "; install what the coordinator has, or this site is refused"
+    yield Inspection("version", words + remedy, asks=not together)
 
 
 def _clock(folder: Path) -> Inspection:
@@ -60,7 +61,7 @@ def _clock(folder: Path) -> Inspection:
         return Inspection("clock", f"{off(error)}, when it last asked; set it: timedatectl set-ntp true", good=False)
     if error is None and _unset():
         return Inspection("clock", "the system says that no time server sets it: timedatectl set-ntp true", asks=True)
-    return Inspection("clock", "set by a time server" if error is None else "as the coordinator's")
+    return Inspection("clock", "set by a time server" if error is None else "as the coordinator's, when it last asked")
 
 
 def _unset() -> bool:

@@ -24,7 +24,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from wardround.consortium.forms import Form, FormError, parsed
-from wardround.consortium.submitted import submitted
+from wardround.consortium.submitted import ORDERED, called, submitted
 from wardround.core.files import write
 from wardround.core.lock import held
 from wardround.runs.errors import RunError
@@ -37,7 +37,7 @@ from wardround.study.settings import StudyError
 from wardround.study.trusted import Trusted
 
 LARGEST = 1 << 18  # bytes of an order
-PLACE, PUBLIC = "runs", "public"
+PUBLIC = "public"
 ORDER, OUTPUT, ENDED, FAILED, STOP = BESIDE = ".order", ".output", ".ended", ".failed", ".stop"
 """How files are called that lie beside a run."""
 FREE = frozenset({"name", "description", "expected"})  # words for the reader, which name nothing
@@ -120,7 +120,7 @@ class Orders:
     """The orders of a consortium, and the runs that they became."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.place_of_runs = folder, folder / PLACE
+        self.folder, self.place_of_runs = folder, folder / ORDERED
 
     def run(self, person: str, name: str) -> Path:
         """The folder of somebody's run, whether it is there or not."""
@@ -134,9 +134,8 @@ class Orders:
         )
 
     def called(self, run: Path) -> str:
-        """How people name a run: its author's and its own name; one that was submitted here has its own alone."""
-        ours = run.parent.parent == self.place_of_runs.resolve()
-        return f"{run.parent.name}/{run.name}" if ours else run.name
+        """How people name a run."""
+        return called(self.folder, run)
 
     def place(self, person: str, order: Order) -> str:
         """Put an order where it is taken up; the name of its run."""
@@ -147,9 +146,9 @@ class Orders:
         if (run / "study.toml").exists() and not order.resume:
             raise RunError(f"{name} of {person} has been run already; go on with --resume, or give it another name")
         run.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write(run.parent / f"{name}{ORDER}", order.encode())  # first: on a full disk, what there was stays as it is
         for ending in (OUTPUT, ENDED, STOP):
             (run.parent / f"{name}{ending}").unlink(missing_ok=True)
-        write(run.parent / f"{name}{ORDER}", order.encode())
         return name
 
     def read(self, person: str, name: str) -> Order:

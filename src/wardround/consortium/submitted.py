@@ -19,9 +19,11 @@ from wardround.runs.errors import RunError
 from wardround.runs.files import DELIVERED
 
 FILE = "runs.json"
+ORDERED = "runs"  # where runs lie that people have submitted from other machines, each in a folder of its author's
 MOST = 50  # that are remembered
 RESTORED = "refused: it was put back from a copy"  # and may lack what it was brought since
-LATER = ("late", "lost", RESTORED)  # what becomes of a delivery that is tried again
+FULL = "failed: it has no room left on its disk"
+LATER = ("late", "lost", RESTORED, FULL)  # what becomes of a delivery that is tried again
 _Runs = RootModel[dict[str, str]]
 
 
@@ -31,6 +33,12 @@ def submitted(folder: Path) -> dict[str, str]:
         return _Runs.model_validate_json((folder / FILE).read_bytes()).root
     except (OSError, ValidationError):
         return {}
+
+
+def called(folder: Path, run: Path) -> str:
+    """How people name a run: its author's and its own name; one that was submitted here has its own alone."""
+    ours = run.parent.parent == (folder / ORDERED).resolve()
+    return f"{run.parent.name}/{run.name}" if ours else run.name
 
 
 def note_run(folder: Path, out: Path, title: str) -> None:

@@ -9,7 +9,7 @@ A board of another kind (a coordinator's, a hospital's) has the same four method
 """
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -71,8 +71,10 @@ class Board(Protocol):
 class RunBoard:
     """Runs and grids of runs, followed."""
 
-    def __init__(self, paths: Sequence[Path], *, stoppable: bool = True) -> None:
-        self.paths, self.stoppable = list(paths), stoppable
+    def __init__(
+        self, paths: Sequence[Path], *, stoppable: bool = True, called: Callable[[Path], str] = lambda _: ""
+    ) -> None:
+        self.paths, self.stoppable, self.called = list(paths), stoppable, called
         self.runs: dict[Path, WatchedRun] = {}
         self.presence: Mapping[str, Mapping[str, Any]] = {}
         """What a coordinator's own process knows of sites, where there is one."""
@@ -103,7 +105,9 @@ class RunBoard:
     def _gather(self) -> None:
         for path in self.paths:
             for folder, label, rounds in _cells(path):
-                self.runs.setdefault(folder.resolve(), WatchedRun(folder, label, rounds))
+                self.runs.setdefault(
+                    folder.resolve(), WatchedRun(folder, label or self.called(folder.resolve()), rounds)
+                )
 
     def view(self, place: str) -> View | None:
         """The run at a place; without one, the only run or the table of all."""

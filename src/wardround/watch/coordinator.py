@@ -9,11 +9,13 @@ submitted. It is started again if it ends; that it does cannot harm a run. No to
 import json
 import sys
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from wardround.consortium.forms import read_charter
 from wardround.consortium.presence import REVOKED
+from wardround.consortium.submitted import called
 from wardround.consortium.voice import LOG, STOPPING
 from wardround.core.tail import Tail
 from wardround.engines.frames import dial, door_of
@@ -44,7 +46,7 @@ class CoordinatorBoard:
     def __init__(self, folder: Path, *, stoppable: bool = True) -> None:
         self.folder, self.name = folder, read_charter(folder).name
         self.log, self._lines = Log(), Tail(folder / LOG, last=END)
-        self.runs = RunBoard([], stoppable=stoppable)
+        self.runs = RunBoard([], stoppable=stoppable, called=partial(called, folder))
         self.status: Mapping[str, Any] | None = None
         self.seen: dict[str, float] = {}
         """When each site was last there, as the log has it."""

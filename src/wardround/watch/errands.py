@@ -26,6 +26,7 @@ from wardround.consortium.orders import LARGEST, OUTPUT, Order, Orders
 from wardround.consortium.people import Role, read_people, revoke_person
 from wardround.consortium.roster import read_roster
 from wardround.consortium.voice import append
+from wardround.core.files import NO_ROOM
 from wardround.core.refusal import Refusal
 from wardround.runs.errors import RunError
 from wardround.watch.run import WatchedRun
@@ -41,6 +42,7 @@ RUNS, EACH = 8, 6  # orders that run at once, and one person's of these
 NEWEST = 20  # runs of which the status tells
 SELDOM = 60.0  # seconds after which the same is written down again, and an hour for looking: a log has an end
 HOUR = 3600.0
+FULL = "the coordinator has no room left on its disk; nothing was begun, tell whoever administers it"
 
 
 class RefusedErrand(Exception):
@@ -107,7 +109,10 @@ class PeopleDesk:
                 outcome, status = str(refused), refused.status
             except (Refusal, FormError) as error:
                 outcome, status = str(error), 400
-            self.acts.note(person, role, act, what, outcome, often if status == 200 else SELDOM)
+            except OSError as error:
+                outcome, status = FULL if error.errno in NO_ROOM else f"it failed there ({error.strerror})", 507
+            wanted = what if status == 200 else request.url.path
+            self.acts.note(person, role, act, wanted, outcome, often if status == 200 else SELDOM)
             return content if status == 200 else JSONResponse({"error": _encodable(outcome)}, status)
 
         return answered

@@ -234,7 +234,7 @@ def _meaning(code: str) -> str:
 def _days(house: House) -> Html:
     days = sorted(house.account.days.items(), reverse=True)
     if not days:
-        return tag("p", "The ledger is empty.", class_="soft")
+        return tag("p", "The ledger has no message that left.", class_="soft")
     rows = [
         (day, house.named(study), kind, count(one.times), bytes_of(one.bytes))
         for (day, study, kind), one in days[:DAYS]

@@ -75,4 +75,5 @@ def _mood(name: str, run: WatchedRun) -> tuple[Mood, str]:
     member = run.members.get(name)
     if member is not None and member.state and not run.seen.line.round:
         return "bad", f"not ready: {member.state}"
-    return ("good", "taking part") if run.seen.line.round and run.state != "waiting" else ("", "")
+    part = "taking part" if run.state == "running" else "took part"
+    return ("good", part) if run.seen.line.round and run.state != "waiting" else ("", "")

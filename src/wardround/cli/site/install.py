@@ -25,6 +25,8 @@ def command(
         start(pack)
         console.print(f"{pack.unit.name} is started; it comes back after a restart of the machine")
         return
+    for obstacle in pack.obstacles:
+        console.print(f"??  {obstacle}")
     console.print("to start it:")
     for each in pack.commands:
         console.print(f"  {shlex.join(each)}")
