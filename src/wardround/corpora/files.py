@@ -63,6 +63,8 @@ class Files:
     """Whether a table's first row has names; it has, unless this is false."""
     quoting: bool | None = None
     """Whether quotes enclose cells; without it yes in CSV, no in TSV."""
+    delimiter: str | None = None
+    """What stands between the cells of CSV; without it a comma, a semicolon or a tab, as the first rows show."""
     token: int | None = None
     """The column of the token, from 1, or from the end: -1; without it the first."""
     tag: int | None = None
@@ -104,6 +106,8 @@ class Files:
         for name in {option.name for option in fields(Options)} - {"encoding", "language", *self.form.options}:
             if getattr(self, name, None) is not None:
                 raise ValueError(f"{name} has no meaning where format = {self.format!r}; take it out")
+        if self.delimiter is not None and len(self.delimiter) != 1:
+            raise ValueError(f"delimiter = {self.delimiter!r}: should be one character, such as ';'")
         if 0 in (self.token, self.tag):
             raise ValueError("columns count from 1, or from the end: -1; there is no column 0")
 
