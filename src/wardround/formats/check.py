@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from wardround.formats.bioc_json import ROLE, UNKNOWN
+from wardround.formats.concept_relations import OF_ALL
 from wardround.formats.conll import TOKEN
 from wardround.formats.details import GONE
 from wardround.formats.doccano import METADATA, NO_ENTITY, NO_RELATION
@@ -49,7 +50,7 @@ REMEDIES = {
     DISCONTINUOUS: "tags and markers have no gaps; shorten or split it if what lies between matters",
     "relation across lines, left out": 'candidates are pairs within a line; scope = "note" takes all',
     "relation across sentences, left out": 'candidates are pairs within a sentence; scope = "note" takes all',
-    "relation of concepts, given to their nearest mentions": "check that these are the ones that are related",
+    OF_ALL: "nothing, if the text was annotated as a whole: every pair of these mentions is learnt as related",
     "relation of an entity that is left out, left out": "mend the entity first",
     "comment, ignored": "nothing, unless it holds what should be learnt",
     NOT_OURS: "name it with --label-column or --source-column if it is one of these",
