@@ -122,7 +122,10 @@ def test_no_pair_of_related_concepts_of_bc5cdr_is_called_unrelated() -> None:
             related = any((note.document.id, *both) in facts for both in ends)
             assert ("CID" if related else "none",) == row.document.labels
             kept.update(row.document.labels)
-    assert {"none": 3129, "CID": 1977} == dict(kept)
+        links = tuple(replace(link, attributes=()) for link in note.document.relations)
+        nearest = pairs(note._replace(document=replace(note.document, relations=links)), {("Chemical", "Disease")}, "")
+        kept["nearest"] += sum(1 for _ in nearest)
+    assert {"none": 3129, "CID": 1977, "nearest": 648} == dict(kept)
 
 
 def test_a_sentence_of_more_entities_than_a_note_has_is_counted_and_the_others_are_read() -> None:
