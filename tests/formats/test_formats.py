@@ -23,6 +23,7 @@ from wardround.formats.check import Findings
 from wardround.formats.concept_relations import nearest_mentions
 from wardround.formats.doccano import doccano_row
 from wardround.formats.json_values import json_items
+from wardround.formats.offsets import Annotation, Offsets
 from wardround.formats.options import Options
 from wardround.formats.pubtator import read_pubtator
 from wardround.formats.recognise import recognised
@@ -550,6 +551,25 @@ def test_bioc_comments_are_no_text(tmp_path: Path) -> None:
     )
 
 
+def test_a_span_far_longer_than_its_words_is_not_read_to_be_refused() -> None:
+    """Thousands of entities may each claim the whole of a long text."""
+
+    class Text(str):
+        __slots__ = ()
+
+        def __getitem__(self, part: Any) -> str:
+            cut = str.__getitem__(self, part)
+            assert len(cut) < 10_000
+            return cut
+
+    findings = Findings()
+    wrong = Annotation("T1", "drug", ((0, 900_000),), "vomited", 1)
+    assert [] == [*Offsets(Text("a b " * 300_000), Path("a"), findings).entities([wrong])]
+    assert ["T1 says 7 characters, text[0:900000] differs"] == [one.what for one in findings.listed]
+    spread = Annotation("T1", "drug", ((0, 14),), "a rash", 1)
+    assert [14] == [one.end for one in Offsets("a\n        rash", Path("a"), findings).entities([spread])]
+
+
 @given(st.data())
 def test_the_nearest_mentions_are_those_that_a_look_at_every_pair_gives(data: st.DataObject) -> None:
     spans = st.lists(st.tuples(st.integers(0, 50), st.integers(1, 20)), min_size=1, max_size=7)
@@ -667,6 +687,7 @@ import resource, sys
 from pathlib import Path
 from wardround.formats.check import Findings
 from wardround.formats.recognise import recognised
+from wardround.formats.offsets import Annotation, Offsets
 from wardround.formats.options import Options
 def read(path):
     ((_, form),) = recognised(path)

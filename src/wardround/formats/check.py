@@ -154,6 +154,11 @@ class Findings(Problems):
         for what, remedy in odd:
             self.mention(path, what, remedy)
 
+    def mention_each(self, odd: Iterable[tuple[Path, int, str, str]]) -> None:
+        """The same of lines."""
+        for path, line, what, remedy in odd:
+            self.add(path, line, what, remedy, lost=False)
+
     def add(self, path: Path | str, line: int | None, what: str, remedy: str, *, lost: bool) -> None:
         """One more of any kind."""
         finding = Finding(str(path), line, what, remedy, lost)
@@ -248,6 +253,7 @@ def check(path: Path, options: Options, *, task: Checks | None = None, form: str
         for what, remedy in (*_wanting(survey, task), *survey.unlike(options.label)):
             findings.refuse(DataError(path, None, what, remedy))
         findings.mention_all(path, survey.alike())
+        findings.mention_each(survey.mistyped())
         findings.mention_all(path, _across(survey, files))
         if survey.predicted:
             what = f"documents that a model has annotated, and nobody has confirmed: {survey.predicted:,}"
@@ -264,6 +270,7 @@ def _count(survey: Survey, placed: Placed) -> None:
     survey.tokens += sum(1 for _ in TOKEN.finditer(document.text))
     survey.unlabelled += not document.labels
     survey.take(document)
+    survey.place(placed)
     described: tuple[Entity | Relation, ...] = (*document.entities, *document.relations)
     for one in described:
         survey.attributes.update(name for name, _ in one.attributes)

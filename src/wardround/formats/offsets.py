@@ -19,6 +19,7 @@ from wardround.text.document import Attribute, Entity, Relation
 from wardround.text.reading import DataError, Problems
 from wardround.text.shown import called, quoted
 
+SLACK = 1000  # blanks that an entity may have where its words have one
 REACH = 100  # characters from where it should be that a repaired entity may stand
 UNITS: dict[str, Callable[[str], int]] = {
     "no carriage returns": lambda char: char != "\r",
@@ -139,7 +140,7 @@ class Offsets:
             what = f"{name} ends at {max(last for _, last in mention.parts)}, the note has {len(self.text)} characters"
             return DataError(self.path, mention.line, what, "offsets count characters, from 0, the end excluded")
         what = f"{name} says {len(mention.words)} characters, text[{start}:{end}] differs"
-        if self.show:
+        if self.show and end - start <= 2 * len(mention.words) + SLACK:
             what = f'{name} says "{mention.words}", text[{start}:{end}] is "{self.text[start:end]}"'
         units = [unit for unit in UNITS if self._fits(self._converted(mention, unit))]
         if place == start:
@@ -160,6 +161,9 @@ class Offsets:
             return False
         if mention.words is None:
             return True
+        size = sum(end - start for start, end in mention.parts)
+        if size > 2 * len(mention.words) + SLACK:  # each may span the whole text, and be wrong
+            return False
         words = " ".join(self.text[start:end] for start, end in mention.parts)
         return words == mention.words or _squeezed(words) == _squeezed(mention.words)
 
