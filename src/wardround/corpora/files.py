@@ -22,7 +22,7 @@ from typing import ClassVar, Literal
 
 from wardround.formats.options import VIEWS, Column, Options, View
 from wardround.formats.recognise import recognised
-from wardround.formats.register import FORMATS, Format
+from wardround.formats.register import FORMATS, Format, misuses
 from wardround.text.document import Document, Placed
 from wardround.text.reading import DataError, Problems, existing_path, nearest, one_of
 from wardround.text.shown import names_of, shown
@@ -89,10 +89,8 @@ class Files:
     """Where relative paths start; a study fills in its own folder."""
 
     def __post_init__(self) -> None:
-        if self.format not in FORMATS:
-            near = nearest(self.format, FORMATS)
-            known = f"did you mean {near!r}?" if near else f"known: {', '.join(FORMATS)}"
-            raise ValueError(f"format = {self.format!r} is unknown; {known}")
+        if wrong := misuses(self.format, {one.name: getattr(self, one.name) for one in fields(self)}):
+            raise ValueError("; ".join(wrong))
         if self.view not in self.form.holds:
             able = [name for name, form in FORMATS.items() if self.view in form.holds and form.writes]
             remedy = (
@@ -103,13 +101,6 @@ class Files:
             raise ValueError(
                 f"format = {self.format!r} has no place for {VIEWS[self.view]}, which the task takes; {remedy}"
             )
-        for name in {option.name for option in fields(Options)} - {"encoding", "language", *self.form.options}:
-            if getattr(self, name, None) is not None:
-                raise ValueError(f"{name} has no meaning where format = {self.format!r}; take it out")
-        if self.delimiter is not None and len(self.delimiter) != 1:
-            raise ValueError(f"delimiter = {self.delimiter!r}: should be one character, such as ';'")
-        if 0 in (self.token, self.tag):
-            raise ValueError("columns count from 1, or from the end: -1; there is no column 0")
 
     @property
     def form(self) -> Format:
