@@ -59,6 +59,40 @@ def test_columns_are_filled_in_by_their_usual_names_or_as_given(tmp_path: Path) 
     assert ("Note", "ward", "../a.csv", "../b.csv") == tuple(corpus[key] for key in ("text", "label", "train", "test"))
 
 
+def test_a_table_with_semicolons_goes_the_whole_way(tmp_path: Path) -> None:
+    """As a spreadsheet of much of Europe exports it: no command asks for another sign, and each tells of this one."""
+    rows = [f"{note.text}, {at};{note.labels[0]}" for at, note in enumerate(documents(30))]
+    (tmp_path / "a.csv").write_text("\ufeff" + "\n".join(["Befund;ward", *rows[:20]]) + "\n", encoding="utf-8")
+    (tmp_path / "b.csv").write_text("\n".join(["Befund;ward", *rows[20:]]) + "\n")
+    columns = ("--text-column", "Befund", "--label-column", "ward")
+    for words in (
+        ("data", "check", "a.csv", *columns, "--task", "classification"),
+        ("new", "a.csv", "b.csv", *columns),
+        ("run", "study.toml", "--out", "run", "--set=rounds=1", "--workers", 1),
+        ("evaluate", "run", "b.csv"),
+        ("predict", "run", "b.csv", "--out", "found.jsonl"),
+        ("data", "merge", "a.csv", "b.csv", *columns, "--out", "all.jsonl"),
+    ):
+        ended = cli(*words, cwd=tmp_path)
+        told = "semicolons between cells instead of commas" in ended.out + ended.err
+        assert (0, True, words) == (ended.code, told, words), ended
+    assert 0 == cli("data", "convert", "b.csv", "b.jsonl", "--to", "jsonl", *columns, cwd=tmp_path).code
+    assert rows[20].rpartition(";")[0] == json.loads((tmp_path / "b.jsonl").read_text().splitlines()[0])["text"]
+    assert 30 == len((tmp_path / "all.jsonl").read_text().splitlines())
+
+
+def test_a_table_that_could_be_two_needs_its_sign(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("zanzibarine, twice;flu\nzanzibarine, once;cold\n" * 20)
+    numbers = ("--text-column", 1, "--label-column", 2)
+    ended = cli("data", "check", "a.csv", *numbers, cwd=tmp_path)
+    remedy = 'say which of them it is: give --delimiter "," or ";"'
+    assert (2, True) == (ended.code, remedy in ended.out), ended
+    ended = cli("new", "a.csv", "a.csv", *numbers, "--delimiter", ";", cwd=tmp_path)
+    assert (0, ";") == (ended.code, read(tmp_path / "study.toml")["corpus"]["delimiter"]), ended
+    assert 2 == cli("data", "check", "a.csv", "--delimiter", ";;", cwd=tmp_path).code
+    assert "zanzibarine" not in ended.out + ended.err
+
+
 def test_what_a_lone_file_needs_is_told_as_commands_with_the_options_that_were_given(tmp_path: Path) -> None:
     rows = [f"{note.text};{note.labels[0]}".replace(",", " ").replace(";", ",") for note in documents(30)]
     (tmp_path / "my notes.csv").write_text("\n".join(["Befund,ward", *rows]) + "\n")

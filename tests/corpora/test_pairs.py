@@ -4,7 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any, get_args
 
@@ -12,12 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from data import DATA, needs_data
 from wardround.corpora.pairs import dedupe, resplit
 from wardround.corpora.views import RelatedPairs
 from wardround.formats.offsets import nearest_place
-from wardround.text.document import Document, Entity, Placed, Relation
+from wardround.formats.options import Options
+from wardround.formats.pubtator import read_pubtator
+from wardround.text.concepts import ALL_MENTIONS
+from wardround.text.document import Attribute, Document, Entity, Placed, Relation
 from wardround.text.pairs import CROWD, pair, pairs
-from wardround.text.reading import DataError, Problems
+from wardround.text.reading import DataError, Problems, open_text
 from wardround.text.sentences import Scope, sentences
 
 HERE = Path("notes.jsonl")
@@ -55,6 +59,73 @@ def is_pair(document: Document) -> bool:
         and all(0 <= e.start < e.end <= len(document.text) for e in document.entities)
         and relation == Relation(label, "e1", "e2")
     )
+
+
+CONCEPTS = (
+    Entity("a", "drug", 0, 7, concepts=("D1",)),
+    Entity("b", "problem", 19, 23, concepts=("D8", "D9")),
+    Entity("c", "problem", 29, 33, concepts=("D9",)),
+    Entity("d", "drug", 37, 44, concepts=("D1",)),
+    Entity("e", "problem", 62, 66, concepts=("D9",)),
+    Entity("f", "problem", 68, 73, concepts=("D7",)),
+)
+TOLD = "Aspirin gave her a rash, and rash of aspirin is bad. A drug's rash, fever came of the drug."
+
+
+@pytest.mark.parametrize(("scope", "related"), [("sentence", 4), ("note", 6)])
+def test_a_relation_of_concepts_holds_of_all_their_mentions(scope: Scope, related: int) -> None:
+    """And so none of them is learnt as unrelated, in a sentence or, where these are candidates, across."""
+    of_all = Relation("causes", "d", "c", attributes=(ALL_MENTIONS,))
+    rows, problems = made(Document("1", TOLD, (), CONCEPTS, (of_all,)), scope=scope)
+    assert related == sum(one.labels == ("causes",) for one in rows)
+    assert {"D7"} >= {c for one in rows if one.labels == ("none",) for c in one.entities[1].concepts}
+    assert "" == problems
+    rows, _ = made(Document("1", TOLD, (), CONCEPTS, (replace(of_all, attributes=()),)), scope=scope)
+    assert 1 == sum(one.labels == ("causes",) for one in rows)
+
+
+def test_which_of_a_mentions_concepts_is_related_is_seen() -> None:
+    which = (ALL_MENTIONS, Attribute("tail_concept", "D8"))
+    rows, _ = made(Document("1", TOLD, (), CONCEPTS, (Relation("causes", "a", "b", attributes=which),)))
+    assert {("D8", "D9")} == {one.entities[1].concepts for one in rows if one.labels == ("causes",)}
+    together = Relation("causes", "a", "b", attributes=(ALL_MENTIONS,))
+    rows, _ = made(Document("1", TOLD, (), CONCEPTS, (together,)))
+    assert {("D8", "D9")} == {one.entities[1].concepts for one in rows if one.labels == ("causes",)}
+
+
+def test_a_relation_of_concepts_is_left_out_only_if_no_pair_shows_it() -> None:
+    across = Relation("causes", "d", "e", attributes=(ALL_MENTIONS,))
+    assert "" == made(Document("1", TOLD, (), CONCEPTS, (across,)))[1]
+    far = Relation("causes", "d", "f", attributes=(ALL_MENTIONS,))
+    assert (
+        "relation across sentences, left out: 1 (notes.jsonl:1)" == made(Document("1", TOLD, (), CONCEPTS, (far,)))[1]
+    )
+
+
+def test_two_concepts_of_one_type_are_related_in_the_order_of_the_text() -> None:
+    genes = tuple(Entity(f"g{n}", "gene", 3 * n, 3 * n + 2, concepts=(f"G{n % 2}",)) for n in range(3))
+    document = Document("1", "AB CD AB", (), genes, (Relation("binds", "g1", "g0", attributes=(ALL_MENTIONS,)),))
+    rows, _ = made(document, [("gene", "gene")], both_ways=False)
+    assert [("binds", "AB", "CD"), ("none", "AB", "AB"), ("binds", "CD", "AB")] == plain(rows)
+
+
+@needs_data
+def test_no_pair_of_related_concepts_of_bc5cdr_is_called_unrelated() -> None:
+    """Its lines relate concepts, and a pair of mentions is related if a line of its text relates theirs."""
+    path = DATA / "bc5cdr_re" / "CDR_DevelopmentSet.PubTator.txt.gz"
+    lines = [line.split("\t") for line in open_text(path)]
+    facts = {(cells[0], *cells[2:]) for cells in lines if cells[1:2] == ["CID"]}
+    kept = Counter[str]()
+    for note in read_pubtator(path, Problems(), Options()):
+        for row in pairs(note, {("Chemical", "Disease")}):
+            ends = product(*(one.concepts for one in row.document.entities))
+            related = any((note.document.id, *both) in facts for both in ends)
+            assert ("CID" if related else "none",) == row.document.labels
+            kept.update(row.document.labels)
+        links = tuple(replace(link, attributes=()) for link in note.document.relations)
+        nearest = pairs(note._replace(document=replace(note.document, relations=links)), {("Chemical", "Disease")}, "")
+        kept["nearest"] += sum(1 for _ in nearest)
+    assert {"none": 3129, "CID": 1977, "nearest": 648} == dict(kept)
 
 
 def test_a_sentence_of_more_entities_than_a_note_has_is_counted_and_the_others_are_read() -> None:

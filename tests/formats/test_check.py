@@ -312,6 +312,8 @@ def test_a_million_problems_are_counted_but_not_all_kept(tmp_path: Path) -> None
         ("Il paziente non ha febbre e i sintomi sono di ieri.", "it"),
         ("I had a rash as a child.", "en"),
         ("A rash, no fever", ""),
+        ("Vascular resistance during 10 % O2, 21 % O2 / x 100", ""),
+        ("Dobutamine stress tests, 5 mg per hour, 7 per cent", ""),
         ("aspirin 100 mg", ""),
         ("123 !", ""),
         ("", ""),
@@ -358,6 +360,23 @@ def test_labels_that_look_alike_are_pointed_out(tmp_path: Path) -> None:
     assert ['labels that look alike: "Cell" 2 times, "cell" 2 times'] == whats(
         looked(jsonl(tmp_path, *rows)), lost=False
     )
+
+
+@pytest.mark.parametrize(("typed", "line"), [("Disaese", 41), ("Diseases", 41), ("DISEASE", None), ("Gene", None)])
+def test_a_type_that_is_mistyped_once_is_told_with_its_line(typed: str, line: int | None, tmp_path: Path) -> None:
+    """Without the token or what was typed; a class of its own says nothing."""
+    rows = [f"zanzibarine{n}\tB-{'Disease' if n != 20 else typed}\n\n" for n in range(30)]
+    (tmp_path / "a.conll").write_text("".join(rows), encoding="utf-8")
+    told = [one for one in looked(tmp_path / "a.conll").findings.listed if "nearly" in one.what]
+    assert ([line] if line else []) == [one.line for one in told]
+    for one in told:
+        assert f'occurs once, has {len(typed)} characters, and is nearly "Disease"' in one.what
+        assert (False, False) == (typed in one.what, "zanzibarine" in one.what + one.remedy)
+
+
+def test_labels_that_differ_in_a_digit_are_not_called_mistyped(tmp_path: Path) -> None:
+    rows = [{"text": f"rash {n}", "labels": ["grade 2" if n == 3 else "grade 1"]} for n in range(12)]
+    assert [] == whats(looked(jsonl(tmp_path, *rows)), lost=False)
 
 
 def test_the_line_is_the_tokens(tmp_path: Path) -> None:

@@ -20,13 +20,15 @@ from hypothesis import strategies as st
 from data import DATA, needs_data
 from wardround.formats import bioc
 from wardround.formats.check import Findings
+from wardround.formats.concept_relations import nearest_mentions
 from wardround.formats.doccano import doccano_row
 from wardround.formats.json_values import json_items
-from wardround.formats.offsets import nearest_mentions
+from wardround.formats.offsets import Annotation, Offsets
 from wardround.formats.options import Options
 from wardround.formats.pubtator import read_pubtator
 from wardround.formats.recognise import recognised
 from wardround.formats.register import FORMATS
+from wardround.text.concepts import ALL_MENTIONS
 from wardround.text.document import Attribute, Document, Entity, Placed, Relation
 from wardround.text.reading import BLOCK, LONGEST_LINE, DataError, Problems
 
@@ -549,6 +551,25 @@ def test_bioc_comments_are_no_text(tmp_path: Path) -> None:
     )
 
 
+def test_a_span_far_longer_than_its_words_is_not_read_to_be_refused() -> None:
+    """Thousands of entities may each claim the whole of a long text."""
+
+    class Text(str):
+        __slots__ = ()
+
+        def __getitem__(self, part: Any) -> str:
+            cut = str.__getitem__(self, part)
+            assert len(cut) < 10_000
+            return cut
+
+    findings = Findings()
+    wrong = Annotation("T1", "drug", ((0, 900_000),), "vomited", 1)
+    assert [] == [*Offsets(Text("a b " * 300_000), Path("a"), findings).entities([wrong])]
+    assert ["T1 says 7 characters, text[0:900000] differs"] == [one.what for one in findings.listed]
+    spread = Annotation("T1", "drug", ((0, 14),), "a rash", 1)
+    assert [14] == [one.end for one in Offsets("a\n        rash", Path("a"), findings).entities([spread])]
+
+
 @given(st.data())
 def test_the_nearest_mentions_are_those_that_a_look_at_every_pair_gives(data: st.DataObject) -> None:
     spans = st.lists(st.tuples(st.integers(0, 50), st.integers(1, 20)), min_size=1, max_size=7)
@@ -557,19 +578,16 @@ def test_the_nearest_mentions_are_those_that_a_look_at_every_pair_gives(data: st
         for name in "ht"
     )
     expected = min(product(heads, tails), key=lambda two: max(two[0].start - two[1].end, two[1].start - two[0].end))
-    entities = {one.id: one for one in (*heads, *tails)}
-    concepts = {"D1": [one.id for one in heads], "D2": [one.id for one in tails]}
-    actual = nearest_mentions(Relation("x", "D1", "D2"), concepts, entities, Path("a"), 1, Problems())
-    assert tuple(one.id for one in expected) == actual
+    assert tuple(one.id for one in expected) == nearest_mentions(heads, tails)
 
 
 def test_ten_thousand_mentions_of_two_concepts_are_related_without_a_look_at_each_pair(tmp_path: Path) -> None:
-    """All pairs would be a hundred million."""
+    """All pairs would be a hundred million; nor are the nearest looked for once for each of a thousand relations."""
     text = "17|t|" + "Aspirin rash " * 10_000 + "\n17|a|\n"
     rows = [f"17\t{13 * at}\t{13 * at + 7}\tAspirin\tdrug\tD1" for at in range(10_000)]
     rows += [f"17\t{13 * at + 8}\t{13 * at + 12}\trash\teffect\tD2" for at in range(10_000)]
-    (document,), _ = read(written(tmp_path, text + "\n".join([*rows, "17\tcauses\tD1\tD2"])))
-    assert [Relation("causes", "D1", "D2")] == [*document.relations]
+    (document,), _ = read(written(tmp_path, text + "\n".join([*rows, *["17\tcauses\tD1\tD2"] * 1000])))
+    assert [Relation("causes", "D1", "D2", attributes=(ALL_MENTIONS,))] * 1000 == [*document.relations]
 
 
 PUBTATOR = """17|t|Aspirin gave her a rash.
@@ -587,10 +605,10 @@ def test_pubtators_concepts_become_mentions(tmp_path: Path) -> None:
     assert ["D1", "D9|D8", "D1#2"] == [entity.id for entity in document.entities]
     assert [("D1",), ("D9", "D8"), ("D1",)] == [entity.concepts for entity in document.entities]
     which = Attribute("tail_concept", "D8"), Attribute("tail_concept", "D9")
-    causes = [Relation("causes", "D1#2", "D9|D8", attributes=(one,)) for one in which]
-    causes[1] = replace(causes[1], attributes=(Attribute("novelty", "Novel"), which[1]))
+    causes = [Relation("causes", "D1#2", "D9|D8", attributes=(ALL_MENTIONS, one)) for one in which]
+    causes[1] = replace(causes[1], attributes=(ALL_MENTIONS, Attribute("novelty", "Novel"), which[1]))
     assert causes == list(document.relations)
-    expected = [f"{line}: relation of concepts, given to their nearest mentions" for line in (6, 7)]
+    expected = [f"{line}: relation of concepts, taken for one of all their mentions" for line in (6, 7)]
     assert expected == actual
 
 
@@ -669,6 +687,7 @@ import resource, sys
 from pathlib import Path
 from wardround.formats.check import Findings
 from wardround.formats.recognise import recognised
+from wardround.formats.offsets import Annotation, Offsets
 from wardround.formats.options import Options
 def read(path):
     ((_, form),) = recognised(path)

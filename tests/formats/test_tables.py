@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from wardround.corpora.views import LabelledTexts
 from wardround.formats.check import check
 from wardround.formats.options import Options
-from wardround.formats.tables import Table
+from wardround.formats.tables import Table, table_of
 from wardround.formats.unread import unread
 from wardround.text.document import Document
 from wardround.text.reading import DataError, Problems
@@ -186,14 +186,71 @@ def test_a_first_row_that_may_be_a_note_is_not_shown(tmp_path: Path, first: str)
     assert "vomited" not in refused(tmp_path, f'vomited\n"{NOTE}"\n"{NOTE}"\n')
 
 
-def test_a_table_with_tabs_is_told_so(tmp_path: Path) -> None:
-    remedy = 'name the column in [corpus], or set format = "tsv", for it has tabs, or set header = false'
-    assert refused(tmp_path, f"nr\tnote\tward\n1\t{NOTE}\tGI\n") == f'1: no column "text" — {remedy}'
+@pytest.mark.parametrize(("sign", "called"), [(";", "semicolons"), ("\t", "tabs")])
+def test_other_signs_between_cells_are_read_and_told(tmp_path: Path, sign: str, called: str) -> None:
+    """Excel writes semicolons where a comma parts a number's decimals, whatever the file is called."""
+    rows = [("nr", "text", "label"), ("1,5", f"{NOTE}; well", "GI"), ("2", 'said "no"\nand left', "ENT")]
+    lines = io.StringIO(newline="")
+    csv.writer(lines, delimiter=sign).writerows(rows)
+    problems = Problems()
+    assert [(text, (label,)) for _, text, label in rows[1:]] == [
+        (one.text, one.labels) for one in read(tmp_path, lines.getvalue(), problems)
+    ]
+    assert f"{called} between cells instead of commas: 1 (notes.txt:1)" == str(problems)
 
 
-def test_a_table_with_semicolons_is_told_so(tmp_path: Path) -> None:
-    remedy = "name the column in [corpus], or save it with commas where it has semicolons, or set header = false"
-    assert refused(tmp_path, f"nr;note;ward\n1;{NOTE};GI\n") == f'1: no column "text" — {remedy}'
+def test_a_first_line_that_names_the_sign(tmp_path: Path) -> None:
+    rows = [f"a{n}|b;c,d{n}\n" for n in range(3)]
+    problems = Problems()
+    notes = read(tmp_path, "sep=|\r\n" + "".join(rows), problems, header=False, text=1, label=2)
+    assert ["notes.txt:2", "notes.txt:3", "notes.txt:4"] == [one.id for one in notes]
+    assert "other signs between cells instead of commas: 1 (notes.txt:1)" == str(problems)
+    assert ["fever"] == [one.text for one in read(tmp_path, "sep=;\ntext;label\nfever;A\n", quoting=False)]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        f"text,label\n{NOTE.replace(',', ';')};,GI\nfever; cough,ENT\n",
+        f'"text","label; code"\n"{NOTE};","GI"\n"fever; cough","ENT"\n',
+        'a;text,label,"x"\nfever; cough;,GI,y\nrash,ENT,z\n',
+    ],
+)
+def test_semicolons_in_notes_part_no_cells(tmp_path: Path, content: str) -> None:
+    columns = {"text": "a;text"} if content.startswith("a") else {}
+    label = "label; code" if "code" in content else "label"
+    assert [("GI",), ("ENT",)] == [one.labels for one in read(tmp_path, content, label=label, **columns)]
+
+
+def test_a_table_that_could_be_two_is_refused(tmp_path: Path) -> None:
+    """Canary words of the note stay in the file."""
+    content = "patient, vomited;GI\nvomited, patient;ENT\n"
+    message = refused(tmp_path, content, header=False, text=1, label=2)
+    assert (
+        "1: commas and semicolons both part the first row into cells — "
+        'say which of them it is: set delimiter = "," or ";"'
+    ) == message
+    for sign, labels in ((";", ["GI", "ENT"]), (",", ["vomited;GI", "patient;ENT"])):
+        notes = read(tmp_path, content, header=False, text=1, label=2, delimiter=sign)
+        assert labels == [label for one in notes for label in one.labels]
+
+
+def test_a_column_that_is_looked_for_tells_the_sign(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("a,befund;x\nvomited,fever;rash\n")
+    for name, text in (("x", "rash"), ("a", "vomited")):
+        assert [text] == [one.text for one in table_of(path, Options(text=name), "csv").documents("all")]
+
+
+def test_one_column_asks_for_the_sign(tmp_path: Path) -> None:
+    remedy = (
+        'name the column in [corpus], or say what stands between its cells: set delimiter = "…", or set header = false'
+    )
+    assert f'1: no column "text" — {remedy}' == refused(tmp_path, f"nr|note|ward\n1|{NOTE}|GI\n")
+    remedy = 'name the column in [corpus], or set format = "csv", for it has no tabs, or set header = false'
+    assert f'1: no column "text" — {remedy}' == refused(tmp_path, f"nr;note\n1;{NOTE}\n", format="tsv")
+    with pytest.raises(ValueError, match="delimiter = '::': should be one character"):
+        LabelledTexts(format="csv", train="a", test="b", delimiter="::")
 
 
 def test_a_column_that_stands_twice(tmp_path: Path) -> None:

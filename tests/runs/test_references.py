@@ -13,7 +13,7 @@ from wardround.metrics.constant import class_constant, label_constant
 from wardround.metrics.labels import label_counts, label_metrics
 from wardround.runs.files import REFERENCES
 from wardround.runs.loop import run
-from wardround.runs.references import missed
+from wardround.runs.references import beside, missed
 from wardround.study.load import cells
 from wardround.study.settings import StudyError
 
@@ -81,10 +81,19 @@ def test_a_run_that_does_not_beat_the_commonest_class_says_so(
         main(["run", str(study), "--out", str(tmp_path / "run"), "--quiet", "--workers", "1"])
     said = capsys.readouterr().out
     assert "fedavg: it does not beat the reference majority (always the commonest class): accuracy 0.5000" in said
+    assert "for reference, accuracy of majority 0.5000" in said.splitlines()
     assert 0.5 == (REFERENCES.read(tmp_path / "run") or {})["majority"]["accuracy"]
     page = (tmp_path / "run" / "report.html").read_text()
     assert "always the commonest class" in page
     assert "does not beat" in page
+
+
+def test_references_are_told_beside_a_result_that_beats_them() -> None:
+    final = {"valid_f1": 0.1, "loss": 1.0, "f1": 0.9, "f1[x]": 0.2}
+    assert "for reference, f1 of dictionary 0.3300, chance 0.1000" == beside(
+        final, {"dictionary": {"f1": 0.33}, "chance": {"f1": 0.1, "loss": 2.0}, "local": {"accuracy": 0.4}}
+    )
+    assert "" == beside(final, {})
 
 
 def test_references_can_be_turned_off_and_decide_nothing_of_a_run(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from study_files import small_study
 from wardround.core.register import located
 from wardround.corpora.register import CORPORA, PARTITIONS
 from wardround.methods import METHODS
+from wardround.study.load import StudyError, load_study
 from wardround.study.source import about_in, settings_in
 from wardround.tasks import TASKS
 
@@ -49,11 +50,16 @@ def test_the_source_gives_the_fields_of_the_class(place: str) -> None:
     assert expected == actual
 
 
+FILES = {"format": "csv", "train": "a.csv", "test": "b.csv"}
 MISTAKES = {
     "method.name = 'fedavgg' is unknown; did you mean 'fedavg'?": {"method": {"name": "fedavgg"}},
     "method.mu is unknown; known: ": {"method": {"name": "fedavg", "mu": 1}},
     "method.lr = -1: should be greater than 0": {"method": {"name": "fedavg", "lr": -1}},
     "corpus.name = 'synthetik' is unknown; did you mean 'synthetic'?": {"corpus": {"name": "synthetik"}},
+    "corpus: format = 'cvs' is unknown; did you mean 'csv'?": {"corpus": FILES | {"format": "cvs"}},
+    "corpus: token has no meaning where format = 'csv'; take it out": {"corpus": FILES | {"token": 2}},
+    "corpus.header = 'no': should be a valid boolean": {"corpus": FILES | {"header": "no"}},
+    "corpus.test is missing": {"corpus": {"format": "csv", "train": "a.csv"}},
     "task is missing": {"task": None},
     "rounds = 'many': should be a valid integer": {"rounds": "many"},
 }
@@ -73,3 +79,12 @@ def test_a_mistyped_study_is_answered_without_torch(words: str, change: dict[str
     )
     assert words in ended.stdout
     assert "[]" == ended.stdout.splitlines()[-1]
+
+
+def test_what_is_wrong_with_files_and_elsewhere_is_told_together(tmp_path: Path) -> None:
+    corpus = FILES | {"token": 2, "delimiter": "::", "lable": "x", "header": "no"}
+    path = small_study(tmp_path, corpus=corpus, method={"name": "fedavg", "lr": -1}, task={"name": "taging"})
+    with pytest.raises(StudyError) as refused:
+        load_study(path)
+    keys = ("corpus: token", "corpus: delimiter", "corpus.lable", "corpus.header", "method.lr", "task.name")
+    assert [1] * len(keys) == [sum(one.startswith(key) for one in refused.value.problems) for key in keys]

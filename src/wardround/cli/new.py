@@ -168,19 +168,19 @@ def _learnt(kind: Any, whole: "list[Survey]") -> dict[str, Any]:
 
 def _columns(form: str, path: Path, options: Options) -> dict[str, Any]:
     """The columns that were named, or that have a usual name, and what else was said of the files."""
-    from wardround.formats.tables import Table, usual_columns
+    from wardround.formats.tables import table_of, usual_columns
 
     known = FORMATS[form].options
     given = {name: value for name in (*COLUMNS, "separator") if (value := getattr(options, name)) and name in known}
     numbered = {name: int(value) if name in COLUMNS and value.isdecimal() else value for name, value in given.items()}
     if "header" in known and path.is_file():
-        table = Table(files={"all": path}, format=form, encoding=options.encoding)  # type: ignore[arg-type]  # a table's
-        usual = usual_columns(table.columns("all"))
+        usual = usual_columns(table_of(path, options, form).columns("all"))  # type: ignore[arg-type]  # a table's
         by_number = any(isinstance(value, int) for value in numbered.values())
         numbered |= {"header": False} if by_number and not usual else {**usual, **numbered}
     if options.fix_offsets and "fix_offsets" in known:
         numbered["fix_offsets"] = True
     more = {"encoding": options.encoding, "language": options.language}
+    more |= {"delimiter": options.delimiter} if "delimiter" in known else {}
     return {**numbered, **{name: value for name, value in more.items() if value}}
 
 

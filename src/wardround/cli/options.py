@@ -160,6 +160,7 @@ def in_options(text: str) -> str:
     text = text.replace("fix_offsets = true", "--fix-offsets").replace("a separator", "a --separator")
     text = text.replace("name the key that holds the text", "name it with --text-column")
     text = re.sub(r'set format = "(\w+)"', r"give --from \1", text)
+    text = text.replace("set delimiter = ", "give --delimiter ")
     return re.sub(
         r"name the (label )?column in \[corpus\](.*?)(, or set header = false|$)",
         lambda remedy: f"name it with --{'label' if remedy[1] else 'text'}-column{remedy[2]}",

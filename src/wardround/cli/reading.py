@@ -9,12 +9,13 @@ The command line then has `--from`, `--encoding`, `--text-column` and all the ot
 import inspect
 import shlex
 from collections.abc import Callable
+from dataclasses import replace
 from functools import wraps
 from typing import Annotated, Any
 
 import typer
 
-from wardround.cli.options import one_of
+from wardround.cli.options import fail, one_of
 from wardround.formats.options import Options
 from wardround.formats.register import FORMATS
 from wardround.text.shown import showing_text
@@ -41,6 +42,10 @@ SHARED: dict[str, tuple[Any, Any]] = {
         Annotated[str, typer.Option("--separator", help="What separates several labels in one cell.")],
         "",
     ),
+    "delimiter": (
+        Annotated[str | None, typer.Option("--delimiter", help="What stands between the cells of CSV, if not shown.")],
+        None,
+    ),
     "fix_offsets": (
         Annotated[bool, typer.Option("--fix-offsets", help="Repair offsets that are shifted or count bytes.")],
         False,
@@ -61,12 +66,21 @@ def as_given(options: Options, form: str) -> str:
     return "".join(words)
 
 
+def _one_sign(delimiter: str | None) -> str | None:
+    """A delimiter, a tab also as most shells take it."""
+    sign = "\t" if delimiter == "\\t" else delimiter
+    if sign is not None and len(sign) != 1:
+        fail(f"--delimiter {delimiter}: give one character, such as ';', or \\t for a tab")
+    return sign
+
+
 def reading(command: Callable[..., None]) -> Callable[..., None]:
     """A command with the options of reading, which get to it as one `Options` and the wanted format."""
 
     @wraps(command)
     def read(**given: Any) -> None:
         options = Options(**{name: given.pop(f"read_{name}") for name in SHARED})
+        options = replace(options, delimiter=_one_sign(options.delimiter))
         one_of(given["form"], FORMATS, "--from")
         with showing_text(options.show_text):
             command(options=options, **given)

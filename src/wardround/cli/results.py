@@ -13,7 +13,7 @@ from wardround.privacy.words import of_figures
 from wardround.runs.absent import absences, uncovered
 from wardround.runs.files import DATA, METRICS, REFERENCES, read_journal
 from wardround.runs.folder import Result
-from wardround.runs.references import missed
+from wardround.runs.references import beside, missed
 from wardround.runs.sweep import CellState, summary
 from wardround.study.load import Study
 
@@ -24,6 +24,9 @@ def show_result(study: Study, folder: Path, result: Result, *, report: bool = Tr
     """How a run ended, where it is, and its report; `apart` if its sites are real ones."""
     method = study.resolved["method"]["name"]
     console.print(f"{result.stopped}: {_figures(result.metrics)}")
+    references = REFERENCES.read(folder) or {}
+    if words := beside(result.metrics, references):
+        console.print(words)
     if result.chosen and (metrics := METRICS.read(folder)):
         late = result.chosen > result.rounds
         of = "what [finish] made" if late else f"round {result.chosen} of {result.rounds}"
@@ -33,7 +36,7 @@ def show_result(study: Study, folder: Path, result: Result, *, report: bool = Tr
     if wrong := _signs(folder):
         console.print(f"{method}: {wrong}")
     _show_absences(folder)
-    for words in missed(result.metrics, REFERENCES.read(folder) or {}):
+    for words in missed(result.metrics, references):
         console.print(f"{method}: {words}")
     if report:
         report_of(folder)
@@ -57,11 +60,7 @@ def show_grid(states: Sequence[CellState]) -> None:
             counts = str(len(row["seeds"])), "–".join(map(str, {row["rounds"][0]: 0, row["rounds"][-1]: 0}))
             table.add_row(row["label"], *counts, metric, _spread(final), _spread(best), up)
     wide().print(table)
-    for row in rows:
-        for words in missed(
-            _means(row["final"]), {name: _means(row["references"][name]) for name in row["references"]}
-        ):
-            console.print(f"{row['label']}: {words}")
+    _show_references(rows)
     noise = {of_figures(dp): 0 for state in states if (dp := state.cell.study.resolved.get("privacy", {}).get("dp"))}
     for words in noise:
         console.print(words)
@@ -72,6 +71,18 @@ def show_grid(states: Sequence[CellState]) -> None:
             console.print(f"{state.cell.label}: {wrong}")
     if done := [state.folder for state in states if state.done]:
         console.print(f"the runs are in {done[0].parent}, a folder for each cell; the first is {done[0]}")
+
+
+def _show_references(rows: Sequence[dict[str, Any]]) -> None:
+    """What the references reach, in one line if it is the same for all cells, and which cells do not beat them."""
+    reached = [{name: _means(row["references"][name]) for name in row["references"]} for row in rows]
+    lines = [beside(_means(row["final"]), mine) for row, mine in zip(rows, reached, strict=True)]
+    same = len({*lines}) == 1
+    for row, mine, words in zip(rows, reached, lines, strict=True):
+        if words and (not same or row is rows[0]):
+            console.print(words if same else f"{row['label']}: {words}")
+        for missing in missed(_means(row["final"]), mine):
+            console.print(f"{row['label']}: {missing}")
 
 
 def show_failures(states: Sequence[CellState]) -> int:

@@ -22,7 +22,7 @@ from typing import ClassVar, Literal
 
 from wardround.formats.options import VIEWS, Column, Options, View
 from wardround.formats.recognise import recognised
-from wardround.formats.register import FORMATS, Format
+from wardround.formats.register import FORMATS, Format, misuses
 from wardround.text.document import Document, Placed
 from wardround.text.reading import DataError, Problems, existing_path, nearest, one_of
 from wardround.text.shown import names_of, shown
@@ -63,6 +63,8 @@ class Files:
     """Whether a table's first row has names; it has, unless this is false."""
     quoting: bool | None = None
     """Whether quotes enclose cells; without it yes in CSV, no in TSV."""
+    delimiter: str | None = None
+    """What stands between the cells of CSV; without it a comma, a semicolon or a tab, as the first rows show."""
     token: int | None = None
     """The column of the token, from 1, or from the end: -1; without it the first."""
     tag: int | None = None
@@ -87,10 +89,8 @@ class Files:
     """Where relative paths start; a study fills in its own folder."""
 
     def __post_init__(self) -> None:
-        if self.format not in FORMATS:
-            near = nearest(self.format, FORMATS)
-            known = f"did you mean {near!r}?" if near else f"known: {', '.join(FORMATS)}"
-            raise ValueError(f"format = {self.format!r} is unknown; {known}")
+        if wrong := misuses(self.format, {one.name: getattr(self, one.name) for one in fields(self)}):
+            raise ValueError("; ".join(wrong))
         if self.view not in self.form.holds:
             able = [name for name, form in FORMATS.items() if self.view in form.holds and form.writes]
             remedy = (
@@ -101,11 +101,6 @@ class Files:
             raise ValueError(
                 f"format = {self.format!r} has no place for {VIEWS[self.view]}, which the task takes; {remedy}"
             )
-        for name in {option.name for option in fields(Options)} - {"encoding", "language", *self.form.options}:
-            if getattr(self, name, None) is not None:
-                raise ValueError(f"{name} has no meaning where format = {self.format!r}; take it out")
-        if 0 in (self.token, self.tag):
-            raise ValueError("columns count from 1, or from the end: -1; there is no column 0")
 
     @property
     def form(self) -> Format:

@@ -43,6 +43,7 @@ class Toyhom:
         table = Table(
             files={"all": path},
             format="csv",
+            delimiter=",",
             text=("title", "ask"),
             label="department",
             labels=self.labels,

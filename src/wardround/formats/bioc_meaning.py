@@ -20,8 +20,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
+from wardround.formats.concept_relations import Mentions
 from wardround.formats.details import (
-    OF_SEVERAL,
     VARIANT,
     attribute_values,
     attributes_of,
@@ -29,10 +29,10 @@ from wardround.formats.details import (
     joined_concepts,
     lost_confidence,
 )
-from wardround.formats.offsets import Annotation, Offsets, nearest_mentions
+from wardround.formats.offsets import Annotation, Offsets
 from wardround.formats.options import Options
 from wardround.formats.writing import repeatable
-from wardround.text.document import Attribute, Document, Entity, Placed, Relation
+from wardround.text.document import Document, Entity, Placed, Relation
 from wardround.text.reading import LONGEST_LINE, DataError, Problems
 from wardround.text.shown import quoted
 
@@ -83,11 +83,11 @@ def document_of(node: Node, number: int, path: Path, line: int, problems: Proble
     offsets = Offsets(text, path, problems, options.fix_offsets, options.show_text)
     entities = {entity.id: entity for entity in offsets.entities(list(mentions.values()))}
     relations: list[Relation] = []
-    concepts = _concepts(mentions.values())
+    related = Mentions(_concepts(mentions.values()), entities, path, problems)
     ids = {mention.id: frozenset(map(_concept, mention.concepts)) for mention in mentions.values()}
     for item in node.within("relation"):
         with problems.refusing():
-            relations += _relation(item, ids, entities, concepts, path, item.line, problems)
+            relations += _relation(item, ids, related, item.line)
     return Document(
         node.value("id") or f"{path.name}:{number}",
         text,
@@ -163,19 +163,12 @@ def _mention(item: Node, unnamed: str, path: Path, line: int) -> Annotation:
     return Annotation(name, kind, tuple(parts), item.value("text"), line, *details(_attributes(infons)))
 
 
-def _relation(
-    item: Node,
-    mentions: Mapping[str, frozenset[str]],
-    entities: Mapping[str, Entity],
-    concepts: Mapping[str, Sequence[str]],
-    path: Path,
-    line: int,
-    problems: Problems,
-) -> Iterator[Relation]:
+def _relation(item: Node, mentions: Mapping[str, frozenset[str]], related: Mentions, line: int) -> Iterator[Relation]:
     """The relation that stands here, unless one of its ends was left out."""
+    path, problems = related.path, related.problems
     nodes, infons = item.children("node"), item.infons()
     kind = _taken(infons, "type") or _taken(infons, "relation")
-    named = [(key, text) for key, text in infons if _concept(text) in concepts]
+    named = [(key, text) for key, text in infons if _concept(text) in related.concepts]
     ends = [node.value("refid") or "" for node in nodes]
     by_nodes = len(nodes) == 2 and (len(named) != 2 or _agree(ends, [text for _, text in named], mentions))
     if not by_nodes and len(named) != 2:
@@ -186,14 +179,9 @@ def _relation(
         raise DataError(path, line, "a relation without a type", 'add an infon "type"')
     if not by_nodes:
         head, tail = (_concept(text) for _, text in named)
-        if both := nearest_mentions(Relation(kind, head, tail), concepts, entities, path, line, problems):
-            rest = attributes_of(_attributes(one for one in infons if one not in named))
-            several = [
-                Attribute(key, concept)
-                for key, end, concept in zip(OF_SEVERAL, both, (head, tail), strict=True)
-                if len(entities[end].concepts) > 1
-            ]
-            yield Relation(kind, *both, attributes=tuple(sorted({*rest, *several})))
+        rest = attributes_of(_attributes(one for one in infons if one not in named))
+        if made := related.related(Relation(kind, head, tail, attributes=rest), line):
+            yield made
         return
     if unknown := [end for end in ends if end not in mentions]:
         what = f"a relation names {quoted(unknown[0])}, which is not in this document"
@@ -204,7 +192,7 @@ def _relation(
             problems.note("role of a relation's node, ignored", path, line)
     if roles[0] in SECOND:
         ends.reverse()
-    if entities.keys() >= {*ends}:
+    if related.entities.keys() >= {*ends}:
         yield Relation(kind, ends[0], ends[1], attributes=attributes_of(_attributes(infons)))
     else:
         problems.note("relation of an entity that is left out, left out", path, line)

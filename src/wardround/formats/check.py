@@ -12,9 +12,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from wardround.formats.bioc_json import ROLE, UNKNOWN
+from wardround.formats.concept_relations import OF_ALL
 from wardround.formats.conll import TOKEN
 from wardround.formats.details import GONE
 from wardround.formats.doccano import METADATA, NO_ENTITY, NO_RELATION
@@ -23,18 +24,17 @@ from wardround.formats.kinds import KINDS, Kinds
 from wardround.formats.options import VIEWS, Options
 from wardround.formats.phi import REMEDY, looks_like
 from wardround.formats.recognise import recognised
+from wardround.formats.repeats import Texts
 from wardround.formats.unread import unread
 from wardround.formats.untouched import UNTOUCHED
 from wardround.text.document import DISCONTINUOUS, Document, Entity, Placed, Relation
 from wardround.text.language import language
-from wardround.text.pairs import text_of_pair
 from wardround.text.reading import DataError, Problems, digest
 from wardround.text.sentences import Scope, sentences
 from wardround.text.shown import NOT_SHOWN, code, names_of
 
 NUMBER = re.compile(r"\b[A-Z]?\d[\d,]*\b")
 SHOWN = 3
-PAIR = 2  # entities
 MOST = 10_000  # findings of which the places are kept
 LOSES = re.compile(r"left out|skipped|dropped|ignored|taken from first to last|replaced by|entity longer")
 HARMLESS = frozenset(
@@ -49,7 +49,7 @@ REMEDIES = {
     DISCONTINUOUS: "tags and markers have no gaps; shorten or split it if what lies between matters",
     "relation across lines, left out": 'candidates are pairs within a line; scope = "note" takes all',
     "relation across sentences, left out": 'candidates are pairs within a sentence; scope = "note" takes all',
-    "relation of concepts, given to their nearest mentions": "check that these are the ones that are related",
+    OF_ALL: "nothing, if the text was annotated as a whole: every pair of these mentions is learnt as related",
     "relation of an entity that is left out, left out": "mend the entity first",
     "comment, ignored": "nothing, unless it holds what should be learnt",
     NOT_OURS: "name it with --label-column or --source-column if it is one of these",
@@ -154,6 +154,11 @@ class Findings(Problems):
         for what, remedy in odd:
             self.mention(path, what, remedy)
 
+    def mention_each(self, odd: Iterable[tuple[Path, int, str, str]]) -> None:
+        """The same of lines."""
+        for path, line, what, remedy in odd:
+            self.add(path, line, what, remedy, lost=False)
+
     def add(self, path: Path | str, line: int | None, what: str, remedy: str, *, lost: bool) -> None:
         """One more of any kind."""
         finding = Finding(str(path), line, what, remedy, lost)
@@ -222,7 +227,7 @@ def named(counts: Counter[str]) -> dict[str, int]:
 
 def check(path: Path, options: Options, *, task: Checks | None = None, form: str = "", phi: bool = False) -> Survey:
     """Read everything under a path and count it; with `phi`, also what looks as if it named somebody."""
-    survey, seen = Survey(), dict[bytes, tuple[bytes, str]]()
+    survey, texts = Survey(), Texts[_Seen]()
     findings, view = survey.findings, task.takes if task else None
     options = replace(options, needs=("entities",) if view in ("entities", "pairs") else ())
     try:
@@ -234,7 +239,8 @@ def check(path: Path, options: Options, *, task: Checks | None = None, form: str
                 findings.refuse(DataError(file, None, what, "convert it to jsonl and add them"))
             findings.mention_all(file, unread(file, options, format_.name))
             for placed in format_.read(file, findings, options):
-                _count(survey, placed, seen, pair=_is_pair(placed.document, survey, view, format_.ready))
+                _count(survey, placed)
+                texts.add(placed.document, file, _seen(placed, file), pair=format_.ready is not None)
                 if task is not None:
                     task.check(placed, findings, format_.usual.get("scope", "sentence"))
                 for kind, start in looks_like(placed.document.text) if phi else ():
@@ -242,10 +248,12 @@ def check(path: Path, options: Options, *, task: Checks | None = None, form: str
     except DataError as error:
         survey.unreadable = str(error)
         findings.refuse(error)
-    else:
+    _count_repeats(survey, texts.groups(pairs=None if view is None else view == "pairs"))
+    if not survey.unreadable:
         for what, remedy in (*_wanting(survey, task), *survey.unlike(options.label)):
             findings.refuse(DataError(path, None, what, remedy))
         findings.mention_all(path, survey.alike())
+        findings.mention_each(survey.mistyped())
         findings.mention_all(path, _across(survey, files))
         if survey.predicted:
             what = f"documents that a model has annotated, and nobody has confirmed: {survey.predicted:,}"
@@ -253,16 +261,8 @@ def check(path: Path, options: Options, *, task: Checks | None = None, form: str
     return survey
 
 
-def _is_pair(document: Document, survey: Survey, view: str | None, ready: str | None) -> bool:
-    """Whether a document is one pair of a text that may have others: by its format, or two entities where pairs are."""
-    alone = len(document.entities) == PAIR and len(document.relations) <= 1
-    return ready is not None or (
-        alone and (view == "pairs" or (view is None and bool(document.relations or survey.relations)))
-    )
-
-
-def _count(survey: Survey, placed: Placed, seen: dict[bytes, tuple[bytes, str]], *, pair: bool) -> None:
-    """One more document; where each is a `pair`, a text comes again with every other pair in it."""
+def _count(survey: Survey, placed: Placed) -> None:
+    """One more document."""
     document = placed.document
     survey.documents += 1
     survey.characters += len(document.text)
@@ -270,6 +270,7 @@ def _count(survey: Survey, placed: Placed, seen: dict[bytes, tuple[bytes, str]],
     survey.tokens += sum(1 for _ in TOKEN.finditer(document.text))
     survey.unlabelled += not document.labels
     survey.take(document)
+    survey.place(placed)
     described: tuple[Entity | Relation, ...] = (*document.entities, *document.relations)
     for one in described:
         survey.attributes.update(name for name, _ in one.attributes)
@@ -280,19 +281,36 @@ def _count(survey: Survey, placed: Placed, seen: dict[bytes, tuple[bytes, str]],
     survey.sourceless += not document.source
     if document.source:
         survey.sources.add(digest(document.source))
-    text = digest(text_of_pair(document, pair=pair))
-    marks = digest(repr(annotations(document)))
-    place = f"{placed.path}:{placed.line}" if placed.line else str(placed.path)
-    if text in seen:
-        survey.duplicates += 1
-        before, there = seen[text]
-        kind = "repeated text" if before == marks else "same text with other annotations"
-        survey.findings.note(kind, placed.path, placed.line or 1)
-        if there.rpartition(":")[0] != place.rpartition(":")[0]:
-            survey.across += 1
-            survey.twins += [f"{place} = {there}"] * (len(survey.twins) < SHOWN)
-    else:
-        seen[text] = marks, place
+
+
+class _Seen(NamedTuple):
+    """What is held of a document: where it stands, and a digest of what is said of it."""
+
+    file: Path
+    path: Path
+    line: int
+    annotations: bytes
+
+    @property
+    def place(self) -> str:
+        return f"{self.path}:{self.line}" if self.line else str(self.path)
+
+
+def _seen(placed: Placed, file: Path) -> _Seen:
+    return _Seen(file, placed.path, placed.line, digest(repr(annotations(placed.document))))
+
+
+def _count_repeats(survey: Survey, groups: Iterable[Sequence[_Seen]]) -> None:
+    """What is there more than once, each beside the first."""
+    for first, *others in groups:
+        for one in others:
+            survey.duplicates += 1
+            same = one.annotations == first.annotations
+            kind = "repeated text" if same else "same text with other annotations"
+            survey.findings.note(kind, one.path, one.line or 1)
+            if one.file != first.file:
+                survey.across += 1
+                survey.twins += [f"{one.place} = {first.place}"] * (len(survey.twins) < SHOWN)
 
 
 def _across(survey: Survey, files: Sequence[object]) -> Iterator[tuple[str, str]]:

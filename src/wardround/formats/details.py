@@ -34,8 +34,6 @@ VOCABULARIES = frozenset(
 )  # fmt: skip
 NO_CONCEPT = frozenset({"", "-", "-1"})
 VARIANT = re.compile(r"(?<![a-z\d])(?:tmvar:)?[a-z]?\|[a-z]{2}\w*\|[^;,]*", re.IGNORECASE)
-OF_SEVERAL = ("head_concept", "tail_concept")
-"""Attributes of a relation: which one of a mention's several concepts is related."""
 GONE = "detail of what is no longer there, left out"
 
 Details = tuple[tuple[str, ...], tuple[Attribute, ...]]

@@ -13,11 +13,16 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from wardround.text.document import Document
+from wardround.text.document import Document, Placed
+from wardround.text.reading import nearest
 from wardround.text.shown import names_of, shown, unlike_names
 
 KINDS = {"labels": "labels", "entities": "types of entities", "relations": "types of relations"}
+
+MOST = 200  # names among which a mistyped one is looked for
+NEARLY = 0.8
 
 
 @dataclass
@@ -27,6 +32,8 @@ class Kinds:
     labels: Counter[str] = field(default_factory=Counter)
     entities: Counter[str] = field(default_factory=Counter)
     relations: Counter[str] = field(default_factory=Counter)
+    firsts: dict[tuple[str, str], tuple[Path, int]] = field(default_factory=dict)
+    """By kind and name, where it stands first."""
 
     def take(self, document: Document) -> None:
         """One more document."""
@@ -45,6 +52,26 @@ class Kinds:
                 where = f'column "{column}" does' if column and kind == "labels" else f"what stands for {words} does"
                 yield f"{where} not look like {words}: {why}", "are columns swapped, or is one misnamed?"
 
+    def place(self, placed: Placed) -> None:
+        """Remember where the names of a document stand first, as long as there are few."""
+        document = placed.document
+        starts = {one.id: one.start for one in document.entities}
+        named = [("labels", label, 0) for label in document.labels]
+        named += [("entities", one.type, one.start) for one in document.entities]
+        named += [("relations", one.type, starts[one.head]) for one in document.relations]
+        for kind, name, start in named:
+            if (kind, name) not in self.firsts and len(self.firsts) < MOST:
+                self.firsts[kind, name] = placed.path, placed.line_at(start)
+
+    def mistyped(self) -> Iterator[tuple[Path, int, str, str]]:
+        """Where a name stands that occurs once and is nearly one that repeats, letters and not digits apart."""
+        for (kind, name), (path, line) in self.firsts.items() if len(self.firsts) < MOST else ():
+            counts: Counter[str] = getattr(self, kind)
+            others = [one for one in names_of(counts) if counts[one] > 1 and _letters(one) != _letters(name)]
+            if counts[name] == 1 and (close := nearest(name, others, alike=NEARLY)):
+                what = f'one of the {KINDS[kind]} occurs once, has {len(name)} characters, and is nearly "{close}"'
+                yield path, line, what, "mistyped? Mend it, or map it with rename"
+
     def alike(self) -> Iterator[tuple[str, str]]:
         """Names that look like one name written in several ways, and what to do."""
         for kind, words in KINDS.items():
@@ -57,3 +84,7 @@ class Kinds:
                 if len(same) > 1:
                     alike = ", ".join(f"{shown(name, names)} {counts[name]:,} times" for name in same)
                     yield f"{words} that look alike: {alike}", "if they are one, write or map them alike"
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"[\d\W_]+", "", name.casefold())

@@ -2,13 +2,13 @@
 
     done, counts = merge([Path("before.jsonl"), Path("corrected.json")], Path("all.jsonl"), Options(), keep="last")
 
-Documents with the same text are one, but for pairs, of which a text may have many. If they say the same, they are
-written once; if not, that is a conflict, told with both places and in what they differ, and nothing is written unless
-`keep` says which one counts, and that one is written whole. What a person says goes before what a model found, and a
-task that nobody has annotated is left out. So is what a model found and an annotation tool gives back unchanged, unless
-it is `confirmed`. A document that does not say where its text is from, whom it is about or in which language it is, as
-one from BRAT, gets that from others of the same text, unless these name several sources or patients, for then nobody
-knows whose it is. Files are read twice, so that of texts only marks are held in memory.
+Documents with the same text are one, but for pairs, of which a text may have many (`formats.repeats`). If they say the
+same, they are written once; if not, that is a conflict, told with both places and in what they differ, and nothing is
+written unless `keep` says which one counts, and that one is written whole. What a person says goes before what a model
+found, and a task that nobody has annotated is left out. So is what a model found and an annotation tool gives back
+unchanged, unless it is `confirmed`. A document that does not say where its text is from, whom it is about or in which
+language it is, as one from BRAT, gets that from others of the same text, unless these name several sources or
+patients, for then nobody knows whose it is. Files are read twice, so that of texts only marks are held in memory.
 """
 
 from collections import Counter
@@ -23,6 +23,7 @@ from wardround.formats.jsonl import write_jsonl
 from wardround.formats.options import Options
 from wardround.formats.recognise import recognised
 from wardround.formats.register import Format
+from wardround.formats.repeats import Texts
 from wardround.text.document import Document, Placed
 from wardround.text.pairs import text_of_pair
 from wardround.text.reading import DataError, Problems, digest
@@ -72,7 +73,7 @@ def merge(
     if target.exists():
         raise DataError(target, None, "exists already", "name another, or remove it first")
     findings, losses, counts = Findings(), Problems(), Counter[str]()
-    alike: dict[bytes, list[_Mark]] = {}
+    alike = Texts[_Mark]()
     texts: dict[bytes, bytes] = {}
     left_out, about, several = set[int](), dict[bytes, dict[str, str]](), set[bytes]()
     for number, placed in enumerate(_documents(sources, options, form, findings)):
@@ -88,11 +89,11 @@ def merge(
         document = _confirmed(placed).document
         name = document.id if called(document.id) == document.id else ""
         mark = _Mark(number, placed.path, placed.line or 1, name, bool(document.model), _digests(document))
-        alike.setdefault(text, []).append(mark)
+        alike.add(document, placed.path, mark)
         if texts.setdefault(digest(document.id), text) != text:
             findings.note(OTHER_TEXT, placed.path, mark.line)
     about = {text: known for text, known in about.items() if text not in several}
-    left_out |= {mark.number for marks in alike.values() for mark in _settled(marks, keep, findings, counts)}
+    left_out |= {mark.number for marks in alike.groups() for mark in _settled(marks, keep, findings, counts)}
     written = 0
     try:
         with write_jsonl(target, losses, options) as sink:

@@ -7,10 +7,9 @@ units, no carriage returns, shifted), and with `fix` they are converted or moved
 characters, each conversion counted. Messages quote a note's words only with `show`.
 """
 
-import math
 import re
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
@@ -20,6 +19,7 @@ from wardround.text.document import Attribute, Entity, Relation
 from wardround.text.reading import DataError, Problems
 from wardround.text.shown import called, quoted
 
+SLACK = 1000  # blanks that an entity may have where its words have one
 REACH = 100  # characters from where it should be that a repaired entity may stand
 UNITS: dict[str, Callable[[str], int]] = {
     "no carriage returns": lambda char: char != "\r",
@@ -140,7 +140,7 @@ class Offsets:
             what = f"{name} ends at {max(last for _, last in mention.parts)}, the note has {len(self.text)} characters"
             return DataError(self.path, mention.line, what, "offsets count characters, from 0, the end excluded")
         what = f"{name} says {len(mention.words)} characters, text[{start}:{end}] differs"
-        if self.show:
+        if self.show and end - start <= 2 * len(mention.words) + SLACK:
             what = f'{name} says "{mention.words}", text[{start}:{end}] is "{self.text[start:end]}"'
         units = [unit for unit in UNITS if self._fits(self._converted(mention, unit))]
         if place == start:
@@ -161,6 +161,9 @@ class Offsets:
             return False
         if mention.words is None:
             return True
+        size = sum(end - start for start, end in mention.parts)
+        if size > 2 * len(mention.words) + SLACK:  # each may span the whole text, and be wrong
+            return False
         words = " ".join(self.text[start:end] for start, end in mention.parts)
         return words == mention.words or _squeezed(words) == _squeezed(mention.words)
 
@@ -185,49 +188,3 @@ class Offsets:
 def _squeezed(text: str) -> str:
     """BRAT writes a line break within an entity as a blank."""
     return re.sub(r"\s+", " ", text)
-
-
-def nearest_mentions(
-    relation: Relation,
-    concepts: Mapping[str, Sequence[str]],
-    entities: Mapping[str, Entity],
-    path: Path,
-    line: int,
-    problems: Problems,
-) -> tuple[str, str] | None:
-    """The two mentions that stand nearest to each other of the concepts that a relation names."""
-    for end in (relation.head, relation.tail):
-        if end not in concepts:
-            what = f"a relation names {quoted(end)}, which no mention here has"
-            raise DataError(path, line, what, "add the mention or remove the relation")
-    heads, tails = (
-        [entities[name] for name in concepts[end] if name in entities] for end in (relation.head, relation.tail)
-    )
-    if not heads or not tails:
-        problems.note("relation of an entity that is left out, left out", path, line)
-        return None
-    if len(heads) * len(tails) > 1:
-        problems.note("relation of concepts, given to their nearest mentions", path, line)
-    return _nearest(heads, tails)
-
-
-def _nearest(heads: Sequence[Entity], tails: Sequence[Entity]) -> tuple[str, str]:
-    """Of all pairs the first with the smallest gap; beside a head only tails are looked at that may be nearer."""
-    others = sorted(enumerate(_distinct(tails)), key=lambda one: one[1].start)
-    starts, longest = [one.start for _, one in others], max(one.end - one.start for _, one in others)
-    least, best = math.inf, (heads[0].id, tails[0].id)
-    for head in _distinct(heads):
-        near = slice(bisect_left(starts, head.start - longest - least), bisect_right(starts, head.end + least))
-        gaps = [(max(head.start - one.end, one.start - head.end), at, one.id) for at, one in others[near]]
-        gap, _, name = min(gaps, default=(math.inf, 0, ""))
-        if gap < least:
-            least, best = gap, (head.id, name)
-    return best
-
-
-def _distinct(entities: Sequence[Entity]) -> list[Entity]:
-    """Of those at one place the first."""
-    places: dict[tuple[int, int], Entity] = {}
-    for one in entities:
-        places.setdefault((one.start, one.end), one)
-    return list(places.values())

@@ -25,7 +25,7 @@ def is_note_table(names: Sequence[str]) -> bool:
 
 def read_omop(path: Path, problems: Problems, options: Options) -> Iterator[Placed]:
     """The notes of a table."""
-    table = Table(files={"all": path}, format="csv", encoding=options.encoding)
+    table = Table(files={"all": path}, format="csv", delimiter=options.delimiter, encoding=options.encoding)
     names = table.columns("all")
     folded = {name.casefold(): name for name in names}
     for wanted in WANTED:

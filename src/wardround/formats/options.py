@@ -38,6 +38,8 @@ class Options:
     """Whether the first row of a table has names; without it yes, unless columns are numbered and it shows none."""
     quoting: bool | None = None
     """Whether quotes enclose cells; without it yes in CSV, no in TSV."""
+    delimiter: str | None = None
+    """What stands between the cells of CSV; without it, what its first rows show."""
     token: int = 1
     """The column of the token, from 1, or from the end: -1; likewise the next."""
     tag: int = -1

@@ -7,7 +7,8 @@
 
 Documents are separated by blank lines; offsets count characters of title, blank, abstract. As a document has it, the id
 of a mention is its concept; of further mentions of one concept D1 it is D1#2, D1#3, …. A relation of concepts goes to
-their two mentions that stand nearest to each other, and is counted if there was a choice. What a composite mention is
+their two mentions that stand nearest to each other; if there was a choice, it holds of the others, too, which its
+attribute `mentions = all` says (`wardround.text.concepts`), and it is counted. What a composite mention is
 made of (a seventh column) is its attribute `composite`, a relation's fifth column (Novel or No) its `novelty`, and
 which one of a mention's several concepts is related its `head_concept` or `tail_concept`.
 
@@ -21,18 +22,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from wardround.formats.concept_relations import Mentions
 from wardround.formats.details import (
     NO_CONCEPT,
-    OF_SEVERAL,
     joined_concepts,
     listed_concepts,
     lost_confidence,
     lost_details,
     split_concepts,
 )
-from wardround.formats.offsets import Annotation, Offsets, nearest_mentions, nearest_place
+from wardround.formats.offsets import Annotation, Offsets, nearest_place
 from wardround.formats.options import Options
 from wardround.formats.writing import Named, Sink, flat, lost, lost_fields, repeatable, text_file
+from wardround.text.concepts import ALL_MENTIONS, OF_SEVERAL
 from wardround.text.document import Attribute, Document, Entity, Placed, Relation
 from wardround.text.reading import LONGEST_LINE, DataError, Problems, open_text
 
@@ -72,22 +74,17 @@ def read_pubtator(path: Path, problems: Problems, options: Options) -> Iterator[
                 parts.setdefault(part, []).append(name)
         offsets = Offsets(block.text, path, problems, options.fix_offsets, options.show_text)
         entities = {entity.id: entity for entity in offsets.entities(mentions)}
-        relations, known_as = [], parts | concepts
+        relations, related = [], Mentions(parts | concepts, entities, path, problems)
         for line, relation in block.relations:
             with problems.refusing():
-                if ends := nearest_mentions(relation, known_as, entities, path, line, problems):
-                    named = zip(OF_SEVERAL, (relation.head, relation.tail), strict=True)
-                    which = (
-                        Attribute(end, name)
-                        for (end, name), mine in zip(named, ends, strict=True)
-                        if name not in concepts and len(entities[mine].concepts) > 1
-                    )
-                    attributes = tuple(sorted((*relation.attributes, *which)))
-                    relations.append(replace(relation, head=ends[0], tail=ends[1], attributes=attributes))
-        made = Document(
+                named = zip(OF_SEVERAL, (relation.head, relation.tail), strict=True)
+                several = [end for end, name in named if name not in concepts]
+                if made := related.related(relation, line, several):
+                    relations.append(made)
+        document = Document(
             block.name, block.text, (), tuple(entities.values()), tuple(relations), language=options.language
         )
-        yield Placed(made, path, block.line)
+        yield Placed(document, path, block.line)
 
 
 def _of_concepts(block: _Block, path: Path, problems: Problems, options: Options) -> Document:
@@ -211,7 +208,8 @@ def _rows(placed: Placed, name: str, text: str, losses: Problems) -> Iterator[li
         composite = [it.value for it in one.attributes if it.name == COMPOSITE][:1]
         lost(placed, losses, "attributes of entities", len(one.attributes) - len(composite))
         yield [name, str(one.start), str(one.end), text[one.start : one.end], one.type, ids[one.id], *composite]
-    entities, known_as = {one.id: one for one in document.entities}, parts | mentions
+    entities = {one.id: one for one in document.entities}
+    related = Mentions(parts | mentions, entities, placed.path, Problems())
     for link in document.relations:
         novelty = [it.value for it in link.attributes if it.name == NOVELTY][:1]
         which = {one.name: one.value for one in link.attributes if one.name in OF_SEVERAL}
@@ -219,13 +217,13 @@ def _rows(placed: Placed, name: str, text: str, losses: Problems) -> Iterator[li
             which[end] if which.get(end) in entities[mine].concepts else ids[mine]
             for end, mine in zip(OF_SEVERAL, (link.head, link.tail), strict=True)
         ]
-        used = sum(one in which.values() for one in ends)
+        used = sum(one in which.values() for one in ends) + (ALL_MENTIONS in link.attributes)
         lost(placed, losses, "attributes of relations", len(link.attributes) - len(novelty) - used)
         # What a reader will make of two concepts, see above.
-        back = nearest_mentions(
-            Relation(link.type, ends[0], ends[1]), known_as, entities, placed.path, placed.line, Problems()
-        )
-        lost(placed, losses, "which mentions of two concepts are related", int(back != (link.head, link.tail)))
+        back = related.related(Relation(link.type, ends[0], ends[1]), placed.line)
+        same = back is not None and (back.head, back.tail) == (link.head, link.tail)
+        same = same and {*link.attributes}.issuperset({*(back.attributes if back else ())} & {ALL_MENTIONS})
+        lost(placed, losses, "which mentions of two concepts are related", int(not same))
         yield [name, link.type, *ends, *novelty]
 
 

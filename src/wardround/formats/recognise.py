@@ -8,7 +8,6 @@ with `.ann` files is BRAT's, one with `.con` files i2b2's; of any other folder e
 no annotated text is refused with what it seems to be.
 """
 
-import csv
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,6 +16,7 @@ from itertools import islice
 from pathlib import Path
 
 from wardround.formats.bioc_json import is_bioc
+from wardround.formats.cells import COMMA, DECLARED, delimiters, is_even, rows_of
 from wardround.formats.doccano import is_doccano
 from wardround.formats.fhir import is_fhir
 from wardround.formats.json_values import beginning, json_items, json_values
@@ -26,7 +26,7 @@ from wardround.formats.options import Options
 from wardround.formats.plain import refuse_binary
 from wardround.formats.pubtator import PART
 from wardround.formats.register import FORMATS, Format
-from wardround.formats.tables import USUAL
+from wardround.formats.tables import KNOWN, USUAL
 from wardround.text.document import Placed
 from wardround.text.reading import DataError, Problems, files_under, text_blocks
 from wardround.text.tags import split_tag
@@ -42,7 +42,6 @@ KEYS = (
 PROLOGUE = r"(?:\s|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^\[>]*+(?:\[.*?\]\s*)?>)*+"
 XML = re.compile(PROLOGUE + r"<(?=[A-Za-z?!])(collection\b)?", re.DOTALL)
 JSON = re.compile(r'\[\s*[\[{"\]\d]|\{\s*["}]|[\[{]\s*$')
-ROWS = 0.8  # of a table's rows, at least, have as many cells as its header
 
 ENDINGS = {
     ".bio": "conll",
@@ -194,17 +193,20 @@ def _columns(path: Path, lines: Sequence[str], by_name: str) -> str:
     cells = [line.split("\t") if "\t" in line else line.split() for line in rows]
     tagged = sum(len(row) > 1 and bool(split_tag(row[-1].strip())[0]) for row in cells)
     by_tab = [line.split("\t") for line in rows]
-    by_comma = _csv_rows(rows)
-    names = by_comma[0] if by_comma else []
+    ended = [f"{line}\n" for line in rows]
+    able = delimiters(ended, KNOWN)
+    below = ended[1:] if DECLARED.fullmatch(ended[0]) else ended
+    by_sign = rows_of(below, able[0] if len(able) == 1 else COMMA, strict=False)
+    names = by_sign[0] if by_sign else []
     # Labels of texts may be B or O as well, but tokens have no blanks in them.
     texts = _header(by_tab[0]) and 2 * sum(any(" " in cell.strip() for cell in row) for row in by_tab) > len(rows)
     if by_name == "conll" or (tagged > 0.8 * len(rows) and not texts):
         return "conll"
     if by_name == "tsv" or (
-        _header(by_tab[0]) and not (by_name == "csv" and _header(names)) and (by_name or _even(by_tab))
+        _header(by_tab[0]) and not (by_name == "csv" and _header(names)) and (by_name or is_even(by_tab))
     ):
         return "tsv"
-    if by_name == "csv" or (_header(names) and (by_name or _even(by_comma))):
+    if by_name == "csv" or (_header(names) and (by_name or is_even(by_sign))):
         return "omop" if is_note_table(names) else "csv"
     if by_name:
         return by_name
@@ -214,17 +216,3 @@ def _columns(path: Path, lines: Sequence[str], by_name: str) -> str:
 def _header(names: Sequence[str]) -> bool:
     """Whether one of several names is that of a text's column."""
     return len(names) > 1 and any(name.strip().casefold() in USUAL["text"] for name in names)
-
-
-def _csv_rows(lines: Sequence[str]) -> list[list[str]]:
-    rows = csv.reader(f"{line}\n" for line in lines)
-    made: list[list[str]] = []
-    with suppress(csv.Error):
-        made += rows
-    return made
-
-
-def _even(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether rows are those of a table, and not sentences with commas; the last may be cut."""
-    whole = rows[1:-1] or rows[1:]
-    return bool(whole) and sum(len(row) == len(rows[0]) for row in whole) >= ROWS * len(whole)

@@ -10,13 +10,14 @@ has a place for. Some formats come as examples already (`ready`): a line is a pa
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wardround.core.register import located
 from wardround.formats.i2b2 import LABELS, PAIRS
 from wardround.formats.options import Options, View
+from wardround.text.reading import nearest
 
 if TYPE_CHECKING:
     from wardround.formats.writing import Sink
@@ -77,7 +78,7 @@ FORMATS = {
         Format(name="conll", about="CoNLL columns with BIO tags", writes=True,
                holds=("entities",), options=("token", "tag", "scheme", "bare")),
         Format(name="csv", about="CSV with a header", file="tables", writes=True,
-               holds=("labels",), options=(*COLUMNS, "header", "quoting")),
+               holds=("labels",), options=(*COLUMNS, "header", "quoting", "delimiter")),
         Format(name="doccano", about="doccano JSONL", writes=True,
                holds=("labels", "entities", "pairs"), options=("text", "label", "id", "source", "patient", *OFFSETS)),
         Format(name="fhir", about="FHIR DocumentReferences, in Bundles or one per line"),
@@ -91,7 +92,7 @@ FORMATS = {
         Format(name="mirgene", about="MIRGENE's sentences with marked pairs",
                holds=("bags",), ready="bags", options=("tags",)),
         Format(name="omop", about="OMOP NOTE table as CSV",
-               holds=("labels",), options=("text", "label", "id", "source", "patient", "separator")),
+               holds=("labels",), options=("text", "label", "id", "source", "patient", "separator", "delimiter")),
         Format(name="opennre", about="OpenNRE's lines of a sentence and a pair",
                holds=("pairs", "bags"), ready="pairs", options=("fix_offsets",)),
         Format(name="pubtator", about="PubTator", writes=True,
@@ -102,3 +103,23 @@ FORMATS = {
     )
 }  # fmt: skip
 TARGETS = {name: form for name, form in FORMATS.items() if form.writes}
+
+
+def misuses(form: str, settings: Mapping[str, Any]) -> list[str]:
+    """What is wrong with settings of files, whatever is taken of them."""
+    if form not in FORMATS:
+        near = nearest(form, FORMATS)
+        known = f"did you mean {near!r}?" if near else f"known: {', '.join(FORMATS)}"
+        return [f"format = {form!r} is unknown; {known}"]
+    foreign = {option.name for option in fields(Options)} - {"encoding", "language", *FORMATS[form].options}
+    wrong = [
+        f"{name} has no meaning where format = {form!r}; take it out"
+        for name, value in settings.items()
+        if name in foreign and value is not None
+    ]
+    sign = settings.get("delimiter")
+    if isinstance(sign, str) and len(sign) != 1:
+        wrong.append(f"delimiter = {sign!r}: should be one character, such as ';'")
+    if 0 in (settings.get("token"), settings.get("tag")):
+        wrong.append("columns count from 1, or from the end: -1; there is no column 0")
+    return wrong

@@ -6,6 +6,7 @@
 A column is a name from the header, or a number counted from 1. Several labels per text come as one cell with a
 `separator`, or as `flags`: columns of 0 and 1 that name the label. Rows without text are skipped and counted; repeated
 ids are counted and kept.
+What stands between the cells of CSV shows in its first rows (`formats.cells`).
 A column `source`, `patient` or `language` is used if there is one.
 """
 
@@ -19,28 +20,25 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Literal
 
+from wardround.formats.cells import COMMA, SIGNS, cells, delimiter_of
 from wardround.formats.details import lost_confidence
 from wardround.formats.options import Column, Options
 from wardround.formats.spreadsheet import guarded, plain
 from wardround.formats.writing import Sink, flat, lost, lost_fields, text_file
 from wardround.text.document import Document, Placed
 from wardround.text.reading import (
-    LONGEST_LINE,
     DataError,
     Problems,
     digest,
-    lines_with_ends,
     nearest,
     one_of,
-    open_text,
 )
 from wardround.text.shown import heads, like_heads, names_of, shown
 
 Row = Mapping[str, str]
-DELIMITERS = {"csv": ",", "tsv": "\t"}
-OTHERS = {
-    ";": ", or save it with commas where it has semicolons",
-    "\t": ', or set format = "tsv", for it has tabs',
+ONE_COLUMN = {
+    "csv": ', or say what stands between its cells: set delimiter = "…"',
+    "tsv": ', or set format = "csv", for it has no tabs',
 }
 LOOKED_AT = 1000  # rows, to tell what a column could be
 FLAGS: dict[object, bool] = {"0": False, "1": True, 0: False, 1: True}
@@ -52,6 +50,7 @@ USUAL = {
     "source": ("source",),
 }
 """Names under which columns are found if nobody names them."""
+KNOWN = {name for usual in USUAL.values() for name in usual} | set(HEADER)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +75,8 @@ class Table:
     header: bool = True
     quoting: bool | None = None
     """Whether quotes enclose cells; without it yes in CSV, no in TSV."""
+    delimiter: str | None = None
+    """What stands between the cells of CSV; without it, what its first rows show."""
     encoding: str | None = None
     language: str = ""
 
@@ -164,27 +165,18 @@ class Table:
         return (*texts, *(self.flags or (self.label,)), self.id, self.source, self.patient)
 
     def _cells(self, path: Path, problems: Problems) -> Iterator[tuple[int, list[str]]]:
-        quoting, delimiter = self.format == "csv" if self.quoting is None else self.quoting, DELIMITERS[self.format]
-        if not quoting:
-            for line, text in enumerate(open_text(path, self.encoding, problems=problems), 1):
-                if text:
-                    yield line, text.split(delimiter)
-            return
-        # The module's own limit is 131,072 characters, and there is one for the whole process.
-        csv.field_size_limit(LONGEST_LINE)
-        lines = lines_with_ends(path, self.encoding, problems=problems)
-        reader = csv.reader(lines, delimiter=delimiter, strict=True)
-        while True:
-            line = reader.line_num + 1
-            try:
-                row = next(reader, None)
-            except csv.Error as error:
-                remedy = "double the quotes within quoted cells, or set quoting = false"
-                raise DataError(path, line, f"unreadable row: {error}", remedy) from None
-            if row is None:
-                return
-            if row:
-                yield line, row
+        quoting = self.format == "csv" if self.quoting is None else self.quoting
+        return cells(path, self._sign(path, problems), quoting=quoting, encoding=self.encoding, problems=problems)
+
+    def _sign(self, path: Path, problems: Problems) -> str:
+        """What stands between the cells of a file, which is told if it is not what the format says."""
+        if self.format == "tsv":
+            return "\t"
+        names = (*KNOWN, *map(str, self._columns()))
+        sign = self.delimiter or delimiter_of(path, self.encoding, names, quoting=self.quoting is not False)
+        if sign != COMMA:
+            problems.note(f"{SIGNS.get(sign, 'other signs')} between cells instead of commas", path, 1)
+        return sign
 
     def _remedy(self, column: Column, names: list[str], rows: Iterator[list[str]]) -> str:
         """What to do about a column that is not there; the names of others might be a first row, and a note."""
@@ -195,8 +187,7 @@ class Table:
         what = f"name the {'label column' if column == self.label else 'column'} in [corpus]"
         if there:
             return f"{what}: {', '.join(there)}"
-        others = "".join(remedy for one, remedy in OTHERS.items() if one in "".join(names))
-        numbers = f", or by its number from 1 to {len(names)}" if len(names) > 1 else others
+        numbers = f", or by its number from 1 to {len(names)}" if len(names) > 1 else ONE_COLUMN[self.format]
         return f"{what}{numbers}, or set header = false"
 
     def _labels(self, row: Row, path: Path, line: int) -> tuple[str, ...]:
@@ -265,6 +256,8 @@ def _read(path: Path, problems: Problems, options: Options, form: Literal["csv",
 def table_of(path: Path, options: Options, form: Literal["csv", "tsv"]) -> Table:
     """A file as a table, its columns as named or by their usual names."""
     bare = Table(files={"all": path}, format=form, quoting=options.quoting, encoding=options.encoding)
+    if form == "csv":
+        bare = replace(bare, delimiter=options.delimiter or _delimiter(path, options))
     names = bare.columns("all")
     usual = usual_columns(names)
 
@@ -300,10 +293,16 @@ def table_of(path: Path, options: Options, form: Literal["csv", "tsv"]) -> Table
     )
 
 
+def _delimiter(path: Path, options: Options) -> str:
+    columns = (options.text, options.label, *options.flags, options.id, options.source, options.patient)
+    texts = chain.from_iterable(one if isinstance(one, tuple) else (one,) for one in columns)
+    names = (*KNOWN, *(str(one) for one in texts if one))
+    return delimiter_of(path, options.encoding, names, quoting=options.quoting is not False)
+
+
 def _usual(names: list[str]) -> bool:
     """Whether a first row is a header: it has a usual name."""
-    known = {name for usual in USUAL.values() for name in usual} | set(HEADER)
-    return any(name.casefold() in known for name in names)
+    return any(name.casefold() in KNOWN for name in names)
 
 
 @contextmanager

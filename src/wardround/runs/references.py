@@ -142,10 +142,22 @@ def add_references(out: Path, figures: Mapping[str, Figures]) -> None:
         REFERENCES.write(out, {**known, **new})
 
 
+def _first(final: Mapping[str, float]) -> str:
+    """The first of a run's test figures, by which it is compared."""
+    other = ("train_", "valid_")
+    return next((n for n in final if not n.endswith(("loss", "examples")) and not n.startswith(other)), "")
+
+
+def beside(final: Mapping[str, float], references: Mapping[str, Figures]) -> str:
+    """In words, what the references reach by the first of a run's test figures; nothing if there are none."""
+    first = _first(final)
+    reached = [f"{name} {figures[first]:.4f}" for name, figures in references.items() if first in figures]
+    return f"for reference, {first} of {', '.join(reached)}" if reached else ""
+
+
 def missed(final: Mapping[str, float], references: Mapping[str, Figures]) -> list[str]:
     """In words, which references a run does not beat by the first of its test figures."""
-    other = ("train_", "valid_")
-    first = next((n for n in final if not n.endswith(("loss", "examples")) and not n.startswith(other)), "")
+    first = _first(final)
     return [
         f"it does not beat the reference {name} ({ABOUT.get(name, 'a reference')}): "
         f"{first} {final[first]:.4f}, against {figures[first]:.4f}"

@@ -8,8 +8,12 @@ from typing import Any
 
 from wardround.corpora.register import FILES, MOVED
 from wardround.formats.options import VIEWS
-from wardround.study.settings import named, unknown_key
+from wardround.formats.register import misuses
+from wardround.study.settings import checked, model_in, named, unknown_key
 from wardround.study.source import settings_in
+
+SHARED = "wardround.corpora.files:Files"
+"""What has the settings of all views."""
 
 
 def is_files(section: str, table: Mapping[str, Any]) -> bool:
@@ -29,6 +33,9 @@ def misspelt_files(section: str, table: Mapping[str, Any], problems: list[str]) 
         return
     known = {key for place in FILES.places.values() for key in settings_in(place)}
     problems += [unknown_key(section, key, known) for key in table if key not in known]
+    problems += [f"{section}: {wrong}" for wrong in misuses(str(table["format"]), table)]
+    shared = settings_in(SHARED)
+    checked(model_in(SHARED), {key: value for key, value in table.items() if key in shared}, section, problems)
 
 
 def files(

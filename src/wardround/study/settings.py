@@ -165,7 +165,7 @@ def misspelt(section: str, table: Mapping[str, Any], problems: list[str]) -> Non
         problems.append(_unknown(section, name, registry))
         return
     place = registry.places[name] if isinstance(registry, Register) else registry[name].place
-    checked(_model_in(place), {key: value for key, value in table.items() if key != "name"}, section, problems)
+    checked(model_in(place), {key: value for key, value in table.items() if key != "name"}, section, problems)
 
 
 def _unknown(section: str, name: Any, registry: Mapping[str, Any]) -> str:
@@ -194,7 +194,7 @@ def _filled(
 
 
 @cache
-def _model_in(place: str) -> type[BaseModel]:
+def model_in(place: str) -> type[BaseModel]:
     """The same of the class at `module:Class`, which is not imported."""
     fields: dict[str, Any] = {
         name: (one.kind, ... if one.required else None if one.default is UNKNOWN else one.default)

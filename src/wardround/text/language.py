@@ -46,10 +46,12 @@ def language(text: str) -> str:
         # A Chinese note is full of Latin drug names and units; Japanese has letters of its own among Chinese ones.
         if len(re.findall(f"[{script}]", sample)) > letters * (0.1 if name == "ja" else 0.2):
             return name
-    words = Counter(re.findall(r"[^\W\d_]+", sample.casefold()))
+    words = Counter(re.findall(r"(?<!\w)[^\W\d_]+(?!\w)", sample.casefold()))  # O2 is no Portuguese article
     scores = {name: sum(words[word] for word in known) for name, known in KNOWN.items()}
     best, second = sorted(scores, key=lambda name: -scores[name])[:2]
-    return best if scores[best] > scores[second] else ""
+    # One word alone may be a term of medical English: per cent, non-small, de novo.
+    alone = best != "en" and sum(word in words for word in KNOWN[best]) == 1
+    return best if scores[best] > scores[second] and not alone else ""
 
 
 def mostly(texts: Iterable[str]) -> str:

@@ -9,7 +9,9 @@ Rules:
    `both_ways = false`, two entities of one type are one candidate, the head being the first in the text.
 3. A pair with two relations gives two documents. Overlapping entities give none, for no marker fits around both.
    Relations that no candidate covers are left out. All of these are counted.
-4. A sentence of more than `CROWD` entities gives none: their pairs would be more than anybody waits for.
+4. A relation of concepts (`wardround.text.concepts`) holds of every candidate that mentions the two, and is left out
+   only if none does.
+5. A sentence of more than `CROWD` entities gives none: their pairs would be more than anybody waits for.
 """
 
 from bisect import bisect_right
@@ -17,6 +19,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import permutations
 
+from wardround.text.concepts import ALL_MENTIONS, Key, concept_keys, related_concepts
 from wardround.text.document import DISCONTINUOUS, Document, Entity, Placed, Relation, overlap
 from wardround.text.reading import Problems
 from wardround.text.sentences import Scope, held, sentences
@@ -78,6 +81,7 @@ def pairs(
         if entity.parts:
             problems.note(DISCONTINUOUS, note.path, note.line_at(entity.start))
     relations = _relations(note, entities, scope, problems, both_ways=both_ways)
+    shared = _Shared(document, entities, both_ways=both_ways)
     place, words = (0, 0), ""
     for (start, end), one, other in candidates(document.text, entities, scope):
         if place != (start, end):  # one text for all its pairs, and not a copy for each
@@ -87,10 +91,12 @@ def pairs(
         if (head.type, tail.type) not in allowed or (backwards and not both_ways):
             continue
         line = note.line_at(start)
-        labels = relations.pop((one, other), [none] if none else [])
+        labels = relations.pop((one, other), [])
         if overlap(head, tail):
             problems.note("entities overlap, pair skipped", note.path, line)
             continue
+        labels += [label for label in shared.labels(one, other) if label not in labels]
+        labels = labels or [none] * bool(none)
         if len(labels) > 1:
             problems.note("pair with several relations, a document for each", note.path, line)
         for number, label in enumerate(labels):
@@ -105,7 +111,43 @@ def pairs(
                 patient=document.patient,
             )
             yield Placed(made, note.path, line)
-    _count_left_out(note, entities, relations, allowed, scope, problems)
+    left = {ends: [one for one in labels if not shared.covers(*ends, one)] for ends, labels in relations.items()}
+    _count_left_out(note, entities, left, allowed, scope, problems)
+
+
+class _Shared:
+    """The relations of a document that hold of all mentions of two concepts, and which of them some pair has shown."""
+
+    def __init__(self, document: Document, entities: Sequence[Entity], *, both_ways: bool) -> None:
+        self.entities, self.both_ways = entities, both_ways
+        named = {entity.id: entity for entity in entities}
+        self.types: dict[Key, dict[Key, dict[str, bool]]] = {}
+        for relation in document.relations:
+            if ALL_MENTIONS in relation.attributes:
+                first, second = related_concepts(relation, named[relation.head], named[relation.tail])
+                self.types.setdefault(first, {}).setdefault(second, {})[relation.type] = False
+        ends = self.types.keys() | {key for others in self.types.values() for key in others}
+        self.keys = [concept_keys(entity) & ends if ends else set[Key]() for entity in entities]
+
+    def labels(self, head: int, tail: int) -> Iterator[str]:
+        """The relations of a pair by its concepts."""
+        for types in self._common(head, tail):
+            for kind in types:
+                types[kind] = True
+                yield kind
+
+    def covers(self, head: int, tail: int, kind: str) -> bool:
+        """Whether another pair has shown the relation of these two."""
+        return any(types.get(kind) for types in self._common(head, tail))
+
+    def _common(self, head: int, tail: int) -> Iterator[dict[str, bool]]:
+        ways = [(self.keys[head], self.keys[tail])]
+        if not self.both_ways and self.entities[head].type == self.entities[tail].type:
+            ways.append((self.keys[tail], self.keys[head]))
+        for first, second in ways:
+            for one in sorted(first & self.types.keys()):
+                for other in sorted(second & self.types[one].keys()):
+                    yield self.types[one][other]
 
 
 def too_many(scope: Scope) -> str:

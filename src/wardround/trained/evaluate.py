@@ -150,7 +150,7 @@ def _of_study(corpus: Mapping[str, Any], kind: Any, form: Format) -> dict[str, A
     """What the study says of its own files that holds of others, too."""
     names = {field.name for field in fields(kind)} - {field.name for field in fields(Files)} - DECLARED - {"kb"}
     if corpus.get("format") == form.name:
-        names |= {*form.options} - {"show_text"}
+        names |= {*form.options} - {"show_text", "delimiter"}  # which is each file's own
     elif form.ready != "pairs":
         names -= {"unrelated"}
     return {name: value for name, value in corpus.items() if name in names and value != []}  # which is: not given
