@@ -24,6 +24,7 @@ import pkgutil
 import random
 import resource
 import runpy
+import select
 import signal
 import socket
 import struct
@@ -124,12 +125,13 @@ class Process:
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
-        """The same, as soon as it has ended."""
+        """The same, as soon as it has ended; NVFlare waits for each of its jobs for as long as there is one."""
         end = time.monotonic() + (float("inf") if timeout is None else timeout)
+        _sleep_until_ended(self.pid, timeout)
         while (code := self.poll()) is None:
             if time.monotonic() > end:
                 raise subprocess.TimeoutExpired(self.args, timeout or 0.0)
-            time.sleep(0.02)
+            time.sleep(0.005)  # until the nursery has heard of it
         return code
 
     def send_signal(self, number: int) -> None:
@@ -144,6 +146,17 @@ class Process:
     def kill(self) -> None:
         """End it."""
         self.send_signal(signal.SIGKILL)
+
+
+def _sleep_until_ended(pid: int, timeout: float | None) -> None:
+    with suppress(ProcessLookupError):
+        handle = os.pidfd_open(pid)
+        try:
+            ended = select.poll()
+            ended.register(handle, select.POLLIN)
+            ended.poll(None if timeout is None else 1000 * timeout)
+        finally:
+            os.close(handle)
 
 
 def _handle(stream: Any, number: int, nothing: IO[bytes]) -> int:
