@@ -24,6 +24,7 @@ import pkgutil
 import random
 import resource
 import runpy
+import select
 import signal
 import socket
 import struct
@@ -38,10 +39,14 @@ from pathlib import Path
 from typing import IO, Any, NoReturn
 
 import wardround
+from wardround.consortium import reach
 from wardround.engines import certificates, processes
 from wardround.study import trusted
 
-__all__ = ["Process", "all_of_ours", "start"]
+__all__ = ["REACH", "Process", "all_of_ours", "start"]
+
+REACH = "WARDROUND_TESTS_REACH"
+"""The steps by which a site finds out how far training may go, where a hundred prove no more."""
 
 ROOM = "x" * 6000  # bytes for another command, and for another environment
 WARM = (
@@ -124,12 +129,13 @@ class Process:
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
-        """The same, as soon as it has ended."""
+        """The same, as soon as it has ended; NVFlare waits for each of its jobs for as long as there is one."""
         end = time.monotonic() + (float("inf") if timeout is None else timeout)
+        _sleep_until_ended(self.pid, timeout)
         while (code := self.poll()) is None:
             if time.monotonic() > end:
                 raise subprocess.TimeoutExpired(self.args, timeout or 0.0)
-            time.sleep(0.02)
+            time.sleep(0.005)  # until the nursery has heard of it
         return code
 
     def send_signal(self, number: int) -> None:
@@ -144,6 +150,17 @@ class Process:
     def kill(self) -> None:
         """End it."""
         self.send_signal(signal.SIGKILL)
+
+
+def _sleep_until_ended(pid: int, timeout: float | None) -> None:
+    with suppress(ProcessLookupError):
+        handle = os.pidfd_open(pid)
+        try:
+            ended = select.poll()
+            ended.register(handle, select.POLLIN)
+            ended.poll(None if timeout is None else 1000 * timeout)
+        finally:
+            os.close(handle)
 
 
 def _handle(stream: Any, number: int, nothing: IO[bytes]) -> int:
@@ -260,6 +277,7 @@ def become(order: Mapping[str, Any]) -> None:
     os.environ.clear()
     os.environ.update(environment)
     processes._VOICE = os.environ.pop(processes.VOICE, "")  # read when it is imported
+    reach.STEPS = int(environment.get(REACH, reach.STEPS))
     words, variables = _places()
     _overwrite(words, order["command"])
     _overwrite(variables, [f"{name}={value}" for name, value in environment.items()])

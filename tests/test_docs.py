@@ -3,7 +3,8 @@
 A block with a name behind its language is a file. Of a console block each `$ wardround …` is run, in one folder per
 page, and the lines after it must stand in what it prints, with `…` for anything. A command with `&` behind it stays
 until the page is over, and the next waits for what it is to print. An argument "…" is the fingerprint read out last.
-A run has one round where neither what it has learnt nor its number of rounds is shown.
+A run has one round where neither what it has learnt nor its number of rounds is shown, and where it would take longest,
+a few steps.
 """
 
 import os
@@ -26,6 +27,8 @@ PAGES = sorted(page.name for page in DOCS.glob("*.md"))
 FINGERPRINT = re.compile(r"[0-9a-f]{4}(?: [0-9a-f]{4}){5}")
 WHOLE = {"informatician.md", "own-layer.md", "own-method.md", "predict.md", "privacy.md", "validation.md", "watch.md"}
 """Pages that show what their first run has learnt, count its rounds, or have code of their own in it."""
+STEPS = {"first-run.md": 4}
+"""At each site, on a page that trains four times on all notes of three hospitals."""
 BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -44,8 +47,8 @@ def as_printed(shown: str) -> re.Pattern[str]:
 class Page:
     """A page's folder, what it has started, and the fingerprint that was printed last."""
 
-    def __init__(self, folder: Path, *, whole: bool) -> None:
-        self.folder, self.whole, self.fingerprint = folder, whole, ""
+    def __init__(self, folder: Path, *, whole: bool, steps: int) -> None:
+        self.folder, self.whole, self.steps, self.fingerprint = folder, whole, steps, ""
         self.staying: list[Process] = []
 
     def run(self, words: list[str], shown: str) -> None:
@@ -56,6 +59,7 @@ class Page:
             return
         if arguments[0] == "run":
             arguments += [] if self.whole else ["--set", "rounds=1"]
+            arguments += ["--set", f"method.steps={self.steps}"] if self.steps else []
             self.whole = False
         ended = cli(*arguments, cwd=self.folder, report=True)
         assert 0 == ended.code, (arguments, ended)
@@ -85,8 +89,8 @@ class Page:
 
 
 @contextmanager
-def opened(folder: Path, *, whole: bool) -> Iterator[Page]:
-    page = Page(folder, whole=whole)
+def opened(folder: Path, *, whole: bool, steps: int) -> Iterator[Page]:
+    page = Page(folder, whole=whole, steps=steps)
     try:
         yield page
     finally:
@@ -99,7 +103,7 @@ def test_a_page_does_what_it_shows(page: str, tmp_path: Path, monkeypatch: pytes
     text = (DOCS / page).read_text(encoding="utf-8").replace(":8002", f":{free_port()}")
     if "wardround consortium" in text:
         pytest.importorskip("nvflare")
-    with opened(tmp_path, whole=page in WHOLE) as at:
+    with opened(tmp_path, whole=page in WHOLE, steps=STEPS.get(page, 0)) as at:
         for language, name, block in BLOCK.findall(text):
             if name:
                 (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
