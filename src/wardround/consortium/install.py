@@ -60,7 +60,7 @@ class Pack:
     @property
     def obstacles(self) -> list[str]:
         """What would keep the service from starting, each with a remedy."""
-        site, words = self.folder.parent, []
+        site, words = self.folder.parent, list[str]()
         if any(site.is_relative_to(place) for place in HIDDEN):
             words.append(f"{site}: the service has a /tmp and a /dev of its own, and would not see it; move the folder")
         if self.user and os.geteuid() == 0 and (python := _closed_to(self.user)):
