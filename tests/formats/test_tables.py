@@ -217,9 +217,9 @@ def test_a_first_line_that_names_the_sign(tmp_path: Path) -> None:
     ],
 )
 def test_semicolons_in_notes_part_no_cells(tmp_path: Path, content: str) -> None:
-    columns = {"text": "a;text"} if content.startswith("a") else {}
+    text = "a;text" if content.startswith("a") else "text"
     label = "label; code" if "code" in content else "label"
-    assert [("GI",), ("ENT",)] == [one.labels for one in read(tmp_path, content, label=label, **columns)]
+    assert [("GI",), ("ENT",)] == [one.labels for one in read(tmp_path, content, text=text, label=label)]
 
 
 def test_a_table_that_could_be_two_is_refused(tmp_path: Path) -> None:

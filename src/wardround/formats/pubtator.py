@@ -209,7 +209,7 @@ def _rows(placed: Placed, name: str, text: str, losses: Problems) -> Iterator[li
         lost(placed, losses, "attributes of entities", len(one.attributes) - len(composite))
         yield [name, str(one.start), str(one.end), text[one.start : one.end], one.type, ids[one.id], *composite]
     entities = {one.id: one for one in document.entities}
-    related = Mentions(parts | mentions, entities, placed.path, Problems())
+    concepts = Mentions(parts | mentions, entities, placed.path, Problems())
     for link in document.relations:
         novelty = [it.value for it in link.attributes if it.name == NOVELTY][:1]
         which = {one.name: one.value for one in link.attributes if one.name in OF_SEVERAL}
@@ -220,9 +220,11 @@ def _rows(placed: Placed, name: str, text: str, losses: Problems) -> Iterator[li
         used = sum(one in which.values() for one in ends) + (ALL_MENTIONS in link.attributes)
         lost(placed, losses, "attributes of relations", len(link.attributes) - len(novelty) - used)
         # What a reader will make of two concepts, see above.
-        back = related.related(Relation(link.type, ends[0], ends[1]), placed.line)
-        same = back is not None and (back.head, back.tail) == (link.head, link.tail)
-        same = same and {*link.attributes}.issuperset({*(back.attributes if back else ())} & {ALL_MENTIONS})
+        back = concepts.related(Relation(link.type, ends[0], ends[1]), placed.line)
+        if back is not None and ALL_MENTIONS in back.attributes:
+            same = ALL_MENTIONS in link.attributes
+        else:
+            same = back is not None and (back.head, back.tail) == (link.head, link.tail)
         lost(placed, losses, "which mentions of two concepts are related", int(not same))
         yield [name, link.type, *ends, *novelty]
 
