@@ -51,10 +51,12 @@ class WeighedBag(nn.Module):
 
     measured: ClassVar[tuple[str, ...]] = ("importance", "shrinkage")
 
-    def __init__(self, vocabulary: int, classes: int) -> None:
+    def __init__(self, vocabulary: int, classes: int, *, balanced: bool = False) -> None:
         super().__init__()
         self.importance = nn.Parameter(torch.ones(vocabulary))
         self.shrinkage = nn.Parameter(torch.zeros(1))
+        if balanced:  # by the labels of all sites; 0 where each site's own decide
+            self.balance = nn.Parameter(torch.zeros(classes))
         self.bias = nn.Parameter(torch.zeros(classes))
         self.words = nn.EmbeddingBag(vocabulary, classes, mode="sum", padding_idx=0)
         nn.init.zeros_(self.words.weight)  # convex, as above
@@ -71,6 +73,11 @@ class WeighedBag(nn.Module):
         parts = parts / parts.square().sum(1, keepdim=True).sqrt().clamp(min=1e-6)  # (B, L): a text has length 1
         scores: Tensor = self.words(ids, per_sample_weights=parts) + self.bias  # (B, classes)
         return scores
+
+    def class_weights(self, own: Tensor) -> Tensor:
+        """How much each class counts in training (labels,): as all sites' labels have it, or else as a site's own."""
+        shared: Tensor | None = getattr(self, "balance", None)
+        return own if shared is None else torch.where(shared.detach() > 0, shared.detach(), own)
 
     def pull(self) -> Tensor:
         """λ/2 ‖W‖², by which words that stand in few texts do not decide alone."""

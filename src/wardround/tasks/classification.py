@@ -78,11 +78,13 @@ class Classification(EncoderSettings, TaskSettings):
     buckets: Annotated[int, Ge(2)] | None = None
     """Numbers that tokens are hashed to, if there are no `vectors`; if not given, 2¹⁶ with runs and 2¹⁴ without."""
     class_weights: Literal["none", "root", "balanced"] | None = None
-    """How much more rare classes count in training, by a site's own counts; if not given, a bag of words has it."""
+    """How much more rare classes count in training; if not given, a bag of words has it."""
+    class_counts: Literal["all", "own"] | None = None
+    """Whose labels weigh classes: of all sites, which tell rounded counts with `weighting`, or a site's own; or all."""
     weighting: Literal["none", "documents"] | None = None
     """Whether words count by how few texts have them (sites tell counts once); if not given, in a bag of words."""
     rarest: Annotated[int, Ge(1)] | None = None
-    """A site tells of no word that fewer of its texts have; if not given, 5."""
+    """A site tells of no word that fewer of its texts have, and of labels multiples of it; if not given, 5."""
     shrinkage: Annotated[float, Ge(0)] | None = None
     """How hard a weighed bag is pulled to zero: λ times the texts of all sites, or 1/C; if not given, 0.5."""
     vectors: str | None = None
@@ -112,6 +114,8 @@ class Classification(EncoderSettings, TaskSettings):
             raise ValueError(f'ngrams = {self.ngrams} goes with model = "logistic" without vectors; leave it out')
         if self.weighting == "documents" and not self.bag:
             raise ValueError('weighting = "documents" goes with model = "logistic" without vectors; leave it out')
+        if self.class_counts == "all" and (self.weighting == "none" or not self.bag):
+            raise ValueError('class_counts = "all" goes with weighting = "documents", which tells them; leave it out')
         if (self.rarest or self.shrinkage) and (self.weighting == "none" or not self.bag):
             raise ValueError('rarest and shrinkage go with weighting = "documents"; leave them out')
         if self.train_vectors and not self.vectors:
@@ -123,6 +127,11 @@ class Classification(EncoderSettings, TaskSettings):
     def counts_documents(self) -> bool:
         """Whether sites tell in how many of their texts words stand."""
         return self.weighting == "documents"
+
+    @property
+    def counts_labels(self) -> bool:
+        """Whether sites tell how many of their texts have each label."""
+        return self.counts_documents and self.class_counts == "all" and self.class_weights in ("root", "balanced")
 
     @property
     def undecided(self) -> bool:
@@ -260,8 +269,11 @@ class ClassificationTask(DocumentsCounted, ByCounts, ClassesTask):
         """A new model."""
         chosen, classes, words = self.settings, len(self.labels), self.numbers.words
         if chosen.model == "logistic":
-            bag = WeighedBag if chosen.counts_documents else Bag
-            return bag(words.size, classes) if words.vectors is None else Logistic(words.vectors.shape[1], classes)
+            if words.vectors is not None:
+                return Logistic(words.vectors.shape[1], classes)
+            if chosen.counts_documents:
+                return WeighedBag(words.size, classes, balanced=chosen.counts_labels)
+            return Bag(words.size, classes)
         return LSTMClassifier(
             words.size,
             words.width(chosen.embedding),
@@ -280,6 +292,8 @@ class ClassificationTask(DocumentsCounted, ByCounts, ClassesTask):
     def loss(self, model: nn.Module, batch: TextBatch) -> Tensor:
         """Mean cross-entropy, by `class_weights`, and the pull to zero of a bag that is weighed."""
         scores, weights = self.scored(model, batch), batch.weights
+        if weights is not None and isinstance(model, WeighedBag):
+            weights = model.class_weights(weights)
         loss = (
             self.loss_of(scores, batch.labels)
             if weights is None

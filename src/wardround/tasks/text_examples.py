@@ -101,17 +101,22 @@ class TextNumbers:
         return whole
 
 
+def label_counts(labels: Tensor, classes: int, *, several: bool) -> Tensor:
+    """How many texts have each label (labels,)."""
+    return labels.sum(0).long() if several else torch.bincount(labels, minlength=classes)
+
+
 def class_weights(labels: Tensor, classes: int, chosen: str | None, *, several: bool) -> Tensor | None:
     """Of each class, its weight by how rare it is here; of a label that may be absent, that of its presence."""
-    count = len(labels)
-    if chosen in (None, "none") or not count:
+    if chosen in (None, "none") or not len(labels):
         return None
-    if several:
-        there = labels.sum(0).clamp(min=1)  # (labels,)
-        shares = (count - there).clamp(min=1) / there
-    else:
-        there = torch.bincount(labels, minlength=classes)  # (labels,)
-        shares = count / ((there > 0).sum() * there.clamp(min=1))
+    there = label_counts(labels, classes, several=several)
+    return weights_by(there.clamp(min=1), len(labels), int((there > 0).sum()), chosen, several=several)
+
+
+def weights_by(there: Tensor, count: int, classes: int, chosen: str | None, *, several: bool) -> Tensor:
+    """The same from how many of `count` texts have each label, of so many classes that occur."""
+    shares = (count - there).clamp(min=1) / there if several else count / (classes * there)
     return shares.sqrt() if chosen == "root" else shares
 
 
