@@ -72,6 +72,42 @@ def test_a_row_is_that_of_tf_idf() -> None:
     assert [0.0, 0.0] == bag(torch.tensor([[0, 0]]))[0].tolist()
 
 
+def test_both_kinds_of_numbers_have_the_same_length_however_many_there_are_of_each() -> None:
+    bag = WeighedBag(8, 2, halves=True)
+    with torch.no_grad():
+        bag.words.weight[1, 0] = bag.words.weight[5, 1] = 1.0
+    assert pytest.approx([0.5**0.5, (0.5 / 3) ** 0.5]) == bag(torch.tensor([[1, 5, 6, 7]]))[0].tolist()
+    assert pytest.approx([0.5**0.5, 0.0]) == bag(torch.tensor([[1, 0, 0, 0]]))[0].tolist()
+
+
+@pytest.mark.parametrize(
+    ("tokens", "beside", "text", "count"),
+    [("words", "letters", "no fever", 3 + 15), ("characters", "words", "头痛三天", 9 + 2)],
+)
+def test_what_is_beside_has_the_upper_half_of_the_numbers(tokens: str, beside: str, text: str, count: int) -> None:
+    settings = {"tokens": tokens, "ngrams": 3, "beside": beside, "buckets": 2**12, "remember": False}
+    task = Classification(**settings).bind(type("Corpus", (), {"labels": "ab"}))
+    (row,) = task.unlabelled([text])[0].tokens.values[None].tolist()
+    lower = [number for number in row if number < 2**11]
+    assert count == len(row)
+    assert 0 < len(lower) < count
+    assert task.numbers.whole([text]) == [lower]
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({"tokens": "characters", "beside": "letters"}, 'tokens = "words"'),
+        ({"tokens": "jieba", "beside": "words"}, 'tokens = "characters"'),
+        ({"tokens": "words", "beside": "letters", "weighting": "none"}, "weighting"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_beside_the_tokens_is_refused(more: dict[str, Any], why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        Classification(**more)
+
+
 def test_the_pull_has_the_gradient_of_its_value() -> None:
     bag = WeighedBag(4, 2)
     torch.nn.init.normal_(bag.words.weight)
@@ -151,7 +187,9 @@ def test_small_counts_of_documents_stay_at_a_site_that_wants_them_to() -> None:
 
 
 def test_a_site_may_keep_its_label_counts_to_itself() -> None:
-    reply = cast("DocumentCounts", KeptBack().leave(DocumentCounts(*counted([0, 9], [5, 10]), 12, 12), cast("Any", None)))
+    reply = cast(
+        "DocumentCounts", KeptBack().leave(DocumentCounts(*counted([0, 9], [5, 10]), 12, 12), cast("Any", None))
+    )
     assert ([0, 9], [0, 0], 12, 0) == (reply.counts.tolist(), reply.labels.tolist(), reply.documents, reply.labelled)
 
 

@@ -4,13 +4,12 @@
     weights = method.weighed(weights, cohort)    # the first model, with what the counts give
 
 The coordinator needs only their sum. The weighting travels with the model and no training moves it, so that whoever has
-the model can use it. A site that trains alone counts alone (`bench.weighed_alone`), and tells nobody. Labels are counted
-where `task.class_counts = "all"`, and a site may keep its own back: of classes that too little was told of, each site's
-own labels decide, and the run says so.
+the model can use it. A site that trains alone counts alone (`bench.weighed_alone`), and tells nobody. Labels are
+counted where `task.class_counts = "all"`, and a site may keep its own back: of classes that too little was told of,
+each site's own labels decide, and the run says so.
 """
 
 import logging
-
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, cast
@@ -43,8 +42,8 @@ class DocumentCounts(Message):
         like="counts", shape=("buckets",), dtype=torch.int64,
     )  # fmt: skip
     labels: Tensor = reveals(
-        "how many of the site's training texts have each label, to the nearest multiple of `rarest`; a site may keep it "
-        "to itself",
+        "how many of the site's training texts have each label, to the nearest multiple of `rarest`; a site may keep "
+        "it to itself",
         like="counts", shape=("counted labels",), dtype=torch.int64, optional=True,
     )  # fmt: skip
     documents: int = reveals("how many training examples the site has", weighs="train")

@@ -5,6 +5,7 @@
     model = "logistic"                   # or "lstm", or "encoder" with encoder = "models/biobert", freeze = 4, …
     tokens = "characters"                # or "jieba", "words"; by the texts' language if not given
     ngrams = 3                           # runs of up to 3 tokens count too
+    beside = "words"                     # beside characters; beside words "letters", or "none"
     terms = "symptoms.txt"               # added to jieba's dictionary
     vectors = "vectors.npz"              # .npz, GloVe or word2vec text, plain or gzip
 
@@ -34,7 +35,7 @@ from wardround.models.recurrent import LSTMClassifier
 from wardround.tasks.batching import Ragged, grouped
 from wardround.tasks.classes import ClassesTask, ClassifierTask
 from wardround.tasks.encoders import EncoderSettings
-from wardround.tasks.suited_text import suited, training
+from wardround.tasks.suited_text import misfits, suited, training
 from wardround.tasks.task import Finds, TaskSettings, existing
 from wardround.tasks.text_examples import (
     TextBatch,
@@ -46,15 +47,15 @@ from wardround.tasks.text_examples import (
 )
 from wardround.tasks.unprotected import ByCounts
 from wardround.tasks.weighing import DocumentsCounted
-from wardround.tasks.words import Tokens, WordTable, refuse_useless
+from wardround.tasks.words import Beside, Tokens, refuse_useless
 from wardround.text.document import Placed
 from wardround.text.prediction import Label, Prediction
-from wardround.text.reading import DataError, Problems, existing_path
+from wardround.text.reading import DataError, Problems
 from wardround.text.sentences import Scope
 from wardround.text.texts import Texts
 
 OF_ENCODERS = ("encoder", "layers", "freeze", "last", "adapter", "pool")
-OF_WORDS = ("tokens", "ngrams", "terms", "buckets", "vectors", "embedding", "hidden")
+OF_WORDS = ("tokens", "ngrams", "beside", "terms", "buckets", "vectors", "embedding", "hidden")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +74,8 @@ class Classification(EncoderSettings, TaskSettings):
     """What a text is cut into; if not given, what suits the corpus's language."""
     ngrams: Annotated[int, Ge(1)] | None = None
     """The longest run of tokens that a bag of words counts; if not given, 2 words or 3 characters."""
+    beside: Beside | None = None
+    """What a bag counts too: `letters` of words, or jieba's `words` beside characters; if not given, what suits."""
     terms: str | None = None
     """A file of words, one per line, that are added to jieba's dictionary."""
     buckets: Annotated[int, Ge(2)] | None = None
@@ -108,20 +111,8 @@ class Classification(EncoderSettings, TaskSettings):
 
     def __post_init__(self) -> None:
         self.refuse_idle(self.model, of_encoders=OF_ENCODERS, of_words=OF_WORDS)
-        if self.terms and self.tokens not in ("jieba", None):
-            raise ValueError(f'terms goes with tokens = "jieba", not {self.tokens!r}')
-        if (self.ngrams or 1) > 1 and not self.bag:
-            raise ValueError(f'ngrams = {self.ngrams} goes with model = "logistic" without vectors; leave it out')
-        if self.weighting == "documents" and not self.bag:
-            raise ValueError('weighting = "documents" goes with model = "logistic" without vectors; leave it out')
-        if self.class_counts == "all" and (self.weighting == "none" or not self.bag):
-            raise ValueError('class_counts = "all" goes with weighting = "documents", which tells them; leave it out')
-        if (self.rarest or self.shrinkage) and (self.weighting == "none" or not self.bag):
-            raise ValueError('rarest and shrinkage go with weighting = "documents"; leave them out')
-        if self.train_vectors and not self.vectors:
-            raise ValueError("train_vectors needs a file of vectors to start from; without one the LSTM trains its own")
-        if self.summary and self.model != "lstm":
-            raise ValueError(f'summary = {self.summary!r} goes with model = "lstm", not {self.model!r}; leave it out')
+        for problem in misfits(self):
+            raise ValueError(problem)
 
     @property
     def counts_documents(self) -> bool:
@@ -217,10 +208,7 @@ class ClassificationTask(DocumentsCounted, ByCounts, ClassesTask):
     @cached_property
     def numbers(self) -> TextNumbers:
         """What makes numbers of a text."""
-        chosen = self.settings
-        words = WordTable(chosen.vectors, chosen.folder, chosen.buckets or 2**14)
-        terms = existing_path(chosen.terms, chosen.folder) if chosen.terms else None
-        return TextNumbers(chosen.tokens or "words", terms, chosen.ngrams or 1, words, chosen.longest, chosen.remember)
+        return TextNumbers.of(self.settings)
 
     def examples(self, texts: Texts) -> TextExamples:
         """A site's documents as numbers; segmented once, and remembered on disk."""
@@ -272,7 +260,8 @@ class ClassificationTask(DocumentsCounted, ByCounts, ClassesTask):
             if words.vectors is not None:
                 return Logistic(words.vectors.shape[1], classes)
             if chosen.counts_documents:
-                return WeighedBag(words.size, classes, balanced=chosen.counts_labels)
+                halves = chosen.beside not in (None, "none")
+                return WeighedBag(words.size, classes, balanced=chosen.counts_labels, halves=halves)
             return Bag(words.size, classes)
         return LSTMClassifier(
             words.size,

@@ -12,8 +12,10 @@ from torch.nn import functional
 
 from wardround.core.refusal import Misfit
 from wardround.tasks.batching import Ragged, grouped
-from wardround.tasks.words import Tokens, WordTable, segmenter_for
-from wardround.text.segment import Cache, Grams, Segmenter
+from wardround.tasks.words import Beside, Tokens, WordTable, segmenter_for
+from wardround.text.letters import First, Letters
+from wardround.text.reading import existing_path
+from wardround.text.segment import Cache, Grams, Hashed, Jieba, Segmenter, Vocabulary
 from wardround.text.shown import called, shown
 from wardround.text.texts import Texts
 
@@ -57,7 +59,10 @@ class TextExamples:
 
 @dataclass(frozen=True, eq=False)
 class TextNumbers:
-    """From texts to the numbers of their tokens, and of runs of up to `ngrams` tokens; segmented once."""
+    """From texts to the numbers of their tokens, of runs of up to `ngrams` tokens and of what is `beside`; cut once.
+
+    What is beside has the upper half of the numbers to itself.
+    """
 
     tokens: Tokens
     terms: Path | None
@@ -65,6 +70,15 @@ class TextNumbers:
     words: WordTable
     longest: int
     remember: bool
+    beside: Beside = "none"
+
+    @classmethod
+    def of(cls, chosen: Any) -> "TextNumbers":
+        """As a task's settings have it."""
+        words = WordTable(chosen.vectors, chosen.folder, chosen.buckets or 2**14)
+        terms = existing_path(chosen.terms, chosen.folder) if chosen.terms else None
+        tokens, ngrams, beside = chosen.tokens or "words", chosen.ngrams or 1, chosen.beside or "none"
+        return cls(tokens, terms, ngrams, words, chosen.longest, chosen.remember, beside)
 
     @cached_property
     def _segmenter(self) -> Segmenter:
@@ -78,16 +92,31 @@ class TextNumbers:
     @cached_property
     def _cache(self) -> Cache:
         segmenter = Grams(self._segmenter, self.ngrams) if self.ngrams > 1 else self._segmenter
-        return Cache(segmenter, self.words.vocabulary, remember=self.remember)
+        return Cache(segmenter, self._vocabulary, remember=self.remember)
+
+    @cached_property
+    def _vocabulary(self) -> Vocabulary:
+        return self.words.vocabulary if self.beside == "none" else Hashed(buckets=self.words.buckets // 2)
+
+    @cached_property
+    def _beside(self) -> Cache:
+        other = Letters(self._segmenter, self.longest) if self.beside == "letters" else First(Jieba(), self.longest)
+        return Cache(other, self._vocabulary, remember=self.remember)
 
     def whole(self, texts: Iterable[str]) -> list[list[int]]:
-        """All numbers of each text."""
+        """The numbers of all tokens of each text, and of their runs."""
         return list(self._cache.encode(texts))
 
     def read(self, texts: Iterable[str]) -> tuple[Ragged, list[int]]:
-        """As many as the model reads, and how many of each text are beyond that."""
-        rows = self.whole(texts)
-        return Ragged([row[: self._most] for row in rows]), [max(len(row) - self._most, 0) for row in rows]
+        """As many as the model reads, and how many tokens and runs of each text are beyond that."""
+        texts = list(texts)
+        rows, half = self.whole(texts), self.words.buckets // 2
+        beyond = [max(len(row) - self._most, 0) for row in rows]
+        rows = [row[: self._most] for row in rows]
+        if self.beside != "none":
+            others = self._beside.encode(texts)
+            rows = [[*row, *(half + number for number in other)] for row, other in zip(rows, others, strict=True)]
+        return Ragged(rows), beyond
 
     def means(self, tokens: Ragged) -> Tensor:
         """The mean vector of each text's known words (texts, D)."""

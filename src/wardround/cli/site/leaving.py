@@ -67,7 +67,9 @@ def show_leaving(folder: Path, study: Study) -> None:
     smallest = settings.consent.smallest_count
     console.print(SMALL.format(smallest) if smallest else "counts of labels leave, however small they are")
     if not settings.consent.label_counts:
-        console.print("counts of labels that weigh classes stay here (consent.label_counts): zeros leave in their place")
+        console.print(
+            "counts of labels that weigh classes stay here (consent.label_counts): zeros leave in their place"
+        )
 
 
 def _leaves(exchanges: int, size: int) -> str:
