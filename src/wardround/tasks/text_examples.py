@@ -77,8 +77,9 @@ class TextNumbers:
         """As a task's settings have it."""
         words = WordTable(chosen.vectors, chosen.folder, chosen.buckets or 2**14)
         terms = existing_path(chosen.terms, chosen.folder) if chosen.terms else None
-        tokens, ngrams, beside = chosen.tokens or "words", chosen.ngrams or 1, chosen.beside or "none"
-        return cls(tokens, terms, ngrams, words, chosen.longest, chosen.remember, beside)
+        tokens: Tokens = chosen.tokens or "words"
+        beside: Beside = chosen.beside or "none"
+        return cls(tokens, terms, chosen.ngrams or 1, words, chosen.longest, chosen.remember, beside)
 
     @cached_property
     def _segmenter(self) -> Segmenter:
