@@ -125,7 +125,7 @@ def seen(name: str, task: Any, fit: Texts, judge: Texts) -> dict[str, list[Any]]
     )
     kinds = {
         "tfidf": reference(name, fit, judge), "runs": weighed(*runs), "mixed": weighed(*both), "beside": halves(*both),
-        "wide": halves(*wide), "root": halves(*both, power=0.5), "plain": plain(*runs),
+        "wide": halves(*wide), "root": halves(both[0], both[1], power=0.5), "plain": plain(*runs),
     }  # fmt: skip
     return {kind: narrowed(*(sparse.csr_matrix(rows, dtype=np.float64) for rows in two)) for kind, two in kinds.items()}
 

@@ -85,7 +85,7 @@ def test_both_kinds_of_numbers_have_the_same_length_however_many_there_are_of_ea
     [("words", "letters", "no fever", 3 + 15), ("characters", "words", "头痛三天", 9 + 2)],
 )
 def test_what_is_beside_has_the_upper_half_of_the_numbers(tokens: str, beside: str, text: str, count: int) -> None:
-    settings = {"tokens": tokens, "ngrams": 3, "beside": beside, "buckets": 2**12, "remember": False}
+    settings: dict[str, Any] = {"tokens": tokens, "ngrams": 3, "beside": beside, "buckets": 2**12, "remember": False}
     task = Classification(**settings).bind(type("Corpus", (), {"labels": "ab"}))
     (row,) = task.unlabelled([text])[0].tokens.values[None].tolist()
     lower = [number for number in row if number < 2**11]
@@ -188,7 +188,7 @@ def test_small_counts_of_documents_stay_at_a_site_that_wants_them_to() -> None:
 
 def test_a_site_may_keep_its_label_counts_to_itself() -> None:
     reply = cast(
-        "DocumentCounts", KeptBack().leave(DocumentCounts(*counted([0, 9], [5, 10]), 12, 12), cast("Any", None))
+        "DocumentCounts", KeptBack().leave(DocumentCounts(counted([0, 9]), counted([5, 10]), 12, 12), cast("Any", None))
     )
     assert ([0, 9], [0, 0], 12, 0) == (reply.counts.tolist(), reply.labels.tolist(), reply.documents, reply.labelled)
 
@@ -226,7 +226,7 @@ def test_under_differential_privacy_nothing_is_counted_unless_a_study_says_so() 
 def test_counts_that_exceed_the_documents_are_a_contradiction(
     words: list[int], labels: list[int], labelled: int, wrong: str | None
 ) -> None:
-    reply = DocumentCounts(*counted(words, labels), 5, labelled)
+    reply = DocumentCounts(counted(words), counted(labels), 5, labelled)
     why = study({"name": "fedavg"}).method.contradiction(cast("Any", None), reply)
     assert why is None if wrong is None else wrong in str(why)
 
@@ -234,14 +234,13 @@ def test_counts_that_exceed_the_documents_are_a_contradiction(
 # class weights by the labels of all sites
 
 
-def counted(*rows: list[int]) -> list[torch.Tensor]:
-    return [torch.tensor(row) for row in rows]
+def counted(row: list[int]) -> torch.Tensor:
+    return torch.tensor(row)
 
 
 def bound_to(labels: str, **more: Any) -> ClassificationTask:
     settings = {"tokens": "words", "buckets": 8, "weighting": "documents", "class_weights": "balanced", **more}
-    task = Classification(**{"class_counts": "all", **settings}).bind(type("Corpus", (), {"labels": tuple(labels)}))
-    return cast("ClassificationTask", task)
+    return Classification(**{"class_counts": "all", **settings}).bind(type("Corpus", (), {"labels": tuple(labels)}))
 
 
 def balance_of(task: ClassificationTask, labels: list[int], labelled: int) -> list[float]:
@@ -282,7 +281,7 @@ def test_texts_whose_small_labels_stayed_at_a_site_count_as_of_all_classes() -> 
 @pytest.mark.parametrize("value", [-1.0, 1e-4, 2000.0])
 def test_class_weights_that_no_counts_can_give_are_seen(value: float) -> None:
     task = bound_to("ab")
-    honest = Weights({**Weights.of_model(task.model()), **task.weighed(*counted([0] * 8), 90, *counted([60, 30]), 90)})
+    honest = Weights({**Weights.of_model(task.model()), **task.weighed(counted([0] * 8), 90, counted([60, 30]), 90)})
     assert task.plausible(honest)
     assert not task.plausible(Weights({**honest, "balance": torch.tensor([1.0, value])}))
 
@@ -306,7 +305,7 @@ def test_sites_with_other_labels_train_with_the_same_class_weights() -> None:
 def test_a_run_in_which_nobody_tells_of_labels_says_so_and_weighs_by_each_site_s_own(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    kept = {"layers": [{"name": "kept-back"}]}
+    kept: dict[str, Any] = {"layers": [{"name": "kept-back"}]}
     silent = run(study({"name": "fedavg"}, **kept), tmp_path / "silent").metrics
     assert "no labels were told" in caplog.text
     assert silent == run(study({"name": "fedavg"}, task={"class_counts": "own"}), tmp_path / "own").metrics
