@@ -95,6 +95,23 @@ def test_what_is_beside_has_the_upper_half_of_the_numbers(tokens: str, beside: s
 
 
 @pytest.mark.parametrize(
+    ("language", "more", "beside"),
+    [
+        ("en", {}, "letters"),
+        ("zh", {}, "words"),
+        ("zh", {"tokens": "jieba"}, "none"),
+        ("ja", {}, "none"),
+        ("en", {"buckets": 1024}, "none"),
+        ("en", {"weighting": "none"}, None),
+        ("en", {"model": "lstm"}, None),
+    ],
+    ids=str,
+)
+def test_what_is_beside_the_tokens_suits_the_language(language: str, more: dict[str, Any], beside: str | None) -> None:
+    assert beside == Classification(**more).suited(language).get("beside")
+
+
+@pytest.mark.parametrize(
     ("more", "why"),
     [
         ({"tokens": "characters", "beside": "letters"}, 'tokens = "words"'),

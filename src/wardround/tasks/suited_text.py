@@ -11,6 +11,8 @@ from typing import Any
 from wardround.tasks.weighing import RAREST, SHRINKAGE
 from wardround.tasks.words import tokens_for
 
+FEWEST = 2**14  # numbers that are enough for two kinds of them
+
 
 def suited(settings: Any, language: str) -> dict[str, Any]:
     """What suits texts of this language; nothing about tokens if it is not known."""
@@ -27,8 +29,10 @@ def suited(settings: Any, language: str) -> dict[str, Any]:
         chosen |= {"ngrams": ngrams, "class_weights": weights, "weighting": weighting}
         if weighting == "documents":
             # "migraines" is near "migraine", and so is what is misspelt; in Chinese, words are no guess of runs.
-            beside = "words" if language == "zh" and tokens == "characters" else "none"
-            chosen |= {"beside": "letters" if tokens == "words" else beside}
+            # With few numbers, hundreds of runs of letters would share those of words.
+            other = "words" if language == "zh" and tokens == "characters" else "none"
+            few = (settings.buckets or FEWEST) < FEWEST
+            chosen |= {"beside": "none" if few else "letters" if tokens == "words" else other}
             chosen |= {"rarest": RAREST, "shrinkage": SHRINKAGE}
             # By a site's own labels, sites pull apart: on intents 0.577 in place of 0.586, 0.491 of 0.546 if skewed.
             chosen |= {"class_counts": "all"} if weights != "none" else {}
