@@ -2,16 +2,17 @@
 
     WARDROUND_DATA=… python studies/baselines/rows.py runs/rows [NAME…]     # needs wardround[baselines]; ten minutes
 
-Training and held-out texts are those of `choose.py` (at most 1,700 and 1,500 of them; generated hospitals: three
-seeds). *tfidf* is the reference's own rows with its own settings. The others are the rows of our bag of words, hashed
-to 2¹⁶ numbers: *documents* as `weighting = "documents"` has them, with counts below five as five; *all counts* with
-those below five as they are; *2¹⁸* with fewer words that share a number; *plain* as `"none"` has them. In each cell the
-first figure (accuracy; PsyTAR: micro-F1) and macro-F1.
+Training and held-out texts are those of `choose.py` (at most 1,700 and 1,500 of them), three draws. *tfidf* is the
+reference's own rows with its own settings. The others are hashed to 2¹⁶ numbers: *runs* are those of two words or three
+characters, by document counts, with counts below five as five; *mixed* has, besides, runs of three to five letters
+within English words, or jieba's words beside Chinese characters; *beside* gives both kinds half of the numbers and the
+same length, *wide* with 2¹⁷ numbers, *root* by the root of how much each tells; *plain* is `weighting = "none"`. In
+each cell the first figure (accuracy; PsyTAR: micro-F1) and macro-F1; the last line is the mean over corpora of both.
 """
 
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,33 +28,32 @@ from sklearn.metrics import accuracy_score, f1_score
 from wardround.runs.build import build
 from wardround.study.load import cells
 from wardround.tasks.text_examples import label_numbers
+from wardround.tasks.weighing import RAREST
 from wardround.text.texts import Texts
 
 MOST = (1_700, 1_500)  # texts to fit, and to judge by
-SEEN: dict[str, tuple[int, int]] = {  # numbers that words are hashed to, and the least count of a word
-    "documents": (2**16, 5), "all counts": (2**16, 1), "2¹⁸": (2**18, 5), "plain": (2**16, 0)
-}  # fmt: skip
+DRAWS = 3
+BUCKETS = 2**16
 TINY = 1e-6  # texts that stand there twice
 ENGLISH = ("clinic-en", "psytar")
-FITS = [
-    *(("documents", "balanced", c) for c in (1, 2, 3)),
-    *((how, "balanced", 2) for how in ("all counts", "2¹⁸")),
-    ("documents", "root", 2),
-    ("plain", "balanced", 3),
-]
+FITS: dict[str, tuple[str, float]] = {  # rows and C = 1 / shrinkage; classes are balanced
+    "tfidf, C = 1": ("tfidf", 1), "runs, C = 2": ("runs", 2), "runs, C = 4": ("runs", 4), "mixed, C = 2": ("mixed", 2),
+    "mixed, C = 4": ("mixed", 4), "beside, C = 2": ("beside", 2), "beside, C = 4": ("beside", 4),
+    "wide, C = 4": ("wide", 4), "root, C = 4": ("root", 4), "plain, C = 3": ("plain", 3),
+}  # fmt: skip
 
 Rows = Any  # a sparse matrix (texts, numbers)
 
 
 def held_out(name: str, out: Path) -> Iterator[tuple[Any, Texts, Texts]]:
-    """The task, and texts to fit and to judge by, of each seed."""
-    for seed in range(SEED, SEED + (3 if name.startswith("clinic") else 1)):
+    """The task, and texts to fit and to judge by, of each draw."""
+    for seed in range(SEED, SEED + DRAWS):
         tables = widened(name) | {"seed": seed, "method": {"name": "centralised"}}
         built = build(cells(tables, where=name, folder=HERE)[0].study, out)
         raw: Any = built.raw
         fit = [document for site in raw.names for document in raw.raw(site)[0].documents]
         judge = [document for site in raw.names for document in raw.valid(site).documents]
-        drawn = np.random.default_rng(0)
+        drawn = np.random.default_rng(seed)
         some = [
             Texts(tuple(part[at] for at in drawn.permutation(len(part))[:most]))
             for part, most in zip((fit, judge), MOST, strict=True)
@@ -61,29 +61,73 @@ def held_out(name: str, out: Path) -> Iterator[tuple[Any, Texts, Texts]]:
         yield built.task, some[0], some[1]
 
 
-def counted(task: Any, texts: Texts, buckets: int) -> Rows:
-    """How often each of so many numbers stands in each text."""
-    numbers = replace(task.numbers, words=replace(task.numbers.words, buckets=buckets))
+def numbered(rows: Iterable[Sequence[int]], buckets: int) -> Rows:
+    """How often each number stands in each text."""
+    rows = [*rows]
+    at = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
+    values = np.array([number for row in rows for number in row])
+    return sparse.csr_matrix((np.ones(len(at), np.float32), (at, values)), shape=(len(rows), buckets))
+
+
+def counted(task: Any, texts: Texts, buckets: int = BUCKETS, **changed: Any) -> Rows:
+    """How often each number stands in each text, as the task has them, or with another setting of what is beside."""
+    numbers = replace(task.numbers, words=replace(task.numbers.words, buckets=buckets), **changed)
     tokens, _ = numbers.read(document.text for document in texts.documents)
-    at = np.repeat(np.arange(len(tokens)), tokens.lengths.numpy())
-    ones = np.ones(len(at), np.float32)
-    return sparse.csr_matrix((ones, (at, tokens.values.numpy())), shape=(len(tokens), buckets))
+    return numbered((row.tolist() for row in tokens.values.split(tokens.lengths.tolist())), buckets)
 
 
-def weighed(fit: Rows, judge: Rows, rarest: int, counts: Any = None) -> list[Rows]:
-    """Both as our models see them, weighed by document counts of at least so many, given or taken, or not at all."""
-    if not rarest:
-        return [sparse.diags(1 / np.sqrt(np.maximum(rows.sum(1).A1, 1))) @ rows for rows in (fit, judge)]
-    count = np.maximum((fit > 0).sum(0).A1 if counts is None else counts, rarest)
-    importance = np.maximum(np.log((1 + fit.shape[0]) / (1 + count)) + 1, 1)
+def weighed(fit: Rows, judge: Rows, counts: Any = None, power: float = 1.0) -> list[Rows]:
+    """Both as our models see them, of one kind of numbers, weighed by document counts that are given or taken."""
+    count = np.maximum((fit > 0).sum(0).A1 if counts is None else counts, RAREST)
+    importance = np.maximum(np.log((1 + fit.shape[0]) / (1 + count)) + 1, 1) ** power
     both = []
     for rows in (fit, judge):
         logarithmic = rows.copy()
+        logarithmic.sum_duplicates()
         logarithmic.data = 1 + np.log(logarithmic.data)
         scaled = logarithmic @ sparse.diags(importance)
         lengths = np.sqrt(np.maximum(scaled.multiply(scaled).sum(1).A1, 1e-12))
         both.append(sparse.diags(1 / lengths) @ scaled)
     return both
+
+
+def halves(fit: Rows, judge: Rows, counts: Any = None, power: float = 1.0) -> list[Rows]:
+    """The same of two kinds, one in each half of the numbers."""
+    half = fit.shape[1] // 2
+    parts = [
+        weighed(fit[:, part], judge[:, part], None if counts is None else counts[part], power)
+        for part in (slice(half), slice(half, None))
+    ]
+    return [sparse.hstack(two) / np.sqrt(2) for two in zip(*parts, strict=True)]
+
+
+def plain(*both: Rows) -> list[Rows]:
+    """As `weighting = "none"` has them."""
+    return [sparse.diags(1 / np.sqrt(np.maximum(rows.sum(1).A1, 1))) @ rows for rows in both]
+
+
+def reference(name: str, fit: Texts, judge: Texts) -> list[Rows]:
+    """The rows of tfidf."""
+    shape: dict[str, Any] = {"analyzer": "char", "ngram_range": (1, 3)}
+    if name in ENGLISH:
+        shape = {"analyzer": "word", "ngram_range": (1, 2), "token_pattern": r"\w+"}
+    words = TfidfVectorizer(sublinear_tf=True, dtype=np.float32, **shape)
+    texts = [[document.text for document in some.documents] for some in (fit, judge)]
+    return [words.fit_transform(texts[0]), words.transform(texts[1])]
+
+
+def seen(name: str, task: Any, fit: Texts, judge: Texts) -> dict[str, list[Any]]:
+    """By kind, rows to fit and to judge by, turned."""
+    other = "letters" if name in ENGLISH else "words"
+    runs, both, wide = (
+        [counted(task, texts, size, beside=what) for texts in (fit, judge)]
+        for size, what in ((BUCKETS, "none"), (BUCKETS, other), (2 * BUCKETS, other))
+    )
+    kinds = {
+        "tfidf": reference(name, fit, judge), "runs": weighed(*runs), "mixed": weighed(*both), "beside": halves(*both),
+        "wide": halves(*wide), "root": halves(both[0], both[1], power=0.5), "plain": plain(*runs),
+    }  # fmt: skip
+    return {kind: narrowed(*(sparse.csr_matrix(rows, dtype=np.float64) for rows in two)) for kind, two in kinds.items()}
 
 
 def narrowed(fit: Rows, judge: Rows) -> list[Any]:
@@ -92,55 +136,40 @@ def narrowed(fit: Rows, judge: Rows) -> list[Any]:
     return [root, solve_triangular(root, (fit @ judge.T).toarray(), lower=True).T]
 
 
-def fitted(fit: Rows, truth: Any, judge: Rows, weights: str, c: float) -> Any:
+def fitted(fit: Rows, truth: Any, judge: Rows, c: float) -> Any:
     """The answers of one logistic regression."""
-    classes, there = np.unique(truth, return_counts=True)
-    balanced = len(truth) / (len(classes) * there)
-    by_class = dict(zip(classes, balanced if weights == "balanced" else np.sqrt(balanced), strict=True))
-    model = LogisticRegression(C=c, class_weight=by_class, max_iter=300, tol=1e-3)
-    return model.fit(fit, truth).predict(judge)
+    return LogisticRegression(C=c, class_weight="balanced", max_iter=300, tol=1e-3).fit(fit, truth).predict(judge)
 
 
-def figures(fit: Rows, truth: Any, judge: Rows, judged: Any, weights: str, c: float) -> tuple[float, float]:
+def figures(fit: Rows, truth: Any, judge: Rows, judged: Any, c: float) -> tuple[float, float]:
     """The first figure and macro-F1; several labels one by one."""
     if truth.ndim > 1:
-        answers = np.stack([fitted(fit, truth[:, at], judge, weights, c) for at in range(truth.shape[1])], 1)
+        answers = np.stack([fitted(fit, truth[:, at], judge, c) for at in range(truth.shape[1])], 1)
         return tuple(f1_score(judged, answers, average=over) for over in ("micro", "macro"))
-    answers = fitted(fit, truth, judge, weights, c)
+    answers = fitted(fit, truth, judge, c)
     return accuracy_score(judged, answers), f1_score(judged, answers, average="macro")
 
 
-def line(name: str, out: Path) -> str:
-    """A row of the table: means over seeds."""
-    measured: dict[str, list[tuple[float, float]]] = {}
+def measured(name: str, out: Path) -> Any:
+    """The figures of each fit (fits, 2): means over draws."""
+    draws = []
     for task, fit, judge in held_out(name, out):
         truths = [label_numbers(some, task.labels, several=task.settings.several).numpy() for some in (fit, judge)]
-        shape: dict[str, Any] = {"analyzer": "char", "ngram_range": (1, 3)}
-        if name in ENGLISH:
-            shape = {"analyzer": "word", "ngram_range": (1, 2), "token_pattern": r"\w+"}
-        words = TfidfVectorizer(sublinear_tf=True, dtype=np.float32, **shape)
-        rows = [
-            words.fit_transform([d.text for d in fit.documents]),
-            words.transform([d.text for d in judge.documents]),
-        ]
-        first, second = narrowed(*rows)
-        measured.setdefault("tfidf", []).append(figures(first, truths[0], second, truths[1], "balanced", 1))
-        narrow = {
-            how: narrowed(*weighed(counted(task, fit, buckets), counted(task, judge, buckets), rarest))
-            for how, (buckets, rarest) in SEEN.items()
-        }
-        for how, weights, c in FITS:
-            first, second = narrow[how]
-            pair = figures(first, truths[0], second, truths[1], weights, c)
-            measured.setdefault(f"{how} {weights} {c}", []).append(pair)
-    means = [" / ".join(f"{value:.3f}" for value in np.mean(pairs, 0)) for pairs in measured.values()]
-    return f"| {name} | {' | '.join(means)} |"
+        kinds = seen(name, task, fit, judge)
+        draws.append([figures(kinds[how][0], truths[0], kinds[how][1], truths[1], c) for how, c in FITS.values()])
+        print(name, np.round(draws[-1], 3).tolist(), file=sys.stderr, flush=True)
+    return np.mean(draws, 0)
 
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
     place, *chosen = sys.argv[1:] or ["runs/rows"]
-    heads = ["corpus", "tfidf, C = 1", *(f"{how}, {weights}, C = {c}" for how, weights, c in FITS)]
-    print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
-    for study in chosen or sorted(path.stem for path in HERE.glob("*.toml")):
-        print(line(study, Path(place)), flush=True)
+    print(f"| {' | '.join(['corpus', *FITS])} |\n|{'---|' * (len(FITS) + 1)}")
+    sums = []
+    for study in chosen or sorted(
+        path.stem for path in HERE.glob("*.toml") if "centralised" in path.read_text("utf-8")
+    ):
+        pairs = measured(study, Path(place))
+        sums.append(pairs.sum(1))
+        print(f"| {study} | {' | '.join(f'{first:.3f} / {macro:.3f}' for first, macro in pairs)} |", flush=True)
+    print(f"| both figures | {' | '.join(f'{value:.3f}' for value in np.mean(sums, 0) / 2)} |")

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 from choose import HERE, SEED, widened  # type: ignore[import-not-found]  # stands beside this file
-from rows import MOST, counted, narrowed, weighed  # type: ignore[import-not-found]  # likewise
+from rows import MOST, counted, halves, narrowed  # type: ignore[import-not-found]  # likewise
 from sklearn.metrics import accuracy_score, f1_score
 from torch import Tensor
 
@@ -136,10 +136,10 @@ def held_out(name: str, out: Path) -> Iterator[Held]:
         mine = [mine[at] for at in drawn.permutation(len(mine))[: MOST[0]]]
         judge = Texts(tuple(others[at] for at in drawn.permutation(len(others))[: MOST[1]]))
         fit, sites = Texts(tuple(one for one, _ in mine)), torch.tensor([at for _, at in mine])
-        seen = [counted(task, texts, 2**16) for texts in (fit, judge)]
+        seen = [counted(task, texts) for texts in (fit, judge)]
         by_site = [(seen[0][(sites == at).numpy()] > 0).sum(0).A1 for at in range(len(raw.names))]
         total = sum(np.where(counts >= RAREST, counts, 0) for counts in by_site)
-        rows = [torch.from_numpy(part).float() for part in narrowed(*weighed(*seen, RAREST, total))]
+        rows = [torch.from_numpy(part).float() for part in narrowed(*halves(*seen, total))]
         truths = [label_numbers(texts, task.labels, several=task.settings.several) for texts in (fit, judge)]
         lengths = torch.from_numpy(seen[0].sum(1).A1).long()
         yield Held(rows[0], rows[1], truths[0], truths[1], lengths, sites, len(task.labels))

@@ -2,17 +2,19 @@
 
     WARDROUND_DATA=… python studies/baselines/table.py runs/baselines [NAME…]     # needs wardround[baselines]
 
-Figures are means ± standard deviations over seeds, in the last round, on the test split. The first figure is accuracy,
-or micro-F1 where a text may have several labels.
+Figures are means ± standard deviations over seeds, in the last round, on the test split; `local` has one seed. The
+first figure is accuracy, or micro-F1 where a text may have several labels.
 """
 
 import json
 import statistics
 import sys
+import tomllib
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+import wardround
 from wardround.cli.app import main
 
 HERE = Path(__file__).parent
@@ -48,8 +50,8 @@ def line(name: str, runs: Path) -> str:
     cells = [name, first.replace("_", "-"), str(len(by_method["fedavg"]))]
     means = {}
     for reference in ("majority", "tfidf"):
-        figures = [values(done, "references.json", reference, metric) for metric in (first, "macro_f1")]
-        seeds = [numbers[: len(by_method["centralised"])] for numbers in figures]
+        pooled = by_method["centralised"]
+        seeds = [values(pooled, "references.json", reference, metric) for metric in (first, "macro_f1")]
         means[reference] = [statistics.fmean(numbers) for numbers in seeds]
         cells.append(" / ".join(map(shown, seeds)))
     for method, folders in by_method.items():
@@ -66,19 +68,35 @@ def line(name: str, runs: Path) -> str:
     return f"| {' | '.join(cells)} |"
 
 
+def alone(name: str, out: Path) -> None:
+    """The first seed of each site by itself."""
+    if not (out / "metrics.json").exists():
+        tables = tomllib.loads((HERE / f"{name}.toml").read_text(encoding="utf-8"))
+        own = {"seed": tables.pop("seeds")[0], "method": {"name": "local"}, "references": []}
+        del tables["grid"]
+        wardround.run({**tables, **own}, out, quiet=True, report=False, resume=out.exists())
+
+
 def table(out: Path, names: Sequence[str]) -> str:
     """All corpora of which there are runs."""
     heads = ["corpus", "figure, and macro-F1", "seeds", "majority", "tfidf", "local", "centralised", "fedavg",
              "centralised − tfidf", "fedavg of centralised"]  # fmt: skip
-    rows = [line(name, out / name) for name in names if any((out / name).glob("fedavg*/metrics.json"))]
+    both = ("fedavg", "centralised")
+    rows = [
+        line(name, out / name)
+        for name in names
+        if all(any((out / name).glob(f"{method}*/metrics.json")) for method in both)
+    ]
     return "\n".join([f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}", *rows])
 
 
 if __name__ == "__main__":
     place, *chosen = sys.argv[1:] or ["runs/baselines"]
-    studies = chosen or sorted(path.stem for path in HERE.glob("*.toml"))
+    studies = chosen or sorted(path.stem for path in HERE.glob("*.toml") if "centralised" in path.read_text("utf-8"))
     for study in studies:
         with suppress(SystemExit):  # how the command line ends
             main(["run", str(HERE / f"{study}.toml"), "--out", f"{place}/{study}", "--resume", "--workers", "1",
                   "--quiet", "--no-report"])  # fmt: skip
+    for study in studies:
+        alone(study, Path(place) / study / "local")
     print(table(Path(place), studies))

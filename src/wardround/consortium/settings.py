@@ -48,6 +48,8 @@ class Consent(TomlTable):
     """The kinds of messages that may leave, or any; delicate ones, such as Sums, must be named: ["any", "Sums"]."""
     smallest_count: Annotated[int, Ge(0)] = 10
     """Labels with fewer examples are left out of what evaluation tells."""
+    label_counts: bool = True
+    """Whether rounded counts of labels may leave before the first round, to weigh classes alike at all sites."""
     least_examples: Annotated[int, Ge(0)] = 5
     """No reply leaves that stands on fewer examples, unless it stands on none."""
     largest_change: Annotated[float, Gt(0)] = 10.0

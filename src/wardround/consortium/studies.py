@@ -30,6 +30,7 @@ from wardround.core.exchange import Exchange
 from wardround.core.files import write
 from wardround.core.task import Units
 from wardround.engines.host import Host, describe
+from wardround.layers.kept_back import KeptBack
 from wardround.layers.least import LeastExamples
 from wardround.layers.small_counts import SmallCounts
 from wardround.runs.build import Built, build_at_site
@@ -118,8 +119,9 @@ class Studies:
             memory = self.folder / "memory" / study[:16] / run
             consent, built = self.settings.consent, ready.built
             own = (SmallCounts(consent.smallest_count), LeastExamples(consent.least_examples))
+            kept = () if consent.label_counts else (KeptBack(),)
             # What it does not tell it does not tell behind a mask either.
-            layers = (*self.settings.layers, *own, *built.study.layers)
+            layers = (*self.settings.layers, *kept, *own, *built.study.layers)
             private, wanted = built.study.sites.private, built.study
             vault = HouseVault(self.folder, study, run, pinned=consent.pinned) if wanted.layers else None
             guards = site_guards(self.settings, wanted, study, run, ready.data) if wanted.dp else None

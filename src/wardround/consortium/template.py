@@ -59,6 +59,7 @@ label = "label"
 steps = "any"                    # or a list of what this site takes part in: ["fit", "evaluate"]
 messages = "any"                 # or a list: ["Update", "Counts"]; ["any", "Sums"] adds one that must be named
 smallest_count = 10              # labels with fewer examples are left out of what evaluation tells
+label_counts = true              # whether rounded counts of labels may leave once, to weigh classes alike at all sites
 least_examples = 5               # nothing leaves that stands on fewer examples (FedNER: its share of a batch)
 largest_change = 10              # how far weights may have moved, in multiples of what training here moves them a round
 pinned = true                    # only in masked sums with sites whose keys are pinned; `wardround site trust`

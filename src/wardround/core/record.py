@@ -40,6 +40,7 @@ class Reveal:
     weighs: str = ""
     bounded: bool = False
     still: bool = False
+    optional: bool = False
 
 
 def reveals(
@@ -51,6 +52,7 @@ def reveals(
     weighs: str = "",
     bounded: bool = False,
     still: bool = False,
+    optional: bool = False,
     default: Any = dataclasses.MISSING,
 ) -> Any:
     """A message's field and what it tells about patients.
@@ -59,9 +61,10 @@ def reveals(
     sizes that the manifest knows. `dtype`, too, may be a name that the manifest knows; it defaults to the model's.
     `weighs` marks the number by which the site has multiplied its weights, or that stands for its examples, and says
     what it counts: `train`, `test` or `sites`. `bounded` marks a tensor whose norm is much alike at all sites,
-    `still` what stays the same throughout a study: batches of two sizes would tell a single example.
+    `still` what stays the same throughout a study: batches of two sizes would tell a single example. `optional` marks
+    what a site may keep to itself: 0 leaves in its place.
     """
-    reveal = Reveal(what, like, shape, dtype, weighs, bounded, still)
+    reveal = Reveal(what, like, shape, dtype, weighs, bounded, still, optional)
     return dataclasses.field(default=default, metadata={"reveal": reveal})
 
 

@@ -143,8 +143,13 @@ class WeighedTask(Task, Protocol):
     def document_counts(self, examples: Any) -> Tensor:
         """In how many of the examples each number that a word can have stands (buckets,)."""
 
-    def weighed(self, counts: Tensor, documents: int) -> Mapping[str, Tensor]:
-        """What counts over all sites make of the measured parts."""
+    def label_counts(self, examples: Any) -> Tensor:
+        """How many of the examples have each label, rounded (labels,); of no label where nobody is to know."""
+
+    def weighed(
+        self, counts: Tensor, documents: int, labels: Tensor | None = None, labelled: int = 0
+    ) -> Mapping[str, Tensor]:
+        """What counts over all sites make of the measured parts, those of labels from so many of the documents."""
 
 
 @runtime_checkable

@@ -48,6 +48,7 @@ def write_onnx(part: Part, new: Path) -> None:
     recipe = {
         "labels": task.labels, "several": chosen.several, "longest": chosen.longest,
         "buckets": task.numbers.words.buckets, "ngrams": task.numbers.ngrams,
+        "beside": task.numbers.beside,
         "pattern": PATTERNS[chosen.tokens], "lower": chosen.tokens == "words",
     }  # fmt: skip
     write(new / "labels.json", (json.dumps(recipe, indent=1, ensure_ascii=False) + "\n").encode())

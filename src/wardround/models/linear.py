@@ -51,10 +51,13 @@ class WeighedBag(nn.Module):
 
     measured: ClassVar[tuple[str, ...]] = ("importance", "shrinkage")
 
-    def __init__(self, vocabulary: int, classes: int) -> None:
+    def __init__(self, vocabulary: int, classes: int, *, balanced: bool = False, halves: bool = False) -> None:
         super().__init__()
         self.importance = nn.Parameter(torch.ones(vocabulary))
         self.shrinkage = nn.Parameter(torch.zeros(1))
+        self.upper = vocabulary // 2 if halves else 0  # from where on numbers are of another kind; 0: nowhere
+        if balanced:  # by the labels of all sites; 0 where each site's own decide
+            self.balance = nn.Parameter(torch.zeros(classes))
         self.bias = nn.Parameter(torch.zeros(classes))
         self.words = nn.EmbeddingBag(vocabulary, classes, mode="sum", padding_idx=0)
         nn.init.zeros_(self.words.weight)  # convex, as above
@@ -68,14 +71,29 @@ class WeighedBag(nn.Module):
         kind = new.cumsum(1) - 1  # (B, L)
         times = torch.zeros_like(ids).scatter_add(1, kind, torch.ones_like(ids)).gather(1, kind)  # (B, L): how often
         parts = self.importance.detach()[ids] * (1 + times.log()) * (new * (ids > 0))  # (B, L)
-        parts = parts / parts.square().sum(1, keepdim=True).sqrt().clamp(min=1e-6)  # (B, L): a text has length 1
+        if self.upper:  # both kinds of numbers have the same length, however many there are of each
+            above = (ids >= self.upper).to(parts.dtype)  # (B, L)
+            lengths = _length(parts * above) * above + _length(parts * (1 - above)) * (1 - above)  # (B, L)
+            parts = parts / (lengths * 2**0.5)
+        else:
+            parts = parts / _length(parts)  # (B, L): a text has length 1
         scores: Tensor = self.words(ids, per_sample_weights=parts) + self.bias  # (B, classes)
         return scores
+
+    def class_weights(self, own: Tensor) -> Tensor:
+        """How much each class counts in training (labels,): as all sites' labels have it, or else as a site's own."""
+        shared: Tensor | None = getattr(self, "balance", None)
+        return own if shared is None else torch.where(shared.detach() > 0, shared.detach(), own)
 
     def pull(self) -> Tensor:
         """λ/2 ‖W‖², by which words that stand in few texts do not decide alone."""
         pull: Tensor = _Pull.apply(self.words.weight, float(self.shrinkage.detach()))  # type: ignore[no-untyped-call]
         return pull
+
+
+def _length(rows: Tensor) -> Tensor:
+    """Of each row (B, 1)."""
+    return rows.square().sum(1, keepdim=True).sqrt().clamp(min=1e-6)
 
 
 class _Pull(torch.autograd.Function):

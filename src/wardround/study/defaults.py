@@ -17,8 +17,11 @@ from wardround.text.document import Document
 from wardround.text.language import mostly
 
 LOOKED_AT = 100
-UNTOLD: dict[str, Any] = {"weighting": "none", "class_weights": "none", "rarest": None, "shrinkage": None}
-"""What follows from counts of a site's notes that have no noise, and is left out under differential privacy."""
+UNTOLD: dict[str, Any] = {
+    "weighting": "none", "class_weights": "none", "class_counts": None, "rarest": None, "shrinkage": None,
+    "beside": None,
+}  # fmt: skip
+"""What follows from counts of a site's notes that have no noise, or goes with these: not under differential privacy."""
 SPACED = "en"  # what texts too short to tell are taken for: cut at blanks
 
 

@@ -5,6 +5,7 @@
     model = "logistic"                   # or "lstm", or "encoder" with encoder = "models/biobert", freeze = 4, …
     tokens = "characters"                # or "jieba", "words"; by the texts' language if not given
     ngrams = 3                           # runs of up to 3 tokens count too
+    beside = "words"                     # beside characters; beside words "letters", or "none"
     terms = "symptoms.txt"               # added to jieba's dictionary
     vectors = "vectors.npz"              # .npz, GloVe or word2vec text, plain or gzip
 
@@ -34,7 +35,7 @@ from wardround.models.recurrent import LSTMClassifier
 from wardround.tasks.batching import Ragged, grouped
 from wardround.tasks.classes import ClassesTask, ClassifierTask
 from wardround.tasks.encoders import EncoderSettings
-from wardround.tasks.suited_text import suited, training
+from wardround.tasks.suited_text import misfits, suited, training
 from wardround.tasks.task import Finds, TaskSettings, existing
 from wardround.tasks.text_examples import (
     TextBatch,
@@ -46,15 +47,15 @@ from wardround.tasks.text_examples import (
 )
 from wardround.tasks.unprotected import ByCounts
 from wardround.tasks.weighing import DocumentsCounted
-from wardround.tasks.words import Tokens, WordTable, refuse_useless
+from wardround.tasks.words import Beside, Tokens, refuse_useless
 from wardround.text.document import Placed
 from wardround.text.prediction import Label, Prediction
-from wardround.text.reading import DataError, Problems, existing_path
+from wardround.text.reading import DataError, Problems
 from wardround.text.sentences import Scope
 from wardround.text.texts import Texts
 
 OF_ENCODERS = ("encoder", "layers", "freeze", "last", "adapter", "pool")
-OF_WORDS = ("tokens", "ngrams", "terms", "buckets", "vectors", "embedding", "hidden")
+OF_WORDS = ("tokens", "ngrams", "beside", "terms", "buckets", "vectors", "embedding", "hidden")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,16 +74,20 @@ class Classification(EncoderSettings, TaskSettings):
     """What a text is cut into; if not given, what suits the corpus's language."""
     ngrams: Annotated[int, Ge(1)] | None = None
     """The longest run of tokens that a bag of words counts; if not given, 2 words or 3 characters."""
+    beside: Beside | None = None
+    """What a bag counts too: `letters` of words, or jieba's `words` beside characters; if not given, what suits."""
     terms: str | None = None
     """A file of words, one per line, that are added to jieba's dictionary."""
     buckets: Annotated[int, Ge(2)] | None = None
     """Numbers that tokens are hashed to, if there are no `vectors`; if not given, 2¹⁶ with runs and 2¹⁴ without."""
     class_weights: Literal["none", "root", "balanced"] | None = None
-    """How much more rare classes count in training, by a site's own counts; if not given, a bag of words has it."""
+    """How much more rare classes count in training; if not given, a bag of words has it."""
+    class_counts: Literal["all", "own"] | None = None
+    """Whose labels weigh classes: of all sites, which tell rounded counts with `weighting`, or a site's own; or all."""
     weighting: Literal["none", "documents"] | None = None
     """Whether words count by how few texts have them (sites tell counts once); if not given, in a bag of words."""
     rarest: Annotated[int, Ge(1)] | None = None
-    """A site tells of no word that fewer of its texts have; if not given, 5."""
+    """A site tells of no word that fewer of its texts have, and of labels multiples of it; if not given, 5."""
     shrinkage: Annotated[float, Ge(0)] | None = None
     """How hard a weighed bag is pulled to zero: λ times the texts of all sites, or 1/C; if not given, 0.5."""
     vectors: str | None = None
@@ -106,23 +111,18 @@ class Classification(EncoderSettings, TaskSettings):
 
     def __post_init__(self) -> None:
         self.refuse_idle(self.model, of_encoders=OF_ENCODERS, of_words=OF_WORDS)
-        if self.terms and self.tokens not in ("jieba", None):
-            raise ValueError(f'terms goes with tokens = "jieba", not {self.tokens!r}')
-        if (self.ngrams or 1) > 1 and not self.bag:
-            raise ValueError(f'ngrams = {self.ngrams} goes with model = "logistic" without vectors; leave it out')
-        if self.weighting == "documents" and not self.bag:
-            raise ValueError('weighting = "documents" goes with model = "logistic" without vectors; leave it out')
-        if (self.rarest or self.shrinkage) and (self.weighting == "none" or not self.bag):
-            raise ValueError('rarest and shrinkage go with weighting = "documents"; leave them out')
-        if self.train_vectors and not self.vectors:
-            raise ValueError("train_vectors needs a file of vectors to start from; without one the LSTM trains its own")
-        if self.summary and self.model != "lstm":
-            raise ValueError(f'summary = {self.summary!r} goes with model = "lstm", not {self.model!r}; leave it out')
+        for problem in misfits(self):
+            raise ValueError(problem)
 
     @property
     def counts_documents(self) -> bool:
         """Whether sites tell in how many of their texts words stand."""
         return self.weighting == "documents"
+
+    @property
+    def counts_labels(self) -> bool:
+        """Whether sites tell how many of their texts have each label."""
+        return self.counts_documents and self.class_counts == "all" and self.class_weights in ("root", "balanced")
 
     @property
     def undecided(self) -> bool:
@@ -211,10 +211,7 @@ class ClassificationTask(DocumentsCounted, ByCounts, ClassesTask):
     @cached_property
     def numbers(self) -> TextNumbers:
         """What makes numbers of a text."""
-        chosen = self.settings
-        words = WordTable(chosen.vectors, chosen.folder, chosen.buckets or 2**14)
-        terms = existing_path(chosen.terms, chosen.folder) if chosen.terms else None
-        return TextNumbers(chosen.tokens or "words", terms, chosen.ngrams or 1, words, chosen.longest, chosen.remember)
+        return TextNumbers.of(self.settings)
 
     def examples(self, texts: Texts) -> TextExamples:
         """A site's documents as numbers; segmented once, and remembered on disk."""
@@ -263,8 +260,12 @@ class ClassificationTask(DocumentsCounted, ByCounts, ClassesTask):
         """A new model."""
         chosen, classes, words = self.settings, len(self.labels), self.numbers.words
         if chosen.model == "logistic":
-            bag = WeighedBag if chosen.counts_documents else Bag
-            return bag(words.size, classes) if words.vectors is None else Logistic(words.vectors.shape[1], classes)
+            if words.vectors is not None:
+                return Logistic(words.vectors.shape[1], classes)
+            if chosen.counts_documents:
+                halves = chosen.beside not in (None, "none")
+                return WeighedBag(words.size, classes, balanced=chosen.counts_labels, halves=halves)
+            return Bag(words.size, classes)
         return LSTMClassifier(
             words.size,
             words.width(chosen.embedding),
@@ -283,6 +284,8 @@ class ClassificationTask(DocumentsCounted, ByCounts, ClassesTask):
     def loss(self, model: nn.Module, batch: TextBatch) -> Tensor:
         """Mean cross-entropy, by `class_weights`, and the pull to zero of a bag that is weighed."""
         scores, weights = self.scored(model, batch), batch.weights
+        if weights is not None and isinstance(model, WeighedBag):
+            weights = model.class_weights(weights)
         loss = (
             self.loss_of(scores, batch.labels)
             if weights is None

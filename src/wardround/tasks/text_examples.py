@@ -12,8 +12,10 @@ from torch.nn import functional
 
 from wardround.core.refusal import Misfit
 from wardround.tasks.batching import Ragged, grouped
-from wardround.tasks.words import Tokens, WordTable, segmenter_for
-from wardround.text.segment import Cache, Grams, Segmenter
+from wardround.tasks.words import Beside, Tokens, WordTable, segmenter_for
+from wardround.text.letters import First, Letters
+from wardround.text.reading import existing_path
+from wardround.text.segment import Cache, Grams, Hashed, Jieba, Segmenter, Vocabulary
 from wardround.text.shown import called, shown
 from wardround.text.texts import Texts
 
@@ -57,7 +59,10 @@ class TextExamples:
 
 @dataclass(frozen=True, eq=False)
 class TextNumbers:
-    """From texts to the numbers of their tokens, and of runs of up to `ngrams` tokens; segmented once."""
+    """From texts to the numbers of their tokens, of runs of up to `ngrams` tokens and of what is `beside`; cut once.
+
+    What is beside has the upper half of the numbers to itself.
+    """
 
     tokens: Tokens
     terms: Path | None
@@ -65,6 +70,16 @@ class TextNumbers:
     words: WordTable
     longest: int
     remember: bool
+    beside: Beside = "none"
+
+    @classmethod
+    def of(cls, chosen: Any) -> "TextNumbers":
+        """As a task's settings have it."""
+        words = WordTable(chosen.vectors, chosen.folder, chosen.buckets or 2**14)
+        terms = existing_path(chosen.terms, chosen.folder) if chosen.terms else None
+        tokens: Tokens = chosen.tokens or "words"
+        beside: Beside = chosen.beside or "none"
+        return cls(tokens, terms, chosen.ngrams or 1, words, chosen.longest, chosen.remember, beside)
 
     @cached_property
     def _segmenter(self) -> Segmenter:
@@ -78,16 +93,31 @@ class TextNumbers:
     @cached_property
     def _cache(self) -> Cache:
         segmenter = Grams(self._segmenter, self.ngrams) if self.ngrams > 1 else self._segmenter
-        return Cache(segmenter, self.words.vocabulary, remember=self.remember)
+        return Cache(segmenter, self._vocabulary, remember=self.remember)
+
+    @cached_property
+    def _vocabulary(self) -> Vocabulary:
+        return self.words.vocabulary if self.beside == "none" else Hashed(buckets=self.words.buckets // 2)
+
+    @cached_property
+    def _beside(self) -> Cache:
+        other = Letters(self._segmenter, self.longest) if self.beside == "letters" else First(Jieba(), self.longest)
+        return Cache(other, self._vocabulary, remember=self.remember)
 
     def whole(self, texts: Iterable[str]) -> list[list[int]]:
-        """All numbers of each text."""
+        """The numbers of all tokens of each text, and of their runs."""
         return list(self._cache.encode(texts))
 
     def read(self, texts: Iterable[str]) -> tuple[Ragged, list[int]]:
-        """As many as the model reads, and how many of each text are beyond that."""
-        rows = self.whole(texts)
-        return Ragged([row[: self._most] for row in rows]), [max(len(row) - self._most, 0) for row in rows]
+        """As many as the model reads, and how many tokens and runs of each text are beyond that."""
+        texts = list(texts)
+        rows, half = self.whole(texts), self.words.buckets // 2
+        beyond = [max(len(row) - self._most, 0) for row in rows]
+        rows = [row[: self._most] for row in rows]
+        if self.beside != "none":
+            others = self._beside.encode(texts)
+            rows = [[*row, *(half + number for number in other)] for row, other in zip(rows, others, strict=True)]
+        return Ragged(rows), beyond
 
     def means(self, tokens: Ragged) -> Tensor:
         """The mean vector of each text's known words (texts, D)."""
@@ -101,17 +131,22 @@ class TextNumbers:
         return whole
 
 
+def label_counts(labels: Tensor, classes: int, *, several: bool) -> Tensor:
+    """How many texts have each label (labels,)."""
+    return labels.sum(0).long() if several else torch.bincount(labels, minlength=classes)
+
+
 def class_weights(labels: Tensor, classes: int, chosen: str | None, *, several: bool) -> Tensor | None:
     """Of each class, its weight by how rare it is here; of a label that may be absent, that of its presence."""
-    count = len(labels)
-    if chosen in (None, "none") or not count:
+    if chosen in (None, "none") or not len(labels):
         return None
-    if several:
-        there = labels.sum(0).clamp(min=1)  # (labels,)
-        shares = (count - there).clamp(min=1) / there
-    else:
-        there = torch.bincount(labels, minlength=classes)  # (labels,)
-        shares = count / ((there > 0).sum() * there.clamp(min=1))
+    there = label_counts(labels, classes, several=several)
+    return weights_by(there.clamp(min=1), len(labels), int((there > 0).sum()), chosen, several=several)
+
+
+def weights_by(there: Tensor, count: int, classes: int, chosen: str | None, *, several: bool) -> Tensor:
+    """The same from how many of `count` texts have each label, of so many classes that occur."""
+    shares = (count - there).clamp(min=1) / there if several else count / (classes * there)
     return shares.sqrt() if chosen == "root" else shares
 
 

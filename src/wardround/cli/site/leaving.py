@@ -66,6 +66,10 @@ def show_leaving(folder: Path, study: Study) -> None:
         console.print("\n".join(in_words(study.dp.model_dump())))
     smallest = settings.consent.smallest_count
     console.print(SMALL.format(smallest) if smallest else "counts of labels leave, however small they are")
+    if not settings.consent.label_counts:
+        console.print(
+            "counts of labels that weigh classes stay here (consent.label_counts): zeros leave in their place"
+        )
 
 
 def _leaves(exchanges: int, size: int) -> str:
