@@ -189,9 +189,9 @@ def main(folders: list[Path]) -> None:
         middle = beside(tables[name][0.05], tables["`centralised`"][0.05])
         figures = [cell(tables[name][alpha]) for alpha in alphas]
         print(f"| {' | '.join([name, one.rates or '–', *figures, middle, *wire])} |")
-    for name, figures in references(folders[0]).items():
+    for name, known in references(folders[0]).items():
         same = ["the same"] * (len(alphas) - 1)
-        both = f"{figures['macro_f1']:.3f} / {figures['accuracy']:.3f}"
+        both = f"{known['macro_f1']:.3f} / {known['accuracy']:.3f}"
         print(f"| {' | '.join([name, '–', both, *same, '–', '–', '–'])} |")
 
 
