@@ -39,14 +39,10 @@ from pathlib import Path
 from typing import IO, Any, NoReturn
 
 import wardround
-from wardround.consortium import reach
 from wardround.engines import certificates, processes
 from wardround.study import trusted
 
-__all__ = ["REACH", "Process", "all_of_ours", "start"]
-
-REACH = "WARDROUND_TESTS_REACH"
-"""The steps by which a site finds out how far training may go, where a hundred prove no more."""
+__all__ = ["Process", "all_of_ours", "start"]
 
 ROOM = "x" * 6000  # bytes for another command, and for another environment
 WARM = (
@@ -277,7 +273,6 @@ def become(order: Mapping[str, Any]) -> None:
     os.environ.clear()
     os.environ.update(environment)
     processes._VOICE = os.environ.pop(processes.VOICE, "")  # read when it is imported
-    reach.STEPS = int(environment.get(REACH, reach.STEPS))
     words, variables = _places()
     _overwrite(words, order["command"])
     _overwrite(variables, [f"{name}={value}" for name, value in environment.items()])

@@ -81,7 +81,8 @@ def test_check_for_machines(tmp_path: Path) -> None:
         (["check", "latin.csv"], "it looks like latin-1 — give --encoding latin-1"),
         (["check", "rows.csv", "--text-column", "note_text"], 'no column "note_text" — did you mean "NOTE_TEXTS"?'),
         (["check", "rows.csv"], 'no column "text" — name it with --text-column, or by its number from 1 to '),
-        (["check", "tabs.csv"], 'no column "text" — name it with --text-column, or give --from tsv, for it has tabs'),
+        (["check", "tabs.csv"], "tabs.csv:1: tabs between cells instead of commas"),
+        (["check", "tabs.csv"], 'no column "text" — name it with --text-column: nr, frage'),
         (["check", "german.csv"], 'no column "text" — name it with --text-column: nr, frage'),
         (["check", "picture.png"], "picture.png: a binary file, not text"),
         (["convert", "notes.jsonl", "out", "--to", "bio"], "--to bio: did you mean bioc?"),
@@ -168,6 +169,7 @@ def test_options_reach_the_reader(tmp_path: Path) -> None:
     expected = {"id": "7", "text": "Fièvre", "labels": ["x", "y"], "entities": [], "source": "b", "language": "fr"}
     assert expected == json.loads((tmp_path / "a.jsonl").read_text(encoding="utf-8"))
     assert {
+        "delimiter",
         "encoding",
         "language",
         "text",

@@ -15,7 +15,6 @@ import pytest
 
 from encoder_folders import tiny_encoder
 from loopback import Exchange
-from nursery import REACH
 from real_sites import Federation
 from wardround.consortium import reach
 from wardround.consortium.house_ledger import compared
@@ -34,7 +33,6 @@ from wardround.tasks import TASKS
 pytest.importorskip("nvflare")
 
 SITES = ("site-0", "site-1", "site-2")
-STEPS = 10  # by which a site finds out how far training may go, not the run itself
 SYNTHETIC = {"name": "synthetic", "sites": 3, "largest": 40}
 CLINIC = {"name": "clinic", "hospitals": 3, "documents": 12, "test_documents": 6}
 EVENLY = {"name": "iid", "sites": 3}
@@ -113,10 +111,8 @@ def beside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def federation(beside: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Federation]:
     folder = tmp_path_factory.mktemp("federation")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(REACH, str(STEPS))
-        with Federation(folder, SITES, sorted(beside.glob("*.py"))) as federation:
-            yield federation
+    with Federation(folder, SITES, sorted(beside.glob("*.py"))) as federation:
+        yield federation
 
 
 def study_of(method: str, task: str, beside: Path) -> Study:
@@ -160,7 +156,7 @@ def test_site_processes_give_the_same_bits(
     method: str, task: str, beside: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """First of all: a federation that waits takes a sixth of a core."""
-    monkeypatch.setattr(reach, "STEPS", STEPS)
+    monkeypatch.setattr(reach, "STEPS", 10)  # by which a site finds out how far training may go, not the run itself
     try:
         study = study_of(method, task, beside)
         run(study, tmp_path / "inline", checkpoint_seconds=0)

@@ -27,12 +27,18 @@ LOOKED_AT, LINES = 200, 1000  # rows, and lines of which these may be made
 
 def delimiter_of(path: Path, encoding: str | None, names: Collection[str], *, quoting: bool = True) -> str:
     """The sign between the cells of a CSV file; an error if it could be two."""
-    able = delimiters(islice(lines_with_ends(path, encoding), LINES), names, quoting=quoting)
+    able = delimiters(_readable(islice(lines_with_ends(path, encoding), LINES)), names, quoting=quoting)
     if len(able) > 1:
         what = f"{' and '.join(SIGNS[sign] for sign in able)} both part the first row into cells"
         remedy = f"say which of them it is: set delimiter = {' or '.join(map(_written, able))}"
         raise DataError(path, 1, what, remedy)
     return able[0] if able else COMMA
+
+
+def _readable(lines: Iterable[str]) -> Iterator[str]:
+    """Those before one that cannot be read, which whoever reads the table is told of."""
+    with suppress(DataError):
+        yield from lines
 
 
 def delimiters(lines: Iterable[str], names: Collection[str], *, quoting: bool = True) -> Sequence[str]:

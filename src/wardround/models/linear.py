@@ -83,7 +83,10 @@ class WeighedBag(nn.Module):
     def class_weights(self, own: Tensor) -> Tensor:
         """How much each class counts in training (labels,): as all sites' labels have it, or else as a site's own."""
         shared: Tensor | None = getattr(self, "balance", None)
-        return own if shared is None else torch.where(shared.detach() > 0, shared.detach(), own)
+        if shared is None:
+            return own
+        shared = shared.detach().cpu()  # whoever asks is beyond the model's border
+        return torch.where(shared > 0, shared, own)
 
     def pull(self) -> Tensor:
         """λ/2 ‖W‖², by which words that stand in few texts do not decide alone."""

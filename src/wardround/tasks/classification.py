@@ -201,10 +201,8 @@ class ClassificationTask(DocumentsCounted, ByCounts, ClassesTask):
 
     def __post_init__(self) -> None:
         if len(self.labels) < 2 and not self.settings.several:
-            raise ValueError(
-                f"classification needs at least 2 labels, and the corpus has {len(self.labels)}; give its texts "
-                "labels, or choose another task"
-            )
+            known = f"classification needs at least 2 labels, and the corpus has {len(self.labels)}"
+            raise ValueError(f"{known}; give its texts labels, or choose another task")
 
     # text → numbers
 
@@ -262,10 +260,10 @@ class ClassificationTask(DocumentsCounted, ByCounts, ClassesTask):
         if chosen.model == "logistic":
             if words.vectors is not None:
                 return Logistic(words.vectors.shape[1], classes)
-            if chosen.counts_documents:
-                halves = chosen.beside not in (None, "none")
-                return WeighedBag(words.size, classes, balanced=chosen.counts_labels, halves=halves)
-            return Bag(words.size, classes)
+            if not chosen.counts_documents:
+                return Bag(words.size, classes)
+            halves = chosen.beside not in (None, "none")
+            return WeighedBag(words.size, classes, balanced=chosen.counts_labels, halves=halves)
         return LSTMClassifier(
             words.size,
             words.width(chosen.embedding),
@@ -284,13 +282,11 @@ class ClassificationTask(DocumentsCounted, ByCounts, ClassesTask):
     def loss(self, model: nn.Module, batch: TextBatch) -> Tensor:
         """Mean cross-entropy, by `class_weights`, and the pull to zero of a bag that is weighed."""
         scores, weights = self.scored(model, batch), batch.weights
-        if weights is not None and isinstance(model, WeighedBag):
-            weights = model.class_weights(weights)
-        loss = (
-            self.loss_of(scores, batch.labels)
-            if weights is None
-            else weighted_loss(scores, batch, weights, several=self.settings.several)
-        )
+        if weights is None:
+            loss = self.loss_of(scores, batch.labels)
+        else:
+            weights = model.class_weights(weights) if isinstance(model, WeighedBag) else weights
+            loss = weighted_loss(scores, batch, weights, several=self.settings.several)
         return loss + model.pull() if isinstance(model, WeighedBag) else loss
 
     def loss_of(self, scores: Tensor, labels: Tensor) -> Tensor:
