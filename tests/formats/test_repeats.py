@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -62,3 +63,16 @@ def test_a_text_with_more_than_a_pair_is_a_text(tmp_path: Path) -> None:
     whole = line(RASH)
     whole["entities"] = [*whole["entities"], {"id": "T3", "type": "effect", "start": 30, "end": 35}]  # type: ignore[misc]
     assert ([CONTRADICTED] * 2, ["conflicts"] * 2) == told(tmp_path, [line(RASH), whole, line(FEVER)])
+
+
+def test_a_pair_is_about_itself_beside_a_whole_note_of_the_same_text(tmp_path: Path) -> None:
+    """Pairs that our own conversion wrote, and the note that they were made of: none takes the place of another."""
+    pairs = [line(RASH), line(FEVER)]
+    for row in pairs:
+        names = {"T1": "e1", "T2": "e2"}
+        row["entities"] = [
+            {**one, "id": names[str(one["id"])]} for one in cast("list[dict[str, object]]", row["entities"])
+        ]
+        row["relations"] = [{"type": "causes", "head": "e1", "tail": "e2"}]
+    entities = [*cast("list[object]", line(RASH)["entities"]), {"id": "T3", "type": "effect", "start": 30, "end": 35}]
+    assert ([], []) == told(tmp_path, pairs, [{"text": TEXT, "entities": entities, "relations": []}])

@@ -222,6 +222,11 @@ def test_semicolons_in_notes_part_no_cells(tmp_path: Path, content: str) -> None
     assert [("GI",), ("ENT",)] == [one.labels for one in read(tmp_path, content, text=text, label=label)]
 
 
+def test_a_list_of_notes_has_no_cells_to_part(tmp_path: Path) -> None:
+    notes = read(tmp_path, "fever; cough\nrash; itch\nok; fine\n", header=False, text=1, label=None)
+    assert ["fever; cough", "rash; itch", "ok; fine"] == [one.text for one in notes]
+
+
 def test_a_table_that_could_be_two_is_refused(tmp_path: Path) -> None:
     """Canary words of the note stay in the file."""
     content = "patient, vomited;GI\nvomited, patient;ENT\n"

@@ -3,15 +3,17 @@
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
 from study_files import small_study
-from wardround.core.cohort import BelowQuorum
+from wardround.core.cohort import BelowQuorum, Cohort
 from wardround.core.exchange import Exchange, Fault
 from wardround.core.method import Global, Step
 from wardround.core.record import Message
@@ -260,7 +262,10 @@ def test_what_is_too_large_for_fixed_point_is_an_error_that_names_the_tensor() -
     with pytest.raises(Exception, match=r"Update\.change/linear\.weight has a number that is too large .*method\.lr"):
         encode(update, 3, {})
     assert not encode(update, 1, {}).over
-    assert encode(update, 3, {"change/linear.weight": 1.0}).over  # and nothing has wrapped
+    with pytest.raises(Exception, match=r"Update\.change/linear\.weight has a number that is too large"):
+        encode(update, 3, {"change/linear.weight": 1.0})  # 64 bits would not do either: before anything is opened
+    large = Update(Weights({"linear.weight": torch.tensor([1.0, 2e7])}), 5)
+    assert encode(large, 3, {"change/linear.weight": 1.0}).over  # and nothing has wrapped
     nothing = Update(Weights({"linear.weight": torch.tensor([1.0, torch.nan])}), 1)
     assert encode(nothing, 3, {"change/linear.weight": 1.0}).over
     with pytest.raises(Exception, match=r"Update\.change/linear\.weight has a number that is too large"):
@@ -370,3 +375,13 @@ def test_serial_strict_and_pooled_runs_give_the_same_bits_and_those_of_plain_sum
     assert journal_of(tmp_path / "plain")[-1]["metrics"] == pytest.approx(
         journal_of(tmp_path / "serial")[-1]["metrics"]
     )
+
+
+def test_with_the_same_members_a_sum_waits_for_whoever_is_missing() -> None:
+    """Else the sites would be bound to those who happened to be there first, and refuse the others for good."""
+    cohort: Any = SimpleNamespace(
+        names=("a", "b", "c", "d"), present=("a", "b", "c"), left_out={"d": "silent"}, round=1, exchanges=0
+    )
+    cohort.require = partial(Cohort.require, cohort)
+    with pytest.raises(BelowQuorum, match=r"1 of the sites .*d: silent.*same_members a sum is of all sites"):
+        Masks(fewest=3, same_members=True).prepare(cast("Any", None), cohort)

@@ -20,7 +20,7 @@ from wardround.study.load import Study, cells
 from wardround.tasks.batching import Ragged
 from wardround.tasks.classification import Classification, ClassificationTask
 from wardround.tasks.weighing import balance as balance_by
-from wardround.tasks.weighing import document_counts, measured
+from wardround.tasks.weighing import document_counts, measured, rounded
 from wardround.text.prediction import Prediction
 
 SITES = 3
@@ -271,7 +271,7 @@ def labelled(labels: list[int]) -> Any:
 
 def test_label_counts_leave_as_multiples_so_that_none_follows_from_the_others() -> None:
     examples = labelled([0] * 12 + [1] * 7 + [2] * 2 + [3] * 3)
-    assert [10, 5, 0, 5, 0] == bound_to("abcde").label_counts(examples).tolist()
+    assert [10, 5, 0, 0, 0] == bound_to("abcde").label_counts(examples).tolist()
     assert [] == bound_to("abcde", class_counts="own").label_counts(examples).tolist()
     assert [] == bound_to("abcde", class_weights="none", class_counts=None).label_counts(examples).tolist()
 
@@ -293,6 +293,18 @@ def test_where_too_few_were_told_of_a_site_s_own_labels_decide() -> None:
 
 def test_texts_whose_small_labels_stayed_at_a_site_count_as_of_all_classes() -> None:
     assert pytest.approx([100 / (2 * 75), 100 / (2 * 25)]) == balance_of(bound_to("ab"), [70, 20], 100)
+
+
+def test_a_class_that_most_sites_kept_back_is_not_weighed_by_the_one_that_told() -> None:
+    """Of 150 texts with it, ten were told: 12.6 would be their weight, and 4.8 what all have."""
+    assert 0.0 == balance_of(bound_to("abc"), [10, 1000, 1000], 2150)[0]
+
+
+def test_no_label_leaves_that_is_below_a_site_s_smallest_count() -> None:
+    counts = torch.arange(40)
+    told = rounded(counts, 5)
+    assert [0] * 10 == torch.where(told >= 10, told, 0)[:10].tolist()
+    assert bool((told <= counts).all())
 
 
 @pytest.mark.parametrize("value", [-1.0, 1e-4, 2000.0])
@@ -323,10 +335,12 @@ def test_a_run_in_which_nobody_tells_of_labels_says_so_and_weighs_by_each_site_s
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     kept: dict[str, Any] = {"layers": [{"name": "kept-back"}]}
-    silent = run(study({"name": "fedavg"}, **kept), tmp_path / "silent").metrics
+    exact = {"rarest": 1}
+    silent = run(study({"name": "fedavg"}, task=exact, **kept), tmp_path / "silent").metrics
     assert "no labels were told" in caplog.text
-    assert silent == run(study({"name": "fedavg"}, task={"class_counts": "own"}), tmp_path / "own").metrics
-    assert silent != run(study({"name": "fedavg"}), tmp_path / "all").metrics
+    own = study({"name": "fedavg"}, task={**exact, "class_counts": "own"})
+    assert silent == run(own, tmp_path / "own").metrics
+    assert silent != run(study({"name": "fedavg"}, task=exact), tmp_path / "all").metrics
 
 
 @pytest.mark.parametrize("more", [{"weighting": "none"}, {"model": "lstm"}], ids=str)

@@ -171,6 +171,10 @@ class Orders:
         for ending in (ORDER, STOP):
             (beside / f"{name}{ending}").unlink(missing_ok=True)
 
+    def withdraw(self, person: str, name: str) -> None:
+        """Take back what could not be begun."""
+        (self.place_of_runs / person / f"{name}{ORDER}").unlink(missing_ok=True)
+
     def open(self, person: str, name: str) -> bool:
         """Whether an order is not done yet."""
         return (self.place_of_runs / person / f"{name}{ORDER}").exists()

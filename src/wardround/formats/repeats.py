@@ -50,13 +50,12 @@ class Texts(Generic[T]):
     def groups(self, *, pairs: bool | None = None) -> Iterator[list[T]]:
         """Those about the same, in the order in which they came; `pairs` if it is known whether they are meant."""
         for rows in self._rows.values():
-            if not self._are_pairs(rows, pairs):
-                yield [row.item for row in rows]
-                continue
-            by_pair: dict[bytes, list[T]] = {}
-            for row in rows:
-                by_pair.setdefault(row.places, []).append(row.item)
-            yield from by_pair.values()
+            whole = [row for row in rows if not row.pair]
+            apart = self._are_pairs(whole, pairs)
+            groups: dict[bytes, list[T]] = {}
+            for row in rows:  # what has nothing but a pair is about that pair, beside whatever
+                groups.setdefault(row.places if row.pair or apart else b"", []).append(row.item)
+            yield from groups.values()
 
     def _are_pairs(self, rows: list[_Row[T]], wanted: bool | None) -> bool:
         if len(rows) == 1 or all(row.pair for row in rows):

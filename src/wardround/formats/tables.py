@@ -172,7 +172,10 @@ class Table:
         """What stands between the cells of a file, which is told if it is not what the format says."""
         if self.format == "tsv":
             return "\t"
-        names = (*KNOWN, *map(str, self._columns()))
+        columns = self._columns()
+        names = (*KNOWN, *map(str, columns))
+        if not self.delimiter and not self.header and {1} == {one for one in columns if one is not None}:
+            return COMMA  # a list of notes, whose own signs part no cells
         sign = self.delimiter or delimiter_of(path, self.encoding, names, quoting=self.quoting is not False)
         if sign != COMMA:
             problems.note(f"{SIGNS.get(sign, 'other signs')} between cells instead of commas", path, 1)

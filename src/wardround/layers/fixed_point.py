@@ -85,19 +85,26 @@ def encode(message: Message, sites: int, ranges: Ranges) -> Encoded:
         scaled = _scaled(values, part.scale)
         largest = _largest(scaled)
         if part.power is not None:
-            over = over or not largest * sites <= part.most  # nor is what is not a number
+            if not largest * sites <= part.most:  # nor is what is not a number
+                whole, over = replace(part, power=None), True
+                if largest / part.power * whole.scale * sites > whole.most:  # told before anything is opened
+                    raise _too_large(message, whole, sites)
             if not over:
                 small[start : start + part.count].copy_(scaled)
             start += part.count
             continue
         if not largest * sites <= part.most:
-            raise Unfit(
-                f"{type(message).__name__}.{part.name} has a number that is too large for a sum of {sites} sites, each "
-                f"at most {part.most / sites / part.scale:.3g}; lower method.lr, if there is one, or take "
-                "privacy.secure_aggregation out"
-            )
+            raise _too_large(message, part, sites)
         wide.append(scaled.long())
     return Encoded(small.zero_() if over else small, torch.cat(wide), form, over)
+
+
+def _too_large(message: Message, part: _Part, sites: int) -> Unfit:
+    return Unfit(
+        f"{type(message).__name__}.{part.name} has a number that is too large for a sum of {sites} sites, each "
+        f"at most {part.most / sites / part.scale:.3g}; lower method.lr, if there is one, or take "
+        "privacy.secure_aggregation out"
+    )
 
 
 def _scaled(values: Tensor, scale: float) -> Tensor:

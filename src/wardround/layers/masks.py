@@ -93,6 +93,7 @@ from wardround.layers.masked import (
 )
 from wardround.layers.shares import SIZE, split, threshold
 
+ALL = "; with privacy.same_members a sum is of all sites: get these back, and it goes on"
 MEETINGS, AFTER = 2, 3  # exchanges of our own before one of the method's, and after it
 EACH = MEETINGS + 1 + AFTER  # numbers that one exchange of the method's takes up
 POWERS = frozenset(16.0**power for power in range(-STEPS, STEPS + 1))
@@ -231,6 +232,8 @@ class Masks(Layer):
                 f"round {cohort.round}, {step.name}: {len(present)} sites are left for a sum, and privacy.fewest = "
                 f"{self.fewest}: nothing was asked{cohort.reasons}"
             )
+        if self.same_members:
+            cohort.require(cohort.names, ALL)
         desk = cohort.hub.recall(MaskDesk, MaskDesk((), table([], KEY), (), {}, {}))
         if of_step(desk.ranges, step.name) != of_step(desk.seen, step.name) or not {*present} <= {*desk.met}:
             if desk.ranges != desk.seen:
@@ -266,6 +269,8 @@ class Masks(Layer):
         masked, number, attempt = cast("Masked", total), cohort.exchanges, 0
         desk = cohort.hub.recall(MaskDesk)
         if names != masked.among:
+            if self.same_members:
+                cohort.require(masked.among, ALL)
             names, attempt = tuple(name for name in names if name in cohort.present), 1
             if len(names) < self.fewest:
                 cohort.require(masked.among)

@@ -42,8 +42,8 @@ class DocumentCounts(Message):
         like="counts", shape=("buckets",), dtype=torch.int64,
     )  # fmt: skip
     labels: Tensor = reveals(
-        "how many of the site's training texts have each label, to the nearest multiple of `rarest`; a site may keep "
-        "it to itself",
+        "how many of the site's training texts have each label, rounded down to a multiple of `rarest`; a site may "
+        "keep it to itself",
         like="counts", shape=("counted labels",), dtype=torch.int64, optional=True,
     )  # fmt: skip
     documents: int = reveals("how many training examples the site has", weighs="train")

@@ -52,6 +52,8 @@ def misfits(settings: Any) -> Iterator[str]:
     goes = {"letters": "words", "words": "characters"}.get(settings.beside or "")
     if goes and settings.tokens not in (goes, None):
         yield f'beside = "{settings.beside}" goes with tokens = "{goes}", not "{settings.tokens}"; leave it out'
+    if goes and settings.buckets is not None and settings.buckets < 4:
+        yield f'buckets = {settings.buckets} is too few for two kinds of words; set 4 or more, or beside = "none"'
     if settings.train_vectors and not settings.vectors:
         yield "train_vectors needs a file of vectors to start from; without one the LSTM trains its own"
     if settings.summary and settings.model != "lstm":

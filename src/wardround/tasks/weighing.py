@@ -8,10 +8,10 @@ A word that stands in d of all n texts, and t times in this one, counts (ln((1 +
 every text has length 1. Numbers are hashes of words and of runs of words. A site tells of none that stands in fewer
 than `rarest` of its texts: such a word is weighed as if it stood in `rarest` texts of all (studies/baselines).
 
-How much a class counts in training follows from counts of labels in the same way. A site tells each to the nearest
-multiple of `rarest`; zeros and exact others would give a small one away by what is missing from all its texts. Of a
-class that sites together tell of fewer than twice `rarest`, rounding is most: there each site's own counts decide, as
-they do for all classes if nobody tells any.
+How much a class counts in training follows from counts of labels in the same way. A site tells each rounded
+down to a multiple of `rarest`: zeros and exact others would give a small one away by what is missing from all its
+texts, and rounded up one below a site's `smallest_count` would leave. Of a class that sites together tell of fewer than
+twice `rarest`, or of fewer than what is untold comes to, each site's own counts decide, as they do if nobody tells any.
 """
 
 import math
@@ -47,18 +47,18 @@ def measured(counts: Tensor, documents: int, rarest: int, shrinkage: float) -> d
 
 
 def rounded(counts: Tensor, step: int) -> Tensor:
-    """Each to the nearest multiple."""
-    return (counts + step // 2) // step * step
+    """Each down to a multiple, so that what is told is no more than there is."""
+    return counts // step * step
 
 
 def balance(counts: Tensor, labelled: int, settings: Any) -> Tensor:
     """How much each class counts (labels,) by what sites told of so many texts; 0 where a site's own labels decide."""
     rarest = settings.rarest or RAREST
     untold = 0.0 if settings.several else max(labelled - int(counts.sum()), 0) / max(len(counts), 1)
-    # What sites kept back, because it was few, is spread evenly.
+    # What sites kept back, because it was few, is spread evenly; of a class that has less, their own labels decide.
     there = counts.double().clamp(min=1) + untold
     weights = weights_by(there, labelled, len(counts), settings.class_weights, several=settings.several)
-    return (weights.clamp(1 / HEAVIEST, HEAVIEST) * (counts >= 2 * rarest)).float()
+    return (weights.clamp(1 / HEAVIEST, HEAVIEST) * (counts >= max(2 * rarest, untold))).float()
 
 
 class DocumentsCounted:

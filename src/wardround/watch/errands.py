@@ -140,7 +140,11 @@ class PeopleDesk:
             if sum(owner == person for owner, _ in self.running) >= EACH:
                 raise RefusedErrand(f"{EACH} studies of {person} run already; stop one, or try again later", 429)
             name = self.orders.place(person, order)
-            self.start(person, name)
+            try:
+                self.start(person, name)
+            except OSError:  # what could not be begun is not taken up later either
+                self.orders.withdraw(person, name)
+                raise
         return JSONResponse({"person": person, "run": name}), name
 
     def start(self, person: str, name: str) -> None:
