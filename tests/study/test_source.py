@@ -12,7 +12,8 @@ from study_files import small_study
 from wardround.core.register import located
 from wardround.corpora.register import CORPORA, PARTITIONS
 from wardround.methods import METHODS
-from wardround.study.load import StudyError, load_study
+from wardround.study.load import load_study
+from wardround.study.settings import StudyError
 from wardround.study.source import about_in, settings_in
 from wardround.tasks import TASKS
 
