@@ -102,4 +102,6 @@ class Pairwise(Layer):
         """All masks are gone, if nobody else is."""
         assert set(names) == set(cohort.present)
         masked = cast("Masked", total)
-        return cast("Message", restored(step.reply, masked.numbers, masked.form))
+        whole = masked.numbers.round()  # counts are whole again, whatever the masks have rounded
+        numbers = torch.where((masked.numbers - whole).abs() < 1e-9, whole, masked.numbers)
+        return cast("Message", restored(step.reply, numbers, masked.form))
