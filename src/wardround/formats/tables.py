@@ -172,10 +172,9 @@ class Table:
         """What stands between the cells of a file, which is told if it is not what the format says."""
         if self.format == "tsv":
             return "\t"
-        columns = self._columns()
-        names = (*KNOWN, *map(str, columns))
-        if not self.delimiter and not self.header and {1} == {one for one in columns if one is not None}:
+        if not self.delimiter and not self.header and {*self._columns()} <= {1, None}:
             return COMMA  # a list of notes, whose own signs part no cells
+        names = (*KNOWN, *map(str, self._columns()))
         sign = self.delimiter or delimiter_of(path, self.encoding, names, quoting=self.quoting is not False)
         if sign != COMMA:
             problems.note(f"{SIGNS.get(sign, 'other signs')} between cells instead of commas", path, 1)
@@ -299,8 +298,7 @@ def table_of(path: Path, options: Options, form: Literal["csv", "tsv"]) -> Table
 def _delimiter(path: Path, options: Options) -> str:
     columns = (options.text, options.label, *options.flags, options.id, options.source, options.patient)
     texts = chain.from_iterable(one if isinstance(one, tuple) else (one,) for one in columns)
-    names = (*KNOWN, *(str(one) for one in texts if one))
-    return delimiter_of(path, options.encoding, names, quoting=options.quoting is not False)
+    return delimiter_of(path, options.encoding, (*KNOWN, *map(str, texts)), quoting=options.quoting is not False)
 
 
 def _usual(names: list[str]) -> bool:
