@@ -102,7 +102,7 @@ def measure(folder: Path, noops: int, megabytes: int, minute: float, before: Pat
     """Our settings, and in turns with them the same in the clear, and another checkout."""
     with consortium(folder) as (lines, desk, programs), other(before) as beside:
         times, ratios = turns(lines, b"", desk, noops, beside)
-        spread = statistics.quantiles(times, n=4)
+        spread = statistics.quantiles(times, n=4, method="inclusive")
         low, middle, high = (1000 * value for value in (spread[0], statistics.median(times), spread[2]))
         tell(
             f"no-op, three sites: median {middle:.0f} ms, quartiles {low:.0f} – {high:.0f} ms (aim ≤ 300 ms); {ratios}"
