@@ -4,10 +4,11 @@
 
 Training and held-out texts are those of `choose.py` (at most 1,700 and 1,500 of them), three draws. *tfidf* is the
 reference's own rows with its own settings. The others are hashed to 2¹⁶ numbers: *runs* are those of two words or three
-characters, by document counts, with counts below five as five; *mixed* has, besides, runs of three to five letters
-within English words, or jieba's words beside Chinese characters; *beside* gives both kinds half of the numbers and the
-same length, *wide* with 2¹⁷ numbers, *root* by the root of how much each tells; *plain* is `weighting = "none"`. In
-each cell the first figure (accuracy; PsyTAR: micro-F1) and macro-F1; the last line is the mean over corpora of both.
+characters, by document counts, with counts below five as five; *mixed* has, besides, how English words begin, or
+jieba's words beside Chinese characters; *beside* gives both kinds half of the numbers and the same length, *wide* with
+2¹⁷ numbers, *root* by the root of how much each tells; *letters* has runs of three to five letters of English words in
+that half; *plain* is `weighting = "none"`. In each cell the first figure (accuracy; PsyTAR: micro-F1) and macro-F1; the
+last line is the mean over corpora of both.
 """
 
 import sys
@@ -29,6 +30,7 @@ from wardround.runs.build import build
 from wardround.study.load import cells
 from wardround.tasks.text_examples import label_numbers
 from wardround.tasks.weighing import RAREST
+from wardround.text.segment import Words, hashed
 from wardround.text.texts import Texts
 
 MOST = (1_700, 1_500)  # texts to fit, and to judge by
@@ -39,7 +41,8 @@ ENGLISH = ("clinic-en", "psytar")
 FITS: dict[str, tuple[str, float]] = {  # rows and C = 1 / shrinkage; classes are balanced
     "tfidf, C = 1": ("tfidf", 1), "runs, C = 2": ("runs", 2), "runs, C = 4": ("runs", 4), "mixed, C = 2": ("mixed", 2),
     "mixed, C = 4": ("mixed", 4), "beside, C = 2": ("beside", 2), "beside, C = 4": ("beside", 4),
-    "wide, C = 4": ("wide", 4), "root, C = 4": ("root", 4), "plain, C = 3": ("plain", 3),
+    "wide, C = 4": ("wide", 4), "root, C = 4": ("root", 4), "letters, C = 2": ("letters", 2),
+    "plain, C = 3": ("plain", 3),
 }  # fmt: skip
 
 Rows = Any  # a sparse matrix (texts, numbers)
@@ -74,6 +77,19 @@ def counted(task: Any, texts: Texts, buckets: int = BUCKETS, **changed: Any) -> 
     numbers = replace(task.numbers, words=replace(task.numbers.words, buckets=buckets), **changed)
     tokens, _ = numbers.read(document.text for document in texts.documents)
     return numbered((row.tolist() for row in tokens.values.split(tokens.lengths.tolist())), buckets)
+
+
+def spelt(rows: Rows, texts: Texts) -> Rows:
+    """The same with runs of three to five letters of each word, and of its ends, where its stem was."""
+    half = rows.shape[1] // 2
+    words = [[f" {word} " for word in Words()(document.text) if word.isalnum()] for document in texts.documents]
+    runs = [
+        [word[at : at + size] for word in some for size in (3, 4, 5) for at in range(len(word) - size + 1)]
+        for some in words
+    ]
+    return sparse.hstack(
+        [rows[:, :half], numbered([[hashed(run, half) for run in some] for some in runs], half)]
+    ).tocsr()
 
 
 def weighed(fit: Rows, judge: Rows, counts: Any = None, power: float = 1.0) -> list[Rows]:
@@ -118,7 +134,7 @@ def reference(name: str, fit: Texts, judge: Texts) -> list[Rows]:
 
 def seen(name: str, task: Any, fit: Texts, judge: Texts) -> dict[str, list[Any]]:
     """By kind, rows to fit and to judge by, turned."""
-    other = "letters" if name in ENGLISH else "words"
+    other = "stems" if name in ENGLISH else "words"
     runs, both, wide = (
         [counted(task, texts, size, beside=what) for texts in (fit, judge)]
         for size, what in ((BUCKETS, "none"), (BUCKETS, other), (2 * BUCKETS, other))
@@ -127,6 +143,8 @@ def seen(name: str, task: Any, fit: Texts, judge: Texts) -> dict[str, list[Any]]
         "tfidf": reference(name, fit, judge), "runs": weighed(*runs), "mixed": weighed(*both), "beside": halves(*both),
         "wide": halves(*wide), "root": halves(both[0], both[1], power=0.5), "plain": plain(*runs),
     }  # fmt: skip
+    if name in ENGLISH:
+        kinds["letters"] = halves(*(spelt(rows, texts) for rows, texts in zip(both, (fit, judge), strict=True)))
     return {kind: narrowed(*(sparse.csr_matrix(rows, dtype=np.float64) for rows in two)) for kind, two in kinds.items()}
 
 
@@ -156,9 +174,19 @@ def measured(name: str, out: Path) -> Any:
     for task, fit, judge in held_out(name, out):
         truths = [label_numbers(some, task.labels, several=task.settings.several).numpy() for some in (fit, judge)]
         kinds = seen(name, task, fit, judge)
-        draws.append([figures(kinds[how][0], truths[0], kinds[how][1], truths[1], c) for how, c in FITS.values()])
+        draws.append(
+            [
+                figures(kinds[how][0], truths[0], kinds[how][1], truths[1], c) if how in kinds else (np.nan, np.nan)
+                for how, c in FITS.values()
+            ]
+        )
         print(name, np.round(draws[-1], 3).tolist(), file=sys.stderr, flush=True)
     return np.mean(draws, 0)
+
+
+def cell(pair: Any) -> str:
+    """Both figures, if there are any."""
+    return "–" if np.isnan(pair).any() else f"{pair[0]:.3f} / {pair[1]:.3f}"
 
 
 if __name__ == "__main__":
@@ -171,5 +199,5 @@ if __name__ == "__main__":
     ):
         pairs = measured(study, Path(place))
         sums.append(pairs.sum(1))
-        print(f"| {study} | {' | '.join(f'{first:.3f} / {macro:.3f}' for first, macro in pairs)} |", flush=True)
+        print(f"| {study} | {' | '.join(map(cell, pairs))} |", flush=True)
     print(f"| both figures | {' | '.join(f'{value:.3f}' for value in np.mean(sums, 0) / 2)} |")

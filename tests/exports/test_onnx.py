@@ -25,7 +25,7 @@ NOTES = [note.text for note in Clinic(hospitals=1, test_documents=8).stream("hos
 ODD = ["", "   ", "x", "e\u0301t\u00e9 \u200bDOSE 2.5 mg", "患者头痛 CT 2.5 cm", "\ud800 lone", " ".join(NOTES) * 20]
 VARIANTS: dict[str, dict[str, Any]] = {
     "logistic": {"model": "logistic", "tokens": "words"},
-    "letters beside words": {"model": "logistic", "tokens": "words", "beside": "letters"},
+    "stems beside words": {"model": "logistic", "tokens": "words", "beside": "stems"},
     "words beside characters": {"model": "logistic", "tokens": "characters", "beside": "words"},
     "single words": {"model": "logistic", "tokens": "words", "ngrams": 1},
     "lstm, several": {"model": "lstm", "tokens": "characters", "several": True, "embedding": 8, "hidden": 8},

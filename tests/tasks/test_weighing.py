@@ -82,7 +82,7 @@ def test_both_kinds_of_numbers_have_the_same_length_however_many_there_are_of_ea
 
 @pytest.mark.parametrize(
     ("tokens", "beside", "text", "count"),
-    [("words", "letters", "no fever", 3 + 15), ("characters", "words", "头痛三天", 9 + 2)],
+    [("words", "stems", "no fever", 3 + 2), ("characters", "words", "头痛三天", 9 + 2)],
 )
 def test_what_is_beside_has_the_upper_half_of_the_numbers(tokens: str, beside: str, text: str, count: int) -> None:
     settings: dict[str, Any] = {"tokens": tokens, "ngrams": 3, "beside": beside, "buckets": 2**12, "remember": False}
@@ -97,7 +97,7 @@ def test_what_is_beside_has_the_upper_half_of_the_numbers(tokens: str, beside: s
 @pytest.mark.parametrize(
     ("language", "more", "beside"),
     [
-        ("en", {}, "letters"),
+        ("en", {}, "stems"),
         ("zh", {}, "words"),
         ("zh", {"tokens": "jieba"}, "none"),
         ("ja", {}, "none"),
@@ -114,9 +114,9 @@ def test_what_is_beside_the_tokens_suits_the_language(language: str, more: dict[
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        ({"tokens": "characters", "beside": "letters"}, 'tokens = "words"'),
+        ({"tokens": "characters", "beside": "stems"}, 'tokens = "words"'),
         ({"tokens": "jieba", "beside": "words"}, 'tokens = "characters"'),
-        ({"tokens": "words", "beside": "letters", "weighting": "none"}, "weighting"),
+        ({"tokens": "words", "beside": "stems", "weighting": "none"}, "weighting"),
     ],
     ids=str,
 )

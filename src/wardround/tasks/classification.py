@@ -5,7 +5,7 @@
     model = "logistic"                   # or "lstm", or "encoder" with encoder = "models/biobert", freeze = 4, …
     tokens = "characters"                # or "jieba", "words"; by the texts' language if not given
     ngrams = 3                           # runs of up to 3 tokens count too
-    beside = "words"                     # beside characters; beside words "letters", or "none"
+    beside = "words"                     # beside characters; beside words "stems", or "none"
     terms = "symptoms.txt"               # added to jieba's dictionary
     vectors = "vectors.npz"              # .npz, GloVe or word2vec text, plain or gzip
 
@@ -75,7 +75,7 @@ class Classification(EncoderSettings, TaskSettings):
     ngrams: Annotated[int, Ge(1)] | None = None
     """The longest run of tokens that a bag of words counts; if not given, 2 words or 3 characters."""
     beside: Beside | None = None
-    """What a bag counts too: `letters` of words, or jieba's `words` beside characters; if not given, what suits."""
+    """What a bag counts too: `stems` of words (how they begin), jieba's `words` beside characters; else what suits."""
     terms: str | None = None
     """A file of words, one per line, that are added to jieba's dictionary."""
     buckets: Annotated[int, Ge(2)] | None = None

@@ -29,10 +29,10 @@ def suited(settings: Any, language: str) -> dict[str, Any]:
         chosen |= {"ngrams": ngrams, "class_weights": weights, "weighting": weighting}
         if weighting == "documents":
             # "migraines" is near "migraine", and so is what is misspelt; in Chinese, words are no guess of runs.
-            # With few numbers, hundreds of runs of letters would share those of words.
+            # With few numbers, two kinds would share them too often.
             other = "words" if language == "zh" and tokens == "characters" else "none"
             few = (settings.buckets or FEWEST) < FEWEST
-            chosen |= {"beside": "none" if few else "letters" if tokens == "words" else other}
+            chosen |= {"beside": "none" if few else "stems" if tokens == "words" else other}
             chosen |= {"rarest": RAREST, "shrinkage": SHRINKAGE}
             # By a site's own labels, sites pull apart: on intents 0.577 in place of 0.586, 0.491 of 0.546 if skewed.
             chosen |= {"class_counts": "all"} if weights != "none" else {}
@@ -49,7 +49,7 @@ def misfits(settings: Any) -> Iterator[str]:
         yield 'weighting = "documents" goes with model = "logistic" without vectors; leave it out'
     if settings.weighting == "none" or not settings.bag:
         yield from _without_counts(settings)
-    goes = {"letters": "words", "words": "characters"}.get(settings.beside or "")
+    goes = {"stems": "words", "words": "characters"}.get(settings.beside or "")
     if goes and settings.tokens not in (goes, None):
         yield f'beside = "{settings.beside}" goes with tokens = "{goes}", not "{settings.tokens}"; leave it out'
     if goes and settings.buckets is not None and settings.buckets < 4:
@@ -64,7 +64,7 @@ def _without_counts(settings: Any) -> Iterator[str]:
     """What goes with a bag that is weighed by document counts, and with nothing else."""
     if settings.class_counts == "all":
         yield 'class_counts = "all" goes with weighting = "documents", whose exchange tells them; leave it out'
-    if settings.beside in ("letters", "words"):
+    if settings.beside in ("stems", "words"):
         yield f'beside = "{settings.beside}" goes with weighting = "documents"; leave it out'
     if settings.rarest or settings.shrinkage:
         yield 'rarest and shrinkage go with weighting = "documents"; leave them out'

@@ -13,10 +13,10 @@ from torch.nn import functional
 from wardround.core.refusal import Misfit
 from wardround.tasks.batching import Ragged, grouped
 from wardround.tasks.words import Beside, Tokens, WordTable, segmenter_for
-from wardround.text.letters import First, Letters
 from wardround.text.reading import existing_path
 from wardround.text.segment import Cache, Grams, Hashed, Jieba, Segmenter, Vocabulary
 from wardround.text.shown import called, shown
+from wardround.text.stems import First, Stems
 from wardround.text.texts import Texts
 
 AT_ONCE = 256
@@ -101,7 +101,7 @@ class TextNumbers:
 
     @cached_property
     def _beside(self) -> Cache:
-        other = Letters(self._segmenter, self.longest) if self.beside == "letters" else First(Jieba(), self.longest)
+        other = Stems(self._segmenter, self.longest) if self.beside == "stems" else First(Jieba(), self.longest)
         return Cache(other, self._vocabulary, remember=self.remember)
 
     def whole(self, texts: Iterable[str]) -> list[list[int]]:

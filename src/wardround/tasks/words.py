@@ -24,7 +24,7 @@ from wardround.text.segment import Characters, Hashed, Jieba, ListedWords, Segme
 from wardround.text.vectors import WordVectors, read_vectors
 
 Tokens = Literal["words", "characters", "jieba"]
-Beside = Literal["none", "letters", "words"]
+Beside = Literal["none", "stems", "words"]
 
 JUDGED_FROM = 20  # texts: of fewer, a share says little
 LOOKED_AT = 200
