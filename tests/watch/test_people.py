@@ -682,6 +682,21 @@ def test_a_full_disk_at_the_coordinator_is_told_and_an_earlier_run_stays(
     assert ("submit", True) == (line["act"], line["outcome"].startswith("the coordinator has no room left"))
 
 
+def test_an_order_whose_process_cannot_be_started_is_not_taken_up_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = PeopleDesk(tmp_path, Acts(tmp_path))
+
+    def none_left(*_: object, **__: object) -> None:
+        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr("wardround.watch.errands.subprocess.Popen", none_left)
+    request: Any = SimpleNamespace(state=SimpleNamespace(person="ada"))
+    with pytest.raises(OSError, match=os.strerror(errno.EAGAIN)):
+        desk.submit(request, Order(study=STUDY).encode())
+    assert ([], {}) == (desk.orders.all_open(), desk.running)
+
+
 def test_of_two_equal_orders_at_once_one_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     desk, both = PeopleDesk(tmp_path, Acts(tmp_path)), threading.Barrier(2)
     started: list[str] = []

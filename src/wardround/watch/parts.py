@@ -131,7 +131,7 @@ def log(events: Log) -> Html:
     """What happened, the newest first."""
     shown = list(events.lines)[-SHORT:][::-1]
     if not shown:
-        return tag("p", "Nothing has happened yet.", class_="soft")
+        return tag("p", "No events are on record.", class_="soft")
     items = [
         tag("li", tag("span", " · ".join(
             part for part in (one.clock, f"round {one.round}" if one.round else "") if part), class_="when"),
