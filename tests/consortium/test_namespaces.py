@@ -1,4 +1,4 @@
-"""Three hospitals that reach nothing but a proxy, which asks for a password: a whole run, in network namespaces.
+"""Three hospitals that reach nothing but a proxy, with a password and without: whole runs, in network namespaces.
 
     WARDROUND_NAMESPACES=1 python -m pytest tests/consortium/test_namespaces.py       # as root, with ip and tinyproxy
 
@@ -24,7 +24,7 @@ from wardround.study.load import Study, load_study
 
 NAMES = ("site-0", "site-1", "site-2")
 COORDINATOR = "10.9.0.2"
-LOGIN = "ward:s3cret-w0rd"
+LOGIN = "ward:s3cret-w0rd@"
 PROXY = """
 Port 8888
 User nobody
@@ -32,8 +32,8 @@ Timeout 600
 MaxClients 100
 Allow 10.1.0.0/16
 ConnectPort 443
-BasicAuth ward s3cret-w0rd
 """
+ASKING = "BasicAuth ward s3cret-w0rd\n"
 
 wanted = os.environ.get("WARDROUND_NAMESPACES") and os.geteuid() == 0
 pytestmark = pytest.mark.skipif(
@@ -91,16 +91,17 @@ def site(folder: Path, kit: Path, study: Study) -> Path:
     return place
 
 
-def test_hospitals_that_reach_nothing_but_a_proxy_with_a_password_take_part(
-    tmp_path: Path, network: dict[str, str]
+@pytest.mark.parametrize("login", [LOGIN, ""], ids=["password", "none"])
+def test_hospitals_that_reach_nothing_but_a_proxy_take_part(
+    tmp_path: Path, network: dict[str, str], login: str
 ) -> None:
     path = small_study(tmp_path, rounds=2, sites={"quorum": 3}, partition={"name": "iid", "sites": 3})
     study = load_study(path)[0].study
     north = tmp_path / "north"
     kits = new_consortium(north, "north", NAMES, COORDINATOR, 443)
     places = {kit.stem: site(tmp_path, kit, study) for kit in kits}
-    (tmp_path / "tinyproxy.conf").write_text(PROXY, encoding="ascii")
-    ways = {name: f"http://{LOGIN}@10.1.{number}.1:8888" for number, name in enumerate(NAMES, 1)}
+    (tmp_path / "tinyproxy.conf").write_text(PROXY + (ASKING if login else ""), encoding="ascii")
+    ways = {name: f"http://{login}10.1.{number}.1:8888" for number, name in enumerate(NAMES, 1)}
     with ExitStack() as stack:
 
         def start(words: list[str], environment: dict[str, str] | None = None, log: str = "") -> None:
@@ -116,10 +117,10 @@ def test_hospitals_that_reach_nothing_but_a_proxy_with_a_password_take_part(
         first = NAMES[0]
         check = ("site", "check", str(places[first]))
         assert "cannot be reached (Network is unreachable)" in output_of(network[first], *check)
-        assert "asks for a name and password" in output_of(network[first], *check, proxy="http://10.1.1.1:8888")
-        assert "refuses the name and password" in output_of(
-            network[first], *check, proxy="http://ward:no@10.1.1.1:8888"
-        )
+        if login:
+            assert "asks for a name and password" in output_of(network[first], *check, proxy="http://10.1.1.1:8888")
+            refused = output_of(network[first], *check, proxy="http://ward:no@10.1.1.1:8888")
+            assert "refuses the name and password" in refused
         end = time.monotonic() + 120
         while "answers and knows this kit, through the proxy" not in (
             words := output_of(network[first], *check, proxy=ways[first])
