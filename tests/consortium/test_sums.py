@@ -590,6 +590,19 @@ def test_an_unpinned_key_is_refused_unless_a_site_says_otherwise_and_a_changed_o
     assert ["unpinned", "unpinned"] == [answers[name] for name in THREE[:2]]
 
 
+def test_a_site_that_has_not_pinned_all_others_is_left_out_and_the_reason_is_told_once(tmp_path: Path) -> None:
+    study = study_of(tmp_path, rounds=1)
+    with Sites(tmp_path / "sites", study, NAMES) as sites:
+        pinned = sites.site("site-0") / "keys" / "pinned.json"
+        pinned.write_text(
+            json.dumps({name: key for name, key in json.loads(pinned.read_text()).items() if name != "site-3"})
+        )
+        submit(study, tmp_path / "real", sites.over)
+    (line,) = journal_of(tmp_path / "real")
+    assert (3, ["site-0"]) == (line["sites"], [*line["left_out"]])
+    assert 1 == line["left_out"]["site-0"].count("it has pinned no key of another site")
+
+
 @pytest.mark.parametrize(
     ("consent", "known", "marks"),
     [
@@ -610,7 +623,9 @@ def test_a_site_is_told_whose_keys_are_not_pinned_before_it_approves(
     (place / "keys" / "pinned.json").unlink()
     for name in NAMES[1 : 1 + known]:
         pin(place, name, prints[name])
-    assert marks == [one.mark for one in checked(place, study, online=False) if one.what == "keys"]
+    keys = [one for one in checked(place, study, online=False) if one.what == "keys"]
+    assert marks == [one.mark for one in keys]
+    assert (known == 3) == ("the keys of all 3 others that this site knows of are pinned" in keys[0].detail)
 
 
 @pytest.mark.parametrize(
