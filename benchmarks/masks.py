@@ -51,6 +51,7 @@ SITES = (3, 10, 30)
 FEW = (3,)
 PROCESS = {Rehearsal: 1.6e9, Sockets: 0.35e9}  # bytes of memory that a site and what carries its letters take
 TIMES = 9  # what a message takes in memory at a site, in its own bytes
+EACH = 7  # numbers that the model of `sized` has for a bucket: a weight for each of six labels, and how much it counts
 PRIVACY = {"privacy": {"secure_aggregation": True}}
 
 
@@ -183,8 +184,7 @@ def sized(megabytes: float, sites: int = 3, rounds: int = 6) -> dict[str, Any]:
     return {
         "name": "sized", "rounds": rounds, "evaluation": {"every": rounds},
         "corpus": {"name": "clinic", "hospitals": sites, "documents": 3, "test_documents": 3},
-        "task": {"name": "classification", "tokens": "words", "buckets": int(megabytes * 1e6 / 4 / 16),
-                 "embedding": 16},
+        "task": {"name": "classification", "tokens": "words", "buckets": int(megabytes * 1e6 / 4 / EACH)},
         "method": {"name": "fedavg"},
     }  # fmt: skip
 
@@ -209,7 +209,7 @@ def batches() -> dict[str, Any]:
 
 def at_real_sites(what: str, tables: dict[str, Any], turns: int, wire: type[Rehearsal]) -> None:
     """Rounds of real sites, plain and masked in turns."""
-    ratios, up, seconds, loads = [], [], [], []
+    ratios, up, seconds, loads, each = [], [], [], [], 0.0
     plain = study_of(tables)
     with tempfile.TemporaryDirectory(prefix="wardround-") as name:
         folder = Path(name)
@@ -227,6 +227,7 @@ def at_real_sites(what: str, tables: dict[str, Any], turns: int, wire: type[Rehe
                     rounds = [Round.model_validate_json(line) for line in text.splitlines()]
                     middle[kind] = statistics.median(line.seconds for line in rounds[2:-1])
                     sent[kind] = sum(line.up for line in rounds[1:-1])
+                each = sent["plain"] / len(rounds[1:-1]) / len(places)
                 ratios.append(middle["masked"] / middle["plain"])
                 seconds.append(middle["plain"])
                 up.append(sent["masked"] / sent["plain"])
@@ -234,8 +235,8 @@ def at_real_sites(what: str, tables: dict[str, Any], turns: int, wire: type[Rehe
     low, half, high = statistics.quantiles(ratios, n=4, method="inclusive") if turns > 1 else ratios * 3
     carried = "NVFlare" if wire is Rehearsal else "local sockets"
     print(
-        f"{what}, {len(places)} sites over {carried}: upload {up[-1]:.3f} ×, time {half:.2f} × "
-        f"[{low:.2f} – {high:.2f}] of {statistics.median(seconds):.3f} s a round; "
+        f"{what}, {len(places)} sites over {carried}: upload {up[-1]:.3f} × of {each / 1e6:.3g} MB a "
+        f"round, time {half:.2f} × [{low:.2f} – {high:.2f}] of {statistics.median(seconds):.3f} s a round; "
         f"load {min(loads):.0f} to {max(loads):.0f}",
         flush=True,
     )

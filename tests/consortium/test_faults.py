@@ -261,7 +261,7 @@ def test_a_site_that_approved_another_study_refuses(scene: Scene, tmp_path: Path
     assert {"study"} == {line["refused"] for line in federation.ledger("site-2")[before:]}
 
 
-UNFIT = "fit: invalid: its result does not fit the study (NaN, shape or count), and it sent nothing"
+UNFIT = "fit: invalid: its result does not fit the study (NaN, shape, count or too large a number), and it sent nothing"
 
 
 @pytest.mark.parametrize(("what", "why"), [

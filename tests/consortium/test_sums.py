@@ -420,6 +420,44 @@ def test_with_the_same_members_a_later_round_without_one_opens_nothing(tmp_path:
     assert [{Opened}, {"opened"}, {Opened}] == answers
 
 
+def test_a_site_with_too_few_test_examples_for_an_answer_says_so_before_a_run_of_all_sites(tmp_path: Path) -> None:
+    """Else each evaluation would stop the run, for no sum goes without the site, and its answer does not leave."""
+    few = {**COUNTED, "corpus": {**COUNTED["corpus"], "test_documents": 3}}
+    study = study_of(tmp_path, privacy={**PRIVACY, "same_members": True}, **few)
+    with Sites(tmp_path / "sites", study, NAMES) as sites:
+        settings = sites.site("site-2") / "site.toml"
+        settings.write_text(settings.read_text().replace("least_examples = 0", "least_examples = 5"))
+        with pytest.raises(RunError, match=r"3 of 4 sites are ready, the quorum is 4: site-2: .*least_examples"):
+            submit(study, tmp_path / "out", sites.over, wait=1.0)
+        assert "few: 3 test examples: no answer on them would leave" in (settings.parent / "log.txt").read_text()
+        assert not (tmp_path / "out" / "journal.jsonl").exists()
+        settings.write_text(settings.read_text().replace("least_examples = 5", "least_examples = 3"))
+        submit(study, tmp_path / "out", sites.over, wait=1.0)
+    assert [4, 4, 4] == [line["sites"] for line in journal_of(tmp_path / "out")]
+
+
+def test_without_the_same_members_evaluation_goes_on_without_a_site_of_few_test_examples(tmp_path: Path) -> None:
+    study = study_of(tmp_path, **{**COUNTED, "corpus": {**COUNTED["corpus"], "test_documents": 3}})
+    with Sites(tmp_path / "sites", study, NAMES) as sites:
+        settings = sites.site("site-2") / "site.toml"
+        settings.write_text(settings.read_text().replace("least_examples = 0", "least_examples = 5"))
+        submit(study, tmp_path / "out", sites.over, wait=1.0)
+    for line in journal_of(tmp_path / "out"):
+        assert ["site-2"] == [*line["left_out"]]
+        assert "evaluate: refused: too few examples" in line["left_out"]["site-2"]
+        assert 9 == line["metrics"]["examples"]
+
+
+def test_a_masked_run_does_not_begin_with_fewer_sites_than_a_sum_takes(tmp_path: Path) -> None:
+    study = study_of(tmp_path, privacy={**PRIVACY, "fewest": 4})
+    with Sites(tmp_path / "sites", study, NAMES) as sites:
+        (approval,) = (sites.site("site-2") / "approved").glob("*.json")
+        approval.rename(approval.with_suffix(".later"))
+        with pytest.raises(RunError, match=r"3 of 4 sites are ready, the quorum is 4: site-2: .*not approved"):
+            submit(study, tmp_path / "out", sites.over, wait=1.0)
+    assert not (tmp_path / "out" / "journal.jsonl").exists()
+
+
 @threat("the same sums")
 def test_sums_that_are_the_same_in_every_round_are_opened_for_one_list_of_members(tmp_path: Path) -> None:
     """Ridge: those of all sites in round 1, and of all but one in round 2, would give the sums of that one, exactly."""
@@ -552,6 +590,19 @@ def test_an_unpinned_key_is_refused_unless_a_site_says_otherwise_and_a_changed_o
     assert ["unpinned", "unpinned"] == [answers[name] for name in THREE[:2]]
 
 
+def test_a_site_that_has_not_pinned_all_others_is_left_out_and_the_reason_is_told_once(tmp_path: Path) -> None:
+    study = study_of(tmp_path, rounds=1)
+    with Sites(tmp_path / "sites", study, NAMES) as sites:
+        pinned = sites.site("site-0") / "keys" / "pinned.json"
+        pinned.write_text(
+            json.dumps({name: key for name, key in json.loads(pinned.read_text()).items() if name != "site-3"})
+        )
+        submit(study, tmp_path / "real", sites.over)
+    (line,) = journal_of(tmp_path / "real")
+    assert (3, ["site-0"]) == (line["sites"], [*line["left_out"]])
+    assert 1 == line["left_out"]["site-0"].count("it has pinned no key of another site")
+
+
 @pytest.mark.parametrize(
     ("consent", "known", "marks"),
     [
@@ -572,7 +623,9 @@ def test_a_site_is_told_whose_keys_are_not_pinned_before_it_approves(
     (place / "keys" / "pinned.json").unlink()
     for name in NAMES[1 : 1 + known]:
         pin(place, name, prints[name])
-    assert marks == [one.mark for one in checked(place, study, online=False) if one.what == "keys"]
+    keys = [one for one in checked(place, study, online=False) if one.what == "keys"]
+    assert marks == [one.mark for one in keys]
+    assert (known == 3) == ("the keys of all 3 others that this site knows of are pinned" in keys[0].detail)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from wardround.core import doing as module
-from wardround.core.doing import NOTICE, counted, doing, look, noticed, read_notice
+from wardround.core.doing import ASKED, NOTICE, asked, counted, doing, look, noticed, read_asked, read_notice
 
 
 def test_where_nobody_waits_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,3 +62,21 @@ def test_what_a_worker_writes_is_shown_by_the_process_that_looks(tmp_path: Path)
 def test_a_folder_that_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
     with noticed(tmp_path / "missing" / NOTICE):
         doing("reading")
+
+
+def test_a_notice_is_written_over_the_one_before_for_a_new_file_would_wait_for_the_disk(tmp_path: Path) -> None:
+    with noticed(tmp_path / NOTICE, sites=True):
+        files = []
+        for words in ("reading a large corpus", "encoding", ""):
+            doing(words)
+            assert words == read_notice(tmp_path)
+            files.append((tmp_path / NOTICE).stat())
+        assert 1 == len({(file.st_ino, file.st_size) for file in files})
+        answered = []
+        for name, _ in asked(1, "fit", iter([("a", 1), ("b", 2)]), ["a", "b"]):
+            answered.append([*read_asked(tmp_path)["answered"]])
+            files.append((tmp_path / ASKED).stat())
+            assert name in answered[-1]
+        assert [["a"], ["a", "b"]] == answered
+        assert files[-1].st_ino == files[-2].st_ino
+    assert [] == list(tmp_path.iterdir())

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import cast
+from typing import ClassVar, cast
 
 import pytest
 import torch
@@ -26,6 +26,13 @@ class Diary(Private):
 class Other(Private):
     """Something else that a site noted."""
 
+    entry: int
+
+
+class Table(Private):
+    """Something that nobody changes."""
+
+    constant: ClassVar[bool] = True
     entry: int
 
 
@@ -171,6 +178,20 @@ def test_only_a_private_record_can_be_kept(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="Letter is none"):
         at(tmp_path, 1).keep(Letter(1))  # type: ignore[arg-type]
     assert [] == kept(tmp_path)
+
+
+def test_a_constant_record_is_read_once_for_as_long_as_its_file_is_the_same(tmp_path: Path) -> None:
+    at(tmp_path, 1).keep(Table(1))
+    first, again = at(tmp_path, 2).recall(Table), at(tmp_path, 3).recall(Table)
+    assert (1, True) == (first.entry, first is again)
+    at(tmp_path, 1).keep(Table(2))
+    assert 2 == at(tmp_path, 2).recall(Table).entry
+    (path,) = tmp_path.iterdir()
+    path.write_bytes(b"damaged")
+    with pytest.raises(BrokenSeal):
+        at(tmp_path, 2).recall(Table)
+    at(tmp_path, 1).keep(Diary(1))
+    assert at(tmp_path, 2).recall(Diary) is not at(tmp_path, 2).recall(Diary)  # whose tensors may be changed in place
 
 
 def test_a_damaged_memory_is_noticed(tmp_path: Path) -> None:

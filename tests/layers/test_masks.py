@@ -18,10 +18,12 @@ from wardround.core.exchange import Exchange, Fault
 from wardround.core.method import Global, Step
 from wardround.core.record import Message
 from wardround.core.site import Site
+from wardround.core.vault import Vault
 from wardround.core.weights import Weights
 from wardround.engines.inline import Serial
+from wardround.layers import masked as masked_module
 from wardround.layers.fixed_point import Encoded, decode, encode, widened
-from wardround.layers.masked import Masked, Opened
+from wardround.layers.masked import Masked, Opened, own_key
 from wardround.layers.masks import POWERS, Masks
 from wardround.methods.fedavg import Update
 from wardround.runs.build import Built, build
@@ -385,3 +387,44 @@ def test_with_the_same_members_a_sum_waits_for_whoever_is_missing() -> None:
     cohort.require = partial(Cohort.require, cohort)
     with pytest.raises(BelowQuorum, match=r"1 of the sites .*d: silent.*same_members a sum is of all sites"):
         Masks(fewest=3, same_members=True).prepare(cast("Any", None), cohort)
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_with_the_same_members_a_site_that_is_lost_while_masking_has_nothing_opened(
+    tmp_path: Path,
+    after: bool,
+) -> None:
+    """Those who remain are not asked once more: a sum of theirs would differ from the others in that one site."""
+    built = build(study_of(tmp_path, privacy={**MASKED, "same_members": True}), tmp_path / "out")
+    lost, steps = built.sites.names[1], list[str]()
+
+    def twist(exchange: Exchange, name: str, reply: Callable[[], Reply]) -> Reply:
+        steps.append(exchange.step)
+        return losing(("fit", lost), after=after)(exchange, name, reply)
+
+    with pytest.raises(BelowQuorum, match=rf"1 of the sites .*{lost}: fit: lost.*same_members a sum is of all sites"):
+        fitted(built, twist)
+    assert {"Masks.meet", "fit"} == {*steps}
+
+
+def test_with_the_same_members_a_site_that_is_lost_once_all_have_signed_is_in_the_sum(
+    tmp_path: Path, inputs: dict[str, Message]
+) -> None:
+    built = build(study_of(tmp_path, privacy={**MASKED, "same_members": True}), tmp_path / "out")
+    lost = built.sites.names[1]
+    total, names = fitted(built, losing(("Masks.open", lost)))
+    assert lost not in names
+    assert plain_sum(inputs, built.sites.names) == total
+
+
+def test_keys_are_signed_once_in_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    sign, signed = masked_module.sign, list[bytes]()
+
+    def watched(signing: bytes, statement: bytes) -> bytes:
+        signed.append(statement)
+        return sign(signing, statement)
+
+    monkeypatch.setattr(masked_module, "sign", watched)
+    runs = [Vault(b"s" * 32, b"t" * 32, f"signed once, run {number}") for number in (1, 1, 2)]
+    first, again, other = (own_key(cast("Any", SimpleNamespace(name="a", vault=vault))) for vault in runs)
+    assert (True, False, 2) == (first == again, first == other, len(signed))

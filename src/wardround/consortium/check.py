@@ -99,7 +99,7 @@ def _keys(folder: Path, fewest: int, *, must: bool) -> Iterator[Inspection]:
         words = f"the keys of {', '.join(missing[:MOST])} are not pinned: {what}"
         yield Inspection("keys", f"{words}; {remedy}", asks=True)
     elif known:
-        yield Inspection("keys", f"the keys of all {len(known)} others are pinned")
+        yield Inspection("keys", f"the keys of all {len(known)} others that this site knows of are pinned")
     elif not must:
         yield Inspection("keys", f"no key is pinned: a coordinator that lies could pose as others; {remedy}", asks=True)
 

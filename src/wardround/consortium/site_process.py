@@ -131,6 +131,8 @@ class SiteProcess:
         if "hello" in head:
             if int(head.get("rounds", 0)) > approval.rounds:
                 raise Denial("rounds")
+            if run.ready.thin:
+                raise Denial("few")
             self.ledger.greeted(head, run.ready.sizes)
             left = max(approval.exchanges - self.ledger.budget.of(study).exchanges, 0)
             return {"ready": True, "version": __version__, "most": dict(run.ready.sizes), "left": left}, b""

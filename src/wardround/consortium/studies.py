@@ -28,12 +28,14 @@ from wardround.consortium.settings import SiteSettings, read_site, site_study
 from wardround.core.device import CPU
 from wardround.core.exchange import Exchange
 from wardround.core.files import write
-from wardround.core.task import Units
+from wardround.core.task import SiteData, Units
 from wardround.engines.host import Host, describe
 from wardround.layers.kept_back import KeptBack
 from wardround.layers.least import LeastExamples
+from wardround.layers.masks import Masks
 from wardround.layers.small_counts import SmallCounts
 from wardround.runs.build import Built, build_at_site
+from wardround.study.load import Study
 from wardround.study.settings import StudyError
 
 Frame = tuple[dict[str, Any], bytes]
@@ -50,6 +52,8 @@ class Ready:
     data: str
     sizes: Mapping[str, int]
     """How many examples it has of each split, rounded up to a power of two: all that is told of it beforehand."""
+    thin: bool
+    """Whether it has too few of some for an answer to leave, where a sum of all sites would wait for it in vain."""
 
 
 @dataclass
@@ -185,7 +189,20 @@ class Studies:
         sizes = {split: 1 << max(count - 1, 0).bit_length() for split, count in counts.items()}
         expected = expected_exchanges(settings, len(data.train), sites_of(self.folder))
         reach = Reach(built, self.name, self.settings.consent.largest_change, expected.first, plan)
-        return Ready(built, expected, reach, mark, sizes)
+        if few := _few(settings, self.settings.consent.least_examples, data):
+            wanted = "no answer on them would leave, and with privacy.same_members no sum goes without this site"
+            self.log(f"few: {few}: {wanted}; add notes, or lower consent.least_examples in site.toml")
+        return Ready(built, expected, reach, mark, sizes, bool(few))
+
+
+def _few(study: Study, least: int, data: SiteData) -> str:
+    """The examples on which no answer leaves, where every sum is of all sites; nothing elsewhere."""
+    everyone = any(isinstance(layer, Masks) and layer.same_members for layer in study.layers)
+    if not everyone or study.dp:  # whose counts are others, with noise
+        return ""
+    parts = {split: getattr(data, split) or () for split in ("train", *study.evaluation.splits)}
+    few = [f"{len(part)} {split} examples" for split, part in parts.items() if 0 < len(part) < least]
+    return " and ".join(few)
 
 
 def _changed(path: Path) -> int:

@@ -34,6 +34,7 @@ from wardround.engines.remote import PATIENCE, Remote
 from wardround.engines.seal import Asker, read_signing_key
 from wardround.layers.bound import ENOUGH, oversized
 from wardround.layers.ledger import Ledger
+from wardround.layers.masks import Masks
 from wardround.layers.small_counts import uncounted
 from wardround.runs.build import Built, build_apart
 from wardround.runs.errors import RunError
@@ -252,12 +253,20 @@ def _done(study: Study, out: Path) -> bool:
     return metrics is not None and metrics.rounds >= study.rounds
 
 
+def needed(study: Study, names: Sequence[str]) -> int:
+    """How many sites a run begins with at least: its quorum, or all of them where every sum is of all."""
+    if any(isinstance(layer, Masks) and layer.same_members for layer in study.layers):
+        return len(names)
+    return max([study.sites.quorum, *(layer.quorum for layer in study.layers)])
+
+
 def wait_for_sites(study: Study, out: Path, over: Consortium, wait: float, say: Say, short: Callable[[], None]) -> int:
     """Wait until all sites are ready, or until the time is up and the quorum is; how many are.
 
     `short` is called when the quorum is not there after the time that a site needs to be linked, or after all of it.
     """
     out.mkdir(parents=True, exist_ok=True)
+    quorum = needed(study, over.names)
     rest = study.rounds - max((line.round for line in read_journal(out)), default=0)
     remote = over.remote(study, out)
     began = time.monotonic()
@@ -287,15 +296,15 @@ def wait_for_sites(study: Study, out: Path, over: Consortium, wait: float, say: 
                 doing(f"{WAITING} until {until}: {ready} of {len(states)} are ready")
                 last = news
             # A site that refuses will not change its mind by being waited for, unless it is needed.
-            if ready >= study.sites.quorum and (time.monotonic() >= end or len(refused) == len(missing)):
-                say(f"going on with {ready} of {len(states)} sites, the quorum is {study.sites.quorum}")
+            if ready >= quorum and (time.monotonic() >= end or len(refused) == len(missing)):
+                say(f"going on with {ready} of {len(states)} sites, the quorum is {quorum}")
                 _introduce(states, over, rest, say)
                 return ready
-            if ready < study.sites.quorum and time.monotonic() >= min(began + over.patience, end):
+            if ready < quorum and time.monotonic() >= min(began + over.patience, end):
                 short()
             if time.monotonic() >= end:
                 raise RunError(
-                    f"{ready} of {len(states)} sites are ready, the quorum is {study.sites.quorum}: {reasons}; "
+                    f"{ready} of {len(states)} sites are ready, the quorum is {quorum}: {reasons}; "
                     f"nothing is lost: try again later, with --resume if it had begun"
                 )
             time.sleep(0.5)

@@ -62,9 +62,21 @@ def doing(words: str) -> None:
     notice.last = time.monotonic()
     with suppress(OSError):  # a full disk is told of elsewhere
         if notice.path:
-            notice.path.write_text(words, encoding="utf-8")
+            _overwrite(notice.path, words)
     if notice.show and notice.process == os.getpid():
         notice.show(words)
+
+
+def _overwrite(path: Path, words: str) -> None:
+    """Put these words in place of the file's, and blanks over what is left of them.
+
+    A file that is emptied first, or renamed to, has to be on the disk before it is closed: some systems see to that.
+    """
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT, 0o666)
+    try:
+        os.write(handle, words.encode().ljust(os.fstat(handle).st_size))
+    finally:
+        os.close(handle)
 
 
 def counted(items: Sequence[T], what: str, plural: str) -> Iterator[T]:
@@ -102,9 +114,7 @@ def asked(round_: int, step: str, replies: Iterator[tuple[str, T]], names: Itera
 
     def note() -> None:
         with suppress(OSError):
-            new = path.with_name(f"{ASKED}.new")
-            new.write_text(json.dumps(state), encoding="utf-8")
-            new.replace(path.with_name(ASKED))
+            _overwrite(path.with_name(ASKED), json.dumps(state))
 
     note()
     for name, reply in replies:
@@ -123,7 +133,7 @@ def look() -> None:
 def read_notice(folder: Path) -> str:
     """What the process that works in this folder is at, if it says so."""
     try:
-        return (folder / NOTICE).read_text(encoding="utf-8")
+        return (folder / NOTICE).read_text(encoding="utf-8").rstrip()
     except (OSError, UnicodeDecodeError):
         return ""
 

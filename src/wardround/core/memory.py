@@ -5,6 +5,7 @@ recalled the first time, also at a site that missed the repetition. What it only
 method that exchanges many times in a round keeps at its end, for the round is run again from its start.
 """
 
+from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -53,7 +54,7 @@ class Memory:
         if held:
             return cast("P", held[-1])
         version = max((v for v in self._versions(kind) if v[:2] < now and _counts(v, exchange)), default=None)
-        return None if version is None else decode(kind, unseal(self._path(kind, version)))
+        return None if version is None else _read(kind, self._path(kind, version))
 
     def holds(self, kind: type[Private], exchange: Exchange) -> bool:
         """Whether a record of this kind is held from an earlier exchange of this round."""
@@ -87,6 +88,18 @@ class Memory:
     def _path(self, kind: type[Private], version: Version) -> Path:
         round_, number, attempt = version
         return self.folder / f"{kind.__name__}-{round_}-{number}{f'-{attempt}' if attempt else ''}.kept"
+
+
+def _read(kind: type[P], path: Path) -> P:
+    if not kind.constant:
+        return decode(kind, unseal(path))
+    seen = path.stat()
+    return cast("P", _at_hand(kind, path, (seen.st_ino, seen.st_mtime_ns, seen.st_size)))
+
+
+@lru_cache(maxsize=64)
+def _at_hand(kind: type[Private], path: Path, _written: tuple[int, int, int]) -> Private:
+    return decode(kind, unseal(path))
 
 
 def _of_round(version: Version, exchange: Exchange) -> bool:

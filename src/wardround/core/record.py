@@ -121,6 +121,9 @@ class Message(Record):
 class Private(Record):
     """A record that a site keeps between rounds and never sends."""
 
+    constant: ClassVar[bool] = False
+    """Whether it is small and nobody changes its tensors in place, so that a process may have it at hand as it is."""
+
 
 def reveals_of(kind: type[Any]) -> dict[str, Reveal]:
     """For each field of a record, what its author said that it reveals."""

@@ -46,7 +46,10 @@ CODES: dict[str, tuple[Code, str]] = {
         "refused",
         "it was put back from a copy, and nobody has said yet what counts as spent; there: wardround site recover",
     ),
-    "result": ("invalid", "its result does not fit the study (NaN, shape or count), and it sent nothing"),
+    "result": (
+        "invalid",
+        "its result does not fit the study (NaN, shape, count or too large a number), and it sent nothing",
+    ),
     "revoked": ("refused", "its certificate was revoked"),
     "rounds": ("refused", "it has approved fewer rounds of this study; there: wardround site approve"),
     "rows": ("refused", "it has fewer training rows than method.least_rows, and is left out"),

@@ -55,12 +55,17 @@ def agreed(own: bytes, theirs: bytes) -> bytes:
 @lru_cache(maxsize=AGREED)
 def identity_of(signing: bytes) -> bytes:
     """The public half of a key that signs."""
-    return Ed25519PrivateKey.from_private_bytes(signing).public_key().public_bytes_raw()
+    return _signer(signing).public_key().public_bytes_raw()
+
+
+@lru_cache(maxsize=AGREED)
+def _signer(signing: bytes) -> Ed25519PrivateKey:
+    return Ed25519PrivateKey.from_private_bytes(signing)
 
 
 def sign(signing: bytes, statement: bytes) -> bytes:
     """A signature of 64 bytes."""
-    return Ed25519PrivateKey.from_private_bytes(signing).sign(statement)
+    return _signer(signing).sign(statement)
 
 
 def signed(identity: bytes, statement: bytes, signature: bytes) -> bool:

@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from itertools import combinations
 from typing import ClassVar, Self
 
@@ -16,7 +17,7 @@ from wardround.core.record import Message, Private, reveals
 from wardround.core.site import Site
 from wardround.core.vault import Vault
 from wardround.core.weights import Weights
-from wardround.layers.keys import TAG, BadKey, agreed, derived, identity_of, public_half, sign
+from wardround.layers.keys import AGREED, TAG, BadKey, agreed, derived, identity_of, public_half, sign
 from wardround.layers.shares import SIZE, joined, threshold
 
 KEY = 128
@@ -55,6 +56,11 @@ class Meeting(Message):
     names: tuple[str, ...] = reveals("who takes part")
     keys: Tensor = reveals("nothing; public keys and their signatures", shape=("any", KEY), dtype=torch.uint8)
     ranges: dict[str, float] = reveals("how large the numbers of the last sum were")
+
+    @cached_property
+    def digest(self) -> str:
+        """A name for it: what all members have to have been handed."""
+        return hashlib.sha256(self.encode()).hexdigest()
 
 
 class Key(Message):
@@ -109,14 +115,21 @@ class Opened(Message):
 class Met(Private):
     """What a site was last handed: as a `Meeting` has it."""
 
+    constant: ClassVar[bool] = True
     names: tuple[str, ...]
     keys: Tensor
     ranges: dict[str, float]
+
+    @cached_property
+    def meeting(self) -> Meeting:
+        """The same as it came."""
+        return Meeting(self.names, self.keys, self.ranges)
 
 
 class MaskDesk(Private):
     """What the coordinator knows of keys and ranges."""
 
+    constant: ClassVar[bool] = True
     names: tuple[str, ...]
     keys: Tensor
     met: tuple[str, ...]
@@ -158,13 +171,18 @@ class Place:
 def own_key(site: Site) -> bytes:
     """The site's keys, signed for this run and under its name."""
     vault = site.vault
-    both = public_half(derived(vault.secret, b"key")) + identity_of(vault.signing)
-    return both + sign(vault.signing, introduction(vault, site.name, both))
+    return _introduced(vault.signing, vault.secret, vault.context, site.name)
 
 
-def introduction(vault: Vault, name: str, both: bytes) -> bytes:
+@lru_cache(maxsize=AGREED)  # the same in every exchange of a run
+def _introduced(signing: bytes, secret: bytes, context: str, name: str) -> bytes:
+    both = public_half(derived(secret, b"key")) + identity_of(signing)
+    return both + sign(signing, introduction(context, name, both))
+
+
+def introduction(context: str, name: str, both: bytes) -> bytes:
     """What a site signs of its keys."""
-    return json.dumps(["key", vault.context, name, both.hex()]).encode()
+    return json.dumps(["key", context, name, both.hex()]).encode()
 
 
 def shared(vault: Vault, theirs: bytes) -> bytes:
@@ -215,7 +233,7 @@ def last_meeting(site: Site) -> Meeting:
     met = site.recall(Met)
     if not held:
         site.hold(met)  # for the rest of the round
-    return Meeting(met.names, met.keys, met.ranges)
+    return met.meeting
 
 
 def remember(site: Site, place: Place, what: bytes, reply: Message) -> None:
@@ -245,11 +263,6 @@ def named(reply: Message, vault: Vault) -> bytes:
 
 
 # bytes
-
-
-def digest(message: Message) -> str:
-    """A name for a message."""
-    return hashlib.sha256(message.encode()).hexdigest()
 
 
 def keys_in(meeting: Meeting) -> dict[str, bytes]:

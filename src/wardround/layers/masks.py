@@ -76,7 +76,6 @@ from wardround.layers.masked import (
     Unpinned,
     accepted,
     box,
-    digest,
     introduction,
     keys_in,
     last_meeting,
@@ -134,7 +133,9 @@ class Masks(Layer):
         others = keys_in(meeting)
         if others.pop(site.name, own) != own:
             raise RefusedSum
-        if not all(signed(key[32:64], introduction(vault, name, key[:64]), key[64:]) for name, key in others.items()):
+        if not all(
+            signed(key[32:64], introduction(vault.context, name, key[:64]), key[64:]) for name, key in others.items()
+        ):
             raise RefusedSum
         strangers = [name for name, key in others.items() if not vault.trusts(name, key[32:64])]
         if strangers:
@@ -165,7 +166,7 @@ class Masks(Layer):
             raise RefusedSum
         if keys[site.name] != own_key(site):  # put back from a copy, it has new ones, which the others have to hear of
             raise RefusedSum
-        place = Place(site.exchange.round, number, step, attempt, members, digest(meeting))
+        place = Place(site.exchange.round, number, step, attempt, members, meeting.digest)
         about, what = place.about(vault), named(reply, vault)
         # The masks between sites are the same whenever this place is: other numbers under them, after a restart, say,
         # would give the difference of both.
@@ -200,7 +201,7 @@ class Masks(Layer):
         tickets, locked = rows(opening.tickets), rows(opening.shares)
         if opening.number != place.number or {len(tickets), len(locked)} != {len(place.members)}:
             raise RefusedSum
-        if digest(meeting) != place.meeting or len(place.members) < self.fewest:
+        if meeting.digest != place.meeting or len(place.members) < self.fewest:
             raise RefusedSum
         for name, ticket in zip(place.members, tickets, strict=True):
             if not signed(keys[name][32:64], about + ticket[64:], ticket[:64]):
@@ -288,15 +289,14 @@ class Masks(Layer):
             reply: Message = decode(step.reply, encoded, len(names), ranges)
         except ValueError as error:
             raise BelowQuorum(f"round {cohort.round}, {step.name}: the sum is not used, for {error}") from None
-        after = replace(desk, met=tuple(name for name in desk.met if name in cohort.present))
+        met, seen = tuple(name for name in desk.met if name in cohort.present), desk.seen
         measured = cohort.hub.recall(Measured, Measured(())).steps
         if desk.handed <= RANGES and (attempt or step.name not in measured):
-            new = widened(replace(encoded, over=over), reply, len(names), of_step(desk.seen, step.name))
-            seen = {f"{step.name} {name}": most for name, most in new.items()}
-            after = replace(after, seen={**desk.seen, **seen})
+            new = widened(replace(encoded, over=over), reply, len(names), of_step(seen, step.name))
+            seen = {**seen, **{f"{step.name} {name}": most for name, most in new.items()}}
             cohort.hub.hold(Measured((*measured, step.name)))
-        if after != desk:
-            cohort.hub.keep(after)
+        if (met, seen) != (desk.met, desk.seen):
+            cohort.hub.keep(replace(desk, met=met, seen=seen))
         cohort.exchanges = number + AFTER
         return reply
 

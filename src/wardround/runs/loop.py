@@ -277,7 +277,7 @@ class _Loop:
                 self.curve = None if points is None else RecallCurve(round=round_, points=tuple(points))
         left_out = dict(trained.left_out)
         for name, why in cohort.left_out.items():  # after what it failed at first
-            left_out[name] = f"{left_out[name]}; {why}" if name in left_out else why
+            left_out[name] = why if left_out.get(name, why) == why else f"{left_out[name]}; {why}"
         return {
             "metrics": assessment.metrics, "per_site": assessment.per_site, "left_out": left_out, "signs": wrong,
             "evaluation_up": cohort.traffic.up, "evaluation_down": cohort.traffic.down,
