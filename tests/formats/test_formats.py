@@ -677,6 +677,13 @@ def test_pubtators_errors_are_told_by_line(row: str, message: str, tmp_path: Pat
     assert [message, "8: a document without a title"] == found
 
 
+@pytest.mark.parametrize("row", ["17\t19\t23\teffect\trash\tD9", "17\t19\t23\tD9\teffect\trash"], ids=["type", "id"])
+def test_words_in_another_column_of_pubtator_are_told_and_not_shown(row: str, tmp_path: Path) -> None:
+    path = written(tmp_path, f"17|t|{TEXT}\n17|a|\n{row}\n{row}\n")
+    what = "what stands for the words of text[19:23] differs, and stands for its type or id"
+    assert [f"3: {what}", f"4: {what}"] == read(path)[1]
+
+
 def test_pubtator_with_concepts_as_ids_moves_mentions(tmp_path: Path) -> None:
     """For alignment with facts, where concepts matter and not which mention is which."""
     problems = Problems()
