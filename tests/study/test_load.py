@@ -36,6 +36,10 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         {"method": {"optimizer": "adamm"}},
         "method.optimizer = 'adamm': should be 'sgd', 'adam' or 'adamw'",
     ),
+    "a share for files": (
+        {"corpus": {"format": "conll", "train": "a", "test": "b", "valid": 0.1}},
+        "corpus.valid = 0.1: should name files; a share of the training examples is share = 0.1 in [validation]",
+    ),
     "a value for a table": ({"method": "fedavg"}, "method = 'fedavg': should be a table"),
     "NaN in a number": ({"method": {"lr": math.nan}}, "method.lr = NaN: should be a finite number"),
     "infinity in a number": ({"method": {"lr": math.inf}}, "method.lr = Infinity: should be a finite number"),
