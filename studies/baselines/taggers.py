@@ -1,10 +1,10 @@
 """Taggers of words against looking entities up: what `wardround new` writes for foreign files, with nothing set.
 
-    WARDROUND_DATA=… python studies/baselines/taggers.py runs/taggers [--seeds 0 1 2] [CORPUS…]
+    WARDROUND_DATA=… python studies/baselines/taggers.py runs/taggers [CORPUS…] [--seeds 0 1 2]
 
 Files are cut from the corpora as a stranger would have them: CoNLL (NCBI Disease, IMCS-21 in Chinese) and PubTator
 (BC5CDR). What is tried is held out: rows of the development split, or of other dialogues. No test split is read. The
-study is written by `wardround new`: three IID sites, 10 rounds, figures after the last; strict F1, a line for each seed.
+study is written by `wardround new`: three IID sites, 10 rounds, figures after the last; strict F1, a line a seed.
 """
 
 import argparse
@@ -72,7 +72,7 @@ def written(name: str, out: Path) -> dict[str, Any]:
         str(study),
         "--lossy",
     ]
-    subprocess.run(command, check=True, capture_output=True)  # noqa: S603 -- our own
+    subprocess.run(command, check=True, capture_output=True)
     tables = tomllib.loads(study.read_text(encoding="utf-8"))
     tables["corpus"] |= {split: str((folder / f"{split}.{ending}").resolve()) for split in ("train", "test")}
     return tables | {"evaluation": {"every": tables["rounds"]}, "references": ["dictionary"]}
