@@ -49,6 +49,26 @@ def test_a_study_is_written_that_runs(form: str, task: str, tmp_path: Path) -> N
     assert 0 == ended.code, ended
 
 
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("train.tsv", "test.tsv", "devel.tsv"),
+        ("NER_TrainingSet.tsv", "NER_TestSet.tsv", "NER_DevelopmentSet.tsv"),
+        ("a-train.tsv", "a-test.tsv", "a-dev.tsv"),
+    ],
+)
+def test_the_splits_of_published_corpora_are_known_by_name(names: tuple[str, ...], tmp_path: Path) -> None:
+    """An official development set was passed over without a word, and a name before `Train` not understood."""
+    tagged = "\n\n".join(f"Aspirin{n}\tB-drug\ngave\tO\nrash\tB-effect" for n in range(20)) + "\n"
+    for number, name in enumerate((*names, "latest.tsv", "README.md", "device.tsv")):
+        (tmp_path / name).write_text(tagged.replace("gave", f"gave{number}"), encoding="utf-8")
+    ended = cli("new", ".", "--out", "study.toml", cwd=tmp_path)
+    assert 0 == ended.code, ended
+    tables = read(tmp_path / "study.toml")
+    assert names == tuple(tables["corpus"][split] for split in ("train", "test", "valid"))
+    assert "validation" in tables
+
+
 def test_columns_are_filled_in_by_their_usual_names_or_as_given(tmp_path: Path) -> None:
     rows = [f"{note.text},{note.labels[0]}" for note in documents(30)]
     (tmp_path / "a.csv").write_text("\n".join(["Note,ward", *rows[:20]]) + "\n")

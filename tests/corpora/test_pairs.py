@@ -84,6 +84,18 @@ def test_a_relation_of_concepts_holds_of_all_their_mentions(scope: Scope, relate
     assert 1 == sum(one.labels == ("causes",) for one in rows)
 
 
+def test_a_relation_of_concepts_holds_of_mentions_of_their_types_alone() -> None:
+    """A gene and a species may have one number."""
+    others = (Entity("g", "problem", 78, 82, concepts=("D1",)), Entity("h", "drug", 86, 90, concepts=("D9",)))
+    of_all = Relation("causes", "d", "c", attributes=(ALL_MENTIONS,))
+    rows, _ = made(Document("1", TOLD, (), CONCEPTS + others, (of_all,)), scope="note")
+    related = [tuple(one.concepts[-1] for one in row.entities) for row in rows if row.labels == ("causes",)]
+    assert {("D1", "D9")} == set(related)
+    both = {("drug", "problem"), ("problem", "drug")}
+    rows, _ = made(Document("1", TOLD, (), CONCEPTS + others, (of_all,)), both, scope="note")
+    assert ["drug"] * 6 == [row.entities[0].type for row in rows if row.labels == ("causes",)]
+
+
 def test_which_of_a_mentions_concepts_is_related_is_seen() -> None:
     which = (ALL_MENTIONS, Attribute("tail_concept", "D8"))
     rows, _ = made(Document("1", TOLD, (), CONCEPTS, (Relation("causes", "a", "b", attributes=which),)))

@@ -523,6 +523,27 @@ def test_a_bioc_relation_of_concepts_goes_to_their_mentions(names: str, tmp_path
     assert ((expected,), []) == (document.relations, actual)
 
 
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        ('<infon key="drug">9606</infon><infon key="effect">9606</infon>', [("T1", "T2")]),
+        ('<infon key="role1">effect|9606</infon><infon key="role2">drug|9606</infon>', [("T2", "T1")]),
+        ('<infon key="entity1">NCBI Gene:9606</infon><infon key="entity2">Taxon:9606</infon>', [("T1", "T2")]),
+        ('<infon key="entity1">9606</infon><infon key="entity2">9606</infon>', []),
+    ],
+    ids=["key", "before a bar", "vocabulary", "nothing says"],
+)
+def test_of_an_id_that_two_types_have_a_bioc_relation_says_which(
+    names: str, expected: list[tuple[str, str]], tmp_path: Path
+) -> None:
+    alike = CONCEPTS.replace('key="MESH">D1<', 'key="identifier">NCBI Gene:9606<')
+    alike = alike.replace("MESH:D9|MESH:D8", "Taxon:9606")
+    (document,), actual = read(written(tmp_path, alike.format(names)))
+    assert expected == [(one.head, one.tail) for one in document.relations]
+    refusal = 'a relation names "9606", which mentions of 2 types have'
+    assert [refusal] * (not expected) == [one.partition(": ")[2] for one in actual]
+
+
 def test_nodes_count_where_they_have_the_concepts_that_a_relation_names(tmp_path: Path) -> None:
     nodes = '<infon key="entity1">D1</infon><infon key="entity2">D8</infon><node refid="T1"/><node refid="T2"/>'
     (document,), actual = read(written(tmp_path, CONCEPTS.format(nodes)))
@@ -612,6 +633,32 @@ def test_pubtators_concepts_become_mentions(tmp_path: Path) -> None:
     assert expected == actual
 
 
+ALIKE = """17|t|Human HUM caused it in mice.
+17|a|
+17\t0\t5\tHuman\tSpecies\t9606
+17\t6\t9\tHUM\tGene\t9606
+17\t23\t27\tmice\tSpecies\t10090
+"""
+
+
+@pytest.mark.parametrize(
+    ("ends", "expected"),
+    [
+        ("Gene|9606\t10090", [("9606#2", "10090")]),
+        ("Species|9606\tSpecies|10090", [("9606", "10090")]),
+        ("9606\t10090", ['6: a relation names "9606", which mentions of 2 types have']),
+        ("Gene|10090\t10090", ['6: a relation names "10090", which no mention here has with that type']),
+    ],
+)
+def test_of_an_id_that_two_types_have_pubtator_says_which(ends: str, expected: list[Any], tmp_path: Path) -> None:
+    """Vocabularies number genes and species alike: a gene's relation is none of the species."""
+    (document,), actual = read(written(tmp_path, f"{ALIKE}17\tin\t{ends}\n"))
+    assert expected == [*((one.head, one.tail) for one in document.relations), *actual]
+    with FORMATS["pubtator"].write(tmp_path / "again", losses := Problems(), Options()) as sink:
+        sink(Placed(document, tmp_path / "export", 1))
+    assert (document.relations, {}) == (read(tmp_path / "again")[0][0].relations, losses.counts)
+
+
 @pytest.mark.parametrize(
     ("row", "message"),
     [
@@ -628,6 +675,13 @@ def test_pubtators_errors_are_told_by_line(row: str, message: str, tmp_path: Pat
     documents, found = read(written(tmp_path, f"17|t|Aspirin rash.\n17|a|\n{row}\n\n18|t|x\n18|a|y\n\n19|a|y\n"))
     assert ["Aspirin rash.", "x y"] == [document.text for document in documents]
     assert [message, "8: a document without a title"] == found
+
+
+@pytest.mark.parametrize("row", ["17\t19\t23\teffect\trash\tD9", "17\t19\t23\tD9\teffect\trash"], ids=["type", "id"])
+def test_words_in_another_column_of_pubtator_are_told_and_not_shown(row: str, tmp_path: Path) -> None:
+    path = written(tmp_path, f"17|t|{TEXT}\n17|a|\n{row}\n{row}\n")
+    what = "what stands for the words of text[19:23] differs, and stands for its type or id"
+    assert [f"3: {what}", f"4: {what}"] == read(path)[1]
 
 
 def test_pubtator_with_concepts_as_ids_moves_mentions(tmp_path: Path) -> None:

@@ -228,6 +228,24 @@ def study_of(rounds: int, patience: int | None = None, **more: Any) -> Study:
     return cells({**tables, "validation": validation, **more})[0].study
 
 
+def test_a_model_that_has_not_begun_to_learn_does_not_use_up_patience(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tagger finds something by chance, then nothing for some rounds, and only then what it has learnt."""
+    found = {1: 0.03, 2: 0.0, 3: 0.0, 4: 0.0, 5: 0.2, 6: 0.1, 7: 0.1}
+    measured = Rounds.evaluate
+
+    def evaluate(self: Rounds, round_: int, weights: Weights) -> Assessment:
+        assessment = measured(self, round_, weights)
+        assessment.metrics["valid_accuracy"] = found.get(round_, 0.9)
+        return assessment
+
+    monkeypatch.setattr(Rounds, "evaluate", evaluate)
+    study = study_of(9, validation={"share": 0.2, "metric": "accuracy", "patience": 2})
+    stopped = run(study, tmp_path / "run")
+    assert (7, 5) == (stopped.rounds, stopped.chosen)
+
+
 def test_what_is_done_after_the_last_round_does_not_count_for_patience(
     tmp_path: Path, losses: dict[int, float]
 ) -> None:

@@ -36,6 +36,10 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         {"method": {"optimizer": "adamm"}},
         "method.optimizer = 'adamm': should be 'sgd', 'adam' or 'adamw'",
     ),
+    "a share for files": (
+        {"corpus": {"format": "conll", "train": "a", "test": "b", "valid": 0.1}},
+        "corpus.valid = 0.1: should name files; a share of the training examples is share = 0.1 in [validation]",
+    ),
     "a value for a table": ({"method": "fedavg"}, "method = 'fedavg': should be a table"),
     "NaN in a number": ({"method": {"lr": math.nan}}, "method.lr = NaN: should be a finite number"),
     "infinity in a number": ({"method": {"lr": math.inf}}, "method.lr = Infinity: should be a finite number"),
@@ -473,17 +477,19 @@ def test_adapters_and_heads_have_rates_of_their_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("corpus", "task", "method", "expected"),
     [
-        ("clinic", "tagging", "fedavg", ("adam", 0.003, 16)),
-        ("clinic", "tagging", "scaffold", ("sgd", 0.01, 10)),  # which is for SGD alone
-        ("clinic-bags", "bags", "fedavg", ("sgd", 0.3, 16)),
+        ("clinic", "tagging", "fedavg", ("adam", 0.003, 8, 2)),
+        ("clinic", "tagging", "centralised", ("adam", 0.003, 8, 1)),
+        ("clinic", "tagging", "scaffold", ("sgd", 0.01, 10, 1)),  # which is for SGD alone
+        ("clinic-bags", "bags", "fedavg", ("sgd", 0.3, 16, 1)),
     ],
 )
 def test_taggers_and_bags_have_rates_of_their_own(
-    corpus: str, task: str, method: str, expected: tuple[str, float, int]
+    corpus: str, task: str, method: str, expected: tuple[str, float, int, int]
 ) -> None:
     tables = {"name": "open", "rounds": 1, "corpus": {"name": corpus}, "task": {"name": task}}
     settings = cells({**tables, "method": {"name": method}})[0].study.resolved["method"]
-    assert expected == (settings.get("optimizer", "sgd"), settings["lr"], settings["batch"])
+    local = settings.get("optimizer", "sgd"), settings["lr"], settings["batch"], settings.get("epochs", 1)
+    assert expected == local
 
 
 @pytest.mark.parametrize(

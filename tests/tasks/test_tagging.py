@@ -50,6 +50,14 @@ def bound(**settings: Any) -> TaggingTask:
     return Tagging(**{**SMALL, **settings}).bind(Given())
 
 
+def test_chinese_by_words_is_refused_with_the_remedy() -> None:
+    """A whole clause was one word, and every entity was widened to it."""
+    texts = Texts(tuple(marked(f"医生咳嗽有{n}天了还有发热", ("effect", "咳嗽")) for n in range(30)))
+    with pytest.raises(ValueError, match=r'without spaces \(zh\).*; set tokens = "characters" in \[task\]'):
+        bound().examples(texts)
+    assert 30 == len(bound(tokens="characters").examples(texts))
+
+
 @pytest.mark.parametrize("model", MODELS)
 def test_every_tagger_of_the_paper_is_a_setting_and_learns(model: str) -> None:
     task = bound(model=model, dropout=0.0)

@@ -1,6 +1,7 @@
 """`wardround new PATH`: a study for a user's own files, after they are checked, so that a first run needs no reading.
 
-    wardround new notes/                        # a folder with train and test in it, as `data split` writes them
+    wardround new notes/                        # a folder with train and test in it, as `data split` writes them;
+                                                # valid, dev or devel beside them chooses the round
     wardround new train.csv test.csv --label-column ward --out wards.toml
 
 Exit codes: 0 all is well, 1 something of the files would be lost, 2 the command or the input is wrong. Note text is
@@ -31,6 +32,13 @@ if TYPE_CHECKING:
 VIEWED = ("labels", "entities", "pairs")
 """What documents show that they are for; bags also need public facts."""
 DEFAULT = Path("study.toml")
+SPLITS = {
+    split: re.compile(rf"^{split}|(?<![a-z])(?:{words})(?:[ _-]?set)?(?![a-z])", re.IGNORECASE)
+    for split, words in {
+        "train": "train(?:ing)?", "test": "test(?:ing)?", "valid": "valid(?:ation)?|dev(?:el(?:opment)?)?",
+    }.items()
+}  # fmt: skip
+"""What files of a split are called: ours, and those of published corpora (`devel.tsv`, `CDR_DevelopmentSet.txt`)."""
 
 
 @reading
@@ -105,7 +113,8 @@ def _files(path: Path, test: Path | None, options: str, written: str) -> dict[st
         return {"train": path, "test": test}
     if not path.exists():
         fail(f"{path}: there is no such file or folder")
-    named = {split: sorted(path.glob(f"{split}*")) for split in ("train", "test", "valid")}
+    inside = sorted(path.iterdir()) if path.is_dir() else []
+    named = {split: [file for file in inside if words.search(file.name)] for split, words in SPLITS.items()}
     splits = {split: files[0] for split, files in named.items() if len(files) == 1}
     if not {"train", "test"} <= splits.keys():
         folder = path.with_name(f"{path.stem}-split")

@@ -7,10 +7,11 @@ Comeau et al., Database 2013. Passages stand in the text at their offsets, with 
 annotations count from the start of the document. A relation has two nodes, of which a role `tail` or `Arg2` names the
 second; or it names two concepts in its infons, as in BC5CDR, BioRED and PubTator 3 (`Chemical` D003000, `entity1`
 D003000, `role1` Chemical|MESH:D003000), and goes to their mentions that stand nearest to each other; others are left
-out and counted. Infons of annotations and relations are attributes (one key may stand twice), `identifier` and those
-called like a vocabulary (`MESH`) concept ids; several locations are the parts of one entity. The infons `labels` (a
-JSON list), `source`, `patient` and `language` of a document are ours; its others, those of passages, and roles that say
-more than which node is first, have no place, which is counted.
+out and counted, and an id that mentions of two types have is refused if nothing says which is meant. Infons of
+annotations and relations are attributes (one key may stand twice), `identifier` and those called like a vocabulary
+(`MESH`) concept ids; several locations are the parts of one entity. The infons `labels` (a JSON list), `source`,
+`patient` and `language` of a document are ours; its others, those of passages, and roles that say more than which node
+is first, have no place, which is counted.
 """
 
 import json
@@ -84,10 +85,11 @@ def document_of(node: Node, number: int, path: Path, line: int, problems: Proble
     entities = {entity.id: entity for entity in offsets.entities(list(mentions.values()))}
     relations: list[Relation] = []
     related = Mentions(_concepts(mentions.values()), entities, path, problems)
+    spelled = _spelled(entities.values())
     ids = {mention.id: frozenset(map(_concept, mention.concepts)) for mention in mentions.values()}
     for item in node.within("relation"):
         with problems.refusing():
-            relations += _relation(item, ids, related, item.line)
+            relations += _relation(item, ids, related, spelled, item.line)
     return Document(
         node.value("id") or f"{path.name}:{number}",
         text,
@@ -163,7 +165,9 @@ def _mention(item: Node, unnamed: str, path: Path, line: int) -> Annotation:
     return Annotation(name, kind, tuple(parts), item.value("text"), line, *details(_attributes(infons)))
 
 
-def _relation(item: Node, mentions: Mapping[str, frozenset[str]], related: Mentions, line: int) -> Iterator[Relation]:
+def _relation(
+    item: Node, mentions: Mapping[str, frozenset[str]], related: Mentions, spelled: Mapping[str, set[str]], line: int
+) -> Iterator[Relation]:
     """The relation that stands here, unless one of its ends was left out."""
     path, problems = related.path, related.problems
     nodes, infons = item.children("node"), item.infons()
@@ -180,7 +184,8 @@ def _relation(item: Node, mentions: Mapping[str, frozenset[str]], related: Menti
     if not by_nodes:
         head, tail = (_concept(text) for _, text in named)
         rest = attributes_of(_attributes(one for one in infons if one not in named))
-        if made := related.related(Relation(kind, head, tail, attributes=rest), line):
+        types = [_type(key, text, spelled) for key, text in named]
+        if made := related.related(Relation(kind, head, tail, attributes=rest), line, types=types):
             yield made
         return
     if unknown := [end for end in ends if end not in mentions]:
@@ -205,15 +210,37 @@ def _concept(text: str) -> str:
     return text.rpartition("|")[2].rpartition(":")[2].strip()
 
 
+def _type(key: str, text: str, spelled: Mapping[str, set[str]]) -> str:
+    """The type that a relation gives to a concept: before a bar, as its key, or by the vocabulary; nothing if none."""
+    before, _, name = text.rpartition("|")
+    known = (before, key) if not VARIANT.search(text) else (key,)
+    by_vocabulary = spelled.get(name.strip(), ()) if ":" in name else ()
+    return next((kind for kind in known if kind and kind in spelled[""]), "") or (
+        next(iter(by_vocabulary)) if len(by_vocabulary) == 1 else ""
+    )
+
+
+def _spelled(entities: Iterable[Entity]) -> dict[str, set[str]]:
+    """The types of the mentions that have a concept, by its id as they spell it; all types under no id."""
+    types: dict[str, set[str]] = {"": set()}
+    for entity in entities:
+        for concept in ("", *entity.concepts):
+            types.setdefault(concept, set()).add(entity.type)
+    return types
+
+
 def _concepts(mentions: Iterable[Annotation]) -> dict[str, list[str]]:
-    """The mentions of each concept: those of it alone, or else those of several."""
-    alone: dict[str, list[str]] = {}
-    among: dict[str, list[str]] = {}
+    """The mentions of each concept: of every type those of it alone, or else those of several."""
+    alone: dict[tuple[str, str], list[str]] = {}
+    among: dict[tuple[str, str], list[str]] = {}
     for mention in mentions:
         mine = among if len(mention.concepts) > 1 else alone
         for concept in mention.concepts:
-            mine.setdefault(_concept(concept), []).append(mention.id)
-    return among | alone
+            mine.setdefault((_concept(concept), mention.type), []).append(mention.id)
+    concepts: dict[str, list[str]] = {}
+    for (concept, _), names in (among | alone).items():
+        concepts.setdefault(concept, []).extend(names)
+    return concepts
 
 
 def _agree(ends: list[str], named: list[str], mentions: Mapping[str, frozenset[str]]) -> bool:

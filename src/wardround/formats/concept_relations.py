@@ -4,6 +4,7 @@
     mentions.related(Relation("causes", "D1", "D9"), line)      # from D1#2 to D9, which stand nearest
 
 If the document mentions the two concepts in more than one way, the relation is marked as one of all these mentions.
+Where mentions of several types have an id, that of a gene and of a species, the file has to say which type is meant.
 """
 
 import math
@@ -32,19 +33,27 @@ class Mentions:
     path: Path
     problems: Problems
 
-    def related(self, relation: Relation, line: int, several: Sequence[str] = OF_SEVERAL) -> Relation | None:
+    def related(
+        self, relation: Relation, line: int, several: Sequence[str] = OF_SEVERAL, types: Sequence[str] = ("", "")
+    ) -> Relation | None:
         """The same relation between the nearest mentions, unless all of one concept's were left out.
 
-        Of `several`, where a mention stands for more than one concept, is said which one is meant.
+        Of `several`, where a mention stands for more than one concept, is said which one is meant; `types` are those of
+        head and tail, as far as the file says.
         """
         named = relation.head, relation.tail
-        for end in named:
-            if end not in self.concepts:
-                what = f"a relation names {quoted(end)}, which no mention here has"
+        for end, kind in zip(named, types, strict=True):
+            known = self.types_of(end)
+            if end not in self.concepts or (kind and known and kind not in known):
+                what = f"a relation names {quoted(end)}, which no mention here has" + " with that type" * bool(kind)
                 raise DataError(self.path, line, what, "add the mention or remove the relation")
-        if named not in self._nearest:
-            self._nearest[named] = self._ends(*named)
-        ends = self._nearest[named]
+            if not kind and len(known) > 1:
+                what = f"a relation names {quoted(end)}, which mentions of {len(known)} types have"
+                raise DataError(self.path, line, what, "write the type before the id, as in Gene|9606")
+        looked_for = (*zip(named, types, strict=True),)
+        if looked_for not in self._nearest:
+            self._nearest[looked_for] = self._ends(*looked_for)
+        ends = self._nearest[looked_for]
         if ends is None:
             self.problems.note("relation of an entity that is left out, left out", self.path, line)
             return None
@@ -62,8 +71,19 @@ class Mentions:
             made = replace(made, attributes=tuple(sorted({*attributes, ALL_MENTIONS})))
         return made
 
+    def types_of(self, name: str) -> frozenset[str]:
+        """The types of the mentions of a concept."""
+        if name not in self._types:
+            mine = (self.entities[one] for one in self.concepts.get(name, ()) if one in self.entities)
+            self._types[name] = frozenset(one.type for one in mine)
+        return self._types[name]
+
     @cached_property
-    def _nearest(self) -> dict[tuple[str, str], tuple[str, str] | None]:
+    def _types(self) -> dict[str, frozenset[str]]:
+        return {}
+
+    @cached_property
+    def _nearest(self) -> dict[tuple[tuple[str, str], ...], tuple[str, str] | None]:
         """What was looked for already: a file may relate the same two concepts thousands of times."""
         return {}
 
@@ -71,11 +91,14 @@ class Mentions:
     def _counts(self) -> Counter[Key]:
         return Counter(key for entity in self.entities.values() for key in concept_keys(entity))
 
-    def _ends(self, head: str, tail: str) -> tuple[str, str] | None:
-        heads, tails = (
-            [self.entities[name] for name in self.concepts[end] if name in self.entities] for end in (head, tail)
-        )
+    def _ends(self, head: tuple[str, str], tail: tuple[str, str]) -> tuple[str, str] | None:
+        heads, tails = (self._of(*end) for end in (head, tail))
         return nearest_mentions(heads, tails) if heads and tails else None
+
+    def _of(self, name: str, kind: str) -> list[Entity]:
+        """The mentions of a concept, be it of one type."""
+        mine = (self.entities[one] for one in self.concepts[name] if one in self.entities)
+        return [one for one in mine if kind in ("", one.type)]
 
 
 def nearest_mentions(heads: Sequence[Entity], tails: Sequence[Entity]) -> tuple[str, str]:

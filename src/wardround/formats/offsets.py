@@ -136,6 +136,11 @@ class Offsets:
 
     def _misplaced(self, mention: Annotation, place: int | None) -> DataError:
         name, (start, end) = called(mention.id), mention.parts[0]
+        if any(
+            end - start == len(one) and self.text.startswith(one, start) for one in (mention.type, *mention.concepts)
+        ):
+            what = f"what stands for the words of text[{start}:{end}] differs, and stands for its type or id"
+            return DataError(self.path, mention.line, what, "columns look swapped")
         if mention.words is None:
             what = f"{name} ends at {max(last for _, last in mention.parts)}, the note has {len(self.text)} characters"
             return DataError(self.path, mention.line, what, "offsets count characters, from 0, the end excluded")

@@ -8,9 +8,10 @@
 Documents are separated by blank lines; offsets count characters of title, blank, abstract. As a document has it, the id
 of a mention is its concept; of further mentions of one concept D1 it is D1#2, D1#3, …. A relation of concepts goes to
 their two mentions that stand nearest to each other; if there was a choice, it holds of the others, too, which its
-attribute `mentions = all` says (`wardround.text.concepts`), and it is counted. What a composite mention is
-made of (a seventh column) is its attribute `composite`, a relation's fifth column (Novel or No) its `novelty`, and
-which one of a mention's several concepts is related its `head_concept` or `tail_concept`.
+attribute `mentions = all` says (`wardround.text.concepts`), and it is counted. Where mentions of two types have one
+id, a relation names the type, too (`Gene|9606`), and is refused if it does not. What a composite mention is made of (a
+seventh column) is its attribute `composite`, a relation's fifth column (Novel or No) its `novelty`, and which one of a
+mention's several concepts is related its `head_concept` or `tail_concept`.
 
 Where an entity has no concept its id is written, which may be a public one; if that only counts (T1, T2, …), it is `-`,
 or `local:T1` if a relation names it.
@@ -75,11 +76,15 @@ def read_pubtator(path: Path, problems: Problems, options: Options) -> Iterator[
         offsets = Offsets(block.text, path, problems, options.fix_offsets, options.show_text)
         entities = {entity.id: entity for entity in offsets.entities(mentions)}
         relations, related = [], Mentions(parts | concepts, entities, path, problems)
+        types = {mention.type for mention in mentions}
         for line, relation in block.relations:
             with problems.refusing():
-                named = zip(OF_SEVERAL, (relation.head, relation.tail), strict=True)
-                several = [end for end, name in named if name not in concepts]
-                if made := related.related(relation, line, several):
+                kinds, ends = zip(
+                    *(_typed(end, related.concepts, types) for end in (relation.head, relation.tail)), strict=True
+                )
+                several = [key for key, name in zip(OF_SEVERAL, ends, strict=True) if name not in concepts]
+                bare = replace(relation, head=ends[0], tail=ends[1])
+                if made := related.related(bare, line, several, kinds):
                     relations.append(made)
         document = Document(
             block.name, block.text, (), tuple(entities.values()), tuple(relations), language=options.language
@@ -94,8 +99,21 @@ def _of_concepts(block: _Block, path: Path, problems: Problems, options: Options
     the nearest place.
     """
     entities = tuple(_moved(mention, block.text, path, problems) for mention in block.mentions)
-    relations = tuple(relation for _, relation in block.relations)
+    concepts, types = {one.id for one in entities}, {one.type for one in entities}
+    relations = tuple(
+        replace(one, head=_typed(one.head, concepts, types)[1], tail=_typed(one.tail, concepts, types)[1])
+        for _, one in block.relations
+    )
     return Document(block.name, block.text, (), entities, relations, block.name, options.language)
+
+
+def _typed(end: str, concepts: Collection[str], types: Collection[str]) -> tuple[str, str]:
+    """Type and id of `Gene|9606`; no type if it is an id alone, such as that of a composite mention (`D8|D9`)."""
+    if end in concepts:
+        return "", end
+    kinds = (kind for kind in types if end.startswith(f"{kind}|") and end[len(kind) + 1 :] in concepts)
+    kind = next(kinds, "")
+    return kind, end[len(kind) + 1 :] if kind else end
 
 
 def _blocks(path: Path, encoding: str | None, problems: Problems) -> Iterator[_Block]:
@@ -220,13 +238,22 @@ def _rows(placed: Placed, name: str, text: str, losses: Problems) -> Iterator[li
         used = sum(one in which.values() for one in ends) + (ALL_MENTIONS in link.attributes)
         lost(placed, losses, "attributes of relations", len(link.attributes) - len(novelty) - used)
         # What a reader will make of two concepts, see above.
-        back = concepts.related(Relation(link.type, ends[0], ends[1]), placed.line)
+        kinds = [
+            entities[mine].type if len(concepts.types_of(end)) > 1 else ""
+            for end, mine in zip(ends, (link.head, link.tail), strict=True)
+        ]
+        back = concepts.related(Relation(link.type, ends[0], ends[1]), placed.line, types=kinds)
         if back is not None and ALL_MENTIONS in back.attributes:
             same = ALL_MENTIONS in link.attributes
         else:
             same = back is not None and (back.head, back.tail) == (link.head, link.tail)
         lost(placed, losses, "which mentions of two concepts are related", int(not same))
-        yield [name, link.type, *ends, *novelty]
+        yield [
+            name,
+            link.type,
+            *(f"{kind}|{end}" if kind else end for kind, end in zip(kinds, ends, strict=True)),
+            *novelty,
+        ]
 
 
 def _named(name: str, related: Collection[str]) -> str:

@@ -52,10 +52,16 @@ class Choice:
         return True
 
     def exhausted(self, journal: Journal) -> int:
-        """How many evaluations there were without a better one, if that is as many as there should be; else 0."""
+        """How many evaluations there were without a better one, if that is as many as there should be; else 0.
+
+        A figure of 0 does not count: a tagger that finds nothing in its first rounds has not begun to learn, and what
+        it found by chance before it did is no reason to stop.
+        """
         if self.metric is None or self.patience is None:
             return 0
-        since = sum(bool(line.metrics) and line.round > (self.round or 0) for line in journal.lines)
+        later = (line for line in journal.lines if line.metrics and line.round > (self.round or 0))
+        nothing = 0 if better(self.metric, 1, 0) else None
+        since = sum(line.metrics.get(self.metric) != nothing for line in later)
         return since if since >= self.patience else 0
 
     def save(self) -> None:

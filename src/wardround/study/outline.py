@@ -75,7 +75,8 @@ class Validation(TomlTable):
     metric: str | None = None
     """The figure that chooses, such as `macro_f1`; if not given, the first that the task has."""
     patience: Annotated[int, Ge(1)] | None = None
-    """After this many evaluations without a better one the run stops; if not given, all rounds are run."""
+    """After this many evaluations without a better one, and with a figure above 0, the run stops; if not given, all
+    rounds are run."""
 
 
 class Stop(TomlTable):

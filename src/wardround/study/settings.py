@@ -227,7 +227,7 @@ def checked(kind: type[Any], values: Mapping[str, Any], section: str, problems: 
         for mistake in error.errors():
             what, words = _problem(kind, section, mistake)
             wrong.setdefault(what, []).append(words)
-        problems += [what + ", or ".join(words) for what, words in wrong.items()]
+        problems += [what + ", or ".join(dict.fromkeys(words)) for what, words in wrong.items()]
         return None
 
 
@@ -246,6 +246,8 @@ def _problem(kind: type[BaseModel], section: str, mistake: Mapping[str, Any]) ->
             parent = _submodel(parent, str(part))
         return unknown_key(key.rpartition(".")[0], str(mistake["loc"][-1]), parent.model_fields), ""
     wrong = mistake["msg"].removeprefix("Input ").removeprefix("Value error, ").replace("an object", "a table")
+    if key == "corpus.valid" and isinstance(mistake["input"], float):
+        wrong = f"should name files; a share of the training examples is share = {mistake['input']} in [validation]"
     return f"{key} = {shown(mistake['input'])}: ", wrong
 
 

@@ -86,13 +86,7 @@ def refuse_useless(
     if len(texts) < JUDGED_FROM:
         return
     some = texts[:: max(len(texts) // LOOKED_AT, 1)]
-    language = mostly(some)
-    remedy = 'set tokens = "characters" or "jieba" in [task]'
-    if tokens == "words" and language in UNSPACED:
-        raise ValueError(
-            f'task.tokens = "words", but most texts are in a language without spaces ({language}), '
-            f"where a whole clause would be one word; {remedy}"
-        )
+    language = refuse_unspaced(texts, tokens, 'set tokens = "characters" or "jieba" in [task]')
     each = sum(map(len, rows)) / len(rows)
     if tokens != "characters" and each < FEWEST_TOKENS and sum(map(len, some)) / len(some) > each:
         raise ValueError(
@@ -106,6 +100,17 @@ def refuse_useless(
             f"{100 * unknown / whole:.0f} % of the tokens are not in the vectors of {listed}; choose vectors of the "
             f'texts\' language ({language or "unknown"}), or tokens that fit them: tokens = "{tokens}" now'
         )
+
+
+def refuse_unspaced(texts: Sequence[str], tokens: Tokens, remedy: str) -> str:
+    """The language of most texts; an error if it puts no blanks between words, and blanks are to find them."""
+    language = mostly(texts[:: max(len(texts) // LOOKED_AT, 1)])
+    if tokens == "words" and language in UNSPACED and len(texts) >= JUDGED_FROM:
+        raise ValueError(
+            f'task.tokens = "words", but most texts are in a language without spaces ({language}), '
+            f"where a whole clause would be one word; {remedy}"
+        )
+    return language
 
 
 def segmenter_for(tokens: Tokens, terms: Path | None = None) -> Segmenter:

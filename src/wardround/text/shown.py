@@ -27,6 +27,7 @@ WIDTH = 40
 WORDS = 4  # of a rare label, at most
 SENTENCE = re.compile(r"[,;!?，。；！？、：…]|[.:](\s|$)")
 ID = re.compile(r"[\w.:|/#@+-]{,40}\d[\w.:|/#@+-]{,40}|[^\n]+\.\w{1,9}(:\d[\d.]*)+")  # or file and line
+COUNT = re.compile(r"#\d+$")  # what readers put behind an id that comes again: no digit of its own
 HEAD = re.compile(r"[A-Za-z][A-Za-z_.-]{,29}")
 WORD = re.compile(r"[A-Za-z0-9_.-]{,30}")
 COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")  # what a terminal obeys
@@ -56,7 +57,8 @@ def shown(value: str, names: Collection[str] = ()) -> str:
 
 def called(name: str) -> str:
     """An id as it is, if it looks like one."""
-    like_id = (name.isascii() and len(name) < 3) or (len(name) <= 2 * WIDTH and ID.fullmatch(name))
+    own = COUNT.sub("", name)
+    like_id = (own.isascii() and len(own) < 3) or (len(own) <= 2 * WIDTH and ID.fullmatch(own))
     return name if like_id or text_is_shown() else f"(an id of {len(name)} characters)"
 
 
