@@ -7,7 +7,7 @@ method that exchanges many times in a round keeps at its end, for the round is r
 
 from functools import lru_cache
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from wardround.core.codec import decode
 from wardround.core.exchange import Exchange
@@ -94,7 +94,7 @@ def _read(kind: type[P], path: Path) -> P:
     if not kind.constant:
         return decode(kind, unseal(path))
     seen = path.stat()
-    return cast("P", _at_hand(kind, path, (seen.st_ino, seen.st_mtime_ns, seen.st_size)))
+    return cast("P", _at_hand(cast("Any", kind), path, (seen.st_ino, seen.st_mtime_ns, seen.st_size)))
 
 
 @lru_cache(maxsize=64)
