@@ -81,14 +81,14 @@ def written(name: str, out: Path) -> dict[str, Any]:
 def line(name: str, seed: int, out: Path) -> str:
     """A row of the table."""
     tables = written(name, out)
-    figures: list[float] = []
-    for number, method in enumerate(VARIANTS.values()):
+    figures: dict[str, float] = {}
+    for number, (variant, method) in enumerate(VARIANTS.items()):
         folder = out / f"{name}-{number}-{seed}"
         result = wardround.run(tables | {"method": method, "seed": seed}, folder, quiet=True, report=False, resume=True)
-        figures.append(result.metrics["f1"])
+        figures[variant] = result.metrics["f1"]
     known = json.loads((out / f"{name}-0-{seed}" / "references.json").read_text(encoding="utf-8"))["dictionary"]["f1"]
-    share = f"{100 * figures[-2] / figures[-1]:.0f} %"
-    return " | ".join([f"| {name}", str(seed), *(f"{value:.3f}" for value in (known, *figures)), f"{share} |"])
+    share = f"{100 * figures['default'] / figures['centralised']:.0f} %"
+    return " | ".join([f"| {name}", str(seed), *(f"{value:.3f}" for value in (known, *figures.values())), f"{share} |"])
 
 
 if __name__ == "__main__":
