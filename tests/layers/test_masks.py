@@ -23,6 +23,7 @@ from wardround.core.weights import Weights
 from wardround.engines.inline import Serial
 from wardround.layers import masked as masked_module
 from wardround.layers.fixed_point import Encoded, decode, encode, widened
+from wardround.layers.keys import sign
 from wardround.layers.masked import Masked, Opened, own_key
 from wardround.layers.masks import POWERS, Masks
 from wardround.methods.fedavg import Update
@@ -418,7 +419,7 @@ def test_with_the_same_members_a_site_that_is_lost_once_all_have_signed_is_in_th
 
 
 def test_keys_are_signed_once_in_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    sign, signed = masked_module.sign, list[bytes]()
+    signed = list[bytes]()
 
     def watched(signing: bytes, statement: bytes) -> bytes:
         signed.append(statement)
