@@ -276,7 +276,7 @@ def test_without_noise_weights_of_words_that_no_note_has_stand_still(notes: Path
 
 
 def test_votes_have_noise(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two sites that differ in nothing but their secret vote differently."""
+    """Sites that differ in nothing but their secret do not all vote alike; two may by chance, of so few votes."""
     for place in (notes, notes / "site-0"):
         (place / "public").mkdir()
         (place / "public" / "all.csv").write_text("text,label\nfever sleep,causes\nknee,stops\n", encoding="utf-8")
@@ -288,12 +288,12 @@ def test_votes_have_noise(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = site_folder(notes, "site-0", study, *CONSENT, data=DATA, exchanges=50)
     question = ask(study, Global(first_weights(study, notes, SITES)), step="teach")
     votes = []
-    for _ in range(2):
+    for _ in range(8):
         (place / SECRET).unlink(missing_ok=True)
         shutil.rmtree(place / "ledger", ignore_errors=True)
         shutil.rmtree(place / "memory", ignore_errors=True)
         votes.append(decode(Vote, put(SiteProcess(place), *question)[1]).votes)
-    assert not torch.equal(*votes)
+    assert any(not torch.equal(votes[0], other) for other in votes[1:])
 
 
 def test_a_method_says_what_its_replies_are_made_of_and_what_is_allowed_trains_by_the_one_loop() -> None:
