@@ -128,8 +128,8 @@ def _named(folder: Path) -> dict[str, Path]:
     alike: dict[str, dict[str, list[Path]]] = {}
     for split, words in SPLITS.items():
         for file in inside:
-            rest, found = words.subn("*", file.name, count=1)
-            if found:
+            rest, count = words.subn("*", file.name, count=1)
+            if count:
                 alike.setdefault(rest.lower(), {}).setdefault(split, []).append(file)
     begun = {split: [file for file in inside if file.name.startswith(split)] for split in SPLITS}
     named, *others = [some for some in alike.values() if {"train", "test"} <= some.keys()] or [begun]
