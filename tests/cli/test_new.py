@@ -69,6 +69,29 @@ def test_the_splits_of_published_corpora_are_known_by_name(names: tuple[str, ...
     assert "validation" in tables
 
 
+@pytest.mark.parametrize(
+    ("names", "valid"),
+    [
+        (("train.tsv", "test.tsv", "development-notes.tsv", "requirements-dev.txt"), None),
+        (("train.tsv", "test.tsv", "how-to-train.md", "test-results.json", ".~lock.train.tsv#"), None),
+        (("train_dev.tsv", "test.tsv"), None),
+        (("train.tsv", "test.tsv", "train_dev.tsv", "devel.tsv"), "devel.tsv"),
+        (("train-2020.tsv", "test-2021.tsv", "valid-2021.tsv"), "valid-2021.tsv"),
+    ],
+)
+def test_only_names_that_differ_in_the_split_alone_are_splits(
+    names: tuple[str, ...], valid: str | None, tmp_path: Path
+) -> None:
+    """Notes about development became a validation split, train_dev one beside itself, and a lock hid the training."""
+    tagged = "\n\n".join(f"Aspirin{n}\tB-drug\ngave\tO\nrash\tB-effect" for n in range(20)) + "\n"
+    for number, name in enumerate(names):
+        (tmp_path / name).write_text(tagged.replace("gave", f"gave{number}"), encoding="utf-8")
+    ended = cli("new", ".", "--out", "study.toml", cwd=tmp_path)
+    assert 0 == ended.code, ended
+    corpus = read(tmp_path / "study.toml")["corpus"]
+    assert (*names[:2], valid) == (corpus["train"], corpus["test"], corpus.get("valid"))
+
+
 def test_columns_are_filled_in_by_their_usual_names_or_as_given(tmp_path: Path) -> None:
     rows = [f"{note.text},{note.labels[0]}" for note in documents(30)]
     (tmp_path / "a.csv").write_text("\n".join(["Note,ward", *rows[:20]]) + "\n")

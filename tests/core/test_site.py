@@ -1,6 +1,7 @@
 """What a site keeps, recalls and draws depends on the exchange and on nothing else."""
 
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 import torch
 
 from wardround.core.exchange import Exchange, seeded
-from wardround.core.files import BrokenSeal
+from wardround.core.files import BrokenSeal, seal
 from wardround.core.memory import Memory
 from wardround.core.record import Message, Private
 from wardround.core.site import Site
@@ -187,6 +188,10 @@ def test_a_constant_record_is_read_once_for_as_long_as_its_file_is_the_same(tmp_
     at(tmp_path, 1).keep(Table(2))
     assert 2 == at(tmp_path, 2).recall(Table).entry
     (path,) = tmp_path.iterdir()
+    written = path.stat()
+    path.write_bytes(seal(Table(3).encode()))  # in place, and with the time of the one before
+    os.utime(path, ns=(written.st_atime_ns, written.st_mtime_ns))
+    assert 3 == at(tmp_path, 2).recall(Table).entry
     path.write_bytes(b"damaged")
     with pytest.raises(BrokenSeal):
         at(tmp_path, 2).recall(Table)

@@ -660,6 +660,26 @@ def test_of_an_id_that_two_types_have_pubtator_says_which(ends: str, expected: l
 
 
 @pytest.mark.parametrize(
+    ("end", "expected"),
+    [
+        ("Gene|9606", [("9606|77", (Attribute("head_concept", "9606"),))]),
+        ("Species|9606", [("9606", ())]),
+        ("9606", ['6: a relation names "9606", which mentions of 2 types have']),
+    ],
+)
+def test_a_mention_of_several_genes_is_not_hidden_by_a_species_of_the_same_id(
+    end: str, expected: list[Any], tmp_path: Path
+) -> None:
+    """The gene's relation was refused as nobody's, and without a type it became the species'."""
+    several = ALIKE.replace("Gene\t9606", "Gene\t9606|77")
+    (document,), actual = read(written(tmp_path, f"{several}17\tin\t{end}\t10090\n"))
+    assert expected == [*((one.head, one.attributes) for one in document.relations), *actual]
+    with FORMATS["pubtator"].write(tmp_path / "again", losses := Problems(), Options()) as sink:
+        sink(Placed(document, tmp_path / "export", 1))
+    assert (document.relations, {}) == (read(tmp_path / "again")[0][0].relations, losses.counts)
+
+
+@pytest.mark.parametrize(
     ("row", "message"),
     [
         ("17\t1\t8\tAspirin\tdrug\tD1", "3: D1 says 7 characters, text[1:8] differs"),

@@ -1,6 +1,7 @@
 """The round that validation chooses: its model and its figures are kept, a run may end by it, and all that resumes."""
 
 import json
+import math
 import os
 import shutil
 import signal
@@ -244,6 +245,15 @@ def test_a_model_that_has_not_begun_to_learn_does_not_use_up_patience(
     study = study_of(9, validation={"share": 0.2, "metric": "accuracy", "patience": 2})
     stopped = run(study, tmp_path / "run")
     assert (7, 5) == (stopped.rounds, stopped.chosen)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_loss_that_can_no_longer_be_measured_uses_up_patience(
+    value: float, tmp_path: Path, losses: dict[int, float]
+) -> None:
+    losses |= dict.fromkeys(range(3, 10), value)
+    stopped = run(study_of(9, patience=2), tmp_path / "run")
+    assert (3, 1) == (stopped.rounds, stopped.chosen)
 
 
 def test_what_is_done_after_the_last_round_does_not_count_for_patience(

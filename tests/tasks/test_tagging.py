@@ -10,6 +10,8 @@ import torch
 
 from wardround.clinic import Clinic
 from wardround.core.bench import Bench
+from wardround.formats.conll import read_conll
+from wardround.formats.options import Options
 from wardround.models.tagger import Tagger
 from wardround.reports.page import page
 from wardround.reports.read import read_runs
@@ -54,8 +56,31 @@ def test_chinese_by_words_is_refused_with_the_remedy() -> None:
     """A whole clause was one word, and every entity was widened to it."""
     texts = Texts(tuple(marked(f"医生咳嗽有{n}天了还有发热", ("effect", "咳嗽")) for n in range(30)))
     with pytest.raises(ValueError, match=r'without spaces \(zh\).*; set tokens = "characters" in \[task\]'):
-        bound().examples(texts)
+        bound().refuse([texts])
+    bound(tokens="characters").refuse([texts])
     assert 30 == len(bound(tokens="characters").examples(texts))
+
+
+@pytest.mark.parametrize("cut", ["医生 说 咳嗽 有 {} 天 了", "医 生 说 咳 嗽 有 {} 天 了"])
+def test_chinese_whose_words_have_blanks_between_them_is_tagged_by_words(cut: str, tmp_path: Path) -> None:
+    """A file of tokens was refused, though its own words are what tokens = "words" takes."""
+    cells = [[f"{word}\t{'B-effect' if word == '咳嗽' else 'O'}" for word in cut.format(n).split()] for n in range(30)]
+    (tmp_path / "a.tsv").write_text("\n\n".join(map("\n".join, cells)) + "\n", encoding="utf-8")
+    texts = Texts(tuple(one.document for one in read_conll(tmp_path / "a.tsv", Problems(), Options())))
+    bound().refuse([texts])
+    assert tuple(cut.format(7).split()) == bound().sentences(texts, Problems())[7].words
+
+
+def test_chinese_clauses_with_blanks_between_them_are_refused_by_words() -> None:
+    texts = Texts(tuple(marked(f"咳嗽三天 还有发热 头痛两周 没有吃药 {n}", ("effect", "咳嗽")) for n in range(30)))
+    with pytest.raises(ValueError, match="without spaces"):
+        bound().refuse([texts])
+
+
+def test_a_model_by_words_is_tried_on_whatever_texts_there_are() -> None:
+    """What is refused is to learn from them: a trained model may be handed a file in another language."""
+    texts = Texts(tuple(marked(f"医生咳嗽有{n}天了还有发热", ("effect", "咳嗽")) for n in range(30)))
+    assert 30 == len(bound().examples(texts))
 
 
 @pytest.mark.parametrize("model", MODELS)

@@ -48,6 +48,7 @@ def test_where_documents_share_a_line_it_says_which(line: int, name: str, expect
 
 def test_a_number_that_a_reader_put_behind_a_word_makes_no_id_of_it() -> None:
     assert ("D1#2", "(an id of 8 characters)") == (called("D1#2"), called("ulcers#2"))
+    assert ("D1#2#3", "(an id of 10 characters)") == (called("D1#2#3"), called("ulcers#2#3"))  # written, and read again
 
 
 def test_names_are_what_repeats_and_is_short() -> None:

@@ -93,8 +93,8 @@ class Memory:
 def _read(kind: type[P], path: Path) -> P:
     if not kind.constant:
         return decode(kind, unseal(path))
-    seen = path.stat()
-    return cast("P", _at_hand(cast("Any", kind), path, (seen.st_ino, seen.st_mtime_ns, seen.st_size)))
+    seen = path.stat()  # when it was changed, which no copy brings along
+    return cast("P", _at_hand(cast("Any", kind), path, (seen.st_ino, seen.st_ctime_ns, seen.st_size)))
 
 
 @lru_cache(maxsize=64)

@@ -21,7 +21,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
-from wardround.formats.concept_relations import Mentions
+from wardround.formats.concept_relations import ByType, Mentions, of_all_types
 from wardround.formats.details import (
     VARIANT,
     attribute_values,
@@ -231,16 +231,12 @@ def _spelled(entities: Iterable[Entity]) -> dict[str, set[str]]:
 
 def _concepts(mentions: Iterable[Annotation]) -> dict[str, list[str]]:
     """The mentions of each concept: of every type those of it alone, or else those of several."""
-    alone: dict[tuple[str, str], list[str]] = {}
-    among: dict[tuple[str, str], list[str]] = {}
+    alone, among = ByType(), ByType()
     for mention in mentions:
         mine = among if len(mention.concepts) > 1 else alone
         for concept in mention.concepts:
             mine.setdefault((_concept(concept), mention.type), []).append(mention.id)
-    concepts: dict[str, list[str]] = {}
-    for (concept, _), names in (among | alone).items():
-        concepts.setdefault(concept, []).extend(names)
-    return concepts
+    return of_all_types(among | alone)
 
 
 def _agree(ends: list[str], named: list[str], mentions: Mapping[str, frozenset[str]]) -> bool:

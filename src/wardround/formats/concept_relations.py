@@ -21,6 +21,8 @@ from wardround.text.reading import DataError, Problems
 from wardround.text.shown import quoted
 
 OF_ALL = "relation of concepts, taken for one of all their mentions"
+ByType = dict[tuple[str, str], list[str]]
+"""The ids of mentions by a concept and their type."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,14 @@ class Mentions:
         """The mentions of a concept, be it of one type."""
         mine = (self.entities[one] for one in self.concepts[name] if one in self.entities)
         return [one for one in mine if kind in ("", one.type)]
+
+
+def of_all_types(mentions: ByType) -> dict[str, list[str]]:
+    """The mentions of each concept, whatever their type."""
+    concepts: dict[str, list[str]] = {}
+    for (concept, _), names in mentions.items():
+        concepts.setdefault(concept, []).extend(names)
+    return concepts
 
 
 def nearest_mentions(heads: Sequence[Entity], tails: Sequence[Entity]) -> tuple[str, str]:

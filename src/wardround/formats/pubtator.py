@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from wardround.formats.concept_relations import Mentions
+from wardround.formats.concept_relations import ByType, Mentions, of_all_types
 from wardround.formats.details import (
     NO_CONCEPT,
     joined_concepts,
@@ -63,26 +63,30 @@ def read_pubtator(path: Path, problems: Problems, options: Options) -> Iterator[
         if options.concepts:
             yield Placed(_of_concepts(block, path, problems, options), path, block.line)
             continue
-        names, concepts, parts, mentions = Named("#"), dict[str, list[str]](), dict[str, list[str]](), []
+        names, concepts, parts, mentions = Named("#"), ByType(), ByType(), []
         for number, mention in enumerate(block.mentions, 1):
             name = names.unique(f"T{number}" if mention.id in NO_CONCEPT else mention.id.removeprefix(LOCAL))
             known = () if mention.id.startswith(LOCAL) else tuple(dict.fromkeys(split_concepts(mention.id)))
             if known and not NO_CONCEPT.isdisjoint(listed_concepts(mention.id)):
                 problems.note("part of a composite mention without an id, not kept", path, mention.line)
             mentions.append(replace(mention, id=name, concepts=known))
-            concepts.setdefault(mention.id, []).append(name)
+            concepts.setdefault((mention.id, mention.type), []).append(name)
             for part in known:
-                parts.setdefault(part, []).append(name)
+                parts.setdefault((part, mention.type), []).append(name)
         offsets = Offsets(block.text, path, problems, options.fix_offsets, options.show_text)
         entities = {entity.id: entity for entity in offsets.entities(mentions)}
-        relations, related = [], Mentions(parts | concepts, entities, path, problems)
-        types = {mention.type for mention in mentions}
+        relations, related = [], Mentions(of_all_types(parts | concepts), entities, path, problems)
+        types, whole = {mention.type for mention in mentions}, of_all_types(concepts)
         for line, relation in block.relations:
             with problems.refusing():
                 kinds, ends = zip(
                     *(_typed(end, related.concepts, types) for end in (relation.head, relation.tail)), strict=True
                 )
-                several = [key for key, name in zip(OF_SEVERAL, ends, strict=True) if name not in concepts]
+                several = [
+                    key
+                    for key, name, kind in zip(OF_SEVERAL, ends, kinds, strict=True)
+                    if ((name, kind) not in concepts if kind else name not in whole)
+                ]
                 bare = replace(relation, head=ends[0], tail=ends[1])
                 if made := related.related(bare, line, several, kinds):
                     relations.append(made)
@@ -217,17 +221,16 @@ def _rows(placed: Placed, name: str, text: str, losses: Problems) -> Iterator[li
     lost_confidence(placed, losses, "entities", "relations")
     related = {end for one in document.relations for end in (one.head, one.tail)}
     ids = {one.id: joined_concepts(one.concepts) or _named(one.id, related) for one in document.entities}
-    mentions: dict[str, list[str]] = {}
-    parts: dict[str, list[str]] = {}
+    mentions, parts = ByType(), ByType()
     for one in document.entities:
-        mentions.setdefault(ids[one.id], []).append(one.id)
+        mentions.setdefault((ids[one.id], one.type), []).append(one.id)
         for concept in one.concepts:
-            parts.setdefault(concept, []).append(one.id)
+            parts.setdefault((concept, one.type), []).append(one.id)
         composite = [it.value for it in one.attributes if it.name == COMPOSITE][:1]
         lost(placed, losses, "attributes of entities", len(one.attributes) - len(composite))
         yield [name, str(one.start), str(one.end), text[one.start : one.end], one.type, ids[one.id], *composite]
     entities = {one.id: one for one in document.entities}
-    concepts = Mentions(parts | mentions, entities, placed.path, Problems())
+    concepts = Mentions(of_all_types(parts | mentions), entities, placed.path, Problems())
     for link in document.relations:
         novelty = [it.value for it in link.attributes if it.name == NOVELTY][:1]
         which = {one.name: one.value for one in link.attributes if one.name in OF_SEVERAL}

@@ -60,8 +60,8 @@ class Choice:
         if self.metric is None or self.patience is None:
             return 0
         later = (line for line in journal.lines if line.metrics and line.round > (self.round or 0))
-        nothing = 0 if better(self.metric, 1, 0) else None
-        since = sum(line.metrics.get(self.metric) != nothing for line in later)
+        share = better(self.metric, 1, 0)
+        since = sum(not (share and line.metrics.get(self.metric) == 0) for line in later)
         return since if since >= self.patience else 0
 
     def save(self) -> None:

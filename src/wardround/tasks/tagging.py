@@ -18,7 +18,7 @@ change give away a site's words. FedNER (Ge et al. 2020) trains GloVe's.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -232,8 +232,6 @@ class TaggingTask(ByOwnTags, EntitiesTask):
 
     def examples(self, texts: Texts) -> Any:
         """A site's sentences as numbers."""
-        remedy = 'set tokens = "characters" in [task]'
-        refuse_unspaced([document.text for document in texts.documents], self.settings.tokens, remedy)
         sentences = self.sentences(texts, Problems())
         places = {kind: number for number, kind in enumerate(self.types)}
         numbers = {tag: number for number, tag in enumerate(self.tags)}
@@ -246,6 +244,12 @@ class TaggingTask(ByOwnTags, EntitiesTask):
         if self.sources.parts:
             return PieceExamples(sentences, Ragged(tags), places, self.sources.parts)
         return TagExamples(sentences, Ragged(tags), places, self.sources)
+
+    def refuse(self, texts: Iterable[Texts]) -> None:
+        """Raise an error if words of these texts, cut like this, would be whole clauses."""
+        for some in texts:
+            written = [document.text for document in some.documents]
+            refuse_unspaced(written, self.settings.tokens, 'set tokens = "characters" in [task]')
 
     def survey(self, texts: Texts, problems: Problems) -> dict[str, int]:
         """How many entities of each type there are, for the description of the data; oddities are noted."""
@@ -291,8 +295,7 @@ class TaggingTask(ByOwnTags, EntitiesTask):
         """What the tagger finds in all sentences, batch by batch."""
         places = {kind: number for number, kind in enumerate(self.types)}
         for batch in self._through(examples):
-            emissions, lengths = model(batch.inputs), batch.inputs.lengths  # (B, L, tags), (B,)
-            rows = batch.rows.tolist()
+            emissions, lengths, rows = model(batch.inputs), batch.inputs.lengths, batch.rows.tolist()
             # Of a sentence it is sure of, rounding may give a likelihood above 1, and the loss would be no count.
             losses = -model.crf(emissions, batch.tags, lengths).double().clamp(max=0)  # (B,)
             paths = self._spans(model.crf.decode(emissions, lengths), lengths)
@@ -338,10 +341,9 @@ class TaggingTask(ByOwnTags, EntitiesTask):
         entities: list[list[Entity]] = [[] for _ in sentences]
         for batch in self._through(self._examples(sentences, [[0] * len(one.words) for one in sentences], {})):
             go_on()
-            emissions, lengths = model(batch.inputs), batch.inputs.lengths  # (B, L, tags), (B,)
+            emissions, lengths, rows = model(batch.inputs), batch.inputs.lengths, batch.rows.tolist()
             paths = model.crf.decode(emissions, lengths)  # (B, L)
             kinds = [mine for mine, _ in self._spans(paths, lengths)]
-            rows = batch.rows.tolist()
             sure = sure_entities(model.crf, emissions, lengths, paths, kinds, [sentences[row].places for row in rows])
             for row, mine in zip(rows, sure, strict=True):
                 entities[row] = mine

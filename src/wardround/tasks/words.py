@@ -18,7 +18,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from wardround.text.language import UNSPACED, mostly
+from wardround.text.language import UNSPACED, blanks_between_words, mostly
 from wardround.text.reading import existing_path
 from wardround.text.segment import Characters, Hashed, Jieba, ListedWords, Segmenter, Vocabulary, Words
 from wardround.text.vectors import WordVectors, read_vectors
@@ -103,9 +103,11 @@ def refuse_useless(
 
 
 def refuse_unspaced(texts: Sequence[str], tokens: Tokens, remedy: str) -> str:
-    """The language of most texts; an error if it puts no blanks between words, and blanks are to find them."""
-    language = mostly(texts[:: max(len(texts) // LOOKED_AT, 1)])
-    if tokens == "words" and language in UNSPACED and len(texts) >= JUDGED_FROM:
+    """The language of most texts; an error if they have no blanks between words, and blanks are to find them."""
+    some = texts[:: max(len(texts) // LOOKED_AT, 1)]
+    language = mostly(some)
+    unspaced = language in UNSPACED and not blanks_between_words(some)
+    if tokens == "words" and unspaced and len(texts) >= JUDGED_FROM:
         raise ValueError(
             f'task.tokens = "words", but most texts are in a language without spaces ({language}), '
             f"where a whole clause would be one word; {remedy}"

@@ -33,6 +33,8 @@ WORDS = {
 }
 UNSPACED = frozenset({"zh", "ja", "th"})
 """Languages that put no space between words."""
+UNSPACED_LETTERS = "".join(SCRIPTS[name] for name in sorted(UNSPACED))
+LETTER_AFTER_LETTER = re.compile(f"(?<=[{UNSPACED_LETTERS}])([ \t\u3000]*)(?=[{UNSPACED_LETTERS}])")
 KNOWN = {name: frozenset(words.split()) for name, words in WORDS.items()}
 
 
@@ -58,3 +60,12 @@ def mostly(texts: Iterable[str]) -> str:
     """The language of most of these texts, or nothing; short ones of no clear language count for none."""
     counts = Counter(filter(None, map(language, texts)))
     return counts.most_common(1)[0][0] if counts else ""
+
+
+def blanks_between_words(texts: Iterable[str]) -> bool:
+    """Whether texts of a language without spaces have them all the same, as those of a file of tokens do.
+
+    Words of such files have two letters on average, and clauses with a blank between them four or more.
+    """
+    gaps = [bool(gap) for text in texts for gap in LETTER_AFTER_LETTER.findall(text[:SAMPLE])]
+    return 3 * sum(gaps) > len(gaps)
