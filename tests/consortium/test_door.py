@@ -23,6 +23,7 @@ from wardround.core.method import Exam, Global
 from wardround.core.weights import Weights
 from wardround.engines.seal import verify_statement
 from wardround.layers.ledger import LedgerError, lines, verify
+from wardround.layers.small_counts import uncounted
 from wardround.methods import METHODS
 from wardround.methods.fedner import Turn
 from wardround.methods.lazy_mil import Chosen
@@ -335,6 +336,14 @@ def test_figures_that_leave_labels_out_say_so(tmp_path: Path, smallest: int, war
     with Exchange(tmp_path / "x", study, build_names(study, tmp_path), consent=consent) as exchange:
         submit(study, tmp_path / "run", exchange.over, say=lines.append)
     assert warned == sum("has too few of to tell (consent.smallest_count)" in line for line in lines)
+
+
+def test_figures_without_a_label_that_no_site_tells_of_say_so_however_many_examples_they_are_of() -> None:
+    declared = {"a": {"test": 64}, "b": {"test": 64}}
+    assert [] == [*uncounted(declared, 100.0, (60, 40))]
+    (words,) = uncounted(declared, 100.0, (60, 40, 0))
+    assert words.startswith("1 of 3 labels have no test example in these figures: ")
+    assert 2 == len([*uncounted(declared, 60.0, (60, 0))])
 
 
 def test_a_message_that_tells_much_leaves_only_if_consent_names_it(tmp_path: Path) -> None:

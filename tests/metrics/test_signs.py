@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 
 from wardround.cli.app import main
+from wardround.core.weights import Weights
+from wardround.layers.small_counts import SmallCounts
 from wardround.metrics.classes import class_counts
 from wardround.metrics.constant import class_constant
 from wardround.metrics.entities import entity_counts
@@ -58,6 +60,13 @@ def test_signs_are_read_off_the_counts(
     answers: list[int], loss: float, before: list[float], expected: list[str]
 ) -> None:
     assert expected == signs(TASK, counts(answers, loss), before)
+
+
+def test_a_loss_of_all_classes_is_not_held_against_a_constant_of_those_that_sites_told() -> None:
+    told = counts([0, 0, 0, 1, 1, 0], 5.0)
+    assert [ABOVE] == signs(TASK, told)
+    kept = SmallCounts(2)._without(Weights(told))
+    assert [] == signs(TASK, kept)
 
 
 def test_of_several_labels_never_naming_one_is_the_sign() -> None:

@@ -38,7 +38,7 @@ from wardround.layers.masks import Masks
 from wardround.layers.small_counts import uncounted
 from wardround.runs.build import Built, build_apart
 from wardround.runs.errors import RunError
-from wardround.runs.files import METRICS, VOID, Round, read_journal
+from wardround.runs.files import COUNTS, METRICS, VOID, Round, read_journal
 from wardround.runs.fitting import taking_part
 from wardround.runs.folder import Result, Taken, locked
 from wardround.runs.guards import guards
@@ -157,7 +157,8 @@ def submit(
         notify(settings, say, "failed", **facts, error=type(error).__name__)
         raise
     notify(settings, say, "finished", **facts, rounds=result.rounds)
-    if study.dp is None and (words := uncounted(over.declared, result.metrics.get("examples", math.inf))):
+    by_label = tally.examples if (tally := COUNTS.read(out)) else ()
+    for words in uncounted(over.declared, result.metrics.get("examples", math.inf), by_label) if not study.dp else ():
         say(words)
     return result
 

@@ -7,7 +7,7 @@ becomes 0, and so does one among the counts of documents that have a word. Cells
 between labels that have enough examples leave however small they are.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated
 
@@ -58,13 +58,17 @@ class SmallCounts(Layer):
         return {name: value * (value >= self.smallest) if value.dim() else value for name, value in large.items()}
 
 
-def uncounted(declared: Mapping[str, Mapping[str, int]], counted: float) -> str:
-    """What figures surely leave out; a site tells to the next power of two how many test examples it has."""
+def uncounted(declared: Mapping[str, Mapping[str, int]], counted: float, by_label: Sequence[int] = ()) -> Iterator[str]:
+    """What figures leave out; a site tells to the next power of two how many test examples it has."""
     least = sum(most["test"] // 2 + 1 for most in declared.values() if most.get("test"))
-    if counted >= least:
-        return ""
-    return (
-        f"the figures are of {counted:,.0f} out of at least {least:,} test examples: the others are of labels that "
-        "a site has too few of to tell (consent.smallest_count), or at sites that did not answer; nothing here "
-        "speaks for those"
-    )
+    if counted < least:
+        yield (
+            f"the figures are of {counted:,.0f} out of at least {least:,} test examples: the others are of labels that "
+            "a site has too few of to tell (consent.smallest_count), or at sites that did not answer; nothing here "
+            "speaks for those"
+        )
+    if untold := sum(number <= 0 for number in by_label):
+        yield (
+            f"{untold} of {len(by_label)} labels have no test example in these figures: there is none, or no site has "
+            "enough of them to tell (consent.smallest_count)"
+        )

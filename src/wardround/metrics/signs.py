@@ -46,7 +46,7 @@ def signs(task: Any, numbers: Mapping[str, Tensor], before: Sequence[float] = ()
         no_better, unknown = figures[first] <= constant.get(first, -math.inf), math.isnan(constant["loss"])
         if no_better and (unknown or loss > constant["loss"]):
             wrong += [WORSE] * (NOTHING not in wrong)
-        elif loss > constant["loss"]:
+        elif loss > constant["loss"] and not _untold(numbers):
             wrong.append(ABOVE)
     losses = [*before[-RISES:], loss]
     rising = len(losses) > RISES and all(one < other for one, other in pairwise(losses))
@@ -63,6 +63,13 @@ def collapsed(wrong: Sequence[str]) -> bool:
 def remedy(wrong: Sequence[str]) -> str:
     """What to try: a model that has found nothing yet may only have trained too little."""
     return SLOW if NOTHING in wrong else REMEDY
+
+
+def _untold(numbers: Mapping[str, Tensor]) -> bool:
+    """Whether a class has no example: sites may have kept it back, and their loss is then still one of all classes."""
+    if not {"hits", "misses"} <= numbers.keys():
+        return False
+    return bool((numbers["hits"] + numbers["misses"] <= 0).any())
 
 
 def _nothing(numbers: Mapping[str, Tensor]) -> bool:

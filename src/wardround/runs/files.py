@@ -217,6 +217,11 @@ class Tally(Plain):
     counts: dict[str, Any]
     """All numbers, as the task counts them."""
 
+    @property
+    def examples(self) -> tuple[int, ...]:
+        """Of each class, how many there were."""
+        return tuple(hits + misses for hits, misses in zip(self.hits, self.misses, strict=True))
+
 
 class Intervals(Plain):
     """`intervals.json`: how far the final figures could be elsewhere by the choice of test documents (95 %)."""
