@@ -87,6 +87,8 @@ def back_up(folder: Path, out: Path) -> tuple[Path, CopyManifest]:
     now = datetime.now(UTC)
     if out.is_dir():
         out /= f"{folder.resolve().name}-{now:%Y%m%d-%H%M%S}.tar"
+    elif out.suffix != ".tar":  # a disk that is not mounted, say
+        raise RunError(f"{out} is no folder that is there; name one, or a new file that ends in .tar")
     if out.exists():
         raise RunError(f"{out} is there already; give another name, or a folder: a copy does not overwrite another")
     if out.resolve().is_relative_to(folder.resolve()):
