@@ -12,7 +12,7 @@ Folder = Annotated[Path, typer.Argument(help="A site's folder, or a consortium's
 
 def command(
     folder: Folder,
-    out: Annotated[Path, typer.Argument(help="A new file, NAME.tar; or a folder that is there, where the copy is named by the time.")],
+    out: Annotated[Path, typer.Argument(help="A new file, NAME.tar; or a folder, where it is named by the time.")],
 ) -> None:
     """Copy a site's or a coordinator's folder to one file, also while it runs; the copy holds its keys."""
     from wardround.consortium.backup import back_up
