@@ -159,10 +159,11 @@ def test_given_entities_are_mixed_with_found_ones_only_if_asked(here: Path) -> N
     given = {("treatment", NOTE.index("aspirin"), NOTE.index("aspirin") + 7), ("problem", 0, 7)}
     assert own
     assert not given <= own
-    for chain in (["tagger"], ["tagger", "relater"]):
+    for chain, remedy in ((["tagger"], "both keeps them"), (["tagger", "relater"], "given uses them")):
         ended = cli("predict", *chain, "marked.jsonl", cwd=here)
         assert own == spans(ended)
         assert "entities that came with 1 text, 2: they are left out, and the tagging model's own are used" in ended.err
+        assert f"; --entities {remedy}\n" in ended.err
     ended = cli("predict", "tagger", "relater", "marked.jsonl", "--entities", "given", cwd=here)
     assert given == spans(ended)
     assert "entities that came with 1 text, 2: they are used, and the tagging model is not asked" in ended.err

@@ -18,7 +18,7 @@ from wardround.trained.model import Entities, Model
 
 USED: dict[Entities, str] = {
     "given": "they are used, and the tagging model is not asked",
-    "found": "they are left out, and the tagging model's own are used; --entities given uses them",
+    "found": "they are left out, and the tagging model's own are used",
     "both": "they stand beside the tagging model's own",
 }
 LISTED = 10
@@ -48,7 +48,10 @@ class Mentions:
     def lines(self) -> Iterator[str]:
         """What is done with entities that came with texts, and which model can relate none of those used."""
         if self.given and self.model.tags:
-            yield f"entities that came with {_count(self.texts, 'text')}, {self.given:,}: {USED[self.model.entities]}"
+            other = "given uses" if self.candidates else "both keeps"
+            remedy = f"; --entities {other} them" if self.model.entities == "found" else ""
+            told = f"entities that came with {_count(self.texts, 'text')}, {self.given:,}"
+            yield f"{told}: {USED[self.model.entities]}{remedy}"
         for part in self.model.parts:
             wanted = sorted({kind for both in part.about.pairs or () for kind in both})
             if self.used and wanted and self.types.isdisjoint(wanted):
