@@ -342,7 +342,7 @@ def test_figures_without_a_label_that_no_site_tells_of_say_so_however_many_examp
     declared = {"a": {"test": 64}, "b": {"test": 64}}
     assert [] == [*uncounted(declared, 100.0, (60, 40))]
     (words,) = uncounted(declared, 100.0, (60, 40, 0))
-    assert words.startswith("1 of 3 labels have no test example in these figures: ")
+    assert words.startswith("of 1 of 3 labels no test example is in these figures: ")
     assert 2 == len([*uncounted(declared, 60.0, (60, 0))])
 
 

@@ -69,6 +69,6 @@ def uncounted(declared: Mapping[str, Mapping[str, int]], counted: float, by_labe
         )
     if untold := sum(number <= 0 for number in by_label):
         yield (
-            f"{untold} of {len(by_label)} labels have no test example in these figures: there is none, or no site has "
+            f"of {untold} of {len(by_label)} labels no test example is in these figures: there is none, or no site has "
             "enough of them to tell (consent.smallest_count)"
         )

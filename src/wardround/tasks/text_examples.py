@@ -101,8 +101,9 @@ class TextNumbers:
 
     @cached_property
     def _beside(self) -> Cache:
-        other = Stems(self._segmenter, self.longest) if self.beside == "stems" else First(Jieba(), self.longest)
-        return Cache(other, self._vocabulary, remember=self.remember)
+        stems = self.beside == "stems"
+        read = First(self._segmenter if stems else Jieba(), self.longest)
+        return Cache(Stems(read) if stems else read, self._vocabulary, remember=self.remember)
 
     def whole(self, texts: Iterable[str]) -> list[list[int]]:
         """The numbers of all tokens of each text, and of their runs."""

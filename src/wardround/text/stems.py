@@ -1,6 +1,6 @@
 """How words begin: "migraines" begins like "migraine", and so does what is misspelt further on.
 
-Stems(Words(), longest=400)("no nausea")     # "no", "nause"
+Stems(First(Words(), longest=400))("no nausea")     # "no", "nause"
 
 Runs of letters from all over a word would tell a little more about a text (studies/baselines). But they overlap, so
 that whoever sees which of them a site has can put its words together; one run of each word cannot be put together.
@@ -15,19 +15,18 @@ SIZE = 5
 
 @dataclass(frozen=True)
 class Stems:
-    """Of each of the first `longest` words, how it begins."""
+    """How each word begins that another segmenter finds."""
 
     segmenter: Segmenter
-    longest: int
 
     @property
     def settings(self) -> str:
-        """The other's, how long a stem is, and how many words are read."""
-        return f"{self.segmenter.settings} stems={SIZE} longest={self.longest}"
+        """The other's, and how long a stem is."""
+        return f"{self.segmenter.settings} stems={SIZE}"
 
     def __call__(self, text: str) -> list[str]:
         """Word by word."""
-        return [word[:SIZE] for word in self.segmenter(text)[: self.longest] if word.isalnum()]
+        return [word[:SIZE] for word in self.segmenter(text) if word.isalnum()]
 
 
 @dataclass(frozen=True)
