@@ -94,6 +94,14 @@ def test_what_is_beside_has_the_upper_half_of_the_numbers(tokens: str, beside: s
     assert task.numbers.whole([text]) == [lower]
 
 
+def test_nothing_of_a_word_beyond_its_first_five_letters_is_beside_it() -> None:
+    task = Classification(tokens="words", beside="stems", buckets=2**16, remember=False).bind(
+        type("Corpus", (), {"labels": "ab"})
+    )
+    whole, cut = (task.unlabelled([text])[0].tokens.values for text in ("Intermittent claudication", "inter claud"))
+    assert whole[whole >= 2**15].tolist() == cut[cut >= 2**15].tolist()
+
+
 @pytest.mark.parametrize(
     ("language", "more", "beside"),
     [

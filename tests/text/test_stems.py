@@ -24,4 +24,4 @@ def test_no_more_words_are_read_than_may_be() -> None:
 
 def test_what_the_stems_depend_on_is_in_the_settings() -> None:
     firsts = [First(Words(), longest) for longest in (2, 3)]
-    assert 4 == len({one.settings for one in (*firsts, *map(Stems, firsts))})
+    assert 4 == len({*(one.settings for one in firsts), *(Stems(one).settings for one in firsts)})

@@ -32,7 +32,7 @@ from wardround.core.task import SiteData, Units
 from wardround.engines.host import Host, describe
 from wardround.layers.kept_back import KeptBack
 from wardround.layers.least import LeastExamples
-from wardround.layers.masks import Masks
+from wardround.layers.masks import of_all
 from wardround.layers.small_counts import SmallCounts
 from wardround.runs.build import Built, build_at_site
 from wardround.study.load import Study
@@ -197,8 +197,7 @@ class Studies:
 
 def _few(study: Study, least: int, data: SiteData) -> str:
     """The examples on which no answer leaves, where every sum is of all sites; nothing elsewhere."""
-    everyone = any(isinstance(layer, Masks) and layer.same_members for layer in study.layers)
-    if not everyone or study.dp:  # whose counts are others, with noise
+    if not of_all(study.layers) or study.dp:  # whose counts are others, with noise
         return ""
     parts = {split: getattr(data, split) or () for split in ("train", *study.evaluation.splits)}
     few = [f"{len(part)} {split} examples" for split, part in parts.items() if 0 < len(part) < least]

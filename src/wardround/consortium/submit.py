@@ -34,7 +34,7 @@ from wardround.engines.remote import PATIENCE, Remote
 from wardround.engines.seal import Asker, read_signing_key
 from wardround.layers.bound import ENOUGH, oversized
 from wardround.layers.ledger import Ledger
-from wardround.layers.masks import Masks
+from wardround.layers.masks import of_all
 from wardround.layers.small_counts import uncounted
 from wardround.runs.build import Built, build_apart
 from wardround.runs.errors import RunError
@@ -256,7 +256,7 @@ def _done(study: Study, out: Path) -> bool:
 
 def needed(study: Study, names: Sequence[str]) -> int:
     """How many sites a run begins with at least: its quorum, or all of them where every sum is of all."""
-    if any(isinstance(layer, Masks) and layer.same_members for layer in study.layers):
+    if of_all(study.layers):
         return len(names)
     return max([study.sites.quorum, *(layer.quorum for layer in study.layers)])
 

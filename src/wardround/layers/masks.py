@@ -39,7 +39,7 @@ What the sum tells, and that somebody takes part, is not hidden; nor is one site
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, cast
 
@@ -333,3 +333,8 @@ def _shifted(numbers: Encoded, add: Sequence[bytes], subtract: Sequence[bytes]) 
     for width, values in ((b"32", small), (b"64", large)):
         shift(values, [derived(key, width) for key in add], [derived(key, width) for key in subtract])
     return torch.from_numpy(small.view(np.int32)), torch.from_numpy(large.view(np.int64))
+
+
+def of_all(layers: Iterable[Layer]) -> bool:
+    """Whether these layers let a sum be of all sites only."""
+    return any(isinstance(layer, Masks) and layer.same_members for layer in layers)
