@@ -19,6 +19,7 @@ Rules of this file:
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -29,10 +30,10 @@ from wardround.core.layer_gradients import GradientPart, Grouping, ModuleCall, k
 def clipped(parts: Sequence[GradientPart], limit: float) -> bool:
     """Add the clipped sum of the units' gradients to the parameters' `.grad`; whether that can be done."""
     with torch.no_grad():
-        squares = _squares(parts)
-        if not math.isfinite(float(squares.sum())):  # 0 times what is no number is none: one unit would be seen in all
+        squares = _squares(parts).clamp(min=0)  # rounding may leave a little less than nothing
+        if not math.isfinite(squares.sum().item()):  # 0 times what is no number is none: one unit would be seen in all
             return False
-        factors = squares.clamp_(min=0).sqrt_().clamp_(min=limit).reciprocal_().mul_(limit)
+        factors = squares.sqrt_().clamp_(min=limit).reciprocal_().mul_(limit)
         for part in parts:
             part.add(factors)
     return True
@@ -40,11 +41,11 @@ def clipped(parts: Sequence[GradientPart], limit: float) -> bool:
 
 def norms(parts: Sequence[GradientPart]) -> Tensor:
     """The length of each unit's gradient (units,)."""
-    return _squares(parts).clamp(min=0).sqrt()  # rounding may leave a little less than nothing
+    return _squares(parts).clamp(min=0).sqrt()
 
 
 def _squares(parts: Sequence[GradientPart]) -> Tensor:
-    squares = parts[0].squares.clone() if len(parts) == 1 else parts[0].squares
+    squares = parts[0].squares
     for part in parts[1:]:
         squares = squares + part.squares
     return squares
@@ -77,22 +78,22 @@ def unit_parts(
         return parts
 
 
-@torch.no_grad()
 def score_parts(
     model: nn.Module, slopes: Callable[[Any, Any], tuple[Tensor, Tensor] | None], batch: Any, grouping: Grouping
 ) -> list[GradientPart] | None:
     """The same without a backward pass, where every trained module's output is the scores, or is only added to them."""
-    calls = _recorded(model)
-    if calls is None:
-        return None
-    with calls:
-        pair = slopes(model, batch)
-    if pair is None or len(calls.calls) != len(calls.modules) or not calls.modules:
-        return None
-    scores, slope = pair
-    if not (getattr(model, "adds_up", False) or all(call.output is scores for call in calls.calls)):
-        return None
-    return [part for call in calls.calls for part in rule(call, slope, grouping)]
+    with torch.no_grad():
+        calls = _recorded(model)
+        if calls is None:
+            return None
+        with calls:
+            pair = slopes(model, batch)
+        if pair is None or len(calls.calls) != len(calls.modules) or not calls.modules:
+            return None
+        scores, slope = pair
+        if not (all(call.output is scores for call in calls.calls) or getattr(model, "adds_up", False)):
+            return None
+        return [part for call in calls.calls for part in rule(call, slope, grouping)]
 
 
 def factor(norms: Tensor, limit: float) -> Tensor:
@@ -111,7 +112,10 @@ def _grouped(grouping: Grouping, batch: Any, rows: int) -> Grouping | None:
 
 
 class _Calls:
-    """Notes what goes through the modules that have parameters of their own."""
+    """Notes what goes through the modules that have parameters of their own.
+
+    Meanwhile each has another `forward`: hooks do the same, and take as long as a small layer itself.
+    """
 
     def __init__(self, modules: Sequence[nn.Module]) -> None:
         self.modules, self.calls = modules, list[ModuleCall]()
@@ -119,19 +123,32 @@ class _Calls:
         """Whether calls without a gradient count, which a model may make to choose what it learns from."""
 
     def __enter__(self) -> None:
-        self._hooks = [one.register_forward_hook(self._note, with_kwargs=True) for one in self.modules]
+        for module in self.modules:
+            module.__dict__["forward"] = self._noting(module, module.forward)
 
     def __exit__(self, *_: object) -> None:
-        for hook in self._hooks:
-            hook.remove()
+        for module in self.modules:
+            del module.__dict__["forward"]
 
-    def _note(self, module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any], output: Any) -> None:
-        first: Tensor = output[0] if isinstance(output, tuple) else output
-        if first.requires_grad or self.all:
-            self.calls.append(ModuleCall(module, inputs, options, first))
+    def _noting(self, module: nn.Module, forward: Callable[..., Any]) -> Callable[..., Any]:
+        def noted(*inputs: Any, **options: Any) -> Any:
+            output = forward(*inputs, **options)
+            first: Tensor = output[0] if isinstance(output, tuple) else output
+            if self.all or first.requires_grad:
+                self.calls.append(ModuleCall(module, inputs, options, first))
+            return output
+
+        return noted
+
+
+_own: "WeakKeyDictionary[nn.Module, list[nn.Module] | None]" = WeakKeyDictionary()
+"""By model, what `_recorded` looks for: which weights are trained is settled when a model is built."""
 
 
 def _recorded(model: nn.Module) -> _Calls | None:
     """The modules with trained parameters of their own, if each has a rule."""
-    own = [one for one in model.modules() if any(p.requires_grad for p in one.parameters(recurse=False))]
-    return _Calls(own) if all(map(known, own)) else None
+    if model not in _own:
+        own = [one for one in model.modules() if any(p.requires_grad for p in one.parameters(recurse=False))]
+        _own[model] = own if all(map(known, own)) else None
+    modules = _own[model]
+    return None if modules is None else _Calls(modules)

@@ -135,16 +135,17 @@ def _linear(call: ModuleCall, gradient: Tensor, grouping: Grouping) -> list[Grad
 
 def _head(module: nn.Linear, inputs: Tensor, gradient: Tensor) -> GradientPart:
     """Of a layer that each unit passes once: ‖g ⊗ (a, 1)‖² = ‖g‖² (‖a‖² + 1), and a product for all of them."""
-    weight, bias = module.weight.requires_grad, module.bias is not None and module.bias.requires_grad
-    lengths = inputs.square().sum(1) if weight else inputs.new_zeros(len(inputs))
-    squares = gradient.square().sum(1) * (lengths + 1 if bias else lengths)
+    weight, bias = module.weight, module.bias
+    trained, shifted = weight.requires_grad, bias is not None and bias.requires_grad
+    lengths = inputs.square().sum(1) if trained else inputs.new_zeros(len(inputs))
+    squares = gradient.square().sum(1) * (lengths + 1 if shifted else lengths)
 
     def add(factors: Tensor) -> None:
-        scaled = gradient * factors[:, None]
-        if weight:
-            _grad(module.weight).addmm_(scaled.T, inputs)
-        if bias:
-            _grad(module.bias).add_(scaled.sum(0))
+        scaled = gradient * factors.unsqueeze(1)
+        if trained:
+            _grad(weight).addmm_(scaled.t(), inputs)
+        if shifted:
+            _grad(bias).add_(scaled.sum(0))
 
     return GradientPart(squares, add)
 

@@ -112,7 +112,7 @@ class Guard:
             layers = way(part, bench, loss) if way is not None else None
             if layers is None or not clipped(layers, plan.clip):
                 part.loop(bench, loss, plan.clip)
-        noise = sample.chance.normal(len(bench.gradient), bench.gradient.dtype)
+        noise = sample.chance.normal(bench.gradient.shape[0], bench.gradient.dtype)
         bench.gradient.add_(noise, alpha=plan.noise * plan.clip)
         bench.gradient.div_(plan.rate * plan.size)
 
@@ -148,13 +148,13 @@ class Sample:
         self.task, self.train, self.units, self.drawn, self.chance = task, train, units, drawn, chance
 
     def __len__(self) -> int:
-        return len(self.drawn)
+        return self.drawn.shape[0]  # in a small step, torch's own len is felt
 
     def parts(self) -> Iterator["UnitsPart"]:
         """The units in portions that are had at once; a unit is never torn apart."""
-        if not len(self.drawn):
+        if not len(self):
             return
-        if self.units.single is not None and len(self.drawn) <= ROWS:
+        if self.units.single is not None and len(self) <= ROWS:
             yield UnitsPart(self.task, self.train, self.units, self.drawn)
             return
         ends = torch.cumsum(self.units.sizes[self.drawn], 0)
@@ -177,7 +177,7 @@ class UnitsPart:
         """The units' examples as the model takes them, and which unit each is of."""
         rows, owner = self.units.take(self.drawn)
         batch = cast("Batch", cast("UnitTask", self.task).batch(self.train, rows))
-        return batch, Grouping(owner, len(self.drawn))
+        return batch, Grouping(owner, self.drawn.shape[0])
 
     def by_scores(self, bench: "Bench", loss: Loss) -> list[Layered] | None:
         """All units' gradients from the slopes of their scores, if the loss is the task's own and has them."""
@@ -216,9 +216,10 @@ class Trust:
     @classmethod
     def of(cls, bench: "Bench") -> "Trust":
         """What is known of this bench's model."""
-        if bench not in cls._all:
-            cls._all[bench] = cls()
-        return cls._all[bench]
+        known = cls._all.get(bench)
+        if known is None:
+            known = cls._all[bench] = cls()
+        return known
 
     def way(self, bench: "Bench", loss: Loss, part: UnitsPart, limit: float) -> Way | None:
         """The quickest way in which the model's gradients may be had at once."""

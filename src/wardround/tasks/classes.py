@@ -53,8 +53,8 @@ class ClassesTask(BoundTask):
         if not self.one_answer or getattr(batch, "weights", None) is not None or hasattr(model, "pull"):
             return None
         scores = self.scored(model, batch)
-        slopes = scores.softmax(1)
-        return scores, slopes.scatter_add_(1, batch.labels[:, None], slopes.new_full((len(slopes), 1), -1.0))
+        slopes, labels = scores.softmax(1), batch.labels.unsqueeze(1)
+        return scores, slopes.scatter_add_(1, labels, slopes.new_full((), -1.0).expand_as(labels))
 
     def counted(self, scores: Tensor, labels: Tensor) -> dict[str, Tensor]:
         """The counts of one batch, and its summed loss."""
