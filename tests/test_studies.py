@@ -95,6 +95,12 @@ def test_a_table_has_the_round_that_validation_chose_beside_the_largest_on_test_
     ] == row.strip("| ").split(" | ")  # fmt: skip
     assert majority.startswith("| majority | 2 |  | 0.500 ± 0.000 |")
     assert tfidf.startswith("| tfidf | 2 |")
+    sites = {"a": {"train": {"x": 3, "y": 2}, "test": {"x": 1}}, "b": {"train": {"y": 4}, "test": {"x": 1, "y": 6}}}
+    for folder in tmp_path.iterdir():
+        (folder / "references.json").unlink()
+        (folder / "data.json").write_text(json.dumps({"sites": sites}), encoding="utf-8")
+    runpy.run_path(str(STUDIES / "flcmc" / "table.py"), run_name="__main__")
+    assert capsys.readouterr().out.splitlines()[3].startswith("| majority | 2 |  | 0.750 ± 0.000 |  | 0.429 ± 0.000 |")
 
 
 def test_the_study_of_rules_prints_what_each_makes_of_each_lie(

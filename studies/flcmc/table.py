@@ -1,4 +1,4 @@
-"""Print the tables of RESULTS.md from run folders of dialogues.toml or others.toml: a row per corpus and method.
+"""Print the tables of RESULTS.md from run folders of dialogues, others or synthetic-step: a row per corpus and method.
 
     python studies/flcmc/table.py runs/flcmc-dialogues
 
@@ -12,6 +12,7 @@ import math
 import re
 import statistics
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -41,9 +42,23 @@ def row(name: str, runs: list[Path]) -> str:
     return f"| {name} | {len(runs)} | {' | '.join(cells)} |"
 
 
+def references(run: Path) -> dict[str, dict[str, float]]:
+    """What a run was measured against; numbers that are no texts have no references but the counts of their labels."""
+    if (run / "references.json").exists():
+        known: dict[str, dict[str, float]] = json.loads((run / "references.json").read_text(encoding="utf-8"))
+        return known
+    counts: dict[str, Counter[str]] = {"train": Counter(), "test": Counter()}
+    for site in json.loads((run / "data.json").read_text(encoding="utf-8"))["sites"].values():
+        for split, total in counts.items():
+            total.update(site.get(split, {}))
+    commonest = counts["train"].most_common(1)[0][0]
+    share = counts["test"][commonest] / counts["test"].total()
+    return {"majority": {"accuracy": share, "macro_f1": 2 * share / (1 + share) / len(counts["test"])}}
+
+
 def reference(name: str, runs: list[Path]) -> str:
     """What a reference has on the same test sentences."""
-    known = [json.loads((run / "references.json").read_text(encoding="utf-8"))[name] for run in runs]
+    known = [references(run)[name] for run in runs]
     cells = ["", shown([one["accuracy"] for one in known]), "", shown([one["macro_f1"] for one in known]), "", ""]
     return f"| {name} | {len(runs)} | {' | '.join(cells)} |"
 
@@ -65,12 +80,12 @@ def main(folders: list[Path]) -> None:
         print(row(name, runs))
     corpora: dict[str, list[Path]] = {}
     for runs in by_method.values():
-        known = json.loads((runs[0] / "references.json").read_text(encoding="utf-8"))
-        key = f"{known['majority']['accuracy']:.3f}"
+        key = f"{references(runs[0])['majority']['accuracy']:.3f}"
         if len(runs) > len(corpora.get(key, [])):
             corpora[key] = runs
     for runs in corpora.values():
-        print(reference("majority", runs), reference("tfidf", runs), sep="\n")
+        known = references(runs[0])
+        print(*(reference(name, runs) for name in ("majority", "tfidf") if name in known), sep="\n")
 
 
 if __name__ == "__main__":
