@@ -45,6 +45,21 @@ def test_a_key_that_stands_in_one_line_alone_may_be_of_a_note_and_is_not_shown(t
     assert 'keys that are not read: "ward"' == next(unread(tmp_path / "b.jsonl", Options(), "jsonl"))[0]
 
 
+@pytest.mark.parametrize(("name", "text", "shown"), [
+    ("a.csv", "note,no chest pain\n" + "a,rash\nb,itch\n" * 9, "columns that are not read: (not shown)"),
+    ("a.csv", "note,ward\nA rash,eye\n", 'columns that are not read: "ward"'),
+    ("a.csv", "note,label,chief complaint\nA rash,skin,itch\n", 'columns that are not read: "chief complaint"'),
+    ("a.jsonl", '{"text": "A", "no chest pain": 1}\n', "keys that are not read: (not shown)"),
+    ("a.jsonl", "".join(f'{{"text": "A", "pain {n // 2 if n < 4 else n}": 1}}\n' for n in range(14)),
+     "keys that are not read: (not shown)"),
+])  # fmt: skip
+def test_a_name_that_may_be_a_note_is_not_listed(name: str, text: str, shown: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    what, remedy = next(unread(tmp_path / name, Options(), Path(name).suffix[1:]))
+    assert shown == what
+    assert "(not shown)" not in remedy
+
+
 def test_a_key_of_long_values_is_offered_as_the_text_where_there_is_none(tmp_path: Path) -> None:
     rows = [{"befund": f"Fever and a cough for {n} days.", "klinik": "AB"[n % 2], "nr": n} for n in range(20)]
     (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))

@@ -2,7 +2,8 @@
 
     for what, remedy in unread(Path("notes.csv"), options, "csv"): ...
 
-A name is shown only if it stands in a header and is short; a value never.
+A name is shown only if it stands in a header or repeats, and is short; a value never. A first row that has one usual
+name by chance may be a note, and so may the keys of a single line: of these, single words alone are shown.
 """
 
 from collections import Counter
@@ -14,9 +15,10 @@ from wardround.formats.doccano import KNOWN
 from wardround.formats.json_values import json_lines
 from wardround.formats.jsonl import KEYS
 from wardround.formats.options import Options
+from wardround.formats.tables import KNOWN as USUAL
 from wardround.formats.tables import LOOKED_AT, table_of
 from wardround.text.reading import DataError, Problems
-from wardround.text.shown import NOT_SHOWN, names_of, short
+from wardround.text.shown import NOT_SHOWN, like_heads, names_of, short
 
 MOST = 50  # classes
 NAMED = 8
@@ -37,20 +39,23 @@ def unread(path: Path, options: Options, form: str) -> Iterator[tuple[str, str]]
         if form in ("csv", "tsv"):
             table = table_of(path, options, "csv" if form == "csv" else "tsv")
             columns, header, labelled = table.unread("all"), table.header, table.label is not None or bool(table.flags)
-            has_text = True
+            has_text, sure = (
+                True,
+                bool(_named(options)) or len(USUAL & {one.casefold() for one in table.columns("all")}) > 1,
+            )
         else:
             columns, labelled, has_text = _keys(path, options, form)
-            header = True
+            header = sure = True
     except DataError:  # which whoever reads it tells
         return
-    names = {name: _called(name, header=header) for name in columns}
+    names = {name: _called(name, header=header, sure=sure) for name in columns}
     if not names:
         return
     listed = ", ".join([*names.values()][:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
     shown = {} if has_text else {name: values for name, values in columns.items() if names[name] != NOT_SHOWN}
     texts = [name for name, values in shown.items() if _like_texts(values)]
     offers = [f"texts? --text-column {names[texts[0]].strip(chr(34))}"] if len(texts) == 1 else []
-    like = [name for name, values in columns.items() if _like_labels(values)]
+    like = [name for name, values in columns.items() if names[name] != NOT_SHOWN and _like_labels(values)]
     flags = [name for name in like if columns[name].keys() <= FLAGS]
     if like and not labelled:
         likely = [name for name in like if name not in flags] or like[:1]
@@ -70,7 +75,7 @@ def _keys(path: Path, options: Options, form: str) -> tuple[dict[str, Counter[st
     if form not in READ:
         return {}, True, True
     texts = options.text if isinstance(options.text, tuple) else (options.text,)
-    named = {str(name) for name in (*texts, options.label, options.id, options.source, options.patient, *options.flags)}
+    named = _named(options)
     values: dict[str, Counter[str]] = {}
     labelled, has_text = bool(options.label or options.flags), False
     rows = 0
@@ -80,16 +85,24 @@ def _keys(path: Path, options: Options, form: str) -> tuple[dict[str, Counter[st
         has_text = has_text or bool(row.keys() & ({*map(str, texts)} | TEXTS))
         for name in row.keys() - READ[form] - named:
             values.setdefault(name, Counter())[str(row[name])] += 1
-    # A key of one line alone may be a piece of a note.
-    odd = [name for name in values if rows > 1 and values[name].total() == 1]
+    # A key of one line alone may be a piece of a note, and so may those that repeat where most do not.
+    own = names_of({name: counts.total() for name, counts in values.items()})
+    odd = [name for name in values if name not in own and (rows > 1 or not like_heads([name]))]
     known = {name: values[name] for name in sorted(values) if name not in odd}
     return known | ({NOT_SHOWN: Counter(odd)} if odd else {}), labelled, has_text
 
 
-def _called(name: str, *, header: bool) -> str:
+def _named(options: Options) -> set[str]:
+    """The columns or keys that the user names."""
+    texts = options.text if isinstance(options.text, tuple) else (options.text,)
+    named = (*texts, options.label, options.id, options.source, options.patient, *options.flags)
+    return {str(name) for name in named if name}
+
+
+def _called(name: str, *, header: bool, sure: bool) -> str:
     if not header or name == NOT_SHOWN:
         return name  # its number
-    return f'"{name}"' if short(name) else NOT_SHOWN
+    return f'"{name}"' if short(name) and (sure or like_heads([name])) else NOT_SHOWN
 
 
 def _like_labels(values: Counter[str]) -> bool:
