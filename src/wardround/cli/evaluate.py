@@ -5,7 +5,9 @@ note.
 """
 
 import json
+import re
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -44,10 +46,17 @@ def command(
     with refusals(as_json or model):
         try:
             result = evaluate(
-                model, *data, form=form, options=options, rename=renames(rename), kb=kb, trust=trust or ()
+                model,
+                *data,
+                form=form,
+                options=options,
+                rename=renames(rename, "the files' name, =, the model's"),
+                kb=kb,
+                trust=trust or (),
             )
         except ValueError as error:
-            fail(in_options(str(error)).replace("kb = …", "--kb FACTS").replace("map it: rename", "map it: --rename"))
+            text = in_options(str(error)).replace("kb = …", "--kb FACTS").replace("rename to", "--rename to")
+            fail(re.sub(r'rename = { "…" = "(.*)" }', lambda name: _renaming("THEIRS", name[1]), text))
         if as_json:
             write(as_json, (json.dumps(result.plain(), ensure_ascii=False, indent=1) + "\n").encode())
     _show(result)
@@ -91,10 +100,16 @@ def _warn(result: "Evaluation") -> None:
     if named or result.unnamed:
         others = [f"{'others' if named else 'not shown'} {result.unnamed:,}"] if result.unnamed else []
         errors.print(
-            f"warning: the model does not know: {', '.join(named + others)}; --rename X=Y if it has another name"
+            f"warning: the model does not know: {', '.join(named + others)}; if it has another name for one: "
+            + _renaming(next(iter(result.unknown), "THEIRS"), next((one.name for one in result.classes), "ITS"))
         )
     if result.left_out:
         errors.print(f"warning: examples without a label that the model knows, left out: {result.left_out:,}")
+
+
+def _renaming(theirs: str, known: str) -> str:
+    """How a name of the files is said to be one of the model's."""
+    return f"--rename {quote(f'{theirs}={known}')}, first the files' name, then the model's"
 
 
 def _number(name: str, value: float | None) -> str:

@@ -201,8 +201,8 @@ def _columns(form: str, path: Path, options: Options) -> dict[str, Any]:
     if options.fix_offsets and "fix_offsets" in known:
         numbered["fix_offsets"] = True
     more = {"encoding": options.encoding, "language": options.language}
-    more |= {"delimiter": options.delimiter} if "delimiter" in known else {}
-    return {**numbered, **{name: value for name, value in more.items() if value}}
+    more |= {name: getattr(options, name) for name in ("delimiter", "quoting") if name in known}
+    return {**numbered, **{name: value for name, value in more.items() if value not in (None, "")}}
 
 
 def _show(whole: "list[Survey]") -> None:

@@ -137,13 +137,13 @@ def one_of(value: str, known: Iterable[str], option: str) -> None:
         fail(f"{option} {value}: " + (f"did you mean {close}?" if close else f"use one of {', '.join(names)}"))
 
 
-def renames(pairs: Iterable[str] | None) -> dict[str, str]:
-    """From a tagger's type to the next model's, as `--rename` has it."""
+def renames(pairs: Iterable[str] | None, order: str = "the tagger's type, =, the next model's") -> dict[str, str]:
+    """From one name to another, as `--rename` has them in this order."""
     names = {}
     for one in pairs or ():
         mine, _, theirs = one.partition("=")
         if not (mine and theirs):
-            fail(f"--rename {one}: write the tagger's type, =, the next model's: --rename DRUG=treatment")
+            fail(f"--rename {one}: write {order}: --rename DRUG=treatment")
         names[mine] = theirs
     return names
 
@@ -160,7 +160,7 @@ def in_options(text: str) -> str:
     text = text.replace("fix_offsets = true", "--fix-offsets").replace("a separator", "a --separator")
     text = text.replace("name the key that holds the text", "name it with --text-column")
     text = re.sub(r'set format = "(\w+)"', r"give --from \1", text)
-    text = text.replace("set delimiter = ", "give --delimiter ")
+    text = text.replace("set delimiter = ", "give --delimiter ").replace("set quoting = false", "give --no-quoting")
     return re.sub(
         r"name the (label )?column in \[corpus\](.*?)(, or set header = false|$)",
         lambda remedy: f"name it with --{'label' if remedy[1] else 'text'}-column{remedy[2]}",

@@ -32,7 +32,8 @@ from wardround.cli.options import (
 )
 from wardround.cli.reading import reading
 from wardround.core.files import NO_ROOM
-from wardround.formats.options import Options
+from wardround.formats.options import VIEWS, Options
+from wardround.formats.register import TARGETS
 from wardround.text.document import Document, Placed
 from wardround.text.prediction import OUTPUTS, Prediction
 from wardround.text.reading import DataError, Problems
@@ -238,6 +239,11 @@ def _is_model(path: str) -> bool:
 
 
 def _target(to: str, out: Path | None, *, one: bool) -> Target:
+    if to in TARGETS and to not in OUTPUTS:
+        able = f"predictions are written as {', '.join(OUTPUTS)}"
+        held = " and ".join(VIEWS[view] for view in TARGETS[to].holds)
+        way = f"wardround data convert found.jsonl {out or 'converted'} --to {to}"
+        fail(f"--to {to}: {able}; {to}, which holds {held}, is made of jsonl: --to jsonl --out found.jsonl, then {way}")
     one_of(to, OUTPUTS, "--to")
     if not to and out is not None:
         to = {".json": "label-studio", ".ndjson": "fhir"}.get(out.suffix, out.suffix.removeprefix("."))

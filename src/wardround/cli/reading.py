@@ -46,6 +46,15 @@ SHARED: dict[str, tuple[Any, Any]] = {
         Annotated[str | None, typer.Option("--delimiter", help="What stands between the cells of CSV, if not shown.")],
         None,
     ),
+    "quoting": (
+        Annotated[
+            bool | None,
+            typer.Option(
+                "--quoting/--no-quoting", help="Whether quotes enclose the cells of a table.", show_default=False
+            ),
+        ],
+        None,
+    ),
     "fix_offsets": (
         Annotated[bool, typer.Option("--fix-offsets", help="Repair offsets that are shifted or count bytes.")],
         False,
@@ -62,7 +71,8 @@ def as_given(options: Options, form: str) -> str:
     for name, (_, default) in SHARED.items():
         if (value := getattr(options, name)) != default:
             option = f"--{name}-column" if name in COLUMNS else f"--{name.replace('_', '-')}"
-            words.append(f" {option}" if value is True else f" {option} {shlex.quote(str(value))}")
+            off = option.replace("--", "--no-", 1)
+            words.append({True: f" {option}", False: f" {off}"}.get(value, f" {option} {shlex.quote(str(value))}"))
     return "".join(words)
 
 

@@ -10,6 +10,7 @@ leaves out is *lost*, what it repairs or only finds odd is not.
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol
@@ -24,6 +25,7 @@ from wardround.formats.kinds import KINDS, Kinds
 from wardround.formats.options import VIEWS, Options
 from wardround.formats.phi import REMEDY, looks_like
 from wardround.formats.recognise import recognised
+from wardround.formats.register import Format
 from wardround.formats.repeats import Texts
 from wardround.formats.unread import unread
 from wardround.formats.untouched import UNTOUCHED
@@ -197,6 +199,15 @@ class Survey(Kinds):
     unreadable: str = ""
     """Why reading ended before the end, if it did."""
 
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Let a file that cannot be read end here, as a finding; the first of them is kept."""
+        try:
+            yield
+        except DataError as error:
+            self.unreadable = self.unreadable or str(error)
+            self.findings.refuse(error)
+
     def counts(self) -> dict[str, Any]:
         """All of it as plain values."""
         return {
@@ -230,13 +241,15 @@ def check(path: Path, options: Options, *, task: Checks | None = None, form: str
     survey, texts = Survey(), Texts[_Seen]()
     findings, view = survey.findings, task.takes if task else None
     options = replace(options, needs=("entities",) if view in ("entities", "pairs") else ())
-    try:
+    files: list[tuple[Path, Format]] = []
+    with survey.reading():
         files = recognised(path, form, options.encoding, findings)
-        for file, format_ in files:
-            survey.formats[format_.name] += 1
-            if view in VIEWS and view not in format_.holds:
-                what = f"{format_.name} has no place for {VIEWS[view]}, which the task takes"
-                findings.refuse(DataError(file, None, what, "convert it to jsonl and add them"))
+    for file, format_ in files:
+        survey.formats[format_.name] += 1
+        if view in VIEWS and view not in format_.holds:
+            what = f"{format_.name} has no place for {VIEWS[view]}, which the task takes"
+            findings.refuse(DataError(file, None, what, "convert it to jsonl and add them"))
+        with survey.reading():  # the next file is looked at whatever is wrong with this one
             findings.mention_all(file, unread(file, options, format_.name))
             for placed in format_.read(file, findings, options):
                 _count(survey, placed)
@@ -245,9 +258,6 @@ def check(path: Path, options: Options, *, task: Checks | None = None, form: str
                     task.check(placed, findings, format_.usual.get("scope", "sentence"))
                 for kind, start in looks_like(placed.document.text) if phi else ():
                     findings.add(placed.path, placed.line_at(start), kind, REMEDY, lost=False)
-    except DataError as error:
-        survey.unreadable = str(error)
-        findings.refuse(error)
     _count_repeats(survey, texts.groups(pairs=None if view is None else view == "pairs"))
     if not survey.unreadable:
         for what, remedy in (*_wanting(survey, task), *survey.unlike(options.label)):

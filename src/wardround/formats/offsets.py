@@ -147,7 +147,8 @@ class Offsets:
         what = f"{name} says {len(mention.words)} characters, text[{start}:{end}] differs"
         if self.show and end - start <= 2 * len(mention.words) + SLACK:
             what = f'{name} says "{mention.words}", text[{start}:{end}] is "{self.text[start:end]}"'
-        units = [unit for unit in UNITS if self._fits(self._converted(mention, unit))]
+        units = [unit for unit in UNITS if self._table(unit)[-1] != len(self.text)]
+        units = [unit for unit in units if self._fits(self._converted(mention, unit))]
         if place == start:
             how = f"its words end at {start + len(mention.words)}"
         elif place is not None and abs(place - start) < 3:
@@ -170,7 +171,11 @@ class Offsets:
         if size > 2 * len(mention.words) + SLACK:  # each may span the whole text, and be wrong
             return False
         words = " ".join(self.text[start:end] for start, end in mention.parts)
-        return words == mention.words or _squeezed(words) == _squeezed(mention.words)
+        if words == mention.words:
+            return True
+        # Other words are told by their beginning: thousands may be wrong, and each as long as `SLACK` allows.
+        first, wanted = words[:1], mention.words[:1]
+        return (first == wanted or (first + wanted).isspace()) and _squeezed(words) == _squeezed(mention.words)
 
     @cached_property
     def _tables(self) -> dict[str, Sequence[int]]:
@@ -179,7 +184,7 @@ class Offsets:
     def _table(self, unit: str) -> Sequence[int]:
         """How many units stand before each character, and in all."""
         if unit not in self._tables:
-            plain = unit != "no carriage returns" and self.text.isascii()
+            plain = "\r" not in self.text if unit == "no carriage returns" else self.text.isascii()
             widths = accumulate(map(UNITS[unit], self.text))
             self._tables[unit] = range(len(self.text) + 1) if plain else [0, *widths]
         return self._tables[unit]

@@ -37,6 +37,9 @@ UNSPACED_LETTERS = "".join(SCRIPTS[name] for name in sorted(UNSPACED))
 LETTER_AFTER_LETTER = re.compile(f"(?<=[{UNSPACED_LETTERS}])([ \t\u3000]*)(?=[{UNSPACED_LETTERS}])")
 KNOWN = {name: frozenset(words.split()) for name, words in WORDS.items()}
 
+WORD = re.compile(r"(?<!\w)(?<!\w\.)(?:[^\W\d_]{2,}|[^\W\d_](?!\.))(?!\w)")
+"""A word; neither O2 nor E. coli has a Portuguese article, nor is i.e. Italian."""
+
 
 def language(text: str) -> str:
     """The code of the likely language, or nothing."""
@@ -48,11 +51,11 @@ def language(text: str) -> str:
         # A Chinese note is full of Latin drug names and units; Japanese has letters of its own among Chinese ones.
         if len(re.findall(f"[{script}]", sample)) > letters * (0.1 if name == "ja" else 0.2):
             return name
-    words = Counter(re.findall(r"(?<!\w)[^\W\d_]+(?!\w)", sample.casefold()))  # O2 is no Portuguese article
+    words = Counter(WORD.findall(sample.casefold()))
     scores = {name: sum(words[word] for word in known) for name, known in KNOWN.items()}
     best, second = sorted(scores, key=lambda name: -scores[name])[:2]
-    # One word alone may be a term of medical English: per cent, non-small, de novo.
-    alone = best != "en" and sum(word in words for word in KNOWN[best]) == 1
+    # One word alone may be a term of medical English: per cent, non-small, de novo; "no" and "as" are English as well.
+    alone = best != "en" and sum(word in words for word in KNOWN[best] - KNOWN["en"]) < 2
     return best if scores[best] > scores[second] and not alone else ""
 
 

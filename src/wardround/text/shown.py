@@ -9,7 +9,8 @@ Rules:
 2. A *name* may be shown: what the study declares, or what is short and repeats in a column of labels.
 3. A column of which most values occur once is no column of labels, and holds no names.
 4. In a column of labels, a rare one that is worded as labels are is a class like any other; messages give its length.
-5. An id may be shown if it looks like one: short, without blanks, with a digit.
+5. An id may be shown if it looks like one: short, without blanks, with a digit, and no word behind it, as a pair's
+   has that is made of its entities (17:aspirin-rash).
 6. A first row names its columns if each is one word without a digit that never comes again there, and others have
    texts below it.
 """
@@ -26,7 +27,9 @@ FEWEST = 10  # values from which on a column can be told by how often each occur
 WIDTH = 40
 WORDS = 4  # of a rare label, at most
 SENTENCE = re.compile(r"[,;!?，。；！？、：…]|[.:](\s|$)")
-ID = re.compile(r"[\w.:|/#@+-]{,40}\d[\w.:|/#@+-]{,40}|[^\n]+\.\w{1,9}(:\d[\d.]*)+")  # or file and line
+ID = re.compile(r"[\w.:|/#@+-]{,40}\d[\w.:|/#@+-]{,40}")
+PLACE = re.compile(r"[^\n]+\.\w{1,9}(:\d[\d.]*)+")  # file and line
+WORD_BEHIND = re.compile(r"\d.*([^\x00-\x7f]|([^\w.]|_)[^\W\d_]{3}|\.[^\W\d_]{5})")  # a digit: 17:aspirin-rash
 COUNT = re.compile(r"(#\d+)+$")  # what readers put behind an id that comes again: no digit of its own
 HEAD = re.compile(r"[A-Za-z][A-Za-z_.-]{,29}")
 WORD = re.compile(r"[A-Za-z0-9_.-]{,30}")
@@ -58,7 +61,8 @@ def shown(value: str, names: Collection[str] = ()) -> str:
 def called(name: str) -> str:
     """An id as it is, if it looks like one."""
     own = COUNT.sub("", name)
-    like_id = (own.isascii() and len(own) < 3) or (len(own) <= 2 * WIDTH and ID.fullmatch(own))
+    like_id = PLACE.fullmatch(own) or (ID.fullmatch(own) and not WORD_BEHIND.search(own))
+    like_id = (own.isascii() and len(own) < 3) or (len(own) <= 2 * WIDTH and like_id)
     return name if like_id or text_is_shown() else f"(an id of {len(name)} characters)"
 
 

@@ -96,10 +96,17 @@ def evaluate(
             places |= {(name, note_of(one.id)) for one in texts.documents for name in part.task.named(Texts((one,)))}
             if not len(mine):
                 what = "no example with a label that the model knows"
-                raise DataError(path, None, what, "see what is there with wardround data check, and map it: rename")
+                example = f'{{ "…" = "{_a_name(part)}" }}'
+                remedy = f"see what is there with wardround data check, and map it: rename = {example}"
+                raise DataError(path, None, what, remedy)
             for name, value in part.task.count(part.network, part.task.examples(mine)).items():
                 counts[name] = counts[name] + value if name in counts else value
     return _evaluation(part, counts, unknown, names_of(name for name, _ in places), left_out, problems)
+
+
+def _a_name(part: Part) -> str:
+    """One of the names that the model knows, to show how another is mapped to it."""
+    return next(iter((*part.about.types, *part.about.labels)), "…")
 
 
 def _refuse_unknown(part: Part, rename: Mapping[str, str]) -> None:
@@ -122,6 +129,8 @@ def _files(part: Part, path: Path, form: str, options: Options, given: Mapping[s
         remedy = "name their file: kb = …"
         raise DataError(path, None, "the model was trained on notes that were aligned with public facts", remedy)
     wishes = {name: value for name in format_.options if (value := getattr(options, name, None))}
+    if "quoting" in format_.options and options.quoting is not None:
+        wishes["quoting"] = options.quoting
     if "header" in format_.options and any(str(value).isdecimal() for value in wishes.values()):
         wishes["header"] = False  # whoever counts columns has no names for them
     general = {"encoding": options.encoding, "language": options.language or study.get("language", "")}
