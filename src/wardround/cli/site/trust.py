@@ -39,4 +39,22 @@ def command(
         same = not (mine and theirs) or same_fingerprint(mine, theirs)
         words = "" if same else "ANOTHER KEY: find out why before you take part"
         table.add_row(other, mine or "—", theirs or "—", words)
-    console.print(table)
+    if table.row_count:
+        console.print(table)
+    missing = [other for other in others(folder) if other not in known]
+    if missing:
+        console.print(
+            f"not pinned: {', '.join(missing)}. Ring each of them up, at a number that you know them by, let them read "
+            f"out what `wardround site trust` shows them, and pin that:\n"
+            f'wardround site trust {folder} {missing[0]} "…"',
+            soft_wrap=True,
+        )
+    elif table.row_count:
+        console.print(
+            f"all are pinned. Next: wardround site check {folder} --study study.toml, approve, start", soft_wrap=True
+        )
+    console.print(
+        "Hospitals that were admitted after this one's kit was made are not in this list until a kit is renewed (by the "
+        "coordinator: wardround consortium renew) or a masked study shows their keys; pin them by name before.",
+        soft_wrap=True,
+    )
