@@ -31,8 +31,9 @@ def command(
     if not going:
         console.print("there is nothing to clear")
     elif not yes:
-        if any(one.what.startswith("memory") for one in going):
-            console.print("what a site has kept of a run is a part of its own model: wardround site model comes first")
+        if unmade := [one.path.name for one in going if one.unmade]:
+            words = "has kept a part of its own model of the run"
+            console.print(f"this site {words} {', '.join(unmade)}: wardround site model comes first")
         console.print(f"{len(going):,} of {len(rows):,} can go, {size:.1f} MB: wardround clear {folder} --yes")
     else:
         console.print(f"cleared {len(clear(rows, force=force)):,} of {len(rows):,}, {size:.1f} MB")

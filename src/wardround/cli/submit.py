@@ -78,7 +78,8 @@ def carry_out(
     """Run a study that was read, and say how it went."""
     from wardround.cli.progress import Single
     from wardround.cli.results import show_result
-    from wardround.consortium.submit import await_coordinator, submit
+    from wardround.consortium.asking import await_coordinator
+    from wardround.consortium.submit import submit
 
     say = (lambda _: None) if quiet else errors.print
     await_coordinator(over.folder, wait, say)

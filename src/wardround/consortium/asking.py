@@ -3,6 +3,8 @@
 print(asked(folder, "status")["sites"])
 """
 
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,3 +35,25 @@ def gone(folder: Path, seconds: float) -> bool:
             return True
     except InUse:
         return False
+
+
+def await_coordinator(folder: Path, wait: float, say: Callable[[str], None]) -> None:
+    """Wait until the coordinator's process is there, which may have been started a moment ago."""
+    end, waiting = time.monotonic() + wait, False
+    while True:
+        try:
+            asked(folder, "status")
+        except RunError as error:
+            if time.monotonic() >= end:
+                raise
+            if not waiting:
+                say(f"{error}; waiting for it until {clock_time(wait)}")
+            waiting = True
+            time.sleep(0.5)
+        else:
+            return
+
+
+def clock_time(seconds: float) -> str:
+    """What the clock says in so many seconds."""
+    return time.strftime("%H:%M", time.localtime(time.time() + seconds))

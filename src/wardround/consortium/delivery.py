@@ -1,5 +1,7 @@
 """The model of a run that has ended, brought to every site that took part: the last letter of a run.
 
+A site that comes back may have been put back from a copy: it is told then what it has forgotten (`forgotten`).
+
     bring(over.remote(study, out), out, names, say)                       # `wardround submit` does it at its end
     python -m wardround.consortium.delivery CONSORTIUM                    # the coordinator's process does, once a site
                                                                           # is back that was away then
@@ -17,6 +19,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from wardround.consortium.answers import PLACE as ANSWERS
+from wardround.consortium.answers import Answers
 from wardround.consortium.roster import read_roster
 from wardround.consortium.submitted import RESTORED, pending
 from wardround.engines.frames import door_of
@@ -117,12 +121,26 @@ def bring(remote: Remote, out: Path, names: Iterable[str], say: Callable[[str], 
             say(f"{name} has not received the model ({why})")
 
 
+def remind(folder: Path, desk: Asker, names: Iterable[str]) -> None:
+    """Have each of these sites look whether it has forgotten answers, and tell one that has; no study is needed."""
+    known = Answers(folder / ANSWERS)
+    remote = Remote(door_of(folder), desk, "", "", recollection=known)
+    for name in names:
+        if known.head(name):
+            remote.put(name, {"told": ""}, b"", SECONDS, patience=PATIENCE)
+            remote.drop(name)
+
+
 def main() -> None:
-    """Bring what is still to be brought to the sites that are named, or to all; each run's folder is taken in turn."""
+    """Bring what is still to be brought to the sites that are named, or to all; each run's folder is taken in turn.
+
+    One that was put back from a copy is told first what it has answered since: its hospital need not wait for a study.
+    """
     end_with_parent()
     folder, names = Path(sys.argv[1]), sys.argv[2:]
     members = {name: one for name, one in read_roster(folder).items() if not one.barred}
     desk = Asker(read_signing_key(folder / "keys" / "ask.key"), {name: one.seal for name, one in members.items()})
+    remind(folder, desk, [name for name in names or members if name in members])
     for out, waiting in pending(folder, names or members):
         try:
             if known := DELIVERED.read(out):

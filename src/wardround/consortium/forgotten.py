@@ -43,6 +43,10 @@ from wardround.privacy.journal import Allowance
 from wardround.runs.errors import RunError
 
 MARK, LEDGER, ACCOUNT = "restored.json", Path("ledger") / "site.jsonl", Path("ledger") / "told.json"
+UNTOLD = (
+    "the coordinator has not said yet what was answered: start the site; it is told soon after it has connected, or "
+    "with the next study if a run keeps it busy. Nothing comes while the coordinator is stopped: ask whoever runs it"
+)
 LARGEST = 1 << 27  # bytes that a coordinator may tell: some 300,000 answers
 Word = Annotated[str, Field(pattern=r"^\P{C}{0,200}$")]  # it is shown to whoever decides: nothing that moves a cursor
 Name = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]{0,99}$")]
@@ -192,10 +196,7 @@ def recover(folder: Path, *, as_told: bool) -> Lapse:
     if lapse is None:
         raise RunError(f"{folder} was not put back from a copy, as far as it knows; there is nothing to recover")
     if not lapse.statement:
-        raise RunError(
-            "the coordinator has not said yet what was answered: start the site, and wait until a study is submitted "
-            f"or goes on; then: wardround site recover {folder}"
-        )
+        raise RunError(f"{UNTOLD}; then: wardround site recover {folder}")
     settings = read_site(folder)
     costs = list(_costs(settings, lapse.answers))
     journal = budget_journal(settings)

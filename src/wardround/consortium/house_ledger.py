@@ -23,6 +23,7 @@ from wardround.consortium.budget import Budget, Mark, Question
 from wardround.core.record import Message, reveals_of
 from wardround.engines.seal import Ask, SealError, verify_statement
 from wardround.layers.ledger import START, Chain, LedgerError, lines, verify
+from wardround.text.shown import harmless
 
 MINUTE = 60.0
 KINDS = 10_000  # of refusals that are remembered
@@ -148,7 +149,9 @@ class HouseLedger:
             else "hello"
         )
         round_ = str(exchange.get("round", ""))[:20] if isinstance(exchange, dict) else ""
-        return self._refused({"study": str(head.get("study"))[:16], "step": step, "refused": code}, (round_,))
+        title = {"title": harmless(str(head["title"]))[:80]} if head.get("title") else {}  # the coordinator's word
+        line = {"study": str(head.get("study"))[:16], "step": step, "refused": code, **title}
+        return self._refused(line, (round_,))
 
     def _refused(self, line: Mapping[str, Any], more: tuple[object, ...]) -> bool:
         key = (*line.values(), *more)

@@ -21,12 +21,14 @@ from pathlib import Path
 
 from wardround.consortium.approval import read_approval
 from wardround.consortium.backup import kind_of
+from wardround.consortium.settings import site_study
 from wardround.core.lock import held
 from wardround.engines.processes import named_in_commands
 from wardround.layers.ledger import lines
 
 JOB = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 ROTATED = ("log.txt.*", "log.jsonl.*", "printed.txt.*", "kit/*.txt.*", "server/*.txt.*", "server/*.log.*")
+MADE = "made"
 MANUAL = "readme.txt"  # NVFlare's, beside its logs
 IDLE = ("printed.txt", "kit/*.txt", "kit/*.log", "server/*.txt", "server/*.log")  # written to while it runs
 
@@ -40,6 +42,8 @@ class Leftover:
     size: int
     kept: str = ""
     """Why it is not cleared unless that is forced; nothing if it goes."""
+    unmade: bool = False
+    """Whether the site's own model is put together from it, and has not been since the run went on."""
 
 
 def leftovers(folder: Path) -> list[Leftover]:
@@ -78,7 +82,24 @@ def _memories(folder: Path) -> Iterator[Leftover]:
             if approved and (agreed := read_approval(folder, approved.stem)):
                 whole = answered.get(key, 0) >= agreed.rounds
                 why = "" if whole and key in ended else "it goes on, or can be resumed"
-        yield Leftover(path, f"memory of the run {path.name}", _size(path), why)
+        yield Leftover(path, f"memory of the run {path.name}", _size(path), why, _unmade(folder, path, approved))
+
+
+def note_made(folder: Path, study: str, run: str) -> None:
+    """Note that the site's model was made with what it has kept of a run."""
+    if (place := folder / "memory" / study[:16] / run).is_dir():
+        (place / MADE).touch()
+
+
+def _unmade(folder: Path, memory: Path, approved: Path | None) -> bool:
+    with suppress(FileNotFoundError):
+        if (memory / MADE).stat().st_mtime_ns >= (memory / "last.json").stat().st_mtime_ns:
+            return False
+    try:
+        study = site_study(folder, approved.read_text(encoding="utf-8"), str(approved)) if approved else None
+    except (OSError, ValueError):
+        study = None
+    return study is None or study.method.personal or bool(study.sites.private)
 
 
 def _runs(folder: Path) -> tuple[dict[tuple[str, str], int], set[tuple[str, str]]]:

@@ -29,7 +29,7 @@ from typing import Any
 import torch
 
 from wardround import __version__
-from wardround.consortium.approval import Approval
+from wardround.consortium.approval import Approval, approved_name
 from wardround.consortium.budget import Denial, Question
 from wardround.consortium.clock import OFF, note_clock, off
 from wardround.consortium.forgotten import LEDGER, keep_account, knows, mark_restored, restored
@@ -54,6 +54,7 @@ from wardround.engines.processes import end_with_parent, tell
 from wardround.engines.seal import Answerer, Ask, SealError, read_sealing_key
 from wardround.engines.versions import compatible, series, version_name
 from wardround.layers.ledger import last_value
+from wardround.text.shown import harmless
 
 Frame = tuple[dict[str, Any], bytes]
 EXPLAINED = ("data", "few", "restored", "settings")  # refusals of which more is said where they come about
@@ -74,6 +75,8 @@ class SiteProcess:
         ask_key = read_membership(folder / "kit").ask_key
         self.seal = Answerer(self.name, ask_key, read_sealing_key(folder / "keys" / "seal.key"))
         self.ledger = HouseLedger(folder / LEDGER, self.name)
+        self.begun: set[tuple[str, str]] = set()
+        """Runs of which the log says that they have begun, and not yet that they ended."""
         self.lapse = restored(folder)
         """Since when it has not known what it has answered, if that is so."""
         if self.lapse is not None:
@@ -122,9 +125,7 @@ class SiteProcess:
         study = str(head.get("study"))
         approval = self.studies.approved(study)
         if "model" in head:  # of a run that has ended: the data may be others by now
-            return {
-                "ledger": self.ledger.delivered(ask) if keep_model(self.folder, ask) else self.ledger.chain.head
-            }, b""
+            return self._delivered(ask), b""
         run = self.studies.run(study, str(head.get("run")), fresh="hello" in head)
         if run.ready.data != approval.data:
             raise Denial("changed")
@@ -138,6 +139,7 @@ class SiteProcess:
             return {"ready": True, "version": __version__, "most": dict(run.ready.sizes), "left": left}, b""
         if "bye" in head:
             self.ledger.farewell(head)
+            self._tell_end(head, run)
             return {}, b""
         return self._exchanged(ask, run, approval)
 
@@ -170,8 +172,10 @@ class SiteProcess:
             raise Denial("restart")
         if run.ready.reach.refusal(exchange, message):
             raise Denial("weights")
+        new = run.last[0] < 0
         if again := run.admit(exchange, digest):
             return again
+        self._tell_begin(ask.head, exchange.round, approval, new=new)
         doing(f"{run.ready.built.study.name}, round {exchange.round}: {step.name}")
         try:
             for lost in ask.head.get("void") or ():
@@ -243,7 +247,35 @@ class SiteProcess:
             raise Denial("message")
         return message
 
+    def _delivered(self, ask: Ask) -> dict[str, Any]:
+        """Keep the model of a run that has ended."""
+        if not keep_model(self.folder, ask):
+            return {"ledger": self.ledger.chain.head}
+        noted = self.ledger.delivered(ask)
+        fetch = f"wardround site model {self.folder} STUDY.toml --out FOLDER"
+        self._log(f"{self._titled(ask.head)}: its model came, {len(ask.data):,} bytes; to have it: {fetch}")
+        return {"ledger": noted}
+
     # what stays here
+
+    def _titled(self, head: Mapping[str, Any]) -> str:
+        """A study that was approved here, and one of its runs, as the log names them."""
+        return f"study {approved_name(self.folder, str(head['study']))}, run {str(head['run'])[:16]}"
+
+    def _tell_begin(self, head: Mapping[str, Any], round_: int, approval: Approval, *, new: bool) -> None:
+        key = (str(head["study"]), str(head["run"]))
+        if key not in self.begun:
+            self.begun.add(key)
+            words = f"begins, for up to {approval.rounds:,} rounds" if new else f"goes on with round {round_:,}"
+            self._log(f"{self._titled(head)}: {words}")
+
+    def _tell_end(self, head: Mapping[str, Any], run: Run) -> None:
+        key, last = (str(head["study"]), str(head["run"])), max(run.last[1], 0)
+        if key in self.begun:
+            self.begun.remove(key)
+            words = f"has ended, after {last:,} round{'s' * (last != 1)}"
+            stopped = f"has stopped after round {last:,}, and may go on later"
+            self._log(f"{self._titled(head)}: {words if head.get('whole') is True else stopped}")
 
     def _tell_refusal(self, head: Mapping[str, Any], code: str) -> None:
         """Tell this hospital what it can do about a refusal; its ledger has it as well."""
@@ -252,6 +284,10 @@ class SiteProcess:
         if code == "version" and version_name(theirs):
             remedy = f"install {series(theirs)}"
             self._log(f"version: refused: this site runs wardround {__version__}, the coordinator {theirs}; {remedy}")
+        elif code == "study":
+            title, mark = harmless(str(head.get("title", "")))[:80], harmless(str(head.get("study")))[:8]
+            approve = f"to take part in it: wardround site approve {self.folder} STUDY.toml, with the file of it"
+            self._log(f"study: refused: this site has not approved {title or 'the study'} ({mark}); {approve}")
         elif there and code not in EXPLAINED:
             first, _, rest = what.partition(" ")
             self._log(f"{code}: refused: {OURSELVES.get(first, first)} {rest}; {remedy}")

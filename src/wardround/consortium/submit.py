@@ -15,7 +15,7 @@ from typing import Any
 
 from wardround.consortium.answers import PLACE as ANSWERS
 from wardround.consortium.answers import Answers
-from wardround.consortium.asking import asked
+from wardround.consortium.asking import clock_time
 from wardround.consortium.delivery import bring
 from wardround.consortium.deployed import study_hash
 from wardround.consortium.forms import read_charter
@@ -49,6 +49,10 @@ from wardround.study.load import Study
 
 Say = Callable[[str], None]
 TRIES = 3  # of one round
+
+
+class TooFew(RunError):
+    """Fewer sites than the quorum were ready when the time was up."""
 
 
 @dataclass
@@ -154,6 +158,11 @@ def submit(
     except (KeyboardInterrupt, Stopped, Taken):  # the run that is in that folder has not failed
         raise
     except Exception as error:
+        if isinstance(error, TooFew) and not (out / "study.toml").exists():
+            notify(settings, say, "below-quorum", **facts, outcome="nothing was begun")  # so no run has failed
+            raise
+        if isinstance(error, TooFew):
+            short()
         notify(settings, say, "failed", **facts, error=type(error).__name__)
         raise
     notify(settings, say, "finished", **facts, rounds=result.rounds)
@@ -264,7 +273,8 @@ def needed(study: Study, names: Sequence[str]) -> int:
 def wait_for_sites(study: Study, out: Path, over: Consortium, wait: float, say: Say, short: Callable[[], None]) -> int:
     """Wait until all sites are ready, or until the time is up and the quorum is; how many are.
 
-    `short` is called when the quorum is not there after the time that a site needs to be linked, or after all of it.
+    `short` is called when the quorum is not there after the time that a site needs to be linked; `TooFew` after all of
+    it.
     """
     out.mkdir(parents=True, exist_ok=True)
     quorum = needed(study, over.names)
@@ -272,7 +282,7 @@ def wait_for_sites(study: Study, out: Path, over: Consortium, wait: float, say: 
     remote = over.remote(study, out)
     began = time.monotonic()
     end = began + wait
-    until = _clock(wait)
+    until = clock_time(wait)
     last = ""
     try:
         while True:
@@ -301,10 +311,10 @@ def wait_for_sites(study: Study, out: Path, over: Consortium, wait: float, say: 
                 say(f"going on with {ready} of {len(states)} sites, the quorum is {quorum}")
                 _introduce(states, over, rest, say)
                 return ready
-            if ready < quorum and time.monotonic() >= min(began + over.patience, end):
+            if ready < quorum and began + over.patience <= time.monotonic() < end:
                 short()
             if time.monotonic() >= end:
-                raise RunError(
+                raise TooFew(
                     f"{ready} of {len(states)} sites are ready, the quorum is {quorum}: {reasons}; "
                     f"nothing is lost: try again later, with --resume if it had begun"
                 )
@@ -325,25 +335,3 @@ def _introduce(states: Mapping[str, Fault | None], over: Consortium, rest: int, 
     ready = sum(why is None for why in states.values())
     if ready < ENOUGH:
         say(_exposed(ready))
-
-
-def await_coordinator(folder: Path, wait: float, say: Say) -> None:
-    """Wait until the coordinator's process is there, which may have been started a moment ago."""
-    end, waiting = time.monotonic() + wait, False
-    while True:
-        try:
-            asked(folder, "status")
-        except RunError as error:
-            if time.monotonic() >= end:
-                raise
-            if not waiting:
-                say(f"{error}; waiting for it until {_clock(wait)}")
-            waiting = True
-            time.sleep(0.5)
-        else:
-            return
-
-
-def _clock(seconds: float) -> str:
-    """What the clock says in so many seconds."""
-    return time.strftime("%H:%M", time.localtime(time.time() + seconds))

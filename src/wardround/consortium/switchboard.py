@@ -25,6 +25,7 @@ from argparse import ArgumentParser
 from collections.abc import Sequence
 from pathlib import Path
 
+from wardround.consortium.answers import PLACE as ANSWERS
 from wardround.consortium.console import Certificates, writing
 from wardround.consortium.door import Pipes
 from wardround.consortium.forms import read_charter
@@ -203,8 +204,10 @@ class Switchboard:
         if not ready or (self.courier is not None and self.courier.poll() is None):
             return
         self.owed -= set(ready)
-        if pending(self.folder, ready):
+        owing = bool(pending(self.folder, ready))
+        if owing:
             self.say(f"the model of a run that has ended is on its way to {', '.join(ready)}")
+        if owing or any((self.folder / ANSWERS / f"{site}.jsonl").exists() for site in ready):  # it may have forgotten
             program = [sys.executable, "-m", "wardround.consortium.delivery"]
             self.courier = subprocess.Popen([*program, str(self.folder), *ready])
 

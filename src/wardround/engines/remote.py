@@ -184,7 +184,7 @@ class Remote:
         states: dict[str, Fault | None] = {}
 
         def one(name: str) -> None:
-            head, _ = self.put(name, {"hello": True, "rounds": rounds}, b"", seconds, patience=0.0)
+            head, _ = self.put(name, {"hello": True, "rounds": rounds, "title": self.title}, b"", seconds, patience=0.0)
             states[name] = fault(head) if "fault" in head else None
             most, left = head.get("most"), head.get("left")
             if type(left) is int and left >= 0:

@@ -41,6 +41,11 @@ class RunRecord:
     """Who has left its model since it ended, or joined it."""
 
     @property
+    def apart(self) -> bool:
+        """Whether it was over real sites, which keep counts of few examples to themselves."""
+        return self.data is not None and not self.data.sites
+
+    @property
     def seed(self) -> int:
         """What all its chance comes from."""
         return int(self.study.get("seed", 0))

@@ -106,6 +106,8 @@ class Account:
     """By study, step and reason."""
     kinds: dict[tuple[str, str], MessageKind] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
+    titles: dict[str, str] = field(default_factory=dict)
+    """What the coordinator calls studies that were refused: its word, where the site has none of its own."""
     recoveries: list[tuple[str, int, str]] = field(default_factory=list)
     """When the site had been put back from a copy: how many answers were written down again, and on whose word."""
 
@@ -159,7 +161,11 @@ class House:
 
     def named(self, study: str) -> str:
         """A study's name with the beginning of its hash."""
-        return f"{name} ({study[:8]})" if (name := self.account.names.get(study)) else study[:8] or "—"
+        return (
+            f"{name} ({study[:8]})"
+            if (name := self.account.names.get(study) or self.account.titles.get(study))
+            else study[:8] or "—"
+        )
 
     def look(self) -> None:
         """Take in what has changed."""
@@ -206,7 +212,11 @@ class House:
             key = (study, str(line["step"]), str(line["refused"]))
             if key in account.refused or len(account.refused) < REFUSALS:
                 account.refused.setdefault(key, Sum()).add(time, int(line.get("times", 1)))
-            self._event(f"refused {key[1] or 'an ask'}: {key[2]}", time, "bad")
+            if len(account.titles) < REFUSALS and line.get("title"):
+                account.titles[study] = str(line["title"])
+            whose = f" of {self.named(study)}" if study else ""
+            remedy = f"; to take part: wardround site approve {self.folder} STUDY.toml" if key[2] == "study" else ""
+            self._event(f"refused {key[1] or 'an ask'}{whose}: {key[2]}{remedy}", time, "bad")
         elif "sent" in line:
             kind, size = str(line["sent"]["kind"]), int(line["sent"]["bytes"])
             account.days.setdefault((time[:10], study, kind), Sum()).add(time, size=size)

@@ -9,12 +9,18 @@ from wardround.cli.options import console
 from wardround.consortium.admission import fingerprint_of
 from wardround.consortium.forms import read_charter
 from wardround.consortium.kits import needs_flare
+from wardround.consortium.people import is_person
 from wardround.engines.certificates import same_fingerprint
 from wardround.runs.errors import RunError
 
 
 def standing(folder: Path) -> None:
-    """Refuse where NVFlare is not installed, or no consortium is."""
+    """Refuse where NVFlare is not installed, where no consortium is, and who is elsewhere, whatever their role."""
+    if is_person(folder):
+        raise RunError(
+            f"{folder} is a person's folder, and this takes the root key, which no person's certificate stands for: "
+            "whoever has the coordinator's own account does it there, with the consortium's folder in place of this one"
+        )
     needs_flare()
     read_charter(folder)
 

@@ -30,6 +30,7 @@ def command(
 ) -> None:
     """Take part in a study: this one, with exactly these settings, on the data as they are, for one budget."""
     from wardround.cli.site.leaving import show_leaving, study_at
+    from wardround.cli.site.start import next_start
     from wardround.consortium.approval import RESTARTS, approve, read_approval
     from wardround.consortium.check import checked
     from wardround.consortium.deployed import study_hash
@@ -48,6 +49,7 @@ def command(
         folder, chosen, again=again, exchanges=exchanges, restarts=RESTARTS if restarts is None else restarts
     )
     _show_approved(folder, chosen, mark, before, again=again)
+    console.print(next_start(folder))
 
 
 def _ask(questions: list[str], *, yes: bool) -> None:

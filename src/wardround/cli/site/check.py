@@ -2,12 +2,15 @@
 
 from itertools import chain
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from wardround.cli.options import Site, console
 from wardround.runs.errors import RunError
+
+if TYPE_CHECKING:
+    from wardround.study.load import Study
 
 
 def command(
@@ -34,3 +37,18 @@ def command(
         raise RunError(f"{bad} thing{'s' * (bad > 1)} to put right")
     if chosen is not None:
         show_leaving(folder, chosen)
+    join = "with the kit that the coordinator sends for your request: wardround site join"
+    console.print(f"next, {join} {folder} KIT.zip" if early else _next(folder, study, chosen))
+
+
+def _next(folder: Path, file: Path | None, study: "Study | None") -> str:
+    """The command that comes after a check in which all was well."""
+    from wardround.cli.site.start import next_start
+    from wardround.consortium.approval import read_approval
+    from wardround.consortium.deployed import study_hash
+
+    if study is None:
+        return f"next, with the study file that the coordinator sends: wardround site check {folder} --study STUDY.toml"
+    if read_approval(folder, study_hash(study)) is None:
+        return f"next, if this may leave: wardround site approve {folder} {file}"
+    return next_start(folder)

@@ -33,6 +33,8 @@ def command(
 ) -> None:
     """Get the model of a run that has ended, with what this site kept for itself, if it kept anything."""
     from wardround.cli.site.leaving import study_at
+    from wardround.consortium.deployed import study_hash
+    from wardround.consortium.leftovers import note_made
     from wardround.consortium.received import received, whole_model
     from wardround.trained.about import model_folder
     from wardround.trained.assemble import unpaid
@@ -51,6 +53,7 @@ def command(
             else:
                 whole_model(place, chosen, out)
                 console.print(f"the shared model of the run {place.name} is in {out}")
+                note_made(folder, study_hash(chosen), place.name)
         return
     if trust and shared:
         check_signature(model_folder(shared), trust)
@@ -69,4 +72,5 @@ def _assemble(folder: Path, chosen: "Study", shared: Path | None, round_: int | 
     name = built.sites.names[0]
     with refusals(out):
         assembled(built, name, exchange, weights, out)
+    note_made(folder, study_hash(chosen), built.host.folder.name)
     show_assembled(name, out)

@@ -22,7 +22,7 @@ def command(
     ] = False,
 ) -> None:
     """Show what a site that was put back from a copy has forgotten; say what counts as spent, and it answers again."""
-    from wardround.consortium.forgotten import read_lapse, recover
+    from wardround.consortium.forgotten import UNTOLD, read_lapse, recover
 
     lapse = read_lapse(folder)
     if lapse is None or (as_told and nothing_left):
@@ -41,8 +41,7 @@ def command(
             f"  wardround site recover {folder} --as-told        this is all; it counts as spent\n"
             f"  wardround site recover {folder} --nothing-left   count whatever was approved as spent"
             if lapse.statement
-            else "the coordinator has not said yet what was answered: start the site, and wait until a study is "
-            "submitted or goes on"
+            else UNTOLD
         )
     recover(folder, as_told=as_told)
     count = len(lapse.answers)

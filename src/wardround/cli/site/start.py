@@ -8,6 +8,15 @@ from wardround.cli.options import Site, console
 from wardround.runs.errors import RunError
 
 
+def next_start(folder: Path) -> str:
+    """What comes after a study was approved."""
+    from wardround.core.lock import held
+
+    if held(folder / ".lock"):
+        return "the site is running: it takes part as soon as the coordinator submits the study"
+    return f"next: wardround site start {folder}, or as a service: wardround site install {folder}"
+
+
 def command(folder: Site = Path()) -> None:
     """Join the consortium, and stay."""
     from wardround.consortium.kit_check import ends_soon, kit_problems

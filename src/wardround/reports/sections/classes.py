@@ -47,7 +47,7 @@ def _by_method(panel: Panel, groups: Sequence[Group]) -> Html:
             tag("strong", plus_minus(value)) if best is not None and means.get(label) == best else plus_minus(value)
             for label, value in finals.items()
         ]
-        rows.append([name, count(support), *cells])
+        rows.append([name, _examples(support, *groups), *cells])
     bold = "; bold: the best federated method" if len(federated) > 1 else ""
     caption = f"F1 of each class on the test split, by method{bold}. Examples are those of the first seed."
     return table(caption, ["class", "examples", *known], rows)
@@ -63,13 +63,19 @@ def _each(group: Group) -> Html:
     rows = [
         [
             name, mean(lambda one: one.precision, mine), mean(lambda one: one.recall, mine),
-            mean(lambda one: one.f1, mine), count(mine[0].support), count(mine[0].answered),
+            mean(lambda one: one.f1, mine), _examples(mine[0].support, group), count(mine[0].answered),
         ]
         for name, mine in known.items()
     ]  # fmt: skip
     over = "mean ± standard deviation over seeds; counts are those of the first" if seeds > 1 else "one seed"
     heads = ["class", "precision", "recall", "F1", "examples", "answered"]
     return table(f"Each class on the test split, in the round that counts: {over}.", heads, rows)
+
+
+def _examples(support: float, *groups: Group) -> str:
+    """How many test examples of a class were counted; of none, real sites do not say whether they have a few."""
+    apart = any(run.apart for group in groups for run in group.counted)
+    return "withheld, or none" if apart and support <= 0 else count(support)
 
 
 def _confusion(group: Group) -> Html | None:
