@@ -110,10 +110,13 @@ def test_a_share_of_the_training_documents_is_the_same_for_the_same_seed_and_lea
 
 
 @pytest.mark.parametrize("dedupe", [False, True])
-def test_test_texts_that_are_in_training_are_counted_with_both_places(tmp_path: Path, *, dedupe: bool) -> None:
+@pytest.mark.parametrize("again", ["rash 4", "Rash  4 ", "ｒａｓｈ ４"])
+def test_test_texts_that_are_in_training_are_counted_with_both_places(
+    again: str, tmp_path: Path, *, dedupe: bool
+) -> None:
     rows = [f"rash {n},{('flu', 'cold')[n % 2]}\n" for n in range(6)]
     (tmp_path / "train.csv").write_text("text,label\n" + "".join(rows[:5]), encoding="utf-8")
-    (tmp_path / "test.csv").write_text("text,label\n" + "".join(rows[4:]), encoding="utf-8")
+    (tmp_path / "test.csv").write_text(f"text,label\n{again},flu\n{rows[5]}", encoding="utf-8")
     corpus = opened(
         LabelledTexts(format="csv", train="train.csv", test="test.csv", folder=str(tmp_path), dedupe=dedupe)
     )

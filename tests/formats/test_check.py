@@ -403,3 +403,16 @@ def test_columns_of_a_table_without_a_header_are_named_by_number(tmp_path: Path)
     (tmp_path / "a.csv").write_text("1,a rash,flu\n2,a cough,cold\n3,a fever,flu\n4,a pain,cold\n", encoding="utf-8")
     survey = check(tmp_path / "a.csv", Options(text="2", label="3"), form="csv")
     assert (4, {"cold": 2, "flu": 2}) == (survey.documents, survey.counts()["labels"])
+
+
+def test_texts_that_are_alike_but_for_blanks_capitals_and_width_are_told_with_both_places(tmp_path: Path) -> None:
+    for name, texts in {"a": ["A rash", "A cough"], "b": ["a  RASH ", "Ａ ｃｏｕｇｈ", "A fever"]}.items():
+        rows = "".join(f"{text},{name}\n" for text in texts)
+        (tmp_path / f"{name}.csv").write_text(f"text,label\n{rows}", encoding="utf-8")
+    survey = check(tmp_path, Options())
+    assert (2, 2) == (survey.duplicates, survey.across)
+    kind = "repeated text, but for white space, capitals or full-width letters"
+    assert [kind, kind] == whats(survey, lost=False)[:2]
+    assert [(tmp_path / "b.csv", 2), (tmp_path / "b.csv", 3)] == [
+        (Path(one.file), one.line) for one in survey.findings.listed[:2]
+    ]

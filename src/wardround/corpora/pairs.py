@@ -5,14 +5,14 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from wardround.text.document import Document, Placed
-from wardround.text.reading import Problems, digest, one_of
+from wardround.text.reading import Problems, digest, near_digest, one_of
 
 
 def dedupe(train: Iterable[Placed], test: Iterable[Placed], problems: Problems, *, drop: bool) -> Iterator[Document]:
     """The training documents; those whose text is also in the test split are counted, and dropped if so wished."""
-    held = {digest(row.document.text) for row in test}
+    held = {near_digest(row.document.text) for row in test}
     for row in train:
-        shared = digest(row.document.text) in held
+        shared = near_digest(row.document.text) in held
         if shared:
             problems.note("text also in test, dropped" if drop else "text also in test", row.path, row.line)
         if not (shared and drop):

@@ -8,7 +8,7 @@ from typing import Any
 
 from wardround.federation.partition import Raw
 from wardround.federation.sites import Sites
-from wardround.text.reading import Problems
+from wardround.text.reading import Problems, near_digest
 from wardround.text.shown import NOT_SHOWN, called, text_is_shown
 
 PLACES = 3  # as many as a reader's findings name
@@ -78,7 +78,8 @@ class _Leaked:
     def look(self, split: str, raw: Raw) -> None:
         """One site's split."""
         documents = getattr(raw, "documents", None)
-        for row, mark in enumerate(raw.marks):
+        marks = [near_digest(document.text) for document in documents] if documents else raw.marks
+        for row, mark in enumerate(marks):
             place = called(documents[row].id) if documents else f"example {row + 1}"
             self.places[split].setdefault(mark, []).append(place)
 

@@ -30,7 +30,7 @@ import numpy as np
 from wardround.core.exchange import seeded
 from wardround.federation.partition import ByLabel, BySource, IntArray, Partition, Raw, WithinSource, by_source, iid
 from wardround.text.document import Document
-from wardround.text.reading import Problems, digest
+from wardround.text.reading import Problems, near_digest
 from wardround.text.shown import called, named_sources, note_of, occurring
 from wardround.text.texts import Texts
 
@@ -172,7 +172,9 @@ def opened(corpus: Any, *, valid: bool = False) -> Sites:
         rank = ("train", "valid", "test")  # `dedupe` keeps the texts of a later one out
         for other in rank[rank.index(name) + 1 :] if getattr(corpus, "dedupe", False) else ():
             if other in splits:
-                documents = _apart(documents, other, {*split(other).marks}, problems)
+                documents = _apart(
+                    documents, other, {near_digest(one.text) for one in split(other).documents}, problems
+                )
         return Texts(tuple(documents))
 
     return _by_source(corpus, splits, split, problems)
@@ -211,7 +213,7 @@ def _where(reader: Any, meaning: str) -> Callable[[str], str] | None:
 def _apart(documents: Iterable[Document], other: str, marks: set[bytes], problems: Problems) -> Iterator[Document]:
     """Those of which another split does not have the text; the others are counted."""
     for document in documents:
-        if digest(document.text) in marks:
+        if near_digest(document.text) in marks:
             problems.at(f"text also in {other}, dropped", called(document.id))
         else:
             yield document

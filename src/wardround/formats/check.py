@@ -31,7 +31,7 @@ from wardround.formats.unread import unread
 from wardround.formats.untouched import UNTOUCHED
 from wardround.text.document import DISCONTINUOUS, Document, Entity, Placed, Relation
 from wardround.text.language import language
-from wardround.text.reading import DataError, Problems, digest
+from wardround.text.reading import DataError, Problems, digest, near_digest
 from wardround.text.sentences import Scope, sentences
 from wardround.text.shown import NOT_SHOWN, code, names_of
 
@@ -44,6 +44,7 @@ HARMLESS = frozenset(
 )
 NO_PLACE = "infon of a passage, ignored", "infon of a document, ignored", UNKNOWN
 """What BioC files hold that has no place here: it stays in them."""
+NEARLY = "repeated text, but for white space, capitals or full-width letters"
 UNANNOTATED = "training and `data merge` leave it out; annotate it, if only to say that there is nothing in it"
 REMEDIES = {
     "note without .ann, skipped": "copy its .ann beside it; an empty one says that there is nothing to mark",
@@ -74,6 +75,7 @@ REMEDIES = {
     UNTOUCHED: "`data merge` leaves it out, unless --confirmed says that somebody has looked at all of it",
     "second annotation of a task, left out": "mark the one that counts as ground truth",
     "repeated text": "remove one, so that it is not both in training and in test",
+    NEARLY: "remove one, as of equal texts",
     "repeated id": "give each document an id of its own",
     "same text with other annotations": "decide which is right",
     "document without a label, left out": "label or remove it",
@@ -238,7 +240,7 @@ def named(counts: Counter[str]) -> dict[str, int]:
 
 def check(path: Path, options: Options, *, task: Checks | None = None, form: str = "", phi: bool = False) -> Survey:
     """Read everything under a path and count it; with `phi`, also what looks as if it named somebody."""
-    survey, texts = Survey(), Texts[_Seen]()
+    survey, texts = Survey(), Texts[_Seen](near_digest)
     findings, view = survey.findings, task.takes if task else None
     options = replace(options, needs=("entities",) if view in ("entities", "pairs") else ())
     files: list[tuple[Path, Format]] = []
@@ -299,6 +301,7 @@ class _Seen(NamedTuple):
     file: Path
     path: Path
     line: int
+    text: bytes
     annotations: bytes
 
     @property
@@ -307,7 +310,8 @@ class _Seen(NamedTuple):
 
 
 def _seen(placed: Placed, file: Path) -> _Seen:
-    return _Seen(file, placed.path, placed.line, digest(repr(annotations(placed.document))))
+    said = digest(repr(annotations(placed.document)))
+    return _Seen(file, placed.path, placed.line, digest(placed.document.text), said)
 
 
 def _count_repeats(survey: Survey, groups: Iterable[Sequence[_Seen]]) -> None:
@@ -317,6 +321,7 @@ def _count_repeats(survey: Survey, groups: Iterable[Sequence[_Seen]]) -> None:
             survey.duplicates += 1
             same = one.annotations == first.annotations
             kind = "repeated text" if same else "same text with other annotations"
+            kind = kind if one.text == first.text else NEARLY
             survey.findings.note(kind, one.path, one.line or 1)
             if one.file != first.file:
                 survey.across += 1

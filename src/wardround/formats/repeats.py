@@ -8,7 +8,7 @@ A text comes again with every other pair in it where documents are pairs by thei
 are two entities and at most one relation each, and one file has it with several. Digests alone are held.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -35,7 +35,8 @@ class _Row(Generic[T]):
 class Texts(Generic[T]):
     """Documents by what they are about."""
 
-    def __init__(self) -> None:
+    def __init__(self, mark: Callable[[str], bytes] = digest) -> None:
+        self._mark = mark
         self._rows: dict[bytes, list[_Row[T]]] = {}
         self._related = False
 
@@ -45,7 +46,7 @@ class Texts(Generic[T]):
         like_pair = len(document.entities) == PAIR and len(document.relations) <= 1
         places = digest(repr([(one.start, one.end) for one in document.entities]))
         row = _Row(item, file, places, pair or is_pair(document), like_pair)
-        self._rows.setdefault(digest(document.text), []).append(row)
+        self._rows.setdefault(self._mark(document.text), []).append(row)
 
     def groups(self, *, pairs: bool | None = None) -> Iterator[list[T]]:
         """Those about the same, in the order in which they came; `pairs` if it is known whether they are meant."""

@@ -18,6 +18,7 @@ import gzip
 import hashlib
 import os
 import re
+import unicodedata
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -122,6 +123,11 @@ def one_of(split: str, splits: Sequence[str]) -> str:
 def digest(text: str) -> bytes:
     """Eight bytes that stand for a text where only sameness matters."""
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+
+
+def near_digest(text: str) -> bytes:
+    """The same, also where white space, capitals or full-width letters differ: to most models that is one text."""
+    return digest(" ".join(unicodedata.normalize("NFKC", text).casefold().split()))
 
 
 def data_folder(wanted: str = "the corpora") -> Path:
