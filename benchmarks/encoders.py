@@ -120,11 +120,12 @@ def _comparisons(encoder: Path, size: int, *, quick: bool) -> Iterator[tuple[str
             whole, examples = bound(), bound().examples(texts[name])
             plain = Plain(encoder, 0, whole, examples)
             batches = [examples.batch(part) for part in parts]
+            bf16, absent = tried(None, "bf16")
             mine = _steps(whole, batches, plain, parts[0])
+            narrow = None if absent else _steps(whole, batches, plain, parts[0], bf16)  # both before any step is taken
             yield f"{name} {length}, all trained", mine, plain.steps(parts), len(parts), 1.0
-            if not (bf16 := tried(None, "bf16"))[1]:
-                mine = _steps(whole, batches, plain, parts[0], bf16[0])
-                yield f"{name} {length}, all trained, bf16", mine, plain.steps(parts), len(parts), 0.7
+            if narrow:
+                yield f"{name} {length}, all trained, bf16", narrow, plain.steps(parts), len(parts), 0.7
             frozen = 2 * layers // 3
             task = bound(freeze=frozen)
             cached = task.examples(texts[name])
