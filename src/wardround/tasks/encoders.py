@@ -111,7 +111,9 @@ class EncoderParts:
         if self.layers > shape.layers:
             raise EncoderError(folder, f"layers = {self.layers}, it has {shape.layers}", "lower it")
         if chosen.freeze != "nothing" and chosen.freeze > self.layers:
-            raise ValueError(f"freeze = {chosen.freeze} is above the number of layers that are used, {self.layers}; lower it")
+            raise ValueError(
+                f"freeze = {chosen.freeze} is above the number of layers that are used, {self.layers}; lower it"
+            )
         if chosen.last > (self.layers if self.frozen in (-1, self.layers) else self.layers - self.frozen):
             least = self.layers - chosen.last
             remedy = f"lower it, or freeze at most {least} layers, or all" if least >= 0 else "lower it"
