@@ -15,6 +15,7 @@ are the median and the quartiles.
   is one text at a time; for relations, over `text-classification` of the same sentences with markers in them. Then over
   the bare products of the encoder's matrices with as many tokens as there are, without padding: what an exact answer in
   fp32 costs whoever gives it.
+- *products in bf16*: the same bare products in bf16, over those in fp32: whether bf16 can pay on this processor at all.
 - *trunk*: the frozen layers of sentences of one length together, over one by one.
 - *evaluation*: batches by a budget of tokens, over batches of 64 sentences.
 """
@@ -120,11 +121,12 @@ def _comparisons(encoder: Path, size: int, *, quick: bool) -> Iterator[tuple[str
             whole, examples = bound(), bound().examples(texts[name])
             plain = Plain(encoder, 0, whole, examples)
             batches = [examples.batch(part) for part in parts]
+            bf16, absent = tried(None, "bf16")
             mine = _steps(whole, batches, plain, parts[0])
+            narrow = None if absent else _steps(whole, batches, plain, parts[0], bf16)  # both before any step is taken
             yield f"{name} {length}, all trained", mine, plain.steps(parts), len(parts), 1.0
-            if not (bf16 := tried(None, "bf16"))[1]:
-                mine = _steps(whole, batches, plain, parts[0], bf16[0])
-                yield f"{name} {length}, all trained, bf16", mine, plain.steps(parts), len(parts), 0.7
+            if narrow:
+                yield f"{name} {length}, all trained, bf16", narrow, plain.steps(parts), len(parts), 0.7
             frozen = 2 * layers // 3
             task = bound(freeze=frozen)
             cached = task.examples(texts[name])
@@ -253,6 +255,8 @@ def _asking(encoder: Path, count: int) -> Iterator[tuple[str, Run, Run, int, flo
     tokenizer = transformers.AutoTokenizer.from_pretrained(encoder)
     tokenizer.add_tokens([mark for pair in MARKERS for mark in pair])
     products = _products(encoder, tokenizer, texts)
+    if not tried(None, "bf16")[1]:
+        yield "products in bf16", _products(encoder, tokenizer, texts, torch.bfloat16), products, len(texts), None
     for name, kind, work, given in (
         (
             "relation",
@@ -287,13 +291,13 @@ def _marked(document: Document) -> str:
     return text
 
 
-def _products(encoder: Path, tokenizer: Any, texts: Sequence[str]) -> Run:
+def _products(encoder: Path, tokenizer: Any, texts: Sequence[str], kind: torch.dtype = torch.float32) -> Run:
     """All linear maps of the encoder on all tokens of all texts, and nothing else."""
     shape = read_encoder(encoder).shape
     tokens = sum(min(len(one), 128) for one in tokenizer(texts)["input_ids"])
-    inputs = torch.split(torch.randn(tokens, shape.width), 2048)
-    wide, narrow = (nn.Linear(a, b) for a, b in ((shape.width, shape.inner), (shape.inner, shape.width)))
-    square = nn.Linear(shape.width, shape.width)
+    inputs = torch.split(torch.randn(tokens, shape.width, dtype=kind), 2048)
+    wide, narrow = (nn.Linear(a, b, dtype=kind) for a, b in ((shape.width, shape.inner), (shape.inner, shape.width)))
+    square = nn.Linear(shape.width, shape.width, dtype=kind)
 
     @torch.no_grad()
     def work(_: Path) -> None:

@@ -116,7 +116,9 @@ class Runs:
 
 
 def _spread(values: Sequence[float]) -> str:
-    return f"{statistics.fmean(values):.3f} ± {statistics.stdev(values):.3f}"
+    """Mean and standard deviation, and each seed's own: of three, one that went astray shows only there."""
+    each = ", ".join(f"{value:.3f}" for value in values)
+    return f"{statistics.fmean(values):.3f} ± {statistics.stdev(values):.3f} ({each})"
 
 
 def write(study: str, rows: Sequence[str]) -> None:

@@ -205,8 +205,9 @@ def test_a_device_that_a_study_does_not_name_is_not_in_its_fingerprint() -> None
 # memory
 
 
+@pytest.mark.parametrize("workers", [1, 2])
 def test_too_little_memory_is_told_by_name_and_a_run_goes_on_afterwards(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Torch's own error for the CPU's memory, which a batch of a million billion numbers gets."""
     run(features(), tmp_path / "whole")
@@ -221,7 +222,7 @@ def test_too_little_memory_is_told_by_name_and_a_run_goes_on_afterwards(
 
     monkeypatch.setattr(FeaturesTask, "loss", huge)
     with pytest.raises(SiteFailed) as failed:
-        run(features(), tmp_path / "run", checkpoint_seconds=0)
+        run(features(), tmp_path / "run", checkpoint_seconds=0, workers=workers)
     assert f": {OUT_OF_MEMORY}; with fewer --workers, go on with --resume" in str(failed.value)
     run(features(), tmp_path / "run", resume=True, checkpoint_seconds=0)
     whole, again = trained(tmp_path / "whole"), trained(tmp_path / "run")

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from encoder_folders import tiny_encoder
 from trained_models import relater, sorter, tagger
 from wardround import ModelError, load
 from wardround.clinic import Clinic
@@ -58,11 +59,19 @@ def test_the_patterns_are_those_that_words_are_cut_by() -> None:
     assert [] == [pattern for pattern in PATTERNS.values() if pattern not in source]
 
 
+def test_a_relation_model_that_transformers_cannot_hold_either_is_not_sent_there(tmp_path: Path) -> None:
+    task = {"name": "relation", "encoder": str(tiny_encoder(tmp_path / "here")), "longest": 60, "last": 2}
+    run = relater(tmp_path / "run", task=task)
+    for to in ("onnx", "transformers"):
+        with pytest.raises(ModelError, match="use --to spacy"):
+            export([run], to, tmp_path / "out")
+
+
 @pytest.mark.parametrize(
     ("made", "tables", "message"),
     [
         (tagger, {}, "a CRF's best path is a search"),
-        (relater, {}, "use --to transformers"),
+        (relater, {}, "what marks the entities is not in the network; use --to transformers"),
         (sorter, {"task": {"name": "classification", "tokens": "jieba"}}, "its tokens come from jieba"),
     ],
 )

@@ -106,7 +106,10 @@ def spoilt(folder: Path, **changes: object) -> Path:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"model_type": "of-nobody"}, r"model_type = 'of-nobody': transformers .* cannot read it.*--upgrade"),
+        (
+            {"model_type": "of-nobody"},
+            r"model_type = 'of-nobody': transformers .* cannot read it \(The [^.]+\); try .*--upgrade",
+        ),
         ({"model_type": "gpt2"}, r"model_type = 'gpt2' has no embeddings and layers to be told apart"),
         ({"model_type": "t5"}, r"model_type = 't5' has a decoder"),
         (

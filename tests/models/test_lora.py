@@ -197,7 +197,12 @@ def test_adapters_that_cannot_be_are_refused(
 
 
 def test_adapters_are_of_encoders() -> None:
-    with pytest.raises(StudyError, match=r"adapter = .* is of an encoder, and model = 'logistic' has none"):
+    with pytest.raises(StudyError, match=r"task\.adapter is unknown; it has nothing to set but its name; leave it out"):
+        cells({
+            "name": "none", "rounds": 1, "method": {"name": "fedavg"}, "corpus": {"name": "synthetic"},
+            "task": {"name": "features", "adapter": {"rank": 2}},
+        })  # fmt: skip
+    with pytest.raises(StudyError, match=r"task: adapter is of an encoder, and model = 'logistic' has none"):
         cells({
             "name": "none", "rounds": 1, "method": {"name": "fedavg"}, "corpus": {"name": "clinic"},
             "task": {"name": "classification", "adapter": {"rank": 2}},

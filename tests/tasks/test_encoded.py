@@ -211,8 +211,8 @@ def test_features_are_of_cls_of_entities_or_both_and_of_the_last_layers_together
 @pytest.mark.parametrize(
     ("name", "settings", "said"),
     [
-        ("tagging", {"freeze": 3}, r"freeze = 3, but 2 layers are used; lower it"),
-        ("classification", {"layers": 1, "freeze": 2}, r"freeze = 2, but 1 layers are used"),
+        ("tagging", {"freeze": 3}, r"freeze = 3 is above the number of layers that are used, 2; lower it"),
+        ("classification", {"layers": 1, "freeze": 2}, r"freeze = 2 is above the number of layers that are used, 1"),
         ("bags", {"layers": 3}, r"layers = 3, it has 2; lower it"),
         ("classification", {"longest": 131}, r"longest = 131, it has positions for 130; lower it"),
         ("relation", {"last": 2, "freeze": 1}, r"last = 2, but 2 layers .*, 1 of them frozen; .* at most 0 layers"),

@@ -220,7 +220,7 @@ def test_batches_are_of_similar_length_and_complete(tmp_path: Path) -> None:
     ("settings", "said"),
     [
         ({"layers": 3}, r"layers = 3, it has 2; lower it"),
-        ({"layers": 1, "freeze": 2}, r"freeze = 2, but 1 layers are used; lower it"),
+        ({"layers": 1, "freeze": 2}, r"freeze = 2 is above the number of layers that are used, 1; lower it"),
         ({"longest": 131}, r"longest = 131, it has positions for 130; lower it"),
         ({"negative": "nothing"}, r"negative = 'nothing' is not among the labels \['none', 'causes', 'stops'\]"),
     ],
@@ -326,7 +326,7 @@ def test_windows_are_counted_with_the_run(tmp_path: Path) -> None:
     ("tables", "said"),
     [
         ({"task": {"encoder": "nowhere"}}, "there is no such folder"),
-        ({"task": {"freeze": 3}}, "freeze = 3, but 2 layers are used"),
+        ({"task": {"freeze": 3}}, "freeze = 3 is above the number of layers that are used, 2"),
         ({"task": {"freeze": "some"}}, "task.freeze"),
         ({"task": {"negative": "no"}}, "negative = 'no' is not among the labels"),
         ({"corpus": {"name": "clinic", "hospitals": 2, "documents": 3}}, "the task 'relation' takes pairs"),

@@ -9,6 +9,7 @@ upper part and stays as it was in the lower one.
 
 import copy
 import json
+import re
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -209,7 +210,8 @@ def _converted(folder: Path) -> Any:
 
 
 def _line(error: Exception) -> str:
-    return " ".join(str(error).split())[:200]
+    """The first sentence of what transformers says, which goes on for a page."""
+    return re.split(r"(?<=[.:;]) ", " ".join(str(error).split()), maxsplit=1)[0].rstrip(".:;")[:200]
 
 
 def _used(model: AnyEncoder, inputs: Tensor) -> set[str]:

@@ -253,7 +253,8 @@ def _problem(kind: type[BaseModel], section: str, mistake: Mapping[str, Any]) ->
 
 def unknown_key(section: str, key: str, known: Iterable[str]) -> str:
     """That a table has no such key, and which it has."""
-    return f"{section}{'.' if section else ''}{key} is unknown; {nearest(key, known)}"
+    remedy = nearest(key, names) if (names := list(known)) else "it has nothing to set but its name; leave it out"
+    return f"{section}{'.' if section else ''}{key} is unknown; {remedy}"
 
 
 def _submodel(kind: type[BaseModel], part: str) -> type[BaseModel]:

@@ -13,7 +13,7 @@ give away the words of a site's texts.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -90,7 +90,8 @@ class EncoderSettings:
         for field in fields(self):
             value = getattr(self, field.name)
             if field.name in idle and value != field.default:
-                raise ValueError(f"{field.name} = {value!r} is of {kind}, and model = {model!r} has none; leave it out")
+                given = field.name if is_dataclass(value) else f"{field.name} = {value!r}"  # a table, not our class
+                raise ValueError(f"{given} is of {kind}, and model = {model!r} has none; leave it out")
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +111,9 @@ class EncoderParts:
         if self.layers > shape.layers:
             raise EncoderError(folder, f"layers = {self.layers}, it has {shape.layers}", "lower it")
         if chosen.freeze != "nothing" and chosen.freeze > self.layers:
-            raise ValueError(f"freeze = {chosen.freeze}, but {self.layers} layers are used; lower it")
+            raise ValueError(
+                f"freeze = {chosen.freeze} is above the number of layers that are used, {self.layers}; lower it"
+            )
         if chosen.last > (self.layers if self.frozen in (-1, self.layers) else self.layers - self.frozen):
             least = self.layers - chosen.last
             remedy = f"lower it, or freeze at most {least} layers, or all" if least >= 0 else "lower it"

@@ -26,7 +26,7 @@ CHAINED_TAGS = {
 """Why a tagger with a CRF is not exported, and what to do."""
 SEPARATE_TAGS = {
     "onnx": ("what makes word pieces of a text is not in the network", "use --to spacy"),
-    "transformers": ("it reads sentences and words as wardround cuts them; transformers' taggers cut others",
+    "transformers": ("it reads sentences and words as wardround cuts them, and not as transformers does",
                      "use --to spacy"),
 }  # fmt: skip
 """The same for one that is an encoder and a linear layer."""

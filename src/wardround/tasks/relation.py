@@ -28,6 +28,7 @@ from torch import Tensor
 from wardround.core.wanted import go_on
 from wardround.federation.sites import Sites
 from wardround.metrics.relations import relation_metrics
+from wardround.models.family import KINDS
 from wardround.models.pretrained import Pretrained
 from wardround.models.relation import RelationModel
 from wardround.tasks.batching import budgeted, grouped, packed
@@ -162,6 +163,11 @@ class RelationTask(ClassifierTask):
             )
         if self.negative and self.negative not in self.labels:
             raise ValueError(f"negative = {self.negative!r} is not among the labels {list(self.labels)}")
+
+    def why_not(self, target: str) -> tuple[str, str]:
+        """What is not for ONNX is for transformers only where that can be exported."""
+        what, remedy = super().why_not(target)
+        return what, remedy if self.encoder.kind in KINDS and self.settings.last == 1 else "use --to spacy"
 
     @property
     def encoder(self) -> Pretrained:
