@@ -416,3 +416,13 @@ def test_texts_that_are_alike_but_for_blanks_capitals_and_width_are_told_with_bo
     assert [(tmp_path / "b.csv", 2), (tmp_path / "b.csv", 3)] == [
         (Path(one.file), one.line) for one in survey.findings.listed[:2]
     ]
+
+
+def test_a_label_that_a_run_would_take_for_a_note_is_told_with_its_place_and_length(tmp_path: Path) -> None:
+    rows = "".join(f"rash {n},{('flu', 'cold')[n % 2]}\n" for n in range(8))
+    long = "seen again today because she had another rash on both arms"
+    (tmp_path / "a.csv").write_text(f"text,label\n{rows}a cough,{long}\n", encoding="utf-8")
+    survey = check(tmp_path / "a.csv", Options(), task=TASKS["classification"]())
+    ((line, what),) = [(one.line, one.what) for one in survey.findings.listed if "like a note" in one.what]
+    assert 10 == line
+    assert what.startswith(f"one of the labels has {len(long)} characters")

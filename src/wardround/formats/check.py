@@ -266,6 +266,7 @@ def check(path: Path, options: Options, *, task: Checks | None = None, form: str
             findings.refuse(DataError(path, None, what, remedy))
         findings.mention_all(path, survey.alike())
         findings.mention_each(survey.mistyped())
+        findings.mention_each(survey.like_notes(view) if view in VIEWS else ())
         findings.mention_all(path, _across(survey, files))
         if survey.predicted:
             what = f"documents that a model has annotated, and nobody has confirmed: {survey.predicted:,}"

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from wardround.text.document import Document, Placed
 from wardround.text.reading import nearest
-from wardround.text.shown import names_of, shown, unlike_names
+from wardround.text.shown import names_of, rare, shown, unlike_names
 
 KINDS = {"labels": "labels", "entities": "types of entities", "relations": "types of relations"}
 
@@ -71,6 +71,17 @@ class Kinds:
             if counts[name] == 1 and (close := nearest(name, others, alike=NEARLY)):
                 what = f'one of the {KINDS[kind]} occurs once, has {len(name)} characters, and is nearly "{close}"'
                 yield path, line, what, "mistyped? Mend it, or map it with rename"
+
+    def like_notes(self, view: str) -> Iterator[tuple[Path, int, str, str]]:
+        """Where a name stands first that a run of a task with this view takes for a piece of a note."""
+        kind = view if view in KINDS else "relations"
+        counts = self.learnt(view)
+        for name in () if unlike_names(counts, 1) else rare(counts):
+            if (kind, name) in self.firsts:
+                what = (
+                    f"one of the {KINDS[kind]} has {len(name)} characters, and is long, or rare and worded like a note"
+                )
+                yield *self.firsts[kind, name], what, "mend it; a study that means it has to declare all of them"
 
     def alike(self) -> Iterator[tuple[str, str]]:
         """Names that look like one name written in several ways, and what to do."""
