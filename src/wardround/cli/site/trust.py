@@ -54,7 +54,7 @@ def command(
             f"all are pinned. Next: wardround site check {folder} --study study.toml, approve, start", soft_wrap=True
         )
     console.print(
-        "Hospitals that were admitted after this one's kit was made are not in this list until a kit is renewed (by the "
-        "coordinator: wardround consortium renew) or a masked study shows their keys; pin them by name before.",
+        "Hospitals that were admitted after this one's kit was made are not in this list until the kit is renewed (by "
+        "the coordinator: wardround consortium renew) or a masked study shows their keys; pin them by name before.",
         soft_wrap=True,
     )
