@@ -388,3 +388,17 @@ def test_columns_of_a_table_without_a_header_are_named_by_number(tmp_path: Path)
     (tmp_path / "a.csv").write_text("1,a rash,flu\n2,a cough,cold\n3,a fever,flu\n4,a pain,cold\n", encoding="utf-8")
     survey = check(tmp_path / "a.csv", Options(text="2", label="3"), form="csv")
     assert (4, {"cold": 2, "flu": 2}) == (survey.documents, survey.counts()["labels"])
+
+
+@pytest.mark.parametrize("text", ["No E. coli.", "No growth, i.e. sterile", "As e.g. Na", "No E. coli, Na 140"])
+def test_abbreviations_make_no_romance_language_of_english(text: str) -> None:
+    assert language(text) in ("", "en")
+
+
+def test_a_file_that_cannot_be_read_hides_no_other(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text('text,label\n"so "called" flu,A\n')
+    (tmp_path / "b.csv").write_text("text,label\none,A\ntwo,B\n")
+    (tmp_path / "c.csv").write_text('text,label\n"a "second" cold,A\n')
+    survey = check(tmp_path, Options())
+    assert (2, ["a.csv", "c.csv"]) == (survey.documents, [Path(one.file).name for one in survey.findings.listed])
+    assert "a.csv:2" in survey.unreadable
