@@ -342,3 +342,14 @@ def test_what_a_run_would_refuse_is_refused_with_the_way_round_it(tmp_path: Path
     assert 0 == cli("data", "convert", *command, cwd=tmp_path).code
     assert 0 == cli("new", "train-read.jsonl", "test.jsonl", cwd=tmp_path).code
     assert 0 == cli("run", "study.toml", "--quiet", "--set", "rounds=1", cwd=tmp_path).code
+
+
+def test_quotes_that_enclose_nothing_have_an_option_that_the_study_keeps(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("text,label\n" + '"so" called flu,flu\n"no" cold at all,cold\n' * 20)
+    ended = cli("data", "check", "a.csv", cwd=tmp_path)
+    assert (2, True) == (ended.code, "or give --no-quoting" in ended.out), ended
+    assert 0 == cli("data", "check", "a.csv", "--no-quoting", cwd=tmp_path).code
+    ended = cli("new", "a.csv", "a.csv", "--no-quoting", cwd=tmp_path)
+    assert (0, False) == (ended.code, read(tmp_path / "study.toml")["corpus"]["quoting"]), ended
+    ended = cli("new", "a.csv", "--no-quoting", "--out", "b.toml", cwd=tmp_path)
+    assert "wardround data split a.csv a-split --no-quoting" in ended.err

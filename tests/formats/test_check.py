@@ -426,3 +426,17 @@ def test_a_label_that_a_run_would_take_for_a_note_is_told_with_its_place_and_len
     ((line, what),) = [(one.line, one.what) for one in survey.findings.listed if "like a note" in one.what]
     assert 10 == line
     assert what.startswith(f"one of the labels has {len(long)} characters")
+
+
+@pytest.mark.parametrize("text", ["No E. coli.", "No growth, i.e. sterile", "As e.g. Na", "No E. coli, Na 140"])
+def test_abbreviations_make_no_romance_language_of_english(text: str) -> None:
+    assert language(text) in ("", "en")
+
+
+def test_a_file_that_cannot_be_read_hides_no_other(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text('text,label\n"so "called" flu,A\n')
+    (tmp_path / "b.csv").write_text("text,label\none,A\ntwo,B\n")
+    (tmp_path / "c.csv").write_text('text,label\n"a "second" cold,A\n')
+    survey = check(tmp_path, Options())
+    assert (2, ["a.csv", "c.csv"]) == (survey.documents, [Path(one.file).name for one in survey.findings.listed])
+    assert "a.csv:2" in survey.unreadable

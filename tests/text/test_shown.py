@@ -145,3 +145,13 @@ def test_look_alikes_are_listed() -> None:
         'labels that look alike: "Cell" 2 times, "cell" 5 times',
         'labels that look alike: "type 1" 2 times, "type１" 2 times',
     ] == [what for what, _ in kinds.alike()]
+
+
+@pytest.mark.parametrize("name", ["17:aspirin-rash", "17:T1-rash", "17_aspirin", "17.aspirin", "17头痛", "17:头痛-T2"])
+def test_an_id_with_a_word_behind_its_number_is_not_quoted(name: str) -> None:
+    assert f"(an id of {len(name)} characters)" == called(name)
+
+
+@pytest.mark.parametrize("name", ["17:T1-T2", "MESH:D001241", "note-17", "note17.txt", "2024 notes.csv:12", "D1#2"])
+def test_an_id_that_only_counts_is_quoted(name: str) -> None:
+    assert name == called(name)

@@ -151,7 +151,8 @@ def test_labels_that_the_model_does_not_know_are_left_out_and_counted(data: Path
     path = labelled(tmp_path / "odd.jsonl", source, lambda at, own: [known[at]] if at < 3 else own)
     ended = cli("evaluate", data / "classification", path, cwd=tmp_path)
     assert 0 == ended.code, ended
-    assert "warning: the model does not know: odd-ward 2, others 1; --rename" in ended.err
+    assert "warning: the model does not know: odd-ward 2, others 1; " in ended.err
+    assert "--rename odd-ward=" in ended.err
     assert "warning: examples without a label that the model knows, left out: 3" in ended.err
     assert "Zanzibarine" not in ended.err + ended.out
     own = json.loads(source.read_text().splitlines()[0])["labels"][0]
@@ -204,7 +205,7 @@ def mistaken(data: Path, folder: Path) -> dict[str, tuple[list[object], str]]:
     shutil.copytree(data / "tagging" / "model", folder / "copy")
     (folder / "copy" / "weights.safetensors").write_bytes(b"")
     return {
-        "no label": ([data / "classification", labels], "no example with a label that the model knows"),
+        "no label": ([data / "classification", labels], "and map it: --rename THEIRS="),
         "plain": ([data / "tagging", "note.txt", "--from", "text"], "it holds no annotation at all"),
         "table": ([data / "tagging", "rows.csv"], "'csv' has no place for texts with entities, which the task takes"),
         "facts": ([data / "bags", files(data, "bags")[0]], "aligned with public facts — name their file: --kb FACTS"),

@@ -668,3 +668,12 @@ def test_a_line_that_cannot_be_read_is_skipped_and_those_behind_it_are_not(here:
     assert ", which ends the file after 2 documents" in rest.err
     ended = cli("data", "convert", "bad.jsonl", "worse.csv", "--to", "csv", cwd=here)
     assert (2, False) == (ended.code, (here / "worse.csv").exists())
+
+
+def test_a_format_that_predictions_are_converted_to_is_answered_with_how(here: Path) -> None:
+    ended = cli("predict", "tagger", "notes", "--to", "conll", "--out", "found.conll", cwd=here)
+    way = "wardround data convert found.jsonl found.conll --to conll"
+    assert (2, True) == (ended.code, way in ended.err.replace("\n", " ")), ended
+    assert 0 == cli("predict", "tagger", "notes", "--to", "jsonl", "--out", "asked.jsonl", "--quiet", cwd=here).code
+    ended = cli("data", "convert", "asked.jsonl", "found.conll", "--to", "conll", "--lossy", cwd=here)
+    assert (0, True) == (ended.code, "B-" in (here / "found.conll").read_text()), ended
