@@ -17,13 +17,16 @@ from real_sites import wait_until
 from study_files import cli
 from wardround import __version__
 from wardround.consortium import submit as submitting
-from wardround.consortium.delivery import FILES, bring, main, model_of
+from wardround.consortium.delivery import FILES, bring, main, model_of, remind
 from wardround.consortium.deployed import study_hash
+from wardround.consortium.forgotten import mark_restored, recover
 from wardround.consortium.house_ledger import compared, proven
 from wardround.consortium.received import received, whole_model
+from wardround.consortium.roster import read_roster
 from wardround.consortium.submit import submit
 from wardround.consortium.submitted import note_run, pending
 from wardround.engines.remote import Remote, fault
+from wardround.engines.seal import Asker, read_signing_key
 from wardround.layers.ledger import lines, verify
 from wardround.runs.errors import RunError
 from wardround.runs.files import DELIVERED, Delivered
@@ -32,6 +35,7 @@ from wardround.study.load import Study, cells
 from wardround.trained.about import SIGNATURE, ModelError
 from wardround.trained.about import verify as verify_model
 from wardround.trained.signature import check_signature, make_key, sign
+from wardround.watch.house import House
 
 SITES = ("site-0", "site-1", "site-2")
 TABLES: dict[str, Any] = {
@@ -275,7 +279,9 @@ def test_a_site_puts_what_it_kept_and_what_was_delivered_together(tmp_path: Path
         early = cli("site", "model", tmp_path / "site-0", tmp_path / "s.toml", "--out", "own", cwd=tmp_path)
         assert (2, True) == (early.code, "the coordinator sends it when a run has ended" in early.err)
         submit(study, tmp_path / "run", exchange.over)
+    assert "wardround site model comes first" in cli("clear", tmp_path / "site-0", cwd=tmp_path).out
     assert 0 == cli("site", "model", tmp_path / "site-0", tmp_path / "s.toml", "--out", "own", cwd=tmp_path).code
+    assert "comes first" not in cli("clear", tmp_path / "site-0", cwd=tmp_path).out
     verify_model(tmp_path / "own")
     assert "site-0" == json.loads((tmp_path / "own" / "model.json").read_text())["site"]
 
@@ -324,3 +330,39 @@ def test_a_site_that_is_still_to_recover_or_to_make_room_gets_the_model_later(tm
     states = {"site-0": str(fault({"fault": why})), "site-1": str(fault({"fault": "study"})), "site-2": ""}
     DELIVERED.write(run, Delivered(study="s", run="r", digest="d", sites=states))
     assert [(run, ["site-0"])] == pending(centre, SITES)
+
+
+def test_the_log_of_a_site_names_studies_that_begin_end_bring_a_model_or_are_refused(
+    tmp_path: Path, study: Study
+) -> None:
+    with Exchange(tmp_path, study, SITES) as exchange:
+        submit(study, tmp_path / "run", exchange.over)
+        other = cells({**TABLES, "name": "unheard-of", "method": {"name": "fedprox", "mu": 0.5}})[0].study
+        with pytest.raises(RunError, match="not approved"):
+            submit(other, tmp_path / "other", exchange.over, wait=0.0)
+    run, log = (tmp_path / "run" / "run.id").read_text(), (tmp_path / "site-0" / "log.txt").read_text()
+    named = f"study {study.name}, run {run}: "
+    told = [line.partition(named)[2].split(",")[0] for line in log.splitlines() if named in line]
+    assert ["begins", "has ended", "its model came"] == told
+    assert "this site has not approved unheard-of (" in log
+    assert f"wardround site approve {tmp_path / 'site-0'} STUDY.toml" in log
+    house = House(tmp_path / "site-0")
+    house.look()
+    assert any("of unheard-of (" in event.text and "site approve" in event.text for event in house.log.lines)
+
+
+def test_a_site_that_was_put_back_is_told_what_it_forgot_without_any_study(tmp_path: Path, study: Study) -> None:
+    with Exchange(tmp_path, study, SITES) as exchange:
+        submit(study, tmp_path / "run", exchange.over)
+        place, folder = tmp_path / "site-1", exchange.over.folder
+        shutil.copytree(place / "ledger", tmp_path / "older")
+        mark_restored(place)
+        (place / "ledger" / "site.jsonl").unlink()
+        seals = {name: member.seal for name, member in read_roster(folder).items()}
+        remind(folder, Asker(read_signing_key(folder / "keys" / "ask.key"), seals), SITES)
+    lapse = recover(place, as_told=True)
+    assert {line["round"] for line in lines(tmp_path / "older" / "site.jsonl") if "sent" in line} == {
+        one.round for one in lapse.answers
+    }
+    unrestored = tmp_path / "site-0" / "ledger" / "site.jsonl"
+    assert not [line for line in lines(unrestored) if "refused" in line]

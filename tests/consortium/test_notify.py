@@ -57,7 +57,12 @@ def test_a_run_that_finishes_or_fails_is_told(tmp_path: Path) -> None:
         exchange.unasked = lambda _name, _head: True
         with pytest.raises(RunError, match="the quorum is 2"):
             submit(study, tmp_path / "other", exchange.over, wait=0.0)
-        few, failed = {"event": "below-quorum", **facts}, {"event": "failed", **facts, "error": "RunError"}
+        assert [{"event": "below-quorum", **facts, "outcome": "nothing was begun"}] == events(out)
+        out.unlink()
+        (tmp_path / "run" / METRICS.name).unlink()  # as if it had stopped in the midst
+        with pytest.raises(RunError, match="the quorum is 2"):
+            submit(study, tmp_path / "run", exchange.over, wait=0.0, resume=True)
+        few, failed = {"event": "below-quorum", **facts}, {"event": "failed", **facts, "error": "TooFew"}
         assert [few, failed] == events(out, 2)
 
 

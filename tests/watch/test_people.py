@@ -223,6 +223,19 @@ def test_who_submits_stops_their_own_runs_and_no_others(door: Door) -> None:
     assert stop_asked(other)
 
 
+def test_who_administers_elsewhere_is_told_who_admits(door: Door, tmp_path: Path) -> None:
+    _, request = new_site(tmp_path / "ward")
+    result = cli("consortium", "admit", door.folder / "w-admin", request, cwd=tmp_path)
+    assert (2, True) == (result.code, "whoever has the coordinator's own account" in " ".join(result.err.split()))
+
+
+def test_no_role_admits_or_delivers_through_the_door(door: Door) -> None:
+    for role in ROLES:
+        for path in ("/admit", "/deliver"):
+            assert "status 40" in refusal(door.folder / f"w-{role}", path, {"name": "ward", "run": "mentions"})
+    assert "ward" not in (door.centre / "roster.json").read_text()
+
+
 def test_who_administers_revokes_and_ends(door: Door) -> None:
     add(door.centre, ["charite"])
     door.person("leaver", "submit")

@@ -85,10 +85,9 @@ def _memories(folder: Path) -> Iterator[Leftover]:
         yield Leftover(path, f"memory of the run {path.name}", _size(path), why, _unmade(folder, path, approved))
 
 
-def note_made(folder: Path, study: str, run: str) -> None:
+def note_made(memory: Path) -> None:
     """Note that the site's model was made with what it has kept of a run."""
-    if (place := folder / "memory" / study[:16] / run).is_dir():
-        (place / MADE).touch()
+    (memory / MADE).touch()
 
 
 def _unmade(folder: Path, memory: Path, approved: Path | None) -> bool:

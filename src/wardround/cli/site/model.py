@@ -33,8 +33,6 @@ def command(
 ) -> None:
     """Get the model of a run that has ended, with what this site kept for itself, if it kept anything."""
     from wardround.cli.site.leaving import study_at
-    from wardround.consortium.deployed import study_hash
-    from wardround.consortium.leftovers import note_made
     from wardround.consortium.received import received, whole_model
     from wardround.trained.about import model_folder
     from wardround.trained.assemble import unpaid
@@ -53,7 +51,6 @@ def command(
             else:
                 whole_model(place, chosen, out)
                 console.print(f"the shared model of the run {place.name} is in {out}")
-                note_made(folder, study_hash(chosen), place.name)
         return
     if trust and shared:
         check_signature(model_folder(shared), trust)
@@ -63,6 +60,7 @@ def command(
 def _assemble(folder: Path, chosen: "Study", shared: Path | None, round_: int | None, run: str, out: Path) -> None:
     """What this site kept and the shared model, as one."""
     from wardround.consortium.kept import kept_run
+    from wardround.consortium.leftovers import note_made
     from wardround.trained.about import model_folder, read_about
     from wardround.trained.assemble import assembled, shared_weights
 
@@ -72,5 +70,5 @@ def _assemble(folder: Path, chosen: "Study", shared: Path | None, round_: int | 
     name = built.sites.names[0]
     with refusals(out):
         assembled(built, name, exchange, weights, out)
-    note_made(folder, study_hash(chosen), built.host.folder.name)
+    note_made(built.host.memory)
     show_assembled(name, out)
