@@ -16,6 +16,7 @@ from loopback import Exchange as Sites
 from study_files import small_study
 from threat_table import threat
 from wardround import __version__
+from wardround.cli.site.trust import command
 from wardround.consortium.approval import approve
 from wardround.consortium.backup import back_up, put_back
 from wardround.consortium.check import checked, leaving
@@ -702,3 +703,28 @@ def test_of_the_keys_that_are_shown_only_some_under_names_of_sites_are_remembere
     names = ("charite", "\x1b[2Kcharite", "x" * 51, "ukb", "jena")
     assert [True, False, False, True, True] == [vault.trusts(name, bytes(32)) for name in names]
     assert ["charite", "ukb"] == list(seen(tmp_path))
+
+
+def test_a_site_is_told_what_to_do_with_fingerprints_until_all_are_pinned(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = Sites(tmp_path / "sites", study_of(tmp_path), NAMES).sites["site-0"].folder
+    (place / "keys" / "pinned.json").unlink()
+
+    def printed(*words: str) -> str:
+        command(place, *words)
+        return capsys.readouterr().out
+
+    first = printed()
+    assert "next: telephone site-1, site-2;" in first
+    assert f'wardround site trust {place} site-1 "…"\n' in first
+    assert "telephone site-2;" in printed("site-1", own_fingerprint(tmp_path / "sites" / "site-1", "site-1"))
+    last = printed("site-2", own_fingerprint(tmp_path / "sites" / "site-2", "site-2"))
+    assert f"next: wardround site check {place} --study study.toml, then wardround site approve {place}" in last
+    assert "admitted after this one's kit was made is not in the list" in last  # site-3, which the kit does not name
+    kit = place / "kit" / "site.json"  # as of the first that was admitted
+    kit.write_text(json.dumps({**json.loads(kit.read_text()), "sites": ["site-0"]}))
+    (place / "keys" / "pinned.json").unlink()
+    alone = printed()
+    assert "this site's kit names no other: they were admitted later" in alone
+    assert f'wardround site trust {place} NAME "FINGERPRINT"\n' in alone
