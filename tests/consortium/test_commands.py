@@ -182,18 +182,6 @@ def test_a_site_is_checked_and_told_what_would_leave_before_it_approves(
     assert 1 == len(list((site / "approved").glob("*.toml")))
 
 
-def test_whoever_compares_keys_is_told_what_to_do_next(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    main_ok("site", "trust", site)
-    before = capsys.readouterr().out
-    assert "not pinned: b. Ring each of them up" in before
-    assert f'wardround site trust {site} b "…"' in before
-    assert "admitted after this one's kit was made are not in this list" in before
-    main_ok("site", "trust", site, "b", "0123 4567 89ab cdef 0123 4567")
-    after = capsys.readouterr().out
-    assert f"all are pinned. Next: wardround site check {site} --study" in after
-    assert "not pinned" not in after
-
-
 def test_a_hospital_may_look_before_it_joins_and_no_more(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main_ok("site", "init", tmp_path / "early")
     capsys.readouterr()

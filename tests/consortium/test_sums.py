@@ -16,17 +16,20 @@ from loopback import Exchange as Sites
 from study_files import small_study
 from threat_table import threat
 from wardround import __version__
+from wardround.cli.site.trust import command
 from wardround.consortium.approval import approve
 from wardround.consortium.backup import back_up, put_back
-from wardround.consortium.check import checked
+from wardround.consortium.check import checked, leaving
 from wardround.consortium.deployed import study_hash
+from wardround.consortium.exchanges import Leaving, expected_exchanges, forecast
 from wardround.consortium.forgotten import mark_restored, recover, restored
 from wardround.consortium.identity import HouseVault, own_fingerprint, pin, seen
+from wardround.consortium.settings import read_site
 from wardround.consortium.site_process import SiteProcess
 from wardround.consortium.submit import submit
 from wardround.core.codec import decode
 from wardround.core.cohort import BelowQuorum
-from wardround.core.exchange import Exchange
+from wardround.core.exchange import EVALUATION, Exchange
 from wardround.core.method import Global
 from wardround.core.record import Message
 from wardround.core.site import Site
@@ -43,6 +46,8 @@ from wardround.runs.build import build_apart
 from wardround.runs.errors import RunError
 from wardround.runs.loop import run
 from wardround.study.load import Study, load_study
+from wardround.watch.house import House
+from wardround.watch.officer import officers_page
 
 NAMES = ("site-0", "site-1", "site-2", "site-3")
 THREE = NAMES[:3]
@@ -87,6 +92,48 @@ def test_real_sites_give_the_bits_of_a_simulation(changes: dict[str, Any], tmp_p
 
 def ledger_of(place: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (place / "ledger" / "site.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"method": {"name": "fedcmc"}}, COUNTED], ids=["fedavg", "fedcmc", "document counts"]
+)
+def test_what_a_site_is_told_before_is_what_its_ledger_then_has(changes: dict[str, Any], tmp_path: Path) -> None:
+    """Message by message from the second round on, and in sum; what comes once is told apart."""
+    study = study_of(tmp_path, rounds=4, partition={"name": "iid", "sites": 3}, **changes)
+    place = tmp_path / "sites" / "site-0"
+    with Sites(tmp_path / "sites", study, THREE) as sites:
+        seen = leaving(place, read_site(place), study)
+        ahead = forecast(study, expected_exchanges(study, 1, 3), seen)
+        submit(study, tmp_path / "real", sites.over)
+    sent = [line for line in ledger_of(place) if "sent" in line]
+    last = [line for line in sent if line["round"] == 4]
+    assert {one.step: one.reply.nbytes for one in seen if one.step in {line["step"] for line in last}} == {
+        line["step"]: line["sent"]["bytes"] for line in last
+    }
+    for whole, found in (
+        (ahead.per_round, [line for line in last if line["exchange"] < EVALUATION]),
+        (ahead.evaluation, [line for line in last if line["exchange"] > EVALUATION]),
+        (ahead.total, sent),
+    ):
+        assert Leaving(len(found), sum(line["sent"]["bytes"] for line in found)) == whole
+
+
+def test_the_officer_reads_what_is_behind_the_masks_and_that_nobody_sees_it_alone(tmp_path: Path) -> None:
+    study = study_of(tmp_path, rounds=1)
+    with Sites(tmp_path / "sites", study, NAMES) as sites:
+        submit(study, tmp_path / "real", sites.over)
+    house = House(tmp_path / "sites" / "site-0")
+    house.look()
+    page = officers_page(house)
+    block = page.split("<h3>Update, masked</h3>")[1].split("</div>")[0]
+    for words in (
+        "nobody can see it alone, neither the coordinator nor another site; what can be read is the sum of at least 3",
+        "<code>change</code>: of all sites together: how the site&#x27;s notes move the model",
+        "<code>weight</code>: of all sites together: how many training examples",
+    ):
+        assert words in block
+    assert "<h3>Counts, masked</h3>" in page
+    assert "what the step's own message says" not in page.replace("&#x27;", "'")
 
 
 def cut_off(monkeypatch: pytest.MonkeyPatch, study: Study, out: Path, sites: Sites) -> None:
@@ -656,3 +703,28 @@ def test_of_the_keys_that_are_shown_only_some_under_names_of_sites_are_remembere
     names = ("charite", "\x1b[2Kcharite", "x" * 51, "ukb", "jena")
     assert [True, False, False, True, True] == [vault.trusts(name, bytes(32)) for name in names]
     assert ["charite", "ukb"] == list(seen(tmp_path))
+
+
+def test_a_site_is_told_what_to_do_with_fingerprints_until_all_are_pinned(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = Sites(tmp_path / "sites", study_of(tmp_path), NAMES).sites["site-0"].folder
+    (place / "keys" / "pinned.json").unlink()
+
+    def printed(*words: str) -> str:
+        command(place, *words)
+        return capsys.readouterr().out
+
+    first = printed()
+    assert "next: telephone site-1, site-2;" in first
+    assert f'wardround site trust {place} site-1 "…"\n' in first
+    assert "telephone site-2;" in printed("site-1", own_fingerprint(tmp_path / "sites" / "site-1", "site-1"))
+    last = printed("site-2", own_fingerprint(tmp_path / "sites" / "site-2", "site-2"))
+    assert f"next: wardround site check {place} --study study.toml, then wardround site approve {place}" in last
+    assert "admitted after this one's kit was made is not in the list" in last  # site-3, which the kit does not name
+    kit = place / "kit" / "site.json"  # as of the first that was admitted
+    kit.write_text(json.dumps({**json.loads(kit.read_text()), "sites": ["site-0"]}))
+    (place / "keys" / "pinned.json").unlink()
+    alone = printed()
+    assert "this site's kit names no other: they were admitted later" in alone
+    assert f'wardround site trust {place} NAME "FINGERPRINT"\n' in alone

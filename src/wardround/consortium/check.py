@@ -9,12 +9,14 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import psutil
 
+from wardround.consortium.forms import read_membership
 from wardround.consortium.identity import others, pinned, seen
 from wardround.consortium.kit_check import kit_address, kit_problems, lasting, reach
 from wardround.consortium.labels import labels_of, odd, proposed
@@ -205,6 +207,15 @@ def _key(label: str) -> str:
 def leaving(folder: Path, settings: SiteSettings, study: Study) -> list[Seen]:
     """What would leave this site in two rounds and an evaluation, from a rehearsal on a few of its examples."""
     few = [part.take(np.arange(min(len(part), FEW))) for part in settings.parts(study)]
+    names = {settings.name}
+    if any(layer.names_cohort for layer in study.layers):  # what leaves is longer the more sites there are
+        with contextlib.suppress(RunError):
+            names |= {*read_membership(folder / "kit").sites}
+    fewest = max([2, *(layer.quorum for layer in study.layers)])
+    spare = (f"site-{number}" for number in count())
+    while len(names) < fewest:
+        names.add(next(spare))
     with tempfile.TemporaryDirectory(dir=folder) as memory:
-        count = max([2, *(layer.quorum for layer in study.layers)])
-        return exchanged(build_at_site(study, Path(memory), [f"site-{number}" for number in range(count)], few))
+        seen = exchanged(build_at_site(study, Path(memory), sorted(names), few))
+    own = {one.place: one for one in seen if one.site == settings.name}
+    return [*{one.place: own.get(one.place, one) for one in seen}.values()]  # it may not be drawn for a round

@@ -12,12 +12,14 @@ have to ask again; where that number depends on how much others have, only the a
 one per split, have numbers of their own.
 """
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from wardround.consortium.forms import read_membership
+from wardround.core.cohort import Seen
 from wardround.core.exchange import EVALUATION, Exchange
 from wardround.core.layer import first_number
 from wardround.runs.errors import RunError
@@ -94,6 +96,62 @@ def expected_exchanges(study: Study, examples: int, sites: int) -> Expected:
         each * len(opening), each * asks, each * tried, evaluations, opening, steps, own, method.repeats,
         first_number(study.layers) if moves else None, estimated,
     )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Leaving:
+    """So many replies, of so many bytes together."""
+
+    replies: int = 0
+    bytes: int = 0
+
+    def __add__(self, other: "Leaving") -> "Leaving":
+        """Both."""
+        return Leaving(self.replies + other.replies, self.bytes + other.bytes)
+
+    def __mul__(self, times: int) -> "Leaving":
+        """As much so many times."""
+        return Leaving(self.replies * times, self.bytes * times)
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What leaves a site in a run in which nobody is lost, by a rehearsal of it."""
+
+    start: Leaving
+    per_round: Leaving
+    evaluation: Leaving
+    once: Leaving
+    """What the first rounds have beyond the others: keys, and numbers whose range nobody knows yet."""
+    total: Leaving
+
+
+def forecast(study: Study, expected: Expected, seen: Sequence[Seen]) -> Forecast:
+    """What leaves, if every exchange is as the last of its step in the rehearsal, and the first ones as they were."""
+    last = {one.step: one.reply.nbytes for one in seen}
+    between: list[Counter[str]] = []  # a layer's own after each exchange of the method's, before the next
+    for one in seen:
+        if one.step not in expected.own:
+            between.append(Counter())
+        elif between:
+            between[-1][one.step] += 1
+    usual = {step: min((own[step] for own in between), default=0) for step in expected.own}
+    own = Leaving(sum(usual.values()), sum(last.get(step, 0) * times for step, times in usual.items()))
+
+    def of(step: str) -> Leaving:
+        return Leaving(1, last.get(step, 0)) + own
+
+    asked = {step: times for step, times in expected.steps.items() if step not in expected.own}
+    start = sum(map(of, expected.opening), Leaving())
+    per_round = sum((of(step) * times for step, times in asked.items()), Leaving())
+    evaluation = of("evaluate") * len(study.evaluation.splits)
+    once = Leaving()
+    if expected.own:
+        as_usual = sum((of(one.step) for one in seen if one.step not in expected.own), Leaving())
+        once = Leaving(len(seen), sum(one.reply.nbytes for one in seen)) + as_usual * -1
+    rounds = 1 if study.method.once else study.rounds
+    total = start + once + per_round * rounds + evaluation * expected.evaluations
+    return Forecast(start, per_round, evaluation, once, total)
 
 
 def sites_of(folder: Path) -> int:

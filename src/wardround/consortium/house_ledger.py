@@ -20,12 +20,16 @@ from pathlib import Path
 from typing import Any
 
 from wardround.consortium.budget import Budget, Mark, Question
-from wardround.core.record import Message, reveals_of
+from wardround.core.record import TOGETHER, Message, reveals_of
 from wardround.engines.seal import Ask, SealError, verify_statement
 from wardround.layers.ledger import START, Chain, LedgerError, lines, verify
 from wardround.text.shown import harmless
 
 MINUTE = 60.0
+ALONE = (
+    "It leaves under masks: nobody can see it alone, neither the coordinator nor another site; what can be read is the "
+    "sum of at least {} sites."
+)
 KINDS = 10_000  # of refusals that are remembered
 
 
@@ -46,8 +50,10 @@ class Answer:
     sent: Message
     digest: str
     """Of the bytes that leave."""
-    hides: str
+    hides: type[Message] | None
     """What the step itself replies, where that leaves so that nobody can read it alone."""
+    fewest: int
+    """The least number of sites whose sum can be read."""
     mark: Mark
     sums: Mapping[str, str] = field(default_factory=dict)
     """What was chosen for good of masks and sums (`core.vault`)."""
@@ -72,10 +78,15 @@ class HouseLedger:
         study, kind = str(answer.statement["study"])[:16], type(answer.sent).__name__
         run = str(answer.statement["run"])[:16]
         new: list[Mapping[str, Any]] = []
-        if (study, kind) not in self.kinds:
-            words = {field: reveal.what for field, reveal in reveals_of(type(answer.sent)).items()}
-            about = " ".join((type(answer.sent).__doc__ or "").split())
-            new.append({"study": study, "name": answer.study, "kind": kind, "about": about, "reveals": words})
+        hides = {"hides": answer.hides.__name__} if answer.hides else {}
+        called = kind_of({"kind": kind, **hides})
+        if (study, called) not in self.kinds:
+            words = {field: reveal.what for field, reveal in reveals_of(answer.hides or type(answer.sent)).items()}
+            about = " ".join(((answer.hides or type(answer.sent)).__doc__ or "").split())
+            if answer.hides:
+                words = {field: f"{TOGETHER}{what}" for field, what in words.items()}
+                about = f"{about} {ALONE.format(answer.fewest)}"
+            new.append({"study": study, "name": answer.study, "kind": called, "about": about, "reveals": words})
         if (study, run, answer.data) not in self.runs:
             new.append({"study": study, "run": run, "data": answer.data})
         exchange, received = answer.question.exchange, answer.received
@@ -97,7 +108,7 @@ class HouseLedger:
                 "kind": kind,
                 "bytes": answer.sent.nbytes,
                 "digest": answer.digest,
-                **({"hides": answer.hides} if answer.hides else {}),
+                **hides,
             },
             "mark": answer.mark,
             **({"sums": dict(answer.sums)} if answer.sums else {}),
@@ -107,7 +118,7 @@ class HouseLedger:
         }
         self._append(*new, line)
         self.budget.take(line)
-        self.kinds.add((study, kind))
+        self.kinds.add((study, called))
         self.runs.add((study, run, answer.data))
         return self.chain.head
 
@@ -207,12 +218,17 @@ def summed(path: Path) -> dict[tuple[str, str, str], Sent]:
             message = line.get("sent") or line.get("message")
             if "to" in line or message is None:  # the coordinator's, to sites
                 continue
-            kind = f"{message['hides']}, masked" if "hides" in message else message["kind"]
+            kind = kind_of(message)
             row = rows.setdefault((line["time"][:10], names.get(study, study[:8]), kind), Sent())
             row.times += 1
             row.bytes += message["bytes"]
-            row.reveals = words.get((study, message["kind"]), {})
+            row.reveals = words.get((study, kind)) or words.get((study, message["kind"]), {})
     return rows
+
+
+def kind_of(message: Mapping[str, Any]) -> str:
+    """What a message is called: where it leaves masked, by what is behind the masks."""
+    return f"{message['hides']}, masked" if "hides" in message else str(message["kind"])
 
 
 def proven(path: Path, ask_key: str) -> int:

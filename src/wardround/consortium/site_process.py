@@ -188,12 +188,14 @@ class SiteProcess:
             sent = hashlib.sha256(data).hexdigest()
             mark = budget.settle(study, approval, question, sent)
             name, theirs = run.ready.built.study.name, str(ask.head.get("ledger", ""))
-            hides = "" if type(reply).alone or type(reply) is step.reply else step.reply.__name__
+            hides = None if type(reply).alone or type(reply) is step.reply else step.reply
+            fewest = max((layer.quorum for layer in run.ready.built.study.layers), default=0)
             spent = last_value(self.folder / JOURNAL, "hash") if run.ready.built.study.dp else ""
             sums = vault.new if vault else {}
             answer = Answer(
-                ask.statement, theirs, question, name, run.ready.data, message, reply, sent, hides, mark, sums, spent
-            )
+                ask.statement, theirs, question, name, run.ready.data, message, reply, sent, hides, fewest, mark, sums,
+                spent,
+            )  # fmt: skip
             noted = self.ledger.note(answer)
         except Exception:
             run.host.undo(self.name, exchange)  # as if it had not been asked

@@ -67,6 +67,9 @@ class Seen:
     reply: Message
     hides: type[Message] | None = None
     """What the step itself replies, where that leaves as something that cannot be read alone."""
+    site: str = field(default="", compare=False)
+    place: tuple[int, int] = field(default=(0, 0), compare=False)
+    """The round, and the number of the exchange in it."""
 
 
 @dataclass
@@ -209,7 +212,8 @@ class Cohort:
                 elif (checked := self._checked(step, next_name, came, exchange, kinds, verb)) is not None:
                     if self.watch is not None:
                         hides = None if type(came).alone or step.reply is type(came) else step.reply
-                        self.watch.append(Seen(step.name, verb, messages[next_name], came, hides))
+                        place = exchange.round, exchange.number
+                        self.watch.append(Seen(step.name, verb, messages[next_name], came, hides, next_name, place))
                     yield next_name, checked
                 next_name = next(waiting, None)
 

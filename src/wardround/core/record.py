@@ -125,6 +125,10 @@ class Private(Record):
     """Whether it is small and nobody changes its tensors in place, so that a process may have it at hand as it is."""
 
 
+TOGETHER = "of all sites together: "
+"""What stands before what a field tells, where nothing but a sum can be read."""
+
+
 def reveals_of(kind: type[Any]) -> dict[str, Reveal]:
     """For each field of a record, what its author said that it reveals."""
     known: dict[str, Reveal] | None = kind.__dict__.get("_reveals")

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from torch import Tensor
 
 from wardround.core.cohort import Seen
-from wardround.core.record import Message, reveals_of
+from wardround.core.record import TOGETHER, Message, reveals_of
 from wardround.core.weights import Weights
 from wardround.runs.wire import WireRow
 
@@ -59,7 +59,7 @@ def _hidden(step: str, kind: type[Message]) -> Iterator[WireRow]:
     """The fields of a message that leaves as another: what the sum of them tells."""
     head: dict[str, Any] = {"step": step, "direction": "from site", "message": kind.__name__, "seen": "masked"}
     for name, reveal in reveals_of(kind).items():
-        yield WireRow(**head, field=name, type="masked", bytes=0, reveals=f"of all sites together: {reveal.what}")
+        yield WireRow(**head, field=name, type="masked", bytes=0, reveals=f"{TOGETHER}{reveal.what}")
 
 
 def _content(value: Any) -> dict[str, Any]:

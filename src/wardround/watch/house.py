@@ -16,6 +16,7 @@ from wardround.consortium.approval import Approval, read_approval
 from wardround.consortium.budget import Budget, Spent
 from wardround.consortium.forgotten import MARK
 from wardround.consortium.forms import FormError, read_membership
+from wardround.consortium.house_ledger import kind_of
 from wardround.consortium.private_site import JOURNAL, noted_budget
 from wardround.core.doing import read_notice
 from wardround.core.lock import held
@@ -218,7 +219,9 @@ class House:
             remedy = f"; to take part: wardround site approve {self.folder} STUDY.toml" if key[2] == "study" else ""
             self._event(f"refused {key[1] or 'an ask'}{whose}: {key[2]}{remedy}", time, "bad")
         elif "sent" in line:
-            kind, size = str(line["sent"]["kind"]), int(line["sent"]["bytes"])
+            kind, size = kind_of(line["sent"]), int(line["sent"]["bytes"])
+            if (study, kind) not in account.kinds and (older := account.kinds.get((study, str(line["sent"]["kind"])))):
+                account.kinds[study, kind] = older  # of a ledger that says less of what is behind masks
             account.days.setdefault((time[:10], study, kind), Sum()).add(time, size=size)
             run = account.runs.setdefault((study, str(line["run"])), RunSum())
             run.add(time, size=size)

@@ -21,4 +21,5 @@ def command(
     about, until = taken.about, lasting(folder / "kit" / "startup")
     console.print(f"{about.site} is in the consortium {about.name} at {about.host}:{about.port}, {until}")
     console.print(f"compare with what the coordinator reads out over the phone: {taken.fingerprint}")
+    console.print(f"for masked sums, compare keys with the other hospitals: wardround site trust {folder}")
     console.print(f"then: wardround site check {folder}; a site that is running takes the kit up by itself")

@@ -6,7 +6,7 @@ from rich.table import Table
 
 from wardround.cli.options import console, wide
 from wardround.consortium.check import leaving
-from wardround.consortium.exchanges import expected_exchanges, sites_of
+from wardround.consortium.exchanges import Leaving, expected_exchanges, forecast, sites_of
 from wardround.consortium.settings import read_site
 from wardround.privacy.words import in_words
 from wardround.runs.exchanges import rows
@@ -35,24 +35,26 @@ def show_leaving(folder: Path, study: Study) -> None:
     examples = len(settings.examples(study)[0])
     seen = leaving(folder, settings, study)
     table = Table(*(name for name in HEADER if name != "direction"), box=None)
-    listed = rows(seen)
+    expected = expected_exchanges(study, examples, sites)
+    listed = rows({one.step: one for one in seen}.values() if expected.own else seen)  # as most rounds have it
     for row in listed:
         if row.direction == "from site":
             table.add_row(row.columns[0], *row.columns[2:])
     wide().print(table)
-    expected = expected_exchanges(study, examples, sites)
-    each = {one.step: one.reply.nbytes for one in seen}
-    first = sum(each.get(step, 0) for step in expected.opening)
-    round_ = sum(each.get(step, 0) * times for step, times in expected.steps.items())
-    tried = each.get("evaluate", 0) * expected.evaluation
-    whole = first + study.rounds * round_ + expected.evaluations * tried
+    ahead = forecast(study, expected, seen)
     if expected.start:
-        console.print(f"before the first round: {_leaves(expected.start, first)} this site")
+        console.print(f"before the first round: {_leaves(ahead.start)} this site")
+    once = f"{_leaves(ahead.once)} it besides, once, for keys and the first replies;\n" if ahead.once.replies else ""
     console.print(
-        f"per round: {_leaves(expected.per_round, round_)} this site, and when the model is tried: "
-        f"{_leaves(expected.evaluation, tried)} it;\n"
-        f"in {study.rounds:,} round{'s' * (study.rounds != 1)} in all: {_leaves(expected.total(study), whole)} it."
+        f"per round: {_leaves(ahead.per_round)} this site, and when the model is tried: "
+        f"{_leaves(ahead.evaluation)} it;\n"
+        f"{once}in {study.rounds:,} round{'s' * (study.rounds != 1)} in all: {_leaves(ahead.total)} it."
     )
+    if expected.own:
+        console.print(
+            f"If sites come and go, or numbers grow, some replies leave once more under other masks: at most "
+            f"{expected.total(study):,} exchanges in all."
+        )
     if expected.estimated:
         console.print(
             f"This is an estimate: {study.resolved['method']['name']} asks more often the more examples all sites "
@@ -72,5 +74,5 @@ def show_leaving(folder: Path, study: Study) -> None:
         )
 
 
-def _leaves(exchanges: int, size: int) -> str:
-    return f"{exchanges:,} exchange{'s' * (exchanges != 1)}, {size:,} bytes leave"
+def _leaves(much: Leaving) -> str:
+    return f"{much.replies:,} exchange{'s' * (much.replies != 1)}, {much.bytes:,} bytes leave"

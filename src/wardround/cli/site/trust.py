@@ -4,6 +4,8 @@ wardround site trust charite/                             this site's fingerprin
 wardround site trust charite/ mainz "3f2a 91c0 …"         pin another's, as it was read out over the phone
 """
 
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -41,20 +43,24 @@ def command(
         table.add_row(other, mine or "—", theirs or "—", words)
     if table.row_count:
         console.print(table)
-    missing = [other for other in others(folder) if other not in known]
-    if missing:
-        console.print(
-            f"not pinned: {', '.join(missing)}. Ring each of them up, at a number that you know them by, let them read "
-            f"out what `wardround site trust` shows them, and pin that:\n"
-            f'wardround site trust {folder} {missing[0]} "…"',
-            soft_wrap=True,
-        )
-    elif table.row_count:
-        console.print(
-            f"all are pinned. Next: wardround site check {folder} --study study.toml, approve, start", soft_wrap=True
-        )
-    console.print(
-        "Hospitals that were admitted after this one's kit was made are not in this list until the kit is renewed (by "
-        "the coordinator: wardround consortium renew) or a masked study shows their keys; pin them by name before.",
-        soft_wrap=True,
+    for line in next_steps(folder, others(folder), known):
+        console.print(line, soft_wrap=True)
+
+
+def next_steps(folder: Path, names: Sequence[str], known: Mapping[str, str]) -> Iterator[str]:
+    """What a person does now: whom to telephone, what to type, and how this site hears of those it does not know."""
+    if missing := [name for name in names if name not in known]:
+        yield f"next: telephone {', '.join(missing)}; read yours out, have theirs read out, and pin what you hear:"
+        yield from (f'  wardround site trust {folder} {name} "…"' for name in missing)
+        yield "  (not what the coordinator shows: a coordinator that lies would show a key of its own)"
+    elif known:
+        yield "the keys of all others that this site knows of are pinned; they pin yours likewise."
+        yield f"next: wardround site check {folder} --study study.toml, then wardround site approve {folder} study.toml"
+    yield (
+        "a site that was admitted after this one's kit was made is not in the list: have its people, or the "
+        "coordinator (wardround status), tell you its name, and pin it as above:"
+        if names
+        else "this site's kit names no other: they were admitted later. Have the coordinator tell you their names "
+        "(wardround status), telephone each, and pin what you hear:"
     )
+    yield f'  wardround site trust {folder} NAME "FINGERPRINT"'
