@@ -94,6 +94,13 @@ def test_oracle_fedlc(case: oracle.Case) -> None:
     # loss_paper_excluding_target has no lower bound: nobody trains with it.
 
 
+def test_an_absent_class_counts_as_many_examples_as_a_study_says() -> None:
+    """With 1, its margin is that of a class with a single example; of the others nothing changes."""
+    tally = torch.tensor([16.0, 1.0, 0.0])
+    assert [0.5, 1.0, 100.0] == pytest.approx(FedLC(tau=1.0).margin(tally).tolist())
+    assert [0.5, 1.0, 1.0] == pytest.approx(FedLC(tau=1.0, absent=1.0).margin(tally).tolist())
+
+
 @pytest.mark.parametrize("case", oracle.params("moon"))
 def test_oracle_moon(case: oracle.Case) -> None:
     """The contrast by cosine and temperature, with its gradient; of one previous model or several."""
