@@ -1,5 +1,7 @@
 """ε of noisy steps, against published values, and the noise for a wanted ε."""
 
+import math
+
 import pytest
 
 from wardround.privacy.accounting import epsilon, noise_for
@@ -31,3 +33,10 @@ def test_looks_of_different_kinds_cost_more_together_and_less_than_their_sum() -
 
 def test_no_look_costs_nothing() -> None:
     assert epsilon([], 1e-5) == 0.0
+
+
+def test_an_epsilon_next_to_nothing_has_much_noise_and_no_error() -> None:
+    """The accountant then answers 0, of which there is no logarithm."""
+    noise = noise_for(1e-9, 1e-3, 0.2, 10)
+    assert 100 < noise < math.inf
+    assert epsilon([(noise, 0.2, 10)], 1e-3) < 1e-3  # as finely as a sum of many looks is counted

@@ -24,8 +24,11 @@ Unit = Literal["example", "document", "patient"]
 def units_of(unit: Unit, site: str, splits: Mapping[str, Raw], task: Any) -> Units:
     """The units of one site, whose raw examples these are by split."""
     names = {split: owners(unit, site, split, raw) for split, raw in splits.items()}
-    if unit == "patient":
-        _disjoint(site, names)
+    for split, both in patients_on_two_sides(splits).items() if unit == "patient" else ():
+        raise ValueError(
+            f"privacy.dp: {both} patients of {site} have notes both to train and to {split} on; split by "
+            "patient (wardround data split --by patient, or validation.by = 'patient')"
+        )
     train = splits["train"]
     rows = [torch.tensor([row]) for row in range(len(task.examples(train)))] if unit == "example" else _rows(
         [names["train"][home] for home in task.homes(train)]
@@ -57,14 +60,15 @@ def owners(unit: Unit, site: str, split: str, raw: Raw) -> Sequence[str]:
     return patients
 
 
-def _disjoint(site: str, names: Mapping[str, Sequence[str]]) -> None:
-    train = {*names["train"]}
-    for split, mine in names.items():
-        if split != "train" and (both := train & {*mine}):
-            raise ValueError(
-                f"privacy.dp: {len(both)} patients of {site} have notes both to train and to {split} on; split by "
-                "patient (wardround data split --by patient, or validation.by = 'patient')"
-            )
+def patients_on_two_sides(splits: Mapping[str, Raw]) -> dict[str, int]:
+    """How many patients that a site trains on are in its other splits as well, by split, where there are any."""
+    patients = {
+        split: {document.patient for document in getattr(raw, "documents", ()) if document.patient}
+        for split, raw in splits.items()
+    }
+    return {
+        split: len(both) for split, mine in patients.items() if split != "train" and (both := mine & patients["train"])
+    }
 
 
 def _rows(names: Iterable[str]) -> list[Tensor]:

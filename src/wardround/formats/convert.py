@@ -28,7 +28,7 @@ from wardround.formats.register import TARGETS
 from wardround.text.document import Placed
 from wardround.text.reading import DataError, Problems
 
-By = Literal["text", "source", "patient"]
+By = Literal["text", "source", "patient", ""]
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,10 @@ def split(
     source: Path, folder: Path, shares: Mapping[str, float], by: By, seed: int, options: Options, *, form: str = "",
     lossy: bool = False,
 ) -> tuple[Converted, dict[str, int]]:  # fmt: skip
-    """Write the documents of `source` as train.jsonl and, by shares, others in a new folder; how many went where."""
+    """Write the documents of `source` as train.jsonl and, by shares, others in a new folder; how many went where.
+
+    Without `by`, a patient stays on one side, and a document that names none goes by its text.
+    """
     if folder.exists():
         raise DataError(folder, None, "exists already", "name another, or remove it first")
     findings, losses, kinds = Findings(), Problems(), Kinds()
@@ -106,7 +109,12 @@ def split(
             if empty := [side for side, count in counts.items() if not count]:
                 wanted = " and ".join(f"a {side} share of {share}" for side, share in shares.items())
                 what = f"nothing would go to {empty[0]}: {sum(counts.values())} documents, and {wanted}"
-                raise DataError(source, None, what, f"change the shares or --seed, or leave --by {by} out")
+                raise DataError(
+                    source,
+                    None,
+                    what,
+                    f"change the shares or --seed, or {'leave --by out' if by else 'take --by text'}",
+                )
     except Lossy:
         written = False
     return Converted(sum(counts.values()), written, _findings(findings), losses, findings.sizes), counts
@@ -114,8 +122,8 @@ def split(
 
 def _side(placed: Placed, by: By, seed: int, shares: Mapping[str, float]) -> str:
     """Where a document goes; without a source or patient it cannot be said."""
-    key = getattr(placed.document, by)
-    if not key and by != "text":
+    key = getattr(placed.document, by) if by else placed.document.patient or placed.document.text
+    if not key and by in ("source", "patient"):
         remedy = f"name its column with --{by}-column, or leave --by out"
         raise DataError(placed.path, placed.line or 1, f"a document without a {by}", remedy)
     chance, reach = _drawn(key, seed), 0.0

@@ -73,7 +73,7 @@ def noise_for(wanted: float, delta: float, rate: float, steps: int) -> float:
             low = noise
         if wanted * (1 - CLOSE) <= spent <= wanted or high < LEAST:  # the latter: ε so large that hardly any is needed
             break
-        if before is not None and before[0] != noise and before[1] != spent:
+        if before is not None and before[0] != noise and before[1] != spent and before[1] * spent > 0:
             power = min(max(-math.log(spent / before[1]) / math.log(noise / before[0]), 0.5), 20.0)
         before = noise, spent
         guess = noise * min(max((spent / aim) ** (1 / power), 0.25), 4.0)

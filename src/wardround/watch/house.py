@@ -210,14 +210,7 @@ class House:
             account.kinds[study, str(line["kind"])] = MessageKind(str(line["about"]), dict(line["reveals"]))
             account.names[study] = str(line["name"])
         elif "refused" in line:
-            key = (study, str(line["step"]), str(line["refused"]))
-            if key in account.refused or len(account.refused) < REFUSALS:
-                account.refused.setdefault(key, Sum()).add(time, int(line.get("times", 1)))
-            if len(account.titles) < REFUSALS and line.get("title"):
-                account.titles[study] = str(line["title"])
-            whose = f" of {self.named(study)}" if study else ""
-            remedy = f"; to take part: wardround site approve {self.folder} STUDY.toml" if key[2] == "study" else ""
-            self._event(f"refused {key[1] or 'an ask'}{whose}: {key[2]}{remedy}", time, "bad")
+            self._count_refused(line, study, time)
         elif "sent" in line:
             kind, size = kind_of(line["sent"]), int(line["sent"]["bytes"])
             if (study, kind) not in account.kinds and (older := account.kinds.get((study, str(line["sent"]["kind"])))):
@@ -238,6 +231,16 @@ class House:
             if "model" in line:
                 size = int(line["model"]["bytes"])
                 self._event(f"{self.named(study)}: the model of a run came, {size:,} bytes", time, "good")
+
+    def _count_refused(self, line: dict[str, Any], study: str, time: str) -> None:
+        account, key = self.account, (study, str(line["step"]), str(line["refused"]))
+        if key in account.refused or len(account.refused) < REFUSALS:
+            account.refused.setdefault(key, Sum()).add(time, int(line.get("times", 1)))
+        if len(account.titles) < REFUSALS and line.get("title"):
+            account.titles[study] = str(line["title"])
+        whose = f" of {self.named(study)}" if study else ""
+        remedy = f"; to take part: wardround site approve {self.folder} STUDY.toml" if key[2] == "study" else ""
+        self._event(f"refused {key[1] or 'an ask'}{whose}: {key[2]}{remedy}", time, "bad")
 
     def _pay(self) -> None:
         """Read what studies have cost, if the journal of it is another than before."""

@@ -23,18 +23,23 @@ def command(
     test: Annotated[float, typer.Option(help="The share that is set aside for testing.")] = 0.2,
     valid: Annotated[float, typer.Option(help="The share that is set aside for validation; 0 for none.")] = 0.0,
     by: Annotated[
-        str, typer.Option(help="text, source or patient: documents that share it stay on one side.")
-    ] = "text",
+        str | None,
+        typer.Option(
+            help="text, source or patient: documents that share it stay on one side. "
+            "Default: the patient where a document names one, else the text."
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Another seed draws other documents.")] = 0,
     lossy: Annotated[bool, typer.Option("--lossy", help="Go on without what cannot be read.")] = False,
     *,
     options: Options,
     form: str,
 ) -> None:
-    """Set documents aside for testing and validation; equal texts are never on two sides."""
+    """Set documents aside for testing and validation; a patient, or else equal texts, are never on two sides."""
     from wardround.formats.convert import By, split
 
-    one_of(by or "?", get_args(By), "--by")
+    if by is not None:
+        one_of(by or "?", [one for one in get_args(By) if one], "--by")
     if not 0 < test < 1:
         fail(f"--test {test}: a share between 0 and 1, such as 0.2")
     if not 0 <= valid < 1 - test:
@@ -42,7 +47,7 @@ def command(
     shares = {"test": test, **({"valid": valid} if valid else {})}
     remove_unfinished(folder)
     with refusals(folder):
-        done, counts = split(source, folder, shares, by, seed, options, form=form, lossy=lossy)  # type: ignore[arg-type]  # looked at above
+        done, counts = split(source, folder, shares, by or "", seed, options, form=form, lossy=lossy)  # type: ignore[arg-type]  # looked at above
     show_findings(errors, done.findings, done.sizes)
     if not done.written:
         fail("nothing was written; mend what is listed above, or go on without it with --lossy", 1)
