@@ -674,6 +674,6 @@ def test_a_format_that_predictions_are_converted_to_is_answered_with_how(here: P
     ended = cli("predict", "tagger", "notes", "--to", "conll", "--out", "found.conll", cwd=here)
     way = "wardround data convert found.jsonl found.conll --to conll"
     assert (2, True) == (ended.code, way in ended.err.replace("\n", " ")), ended
-    assert 0 == cli("predict", "tagger", "notes", "--to", "jsonl", "--out", "asked.jsonl", "--quiet", cwd=here).code
+    assert 0 == cli("predict", "tagger", "--text", NOTE, "--to", "jsonl", "--out", "asked.jsonl", cwd=here).code
     ended = cli("data", "convert", "asked.jsonl", "found.conll", "--to", "conll", "--lossy", cwd=here)
     assert (0, True) == (ended.code, "B-" in (here / "found.conll").read_text()), ended
