@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from loopback import OPEN, Exchange
-from wardround.consortium.submit import Consortium, await_coordinator, quorate, submit
+from wardround.consortium.asking import await_coordinator
+from wardround.consortium.submit import Consortium, quorate, submit
 from wardround.core.cohort import BelowQuorum
 from wardround.core.method import Exam
 from wardround.core.record import Message

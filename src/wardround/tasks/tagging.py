@@ -125,10 +125,7 @@ class Tagging(EncoderSettings, TaskSettings):
 
     @property
     def training(self) -> Mapping[str, Mapping[str, Any]]:
-        """What suits an encoder, or a CRF over words, which takes Adam and many steps: studies/baselines/taggers.py.
-
-        No rate of plain SGD was measured there, so that SCAFFOLD and FedNova, which take no Adam, have the general one.
-        """
+        """What suits an encoder, or a CRF over words: studies/baselines/taggers.py, which has no rate without Adam."""
         return self.encoder_training if self.encodes else {"adam": {"lr": 0.003, "batch": 8, "epochs": 2}}
 
     def parts(self, contextual: int) -> Parts:
