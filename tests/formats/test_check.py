@@ -440,3 +440,30 @@ def test_a_file_that_cannot_be_read_hides_no_other(tmp_path: Path) -> None:
     survey = check(tmp_path, Options())
     assert (2, ["a.csv", "c.csv"]) == (survey.documents, [Path(one.file).name for one in survey.findings.listed])
     assert "a.csv:2" in survey.unreadable
+
+
+@pytest.mark.parametrize(
+    ("train", "test", "task", "words"),
+    [
+        ("a,A\nb,A\n", "c,A\nd,B\n", "classification", "1 labels, where a classifier needs two"),
+        ("a,A\nb,B\n", "c,A\nd,C\n", "classification", "labels that no training text has: 1"),
+        ("a,A\nb,B\n", "c,A\nd,B\n", "classification", ""),
+    ],
+    ids=["one label", "a label in test alone", "all well"],
+)
+def test_files_for_training_are_looked_at_by_themselves(
+    train: str, test: str, task: str, words: str, tmp_path: Path
+) -> None:
+    for name, rows in {"train": train, "test": test}.items():
+        (tmp_path / f"{name}.csv").write_text(f"text,label\n{rows}")
+    survey = check(tmp_path, Options(), task=TASKS[task]())
+    assert [words] * bool(words) == [one.what for one in survey.findings.listed][:1]
+    assert words.startswith("1 labels") is bool(survey.findings.lost)
+
+
+def test_entities_in_test_texts_alone_train_no_tagger(tmp_path: Path) -> None:
+    (tmp_path / "train.conll").write_text("She\tO\nslept\tO\n\n")
+    (tmp_path / "test.conll").write_text("A\tO\nrash\tB-DISEASE\n\n")
+    survey = check(tmp_path, Options(), task=TASKS["tagging"]())
+    (one,) = [one for one in survey.findings.listed if "no entit" in one.what]
+    assert ("train.conll", True) == (Path(one.file).name, one.lost)

@@ -5,6 +5,7 @@ import math
 import pytest
 
 from wardround.privacy.accounting import epsilon, noise_for
+from wardround.study.outline import LEAST
 
 REFERENCE = [
     (0.01, 1.1, 1000, 1.5154),
@@ -35,8 +36,13 @@ def test_no_look_costs_nothing() -> None:
     assert epsilon([], 1e-5) == 0.0
 
 
-def test_an_epsilon_next_to_nothing_has_much_noise_and_no_error() -> None:
-    """The accountant then answers 0, of which there is no logarithm."""
-    noise = noise_for(1e-9, 1e-3, 0.2, 10)
-    assert 100 < noise < math.inf
-    assert epsilon([(noise, 0.2, 10)], 1e-3) < 1e-3  # as finely as a sum of many looks is counted
+@pytest.mark.parametrize("wanted", [1e-9, 1e-3])
+def test_an_epsilon_next_to_nothing_has_much_noise_and_no_error(wanted: float) -> None:
+    """The accountant then answers 0 at times, of which there is no logarithm; a study asks for no such ε."""
+    assert 100 < noise_for(wanted, 1e-3, 0.2, 10) < math.inf
+
+
+@pytest.mark.parametrize(("rate", "steps"), [(0.2, 10), (0.01, 1000), (1.0, 20)])
+def test_the_least_epsilon_of_a_study_is_counted_to_a_tenth(rate: float, steps: int) -> None:
+    noise = noise_for(LEAST, 1e-5, rate, steps)
+    assert epsilon([(noise, rate, steps)], 1e-5) <= 1.1 * LEAST

@@ -24,6 +24,7 @@ from wardround.cli.reading import COLUMNS, as_given, reading
 from wardround.core.files import write
 from wardround.formats.options import VIEWS, Options
 from wardround.formats.register import FORMATS
+from wardround.formats.splits import splits_in
 from wardround.tasks import TASKS
 
 if TYPE_CHECKING:
@@ -32,13 +33,6 @@ if TYPE_CHECKING:
 VIEWED = ("labels", "entities", "pairs")
 """What documents show that they are for; bags also need public facts."""
 DEFAULT = Path("study.toml")
-SPLITS = {
-    split: re.compile(rf"(?<![a-z])(?:{words})(?:[ _-]?set)?(?![a-z])", re.IGNORECASE)
-    for split, words in {
-        "train": "train(?:ing)?", "test": "test(?:ing)?", "valid": "valid(?:ation)?|dev(?:el(?:opment)?)?",
-    }.items()
-}  # fmt: skip
-"""What stands for a split in the names of published corpora (`devel.tsv`, `CDR_DevelopmentSet.txt`)."""
 
 
 @reading
@@ -113,27 +107,13 @@ def _files(path: Path, test: Path | None, options: str, written: str) -> dict[st
         return {"train": path, "test": test}
     if not path.exists():
         fail(f"{path}: there is no such file or folder")
-    splits = _named(path) if path.is_dir() else {}
+    splits = splits_in(path) if path.is_dir() else {}
     if not {"train", "test"} <= splits.keys():
         folder = path.with_name(f"{path.stem}-split")
         remedy = f"set some aside: wardround data split {quote(str(path))} {quote(str(folder))}{options}"
         then = f"wardround new {quote(str(folder))}{written}"
         fail(f"{path} has no texts for testing; {remedy}, then: {then}; or: wardround new TRAIN TEST{options}{written}")
     return splits
-
-
-def _named(folder: Path) -> dict[str, Path]:
-    """The files of a folder whose names differ in the split alone; if none do, those that begin with one's name."""
-    inside = sorted(file for file in folder.iterdir() if not file.name.startswith("."))
-    alike: dict[str, dict[str, list[Path]]] = {}
-    for split, words in SPLITS.items():
-        for file in inside:
-            rest, count = words.subn("*", file.name, count=1)
-            if count:
-                alike.setdefault(rest.lower(), {}).setdefault(split, []).append(file)
-    begun = {split: [file for file in inside if file.name.startswith(split)] for split in SPLITS}
-    named, *others = [some for some in alike.values() if {"train", "test"} <= some.keys()] or [begun]
-    return {split: files[0] for split, files in (begun if others else named).items() if len(files) == 1}
 
 
 def _refuse(files: list[Path], options: str, count: int) -> None:

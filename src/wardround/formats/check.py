@@ -24,6 +24,7 @@ from wardround.formats.recognise import recognised
 from wardround.formats.register import Format
 from wardround.formats.remedies import NEARLY, REMEDIES
 from wardround.formats.repeats import Texts
+from wardround.formats.splits import splits_in
 from wardround.formats.unread import unread
 from wardround.text.document import Document, Entity, Placed, Relation
 from wardround.text.language import language
@@ -199,10 +200,13 @@ def check(path: Path, options: Options, *, task: Checks | None = None, form: str
     findings, view = survey.findings, task.takes if task else None
     options = replace(options, needs=("entities",) if view in ("entities", "pairs") else ())
     files: list[tuple[Path, Format]] = []
+    splits, trained = splits_in(path) if path.is_dir() else {}, Kinds()
+    both = task if {"train", "test"} <= splits.keys() else None
     with survey.reading():
         files = recognised(path, form, options.encoding, findings)
     for file, format_ in files:
         survey.formats[format_.name] += 1
+        learnt = trained if splits.get("train") in (file, *file.parents) else Kinds()  # which nobody reads
         if view in VIEWS and view not in format_.holds:
             what = f"{format_.name} has no place for {VIEWS[view]}, which the task takes"
             findings.refuse(DataError(file, None, what, "convert it to jsonl and add them"))
@@ -210,6 +214,7 @@ def check(path: Path, options: Options, *, task: Checks | None = None, form: str
             findings.mention_all(file, unread(file, options, format_.name))
             for placed in format_.read(file, findings, options):
                 _count(survey, placed)
+                learnt.take(placed.document)
                 texts.add(placed.document, file, _seen(placed, file), pair=format_.ready is not None)
                 if task is not None:
                     task.check(placed, findings, format_.usual.get("scope", "sentence"))
@@ -219,10 +224,12 @@ def check(path: Path, options: Options, *, task: Checks | None = None, form: str
     if not survey.unreadable:
         for what, remedy in (*_wanting(survey, task), *survey.unlike(options.label)):
             findings.refuse(DataError(path, None, what, remedy))
+        for what, remedy in both.lacks(trained) if both and not any(both.lacks(survey)) else ():
+            findings.refuse(DataError(splits["train"], None, what, remedy))
         findings.mention_all(path, survey.alike())
         findings.mention_each(survey.mistyped())
         findings.mention_each(survey.like_notes(view) if view in VIEWS else ())
-        findings.mention_all(path, _across(survey, files))
+        findings.mention_all(path, (*_across(survey, files), *_untrained(survey, trained, both)))
         if survey.predicted:
             what = f"documents that a model has annotated, and nobody has confirmed: {survey.predicted:,}"
             findings.mention(path, what, "have a person correct them before anything is learnt from them")
@@ -290,6 +297,12 @@ def _across(survey: Survey, files: Sequence[object]) -> Iterator[tuple[str, str]
         some = ", ".join(survey.twins) + (", …" if survey.across > SHOWN else "")
         remedy = "if one is for testing, take them out of the others, or set dedupe = true in [corpus]"
         yield f"texts that occur in two files: {survey.across:,} ({some})", remedy
+
+
+def _untrained(survey: Survey, trained: Kinds, task: Checks | None) -> Iterator[tuple[str, str]]:
+    """That files for testing have labels which those for training have not."""
+    if task is not None and task.takes == "labels" and (new := survey.labels.keys() - trained.labels.keys()):
+        yield f"labels that no training text has: {len(new)}", "take these texts out, or declare all labels in [corpus]"
 
 
 def annotations(document: Document) -> object:

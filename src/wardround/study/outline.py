@@ -118,13 +118,14 @@ class FinishTable(TomlTable):
         return self.model_dump(exclude={"head"}, exclude_none=True)
 
 
+LEAST = 0.1  # ε of a run: what is rounded up in counting it (`privacy.accounting`) would outweigh less
 CLIP = 1e-6  # the least: in single precision far smaller ones would leave gradients as they are, and noise none
 
 
 class DPTable(TomlTable):
     """Differential privacy: how little of one example, document or patient a site may tell, whoever listens."""
 
-    epsilon: Annotated[float, Gt(0)]
+    epsilon: Annotated[float, Ge(LEAST)]
     """ε of the whole run: because of one unit the odds of anything change by at most e^ε; 1 is strict, 8 is loose."""
     delta: Annotated[float, Gt(0), Lt(1)]
     """δ: how likely it is that this fails; far below one over the number of a site's units, such as 1e-5."""
