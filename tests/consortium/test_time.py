@@ -12,6 +12,7 @@ from loopback import Exchange
 from study_files import result_of
 from wardround import __version__
 from wardround.cli.status import _standing
+from wardround.consortium.deployed import study_hash
 from wardround.consortium.greeted import note_greeted, note_versions
 from wardround.consortium.roster import read_roster, write_roster
 from wardround.consortium.submit import Consortium, submit
@@ -158,17 +159,20 @@ def test_a_site_that_was_left_out_of_a_round_is_given_no_version_by_it(tmp_path:
 def test_a_hospital_reads_in_its_own_log_why_it_refuses_and_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    study = study_of(rounds=1)
+    study, other = study_of(rounds=1), study_of(rounds=2, seed=7)
     with Exchange(tmp_path, study, SITES) as exchange:
         for _ in range(2):  # the same is said once a minute
             with pytest.raises(RunError):
-                submit(study_of(rounds=2, seed=7), tmp_path / "other", exchange.over, wait=0.0, resume=True)
+                submit(other, tmp_path / "other", exchange.over, wait=0.0, resume=True)
         monkeypatch.setattr("wardround.consortium.site_process.__version__", "9.9.9")
         with pytest.raises(RunError):
             submit(study, tmp_path / "run", exchange.over, wait=0.0)
     series = f"{__version__.rpartition('.')[0]}.x"
     assert [
-        "study: refused: this site has not approved this study; wardround site approve",
+        (
+            f"study: refused: this site has not approved nightly ({study_hash(other)[:8]}); to take part in it: "
+            f"wardround site approve {tmp_path / 'site-0'} STUDY.toml, with the file of it"
+        ),
         f"version: refused: this site runs wardround 9.9.9, the coordinator {__version__}; install {series}",
     ] == [line.split(" ", 2)[2] for line in (tmp_path / "site-0" / "log.txt").read_text().splitlines()]
 

@@ -183,10 +183,11 @@ def test_labels_outside_the_study(tmp_path: Path) -> None:
 
 def test_texts_in_both_splits_are_counted(tmp_path: Path) -> None:
     problems = Problems()
-    reader = corpus(tmp_path, IN_TEXT, {**IN_TEXT, "text": TEXT + " "}, dedupe=True)
+    near, other = {**IN_TEXT, "text": TEXT + " "}, {**IN_TEXT, "text": TEXT + " Today."}
+    reader = corpus(tmp_path, IN_TEXT, near, other, dedupe=True)
     (tmp_path / "test.txt").write_text(json.dumps(IN_TOKENS))
     assert len(list(reader.documents("train", problems))) == 1
-    assert str(problems) == "text also in test, dropped: 1 (train.txt:1)"
+    assert str(problems) == "text also in test, dropped: 2 (train.txt:1, train.txt:2)"
 
 
 @given(st.lists(st.text(st.sampled_from("aé😀 \n"), max_size=4).map("b{}".format), min_size=2, max_size=8), st.data())
