@@ -96,6 +96,18 @@ def test_the_page_has_classes_the_matrix_intervals_and_lines_to_beat(tmp_path: P
     assert "Thin lines, which any model should beat: chance 0.5000; majority 0.5000." in page
 
 
+def test_a_class_that_real_sites_may_have_withheld_is_not_called_empty(tmp_path: Path) -> None:
+    folder = tally(make_run(tmp_path / "run"))
+    counts = json.loads((folder / "counts.json").read_text())
+    none = {"hits": [8, 0], "false_alarms": [0, 0], "misses": [2, 0], "confusion": [[8, 2], [0, 0]]}
+    (folder / "counts.json").write_text(json.dumps({**counts, **none}))
+    simulated = write_report([folder], tmp_path / "simulated.html").read_text(encoding="utf-8")
+    data = json.loads((folder / "data.json").read_text())
+    (folder / "data.json").write_text(json.dumps({**data, "sites": {}}))
+    real = write_report([folder], tmp_path / "real.html").read_text(encoding="utf-8")
+    assert [False, True] == ["withheld, or none" in page for page in (simulated, real)]
+
+
 def test_intervals_from_sums_say_so(tmp_path: Path) -> None:
     folder = tally(make_run(tmp_path / "run"))
     spans = json.loads((folder / "intervals.json").read_text())
