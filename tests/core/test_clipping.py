@@ -198,3 +198,12 @@ def test_a_unit_whose_rows_nearly_cancel_out_moves_no_more_than_the_limit(size: 
         assert clipped(parts, 1.0)
         moved = torch.cat([cast("torch.Tensor", one.grad).flatten() for one in linear.parameters()]).norm()
         assert float(moved) <= 1.001
+
+
+@pytest.mark.parametrize("odd", [float("nan"), float("inf"), -float("inf")])
+def test_a_length_that_is_no_number_is_clipped_by_nobody(odd: float) -> None:
+    """Taken for 0, it would let a unit through whole."""
+    added: list[torch.Tensor] = []
+    part = layer_gradients.GradientPart(torch.tensor([odd, 1.0]), added.append)
+    assert clipped([part], 1.0) is False
+    assert [] == added

@@ -19,7 +19,6 @@ Rules of this file:
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -30,10 +29,10 @@ from wardround.core.layer_gradients import GradientPart, Grouping, ModuleCall, k
 def clipped(parts: Sequence[GradientPart], limit: float) -> bool:
     """Add the clipped sum of the units' gradients to the parameters' `.grad`; whether that can be done."""
     with torch.no_grad():
-        squares = _squares(parts).clamp(min=0)  # rounding may leave a little less than nothing
+        squares = _squares(parts)
         if not math.isfinite(squares.sum().item()):  # 0 times what is no number is none: one unit would be seen in all
             return False
-        factors = squares.sqrt_().clamp_(min=limit).reciprocal_().mul_(limit)
+        factors = squares.clamp(min=0).sqrt_().clamp_(min=limit).reciprocal_().mul_(limit)
         for part in parts:
             part.add(factors)
     return True
@@ -41,7 +40,7 @@ def clipped(parts: Sequence[GradientPart], limit: float) -> bool:
 
 def norms(parts: Sequence[GradientPart]) -> Tensor:
     """The length of each unit's gradient (units,)."""
-    return _squares(parts).clamp(min=0).sqrt()
+    return _squares(parts).clamp(min=0).sqrt()  # rounding may leave a little less than nothing
 
 
 def _squares(parts: Sequence[GradientPart]) -> Tensor:
@@ -141,14 +140,7 @@ class _Calls:
         return noted
 
 
-_own: "WeakKeyDictionary[nn.Module, list[nn.Module] | None]" = WeakKeyDictionary()
-"""By model, what `_recorded` looks for: which weights are trained is settled when a model is built."""
-
-
 def _recorded(model: nn.Module) -> _Calls | None:
     """The modules with trained parameters of their own, if each has a rule."""
-    if model not in _own:
-        own = [one for one in model.modules() if any(p.requires_grad for p in one.parameters(recurse=False))]
-        _own[model] = own if all(map(known, own)) else None
-    modules = _own[model]
-    return None if modules is None else _Calls(modules)
+    own = [one for one in model.modules() if any(p.requires_grad for p in one.parameters(recurse=False))]
+    return _Calls(own) if all(map(known, own)) else None
