@@ -268,6 +268,10 @@ SPOILT: dict[str, Spoil] = {
     "quotes": _by_line(lambda line, _at, _rng: line.replace("zqa", '"zqa', 1), 4),
     "blanks for tabs": lambda text, _rng: text.replace("\t", " "),
     "no line ends": lambda text, _rng: text.replace("\n", " "),
+    "no source, and ids are words": lambda text, rng: re.sub(
+        r"\bn\d+\b", lambda _: word(rng), re.sub(r"\bsource\b", "ward", text)
+    ),
+    "half characters": lambda text, _rng: re.sub(r'"(?=[,}\]])', r'\\ud800"', text),
 }
 BY_ROW: dict[str, Spoil] = {
     **{name: SPOILT[name] for name in ("columns turned in some lines", "lines cut", "quotes", "latin-1 mixed in")},

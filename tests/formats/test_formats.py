@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -324,6 +324,26 @@ def test_of_items_on_one_line_the_number_is_told_and_is_part_of_their_ids(form: 
     assert [True] == [one.startswith("1 (item number 3): ") for one in found]
     over_lines = written(tmp_path, json.dumps([good, good, bad]).replace('}, {"text', '},\n{"text'), "b.json")
     assert [True] == [one.startswith("3: ") for one in read(over_lines)[1]]
+
+
+def test_half_a_character_is_replaced_wherever_it_stands(tmp_path: Path) -> None:
+    half, ends = "x\ud800", {"start": 0, "end": 7}
+    mine = {"head": [0, 7], "tail": [19, 23], "text": TEXT, "id": half, "source": half, "patient": half,
+            "language": half}  # fmt: skip
+    pair = {"h": {"pos": [0, 7], "id": half}, "t": {"pos": [19, 23], "id": half, "name": half}}
+    rows: dict[str, object] = {
+        "jsonl": {"text": TEXT, "entities": [{"type": "drug", **ends, "attributes": {half: half}}]},
+        "opennre": {**pair, "text": TEXT, "relation": "r", "id": half, "source": half, "patient": half},
+        "bags": {"head": "a", "relation": "r", "tail": "b", "head_type": half, "sentences": [mine]},
+        "bioc": "<collection><document><id>1</id><infon key='labels'>"
+                f"{json.dumps([half])}</infon><passage><offset>0</offset>"
+                f"<text>{TEXT}</text></passage></document></collection>",
+    }  # fmt: skip
+    for (form, content), concepts in product(rows.items(), (False, True)):
+        path = written(tmp_path, content, f"notes.{form}")
+        (placed,) = FORMATS[form].read(path, Problems(), Options(concepts=concepts))
+        row = json.dumps(asdict(placed.document), ensure_ascii=False).encode()
+        assert concepts or "\ufffd" in row.decode(), form
 
 
 def test_a_key_that_stands_twice_is_an_error_of_its_line(tmp_path: Path) -> None:

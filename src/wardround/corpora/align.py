@@ -23,6 +23,7 @@ from wardround.text.facts import BagSentence, Facts, sentence
 from wardround.text.pairs import CROWD, too_many
 from wardround.text.reading import Problems
 from wardround.text.sentences import Scope, held, sentences
+from wardround.text.shown import own_source
 
 
 def align(
@@ -61,7 +62,7 @@ def align(
                         head,
                         tail,
                         relation,
-                        source=document.source or document.id,
+                        source=document.source or own_source(document.id, note.path.name, note.line),
                         language=document.language,
                         patient=document.patient,
                     )

@@ -224,7 +224,7 @@ def _check_sources(reader: Any, documents: Sequence[Document]) -> None:
     splits = [getattr(reader, split, "") for split in ("train", "test", "valid")]
     files = [name for split in splits if isinstance(split, dict) for name in split]
     # What nobody gave a source has its note's id for one.
-    ids = {d.source for d in documents if d.source == d.id or d.id.startswith(f"{d.source}:")}
+    ids = {d.source for d in documents if d.id.startswith(f"{d.source}:")}
     notes = {(d.source, note_of(d.id)): d.id for d in documents}
     named_sources([(source, id_) for (source, _), id_ in notes.items()], ids, files, _where(reader, "source"))
 

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from wardround.formats.json_values import json_lines, string
+from wardround.formats.json_values import json_lines, string, whole
 from wardround.formats.options import Options
 from wardround.text.document import Entity, Placed, overlap
 from wardround.text.facts import BagSentence, sentence
@@ -35,7 +35,7 @@ def read_bags(path: Path, problems: Problems, options: Options) -> Iterator[Plac
                 raise DataError(path, line, 'no list "sentences"', SHAPE)
             if not sentences:
                 problems.note("bag without a sentence", path, line)
-            kinds = [str(row.get(key) or "ENTITY") for key in ("head_type", "tail_type")]
+            kinds = [whole(str(row.get(key) or "ENTITY")) for key in ("head_type", "tail_type")]
             for at, item in enumerate(sentences, 1):
                 if not isinstance(item, dict):
                     raise DataError(path, line, f"sentence {at} is a {type(item).__name__}", SHAPE)
@@ -50,9 +50,9 @@ def read_bags(path: Path, problems: Problems, options: Options) -> Iterator[Plac
                     continue
                 expressed = item.get("expressed")
                 made = sentence(
-                    str(item.get("id") or f"{unnamed(path.name, line)}:{at}"), text, *ends, relation,
-                    source=str(item.get("source") or ""), language=str(item.get("language") or options.language),
-                    patient=str(item.get("patient") or ""),
+                    whole(str(item.get("id") or f"{unnamed(path.name, line)}:{at}")), text, *ends, relation,
+                    source=whole(str(item.get("source") or "")), patient=whole(str(item.get("patient") or "")),
+                    language=whole(str(item.get("language") or options.language)),
                     expressed=expressed if isinstance(expressed, bool) else None,
                 )  # fmt: skip
                 yield Placed(made, path, line)

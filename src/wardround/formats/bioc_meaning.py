@@ -30,6 +30,7 @@ from wardround.formats.details import (
     joined_concepts,
     lost_confidence,
 )
+from wardround.formats.json_values import whole
 from wardround.formats.offsets import Annotation, Offsets
 from wardround.formats.options import Options
 from wardround.formats.writing import repeatable
@@ -117,7 +118,7 @@ def _attributes(infons: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
                 listed = json.loads(text)
         several = isinstance(listed, list) and listed and all(isinstance(one, str) for one in listed)
         for value in listed if several else [text]:
-            yield key.removeprefix(KEPT), value
+            yield key.removeprefix(KEPT), whole(value)
 
 
 def _labels(infons: dict[str, str], path: Path, line: int) -> tuple[str, ...]:
@@ -127,7 +128,7 @@ def _labels(infons: dict[str, str], path: Path, line: int) -> tuple[str, ...]:
         labels = None
     if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
         raise DataError(path, line, 'infon "labels" is not a JSON list of strings', 'write ["a", "b"]')
-    return tuple(labels)
+    return tuple(map(whole, labels))
 
 
 def _number(value: str | None, name: str, path: Path, line: int) -> int:

@@ -22,7 +22,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from wardround.formats.json_values import string
+from wardround.formats.json_values import string, whole
 from wardround.formats.writing import lost
 from wardround.text.document import YES, Attribute, Document, Entity, Placed, Relation
 from wardround.text.reading import DataError, Problems
@@ -85,7 +85,8 @@ def read_attributes(value: object, path: Path, line: int, problems: Problems) ->
     if value and not isinstance(value, dict):
         what = f'"attributes" is a {type(value).__name__}'
         raise DataError(path, line, what, 'write {"negated": true, "certainty": "low"}')
-    for name, named in value.items() if isinstance(value, dict) else ():
+    for key, named in value.items() if isinstance(value, dict) else ():
+        name = whole(key)
         for one in named if isinstance(named, list) else [named]:
             if isinstance(one, bool):
                 yield name, str(one).casefold()

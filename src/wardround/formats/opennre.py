@@ -23,14 +23,14 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, islice
 from pathlib import Path
 
-from wardround.formats.json_values import json_lines, string
+from wardround.formats.json_values import json_lines, string, whole
 from wardround.formats.offsets import nearest_place
 from wardround.formats.options import Options
 from wardround.text.document import Document, Entity, Placed, overlap
 from wardround.text.facts import sentence
 from wardround.text.pairs import pair
 from wardround.text.reading import DataError, Problems
-from wardround.text.shown import unnamed
+from wardround.text.shown import own_source, unnamed
 
 SHAPE = '{"text": …, "h": {"pos": [0, 7]}, "t": {"pos": [9, 12]}, "relation": …}'
 NEAR = 3
@@ -69,14 +69,14 @@ def _document(
     if overlap(head, tail):
         problems.note("entities overlap, pair skipped", path, line)
         return None
-    name, source = str(row.get("id") or unnamed(path.name, line)), str(row.get("source") or "")
-    patient = str(row.get("patient") or "")
+    name = whole(str(row.get("id") or unnamed(path.name, line)))
+    source, patient = (whole(str(row.get(key) or "")) for key in ("source", "patient"))
     if not options.concepts:
         return pair(name, place.text, head, tail, label, source=source, language=options.language, patient=patient)
     head, tail = (
         replace(entity, id=place.concept(row, entity, end), concepts=()) for entity, end in ((head, "h"), (tail, "t"))
     )
-    source = source or name
+    source = source or own_source(name, path.name, line)
     return sentence(name, place.text, head, tail, label, source=source, language=options.language, patient=patient)
 
 
@@ -119,7 +119,7 @@ class _Place:
                 what = f"{end}.name stands at {place}, not at {end}.pos [{first}, {last}]"
                 raise DataError(path, line, what, "offsets look shifted; try fix_offsets = true")
         concept = value.get("id")
-        return Entity("", kind, start, stop, concepts=(str(concept),) if concept else ())
+        return Entity("", kind, start, stop, concepts=(whole(str(concept)),) if concept else ())
 
     def named(self, value: Mapping[str, object], end: str) -> tuple[int, int] | None:
         """Where the name of head or tail stands as a whole word, if there is one and no `pos`."""
@@ -139,9 +139,9 @@ class _Place:
         value = row[end]
         known = value if isinstance(value, dict) else {}
         if concept := known.get("id") or row.get("entity_pair"):
-            return str(concept)
+            return whole(str(concept))
         self.problems.note("entity without an id, its name stands for it", self.path, self.line)
-        return str(known.get("name") or self.text[entity.start : entity.end]).casefold()
+        return whole(str(known.get("name") or self.text[entity.start : entity.end])).casefold()
 
 
 def _as_now(row: Mapping[str, object]) -> Mapping[str, object]:

@@ -23,6 +23,7 @@ from wardround.text.concepts import ALL_MENTIONS, Key, concept_keys, related_con
 from wardround.text.document import DISCONTINUOUS, Document, Entity, Placed, Relation, overlap
 from wardround.text.reading import Problems
 from wardround.text.sentences import Scope, held, sentences
+from wardround.text.shown import own_source
 
 CROWD = 1000
 """The most entities of one sentence that are paired, or of those near one of them: far more than honest notes have."""
@@ -106,7 +107,7 @@ def pairs(
                 head.moved(-start),
                 tail.moved(-start),
                 label,
-                source=document.source or document.id,
+                source=document.source or own_source(document.id, note.path.name, note.line),
                 language=document.language,
                 patient=document.patient,
             )

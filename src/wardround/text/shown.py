@@ -113,6 +113,11 @@ def unnamed(file: str, line: int) -> str:
     )
 
 
+def own_source(name: str, file: str, line: int) -> str:
+    """What stands for the source of a note that names none: its id, or its place if that does not look like an id."""
+    return name if called(name) == name else unnamed(file, line)
+
+
 def code(language: str) -> str:
     """A language by its code; anything else in its place is not shown."""
     return (
