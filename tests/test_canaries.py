@@ -19,7 +19,7 @@ from canaries import BY_ROW, FORMS, SPOILT, documents, escaped, spoilt, written
 from encoder_folders import tiny_encoder
 from loopback import site_folder
 from serving import send, served
-from wardround.cli.app import app
+from wardround.cli.app import app, main
 from wardround.core.refusal import Refusal
 from wardround.federation.describe import describe
 from wardround.formats.register import FORMATS
@@ -261,6 +261,28 @@ def test_a_model_is_tried_without_a_word(corpus: tuple[str, str], encoder: Path,
         assert number or numbers.exists(), output
         results[name] = leaks(output, numbers.parent)
     assert {} == {name: leaked for name, leaked in results.items() if leaked}
+
+
+def test_a_note_in_the_place_of_a_path_is_not_quoted(
+    sorter: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever forgets --text, or names the wrong file, is told without it and without a traceback."""
+    notes = documents(12)
+    whole, file = " ".join(note.text for note in notes), written(tmp_path, "jsonl", notes)
+    (tmp_path / "plain").write_text(whole + "\n", encoding="utf-8")
+    asked: list[tuple[object, ...]] = [
+        ("predict", sorter, notes[0].text), ("predict", notes[0].text), ("predict", sorter, whole), ("serve", whole),
+        ("data", "check", whole), ("report", whole), ("watch", whole), ("model", "show", whole),
+        ("ledger", "show", whole), ("ledger", "show", file), ("ledger", "show", tmp_path / "plain"),
+        ("site", "recover", file), ("site", "check", tmp_path / "none"), ("site", "check", whole),
+    ]  # fmt: skip
+    for words in asked:
+        with pytest.raises(SystemExit) as ended:
+            main([str(word) for word in words])
+        assert ended.value.code, words
+    shown = capsys.readouterr()
+    assert [] == leaks(shown.out + shown.err)
+    assert f"{tmp_path / 'plain'}:1: this is no line of a ledger" in shown.err
 
 
 def test_a_server_answers_and_logs_without_a_word(

@@ -402,6 +402,7 @@ def test_align_writes_bags_of_the_clinics_own_files_and_tells_what_is_odd(
         (("--relation", "cures"), "no facts of cures — ask for one of its relations: causes"),
         (("--texts", "{}/empty.jsonl"), "empty.jsonl: no note — name the file that holds the notes"),
         (("--out", "{}/n.jsonl"), "n.jsonl: exists already — name another with --out, or remove it first"),
+        (("--texts", "{}/latin.jsonl"), "it looks like latin-1 — give --encoding latin-1, or repair"),
         ((), "in the data: mention without an id, left out: 1 (n.jsonl:1)"),
     ],
 )
@@ -415,6 +416,7 @@ def test_align_says_what_is_wrong(
     ]
     (tmp_path / "n.jsonl").write_text(json.dumps({"text": "x", "entities": entities}))
     (tmp_path / "empty.jsonl").touch()
+    (tmp_path / "latin.jsonl").write_bytes('{"text": "café noir"}'.encode("latin-1"))
     options = ["--kb", str(tmp_path / "facts.tsv"), "--texts", str(tmp_path / "n.jsonl"), "--out", str(tmp_path / "o")]
     with pytest.raises(SystemExit) as end:
         main(["align", *options, *(part.format(tmp_path) for part in change)])

@@ -76,6 +76,10 @@ def test_bad_rows(tmp_path: Path, header: str, row: str, what: str) -> None:
     assert refused(written(tmp_path, f"{header}fever 1 2 3\n{row}\nlast 1 2 3\n")).startswith(what)
 
 
+def test_a_file_without_numbers_is_no_file_of_vectors(tmp_path: Path) -> None:
+    assert refused(written(tmp_path, "id,text,label\nn1,cough,flu\n")).startswith("1: no numbers")
+
+
 def test_repeated_and_missing_words_are_counted(tmp_path: Path) -> None:
     problems = Problems()
     read = read_vectors(written(tmp_path, "cough 1 2\ncough 3 4\n 5 6\n"), problems=problems)

@@ -467,11 +467,12 @@ def test_omop_tells_what_is_negated_and_past_and_maps_concepts(here: Path) -> No
         ("a,b\n1,2\n", "map.csv:1: no mapping to concepts — write a column concept_id"),
         ("type,concept_id\nproblem,x\n", "map.csv:2: its concept_id is not a whole number"),
         ("type,concept_id\n,7\n", "map.csv:2: it maps nothing"),
+        ("type,concept_id\ncafé noir,7\n", "it looks like latin-1 — save it as UTF-8"),
         ("type,concept_id\nx,7\nx,8\n", "map.csv:3: the same is mapped to another id above"),
     ],
 )
 def test_a_mapping_that_is_none_is_refused(here: Path, content: str, expected: str) -> None:
-    (here / "map.csv").write_text(content)
+    (here / "map.csv").write_text(content, encoding="latin-1")
     ended = cli("predict", "tagger", "--text", NOTE, "--to", "omop", "--concepts", "map.csv", cwd=here)
     assert (2, "") == (ended.code, ended.out)  # and no header before the message
     assert expected in ended.err

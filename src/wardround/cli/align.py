@@ -1,5 +1,6 @@
 """`wardround align`: a site's own notes and public facts become bags, in a file that studies read as `bags`."""
 
+import re
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast, get_args
@@ -57,10 +58,16 @@ def command(
         write(out, "".join(f"{line}\n" for line in write_bags(rows)).encode())
     except (ValueError, OSError) as error:
         causes = [f"in the data: {line}" for line in str(problems).splitlines()]
-        raise StudyError("align", [str(error), *causes]) from None
+        raise StudyError("align", [_in_options(str(error)), *causes]) from None
     console.print(f"{out}: {_counted(rows)}")
     for line in str(problems).splitlines():
         console.print(f"in the data: {line}")
+
+
+def _in_options(text: str) -> str:
+    """Readers speak of a study's settings; of these, one is an option here, and another one of `data convert`."""
+    text = re.sub(r'set encoding = "([\w-]+)"', r"give --encoding \1", text)
+    return text.replace("fix_offsets = true", "wardround data convert --fix-offsets first")
 
 
 def _notes(path: Path, format: str, encoding: str | None, problems: Problems) -> "list[Placed]":  # noqa: A002

@@ -19,6 +19,7 @@ from wardround.text.reading import DataError, nearest
 if TYPE_CHECKING:
     from wardround.study.load import Study
 
+NO_PLACE = (errno.ENOTDIR, errno.EISDIR)
 literal = partial(Console, markup=False, emoji=False, highlight=False, soft_wrap=True)  # a name may look like markup
 console, errors = literal(), literal(stderr=True)
 
@@ -71,6 +72,12 @@ def ending() -> Iterator[None]:
         yield
     except Refusal as error:
         fail(str(error), error.code)
+    except OSError as error:
+        if error.errno in NO_PLACE:
+            fail(f"{error.filename}: {error.strerror}; check the path")
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        fail(f"a path of {len(str(error.filename)):,} characters is longer than a path can be; is it a text?")
 
 
 @contextmanager

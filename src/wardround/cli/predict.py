@@ -37,6 +37,7 @@ from wardround.formats.register import TARGETS
 from wardround.text.document import Document, Placed
 from wardround.text.prediction import OUTPUTS, Prediction
 from wardround.text.reading import DataError, Problems
+from wardround.text.shown import WORDS
 
 if TYPE_CHECKING:
     from wardround.trained.fhir_findings import Resources
@@ -180,7 +181,12 @@ def _mappings(concepts: Path | None, resources: Path | None) -> Mappings:
     from wardround.trained.fhir_findings import read_resources
     from wardround.trained.note_nlp import read_concepts
 
-    return Mappings(read_concepts(concepts) if concepts else None, read_resources(resources) if resources else None)
+    try:
+        return Mappings(read_concepts(concepts) if concepts else None, read_resources(resources) if resources else None)
+    except DataError as error:
+        if not error.remedy.startswith("set encoding"):
+            raise
+        raise DataError(error.path, error.line, error.what, "save it as UTF-8") from None  # --encoding is the texts'
 
 
 def _look_back(target: Target, *, resume: bool) -> None:
@@ -204,11 +210,21 @@ def _split(paths: list[str], text: str | None) -> tuple[list[str], Path | None]:
         if not text.strip():
             fail('--text is empty; give a text, such as --text "Aspirin gave her a rash"')
         return paths, None
+    for path in paths:
+        if len(path.split()) > WORDS and not _exists(path):  # which is not quoted: it may be a note
+            fail(f"there is no such path, of {len(path):,} characters; is it a text? Then put --text before it")
     if len(paths) == 1 or _is_model(paths[-1]):
         for path in paths:
             model_folder(Path(path))  # raises an error if texts stand where a model should
         fail(f'no texts: name a file, a folder or - after {paths[-1]}, or give --text "…"')
     return paths[:-1], STDIN if paths[-1] == "-" else Path(paths[-1])
+
+
+def _exists(path: str) -> bool:
+    try:
+        return Path(path).exists()
+    except OSError:  # it is too long for a path
+        return False
 
 
 def _called(path: Path | None) -> str:

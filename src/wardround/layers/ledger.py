@@ -22,15 +22,17 @@ from wardround.core.exchange import Exchange
 from wardround.core.files import file_name
 from wardround.core.layer import Layer
 from wardround.core.record import Message
+from wardround.core.refusal import Refusal
 
 START = "0" * 64
 SEAM = ',"hash":"'
 BROKEN = "the chain is broken here; this line or one before it was changed"
+FOREIGN = "this is no line of a ledger; name a site's folder, a run folder or its ledger"
 JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))  # json.dumps would make one for every line
 
 
-class LedgerError(ValueError):
-    """A ledger's chain is broken."""
+class LedgerError(Refusal, ValueError):
+    """A ledger's chain is broken, or a file is no ledger."""
 
 
 class Chain:
@@ -88,9 +90,19 @@ def linked(head: str, raw: bytes) -> str:
 def lines(path: Path) -> Iterator[dict[str, Any]]:
     """The lines of a ledger, as they were written; one that a crash cut off is passed over."""
     with path.open(encoding="utf-8", errors="replace") as file:
-        for raw in file:
-            if raw.endswith("\n"):
-                yield json.loads(raw)
+        for number, raw in enumerate(file, 1):
+            if not raw.endswith("\n"):
+                continue
+            if SEAM not in raw or not isinstance(line := _parsed(raw), dict):
+                raise LedgerError(f"{path}:{number}: {FOREIGN}")
+            yield line
+
+
+def _parsed(raw: str) -> Any:
+    try:
+        return json.loads(raw)
+    except (ValueError, RecursionError):
+        return None
 
 
 def last_value(path: Path, key: str) -> str:

@@ -76,7 +76,9 @@ def _rows(path: Path, encoding: str | None, problems: Problems) -> Iterator[tupl
         size = size or spaces
         # A word may contain spaces ("at last"); further numbers mean that the row is too long.
         word = row.partition(" ")[0] if spaces <= size else row.rsplit(" ", size)[0]
-        if not size or spaces < size or any(map(_is_number, word.split(" ")[1:])):
+        if not size:
+            raise DataError(path, line, "no numbers", "expected lines of a word and its numbers; is it the right file?")
+        if spaces < size or any(map(_is_number, word.split(" ")[1:])):
             raise DataError(path, line, f"{spaces} numbers where others have {size}", "repair the row")
         if word:
             yield line, word, row[len(word) + 1 :]

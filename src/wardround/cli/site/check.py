@@ -23,6 +23,8 @@ def command(
     from wardround.consortium.check import checked
     from wardround.consortium.machine_check import machine
 
+    if not folder.is_dir():
+        raise RunError(f"{folder}: there is no such folder; check the path, or make a site with wardround site init")
     chosen = study_at(folder, study) if study else None
     bad = 0
     kit = [folder / "kit" / "site.json", folder / "kit" / "startup" / "client.crt"]
