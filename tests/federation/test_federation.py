@@ -1,11 +1,12 @@
 """From a corpus to sites."""
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from wardround.corpora.views import LabelledTexts
+from wardround.corpora.views import LabelledTexts, RelatedPairs
 from wardround.federation.describe import describe
 from wardround.federation.partition import ByDirichlet, ByLabel, BySource, Evenly, Partition, WithinSource
 from wardround.federation.sites import federate, opened, pooled, thinned
@@ -126,3 +127,19 @@ def test_test_texts_that_are_in_training_are_counted_with_both_places(
     else:
         line = "test text that is also in training: 1 of 2 (test.csv:2 = train.csv:6)"
         assert (1, [line]) == (data["leaked"], data["problems"])
+
+
+def test_pairs_that_are_in_training_are_counted_with_both_places(tmp_path: Path) -> None:
+    ends = [{"type": "drug", "start": 0, "end": 4}, {"type": "drug", "start": 5, "end": 9}]
+    rows = [
+        json.dumps({"text": f"{word} rash", "entities": ends, "source": "north"}) for word in ("here", "dose", "pill")
+    ]
+    (tmp_path / "train.jsonl").write_text("\n".join(rows[:2]), encoding="utf-8")
+    (tmp_path / "test.jsonl").write_text("\n".join(rows[1:]), encoding="utf-8")
+    corpus = RelatedPairs(
+        format="jsonl", train="train.jsonl", test="test.jsonl", folder=str(tmp_path), pairs=(("drug", "drug"),),
+        both_ways=False,
+    )  # fmt: skip
+    data = describe(federate(opened(corpus), None, 0))
+    line = "test text that is also in training: 1 of 2 (test.jsonl:1:T1-T2 = train.jsonl:2:T1-T2)"
+    assert (1, [line]) == (data["leaked"], data["problems"])
