@@ -293,6 +293,12 @@ def test_set_lays_a_table_over_the_one_that_is_there(tmp_path: Path) -> None:
     assert ("fedprox", 0.5, 0.1) == (method["name"], method["mu"], method["lr"])
 
 
+@pytest.mark.parametrize("key", ["grid.method.lr", 'grid."method.lr"'])
+def test_set_changes_a_list_of_the_grid(tmp_path: Path, key: str) -> None:
+    path = small_study(tmp_path, grid={"method.lr": [0.1, 0.2]})
+    assert [0.3] == [cell.study.resolved["method"]["lr"] for cell in load_study(path, [f"{key}=[0.3]"])]
+
+
 def test_the_last_set_wins(tmp_path: Path) -> None:
     assert 5 == load_study(small_study(tmp_path), ["rounds=4", "rounds=5"])[0].study.rounds
 

@@ -30,8 +30,8 @@ def combinations(grid: Any, seeds: Mapping[str, list[Any]], problems: list[str])
 
 
 def put(tables: dict[str, Any], key: str, value: Any) -> None:
-    """Set a dotted key; a table is laid over the one that is there."""
-    *parents, last = key.split(".")
+    """Set a dotted key; a table is laid over the one that is there. A grid's own keys are dotted: `grid.method.lr`."""
+    *parents, last = key.replace('"', "").split(".", 1 if key.startswith("grid.") else -1)
     for parent in parents:
         below = tables.setdefault(parent, {})
         if not isinstance(below, dict):
