@@ -40,6 +40,7 @@ from typing import IO, Any, NoReturn
 
 import wardround
 from wardround.engines import certificates, processes
+from wardround.runs import intervals
 from wardround.study import trusted
 
 __all__ = ["Process", "all_of_ours", "start"]
@@ -317,6 +318,7 @@ def main() -> None:
         importlib.import_module(name)
     trusted._taken()
     certificates.BITS = certificates.SMALLEST  # as `conftest` has it
+    intervals.DRAWS = intervals.FEWER = 20  # likewise
     os.fsync = lambda fd: None  # noqa: ARG005 -- only a power cut could tell
     os.sync = lambda: None
     gc.freeze()  # what is shared stays shared
