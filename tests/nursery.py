@@ -314,6 +314,7 @@ def furnish(nursery: Nursery) -> None:
 def main() -> None:
     """Be a nursery, and in each child the program that is asked for."""
     end = socket.socket(fileno=int(sys.argv[1]))
+    gc.disable()  # what is imported stays
     for name in (*all_of_ours(), *WARM):
         importlib.import_module(name)
     trusted._taken()
@@ -322,6 +323,7 @@ def main() -> None:
     os.fsync = lambda fd: None  # noqa: ARG005 -- only a power cut could tell
     os.sync = lambda: None
     gc.freeze()  # what is shared stays shared
+    gc.enable()
     order = nurse(end, os.getppid())
     become(order)
     while not LEAVES & set(order["command"]):
