@@ -1,5 +1,6 @@
 """What holds for every test: one thread, as in a run; property tests that no busy machine fails; little waiting."""
 
+import gc
 import os
 import shutil
 import signal
@@ -20,6 +21,15 @@ ROOM = 8 << 30
 if MEMORY.is_dir() and not os.statvfs(MEMORY).f_flag & os.ST_NOEXEC and shutil.disk_usage(MEMORY).free > ROOM:
     os.environ.setdefault("TMPDIR", str(MEMORY))  # a disk makes each of thousands of renamed files wait for it
     tempfile.tempdir = None  # what it was before
+
+gc.disable()  # until all tests are imported: to look through what stays would be a third of that
+
+
+def pytest_collection_finish() -> None:
+    """Leave what is imported out of every later search for garbage."""
+    gc.freeze()
+    gc.enable()
+
 
 settings.register_profile(
     "wardround",

@@ -40,6 +40,7 @@ from typing import IO, Any, NoReturn
 
 import wardround
 from wardround.engines import certificates, processes
+from wardround.runs import intervals
 from wardround.study import trusted
 
 __all__ = ["Process", "all_of_ours", "start"]
@@ -313,13 +314,16 @@ def furnish(nursery: Nursery) -> None:
 def main() -> None:
     """Be a nursery, and in each child the program that is asked for."""
     end = socket.socket(fileno=int(sys.argv[1]))
+    gc.disable()  # what is imported stays
     for name in (*all_of_ours(), *WARM):
         importlib.import_module(name)
     trusted._taken()
     certificates.BITS = certificates.SMALLEST  # as `conftest` has it
+    intervals.DRAWS = intervals.FEWER = 20  # likewise
     os.fsync = lambda fd: None  # noqa: ARG005 -- only a power cut could tell
     os.sync = lambda: None
     gc.freeze()  # what is shared stays shared
+    gc.enable()
     order = nurse(end, os.getppid())
     become(order)
     while not LEAVES & set(order["command"]):

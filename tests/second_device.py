@@ -22,6 +22,7 @@ from torch.utils.backend_registration import _setup_privateuseone_for_python_bac
 
 from encoder_folders import tiny_encoder
 from wardround.core.device import Device
+from wardround.runs import intervals
 from wardround.runs.loop import run
 from wardround.study.load import cells
 
@@ -137,6 +138,7 @@ def apart(one: dict[str, Tensor], other: dict[str, Tensor]) -> float:
 def main() -> None:
     """Run everything twice."""
     _setup_privateuseone_for_python_backend(NAME)
+    intervals.DRAWS = intervals.FEWER = 20  # as `conftest` has it
     folder = Path(sys.argv[1])
     far: dict[str, float | str] = {}
     for name, tables in studies(tiny_encoder(folder / "encoder")).items():

@@ -306,6 +306,7 @@ def _serve() -> None:
     from wardround.runs import intervals  # noqa: PLC0415
     from wardround.study.load import cells  # noqa: PLC0415
 
+    gc.disable()  # what is imported stays
     for name in (*all_of_ours(), "numpy.ctypeslib", "numpy.ma", "typer._adapters"):
         importlib.import_module(name)
     for method in ("fedavg", "scaffold"):
@@ -314,6 +315,7 @@ def _serve() -> None:
     certificates.BITS = certificates.SMALLEST  # likewise
     subprocess.Popen = _Forked  # type: ignore[assignment, misc]
     gc.freeze()  # what is shared stays shared
+    gc.enable()
     os.fsync = lambda fd: None  # noqa: ARG005 -- only a power cut could tell, and `_kill_at` stands in for that
     os.sync = lambda: None
     answers = os.fdopen(os.dup(1), "w")

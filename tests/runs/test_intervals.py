@@ -20,8 +20,13 @@ from wardround.study.load import Study, cells
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep what is remembered out of the home folder, and draw as often as a run does."""
+    """Keep what is remembered out of the home folder."""
     monkeypatch.setenv("WARDROUND_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw as often as a run does."""
     monkeypatch.setattr(intervals, "DRAWS", 1000)
 
 
@@ -39,6 +44,7 @@ def numbers(counted: Tally | None) -> dict[str, torch.Tensor]:
     return {name: torch.tensor(value, dtype=torch.float64) for name, value in counted.counts.items()}
 
 
+@pytest.mark.usefixtures("many")
 def test_the_final_figures_lie_in_their_intervals_and_the_file_says_what_was_drawn(tmp_path: Path) -> None:
     run(study_of({"name": "classification"}), tmp_path / "run")
     actual, metrics = INTERVALS.read(tmp_path / "run"), METRICS.read(tmp_path / "run")
@@ -53,6 +59,7 @@ def test_the_final_figures_lie_in_their_intervals_and_the_file_says_what_was_dra
     assert 24 == sum(map(sum, counts.confusion)) == sum(counts.hits) + sum(counts.misses)
 
 
+@pytest.mark.usefixtures("many")
 def test_several_answers_on_a_document_are_drawn_together(tmp_path: Path) -> None:
     """And have intervals for all figures; from sums alone there are none for losses and relaxed matches."""
     study = study_of(TAGGING, rounds=3)
@@ -89,19 +96,16 @@ def test_the_same_run_gives_the_same_intervals_and_so_does_one_that_is_taken_up_
         ({"name": "classification"}, "centralised"),
     ],
 )
-def test_documents_add_up_to_what_was_counted(
-    task: dict[str, Any], method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_documents_add_up_to_what_was_counted(task: dict[str, Any], method: str, tmp_path: Path) -> None:
     """For sites' own models too; else intervals would silently be those over answers."""
-    monkeypatch.setattr(intervals, "DRAWS", 20)
-    run(study_of(task, method={"name": method}), tmp_path / "run")
+    run(study_of(task, method={"name": method, "steps": 2}), tmp_path / "run")
     told = INTERVALS.read(tmp_path / "run")
     assert told is not None
     assert "documents" == told.way
 
 
 def test_what_does_not_add_up_to_the_counts_is_drawn_by_answers(tmp_path: Path) -> None:
-    study = study_of(TAGGING)
+    study = study_of(TAGGING, method={"name": "fedavg", "steps": 2})
     run(study, tmp_path / "run")
     built = build(study, tmp_path / "built")
     other = Weights({name: torch.zeros_like(value) for name, value in built.weights.items()})

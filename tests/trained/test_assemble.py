@@ -75,7 +75,8 @@ def test_an_assembled_model_has_the_figures_of_its_site(tmp_path: Path, tables: 
 
 
 def test_what_cannot_be_assembled_is_told(tmp_path: Path) -> None:
-    run = trained_models.tagger(tmp_path / "run", **FEDNER, rounds=1)
+    method = {**FEDNER["method"], "epochs": 1}
+    run = trained_models.tagger(tmp_path / "run", **FEDNER | {"method": method}, rounds=1)
     with pytest.raises(ModelError, match="each site keeps its own lstm, crf; put them together with wardround model"):
         wardround.load(run)
     with pytest.raises(ModelError, match="there is no site 'hospital1'; did you mean 'hospital-1'"):
