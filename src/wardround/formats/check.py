@@ -214,7 +214,7 @@ def check(path: Path, options: Options, *, task: Checks | None = None, form: str
             findings.mention_all(file, unread(file, options, format_.name))
             for placed in format_.read(file, findings, options):
                 _count(survey, placed)
-                learnt.take(placed.document)
+                learnt.take(placed)
                 texts.add(placed.document, file, _seen(placed, file), pair=format_.ready is not None)
                 if task is not None:
                     task.check(placed, findings, format_.usual.get("scope", "sentence"))
@@ -244,7 +244,7 @@ def _count(survey: Survey, placed: Placed) -> None:
     survey.sentences += len(sentences(document.text, whole=document.entities))
     survey.tokens += sum(1 for _ in TOKEN.finditer(document.text))
     survey.unlabelled += not document.labels
-    survey.take(document)
+    survey.take(placed)
     survey.place(placed)
     described: tuple[Entity | Relation, ...] = (*document.entities, *document.relations)
     for one in described:

@@ -70,7 +70,7 @@ def convert(
         with TARGETS[to].write(target, losses, options) as sink:
             for placed in read_each(files, findings, options):
                 sink(placed)
-                kinds.take(placed.document)
+                kinds.take(placed)
                 count += 1
             for what, remedy in kinds.unlike(options.label):
                 findings.mention(source, what, remedy)
@@ -101,7 +101,7 @@ def split(
                 for placed in format_.read(file, findings, options):
                     side = _side(placed, by, seed, shares)
                     sinks[side](placed)
-                    kinds.take(placed.document)
+                    kinds.take(placed)
                     counts[side] += 1
             for what, remedy in kinds.unlike(options.label):
                 findings.mention(source, what, remedy)
