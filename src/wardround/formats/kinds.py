@@ -12,12 +12,14 @@ often.
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from wardround.text.document import Document, Placed
 from wardround.text.facts import BagSentence
+from wardround.text.language import has_words
 from wardround.text.reading import nearest
 from wardround.text.shown import names_of, rare, shown, unlike_names
 
@@ -36,12 +38,19 @@ class Kinds:
     relations: Counter[str] = field(default_factory=Counter)
     firsts: dict[tuple[str, str], tuple[Path, int]] = field(default_factory=dict)
     """By kind and name, where it stands first."""
+    documents: int = 0
+    worded: int = 0
+    """Those with a letter or a digit."""
+    again: Callable[[], Iterator[tuple[Placed, Mapping[str, Any]]]] = field(default=lambda: iter(()), repr=False)
+    """Reads those that a task makes examples of once more, each with its format's rules for that."""
     bag: str = ""
     """The place of the last bag."""
 
     def take(self, placed: Placed) -> None:
         """One more document."""
         document = placed.document
+        self.documents += 1
+        self.worded += has_words(document.text)
         if isinstance(document, BagSentence):
             before, self.bag = self.bag, f"{placed.path}:{placed.line}"
             if before == self.bag:

@@ -65,10 +65,11 @@ def shown(value: str, names: Collection[str] = ()) -> str:
 def called(name: str) -> str:
     """An id as it is, if it has the form of one."""
     own = COUNT.sub("", name)
-    like_id = PLACE.fullmatch(own) or HASH.fullmatch(own)
-    like_id = like_id or (ID.fullmatch(own) and not WORD_BEHIND.search(ENDED.sub("", own)))
-    like_id = (own.isascii() and len(own) < 3) or (len(own) <= 2 * WIDTH and like_id)
-    return name if like_id or text_is_shown() else f"(an id of {len(name)} characters)"
+    counts = ID.fullmatch(own) and not WORD_BEHIND.search(ENDED.sub("", own))
+    like_id = len(own) <= 2 * WIDTH and (counts or PLACE.fullmatch(own) or HASH.fullmatch(own))
+    return (
+        name if like_id or (own.isascii() and len(own) < 3) or text_is_shown() else f"(an id of {len(name)} characters)"
+    )
 
 
 def quoted(name: str) -> str:
