@@ -319,8 +319,10 @@ def test_what_a_task_would_leave_out_is_told_and_accepted_if_asked(tmp_path: Pat
     text, spans = "Aspirin was given. A rash came. It went.", ((0, 7), (21, 25))
     entities = [{"id": f"T{at}", "type": "ab"[at], "start": start, "end": end} for at, (start, end) in enumerate(spans)]
     row = {"text": text, "entities": entities, "relations": [{"type": "causes", "head": "T0", "tail": "T1"}]}
+    near = {**row, "text": "Aspirin, then a rash.", "entities": [entities[0], entities[1] | {"start": 16, "end": 20}]}
     for split in ("train", "test"):
-        (tmp_path / f"{split}.jsonl").write_text(f"{json.dumps(row)}\n" * 3)
+        apart = [{**near, "relations": []}] if split == "train" else []  # there is something to tell apart in training
+        (tmp_path / f"{split}.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in (row, near, near, *apart)))
     arguments = ("new", "train.jsonl", "test.jsonl", "--task", "relation")
     ended = cli(*arguments, cwd=tmp_path)
     assert (1, True) == (ended.code, "relation across sentences, left out" in ended.err)

@@ -64,7 +64,8 @@ def command(
         one_of(task, known, "--task")
         task = task or _chosen(known, form, whole)
         learnt = _learnt(known[task], whole)
-        whole = [check(file, options, task=known[task](**learnt), form=form) for file in files.values()]
+        chosen = known[task](**learnt)
+        whole = [check(file, options, task=chosen, form=form, learns=split == "train") for split, file in files.items()]
         _show(whole)
         if refused := [file for file, survey in zip(files.values(), whole, strict=True) if survey.findings.refused]:
             _refuse(refused, as_given(options, form), sum(survey.findings.refused for survey in whole))

@@ -194,7 +194,9 @@ def named(counts: Counter[str]) -> dict[str, int]:
     return dict(sorted(by_name.items(), key=lambda item: (-item[1], item[0]))) | ({NOT_SHOWN: hidden} if hidden else {})
 
 
-def check(path: Path, options: Options, *, task: Checks | None = None, form: str = "", phi: bool = False) -> Survey:
+def check(
+    path: Path, options: Options, *, task: Checks | None = None, form: str = "", phi: bool = False, learns: bool = True
+) -> Survey:  # fmt: skip
     """Read everything under a path and count it; with `phi`, also what looks as if it named somebody."""
     survey, texts = Survey(), Texts[_Seen](near_digest)
     findings, view = survey.findings, task.takes if task else None
@@ -227,7 +229,7 @@ def check(path: Path, options: Options, *, task: Checks | None = None, form: str
                     findings.add(placed.path, placed.line_at(start), kind, REMEDY, lost=False)
     _count_repeats(survey, texts.groups(pairs=None if view is None else view == "pairs"))
     if not survey.unreadable:
-        for what, remedy in (*_wanting(survey, task), *survey.unlike(options.label)):
+        for what, remedy in (*_wanting(survey, task if learns else None), *survey.unlike(options.label)):
             findings.refuse(DataError(path, None, what, remedy))
         for place, what, remedy in _wanting_by_split(survey, trained, both, splits, read):
             findings.refuse(DataError(place, None, what, remedy))
