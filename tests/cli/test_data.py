@@ -39,7 +39,10 @@ def shifted(folder: Path) -> Path:
 
 
 def test_check_tells_what_is_there(tmp_path: Path) -> None:
-    ended = cli("data", "check", jsonl(tmp_path, 2), "--task", "relation", cwd=tmp_path)
+    path = jsonl(tmp_path, 2)
+    first, second = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+    path.write_text(f"{json.dumps(first)}\n{json.dumps({**second, 'relations': []})}\n", encoding="utf-8")
+    ended = cli("data", "check", path, "--task", "relation", cwd=tmp_path)
     assert (0, "") == (ended.code, ended.err)
     lines = [" ".join(line.split()) for line in ended.out.splitlines()]
     for line in ("documents 2", "sentences 6", "duplicates 0", "languages en 2", "labels: 2 of 1 kinds"):

@@ -12,9 +12,11 @@ import pytest
 from canaries import documents, written
 from study_files import cli
 from wardround.corpora.views import RelatedPairs
+from wardround.federation.sites import opened
 from wardround.study.load import load_study
 from wardround.text.document import Document
 from wardround.text.reading import Problems
+from wardround.text.texts import Texts
 
 SMALL = ("model=cnn-crf", "buckets=50", "embedding=4", "filters=4")
 
@@ -317,8 +319,10 @@ def test_what_a_task_would_leave_out_is_told_and_accepted_if_asked(tmp_path: Pat
     text, spans = "Aspirin was given. A rash came. It went.", ((0, 7), (21, 25))
     entities = [{"id": f"T{at}", "type": "ab"[at], "start": start, "end": end} for at, (start, end) in enumerate(spans)]
     row = {"text": text, "entities": entities, "relations": [{"type": "causes", "head": "T0", "tail": "T1"}]}
+    near = {**row, "text": "Aspirin, then a rash.", "entities": [entities[0], entities[1] | {"start": 16, "end": 20}]}
     for split in ("train", "test"):
-        (tmp_path / f"{split}.jsonl").write_text(f"{json.dumps(row)}\n" * 3)
+        apart = [{**near, "relations": []}] if split == "train" else []  # there is something to tell apart in training
+        (tmp_path / f"{split}.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in (row, near, near, *apart)))
     arguments = ("new", "train.jsonl", "test.jsonl", "--task", "relation")
     ended = cli(*arguments, cwd=tmp_path)
     assert (1, True) == (ended.code, "relation across sentences, left out" in ended.err)
@@ -353,3 +357,48 @@ def test_quotes_that_enclose_nothing_have_an_option_that_the_study_keeps(tmp_pat
     assert (0, False) == (ended.code, read(tmp_path / "study.toml")["corpus"]["quoting"]), ended
     ended = cli("new", "a.csv", "--no-quoting", "--out", "b.toml", cwd=tmp_path)
     assert "wardround data split a.csv a-split --no-quoting" in ended.err
+
+
+def hospitals(folder: Path, count: int) -> None:
+    """A table for each of three hospitals, none of which says so in a column."""
+    folder.mkdir()
+    for name in ("berlin", "munich", "ulm"):
+        rows = [
+            f"{folder.name} {name} note {n} of a {('cough', 'rash')[n % 2]},{('flu', 'skin')[n % 2]}\n"
+            for n in range(count)
+        ]
+        (folder / f"{name}.csv").write_text("text,label\n" + "".join(rows), encoding="utf-8")
+
+
+def test_a_file_per_hospital_is_split_within_each_and_every_hospital_is_a_site(tmp_path: Path) -> None:
+    hospitals(tmp_path / "notes", 40)
+    told = cli("new", "notes", cwd=tmp_path).err
+    assert "set some of each file, which becomes a site, aside: wardround data split notes notes-split" in told
+    assert 0 == cli("data", "split", "notes", "notes-split", cwd=tmp_path).code
+    assert 0 == cli("new", "notes-split", cwd=tmp_path).code
+    study = load_study(tmp_path / "study.toml")[0].study
+    sites = opened(study.corpus)
+    assert ("berlin", "munich", "ulm") == sites.names
+    for name in sites.names:
+        train, test = (part.documents for part in sites.raw(name) if isinstance(part, Texts))
+        assert 40 == len(train) + len(test)
+        assert len(train) > len(test) > 0
+        assert all(f" {name} " in one.text for one in (*train, *test))
+    assert {"name": "source"} == read(tmp_path / "study.toml")["partition"]
+
+
+def test_a_hospital_of_which_nothing_is_drawn_is_told(tmp_path: Path) -> None:
+    hospitals(tmp_path / "notes", 40)
+    (tmp_path / "notes" / "ulm.csv").write_text("text,label\na rash,skin\n", encoding="utf-8")
+    ended = cli("data", "split", "notes", "halves", cwd=tmp_path)
+    assert 0 == ended.code
+    assert re.search(r"ulm\.csv: nothing of it goes to (train|test)", ended.err)
+
+
+def test_folders_with_a_file_per_hospital_are_named_by_hospital_in_the_study(tmp_path: Path) -> None:
+    hospitals(tmp_path / "learn", 12)
+    hospitals(tmp_path / "try", 6)
+    assert 0 == cli("new", "learn", "try", cwd=tmp_path).code
+    corpus = read(tmp_path / "study.toml")["corpus"]
+    assert {"berlin": "learn/berlin.csv", "munich": "learn/munich.csv", "ulm": "learn/ulm.csv"} == corpus["train"]
+    assert ("berlin", "munich", "ulm") == opened(load_study(tmp_path / "study.toml")[0].study.corpus).names

@@ -28,6 +28,7 @@ from wardround.text.facts import UNRELATED, BagSentence, Fact, Facts, number, re
 from wardround.text.pairs import CROWD
 from wardround.text.reading import DataError, Problems
 from wardround.text.shown import showing_text
+from wardround.trained.folder import TrainingTexts
 
 TEXT = "Aspirin gave her a rash. Ibuprofen did not; aspirin again."
 CAUSES = Facts([Fact("D1", "causes", "D9")])
@@ -442,6 +443,34 @@ def test_what_may_be_a_note_is_not_taken_for_a_relation(tmp_path: Path) -> None:
     (tmp_path / "notes.tsv").write_text("1\tMrs Smith has HIV, and took aspirin\tx\n")
     with pytest.raises(DataError, match=r"no facts of causes — are its columns as they should be\?$"):
         read_facts(tmp_path / "notes.tsv", ["causes"])
+
+
+def canary_bag(number: int, relation: str) -> str:
+    """A bag of two sentences, each of which has an id of its own."""
+    told = [{"id": f"s{number}{at}", "text": f"ab {number} {at}", "head": [0, 1], "tail": [1, 2]} for at in (1, 2)]
+    kinds = {"head_type": f"the {relation}", "tail_type": "problem"}
+    return json.dumps({"head": f"D{number}", "relation": relation, "tail": "E1", **kinds, "sentences": told}) + "\n"
+
+
+def test_a_relation_that_is_written_once_is_no_name_however_many_sentences_its_bag_has(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [canary_bag(at, ("causes", "NA")[at % 2]) for at in range(12)]
+    (tmp_path / "x.jsonl").write_text("".join([*rows, canary_bag(12, "seen, zqword")]))
+    with pytest.raises(SystemExit) as ended:
+        main(["data", "check", str(tmp_path / "x.jsonl"), "--task", "bags"])
+    said = capsys.readouterr().out
+    assert 0 == ended.value.code
+    assert "relations: 13 of 3 kinds" in said
+    assert "x.jsonl:13: one of the types of relations has 12 characters" in said
+    assert "zqword" not in said
+    reader = BaggedSentences(format="bags", train="x.jsonl", test="x.jsonl", folder=str(tmp_path))
+    with pytest.raises(ValueError, match=r"1 of 3 relations is long, or rare and worded .* stands in x\.jsonl:13;"):
+        _ = reader.labels
+    known = BaggedSentences(
+        format="bags", train="x.jsonl", test="x.jsonl", relations=("causes", "seen, zqword"), folder=str(tmp_path)
+    )
+    assert (("the NA", "problem"), ("the causes", "problem")) == TrainingTexts(opened(known)).pairs
 
 
 # sites

@@ -34,6 +34,7 @@ def whats(survey: Survey, *, lost: bool = True) -> list[str]:
 
 
 ENTITIES = [{"id": "T1", "type": "drug", "start": 0, "end": 7}, {"id": "T2", "type": "effect", "start": 19, "end": 23}]
+NOTHING_TO_TELL = "one type of relation, and no pair of its types that is not related: nothing to tell apart"
 
 
 def test_a_key_that_stands_in_one_line_alone_may_be_of_a_note_and_is_not_shown(tmp_path: Path) -> None:
@@ -248,7 +249,7 @@ def test_notes_without_annotations_and_the_other_way_round(tmp_path: Path) -> No
                 "entities": [*ENTITIES, {"id": "T3", "type": "effect", "start": 29, "end": 34}],
                 "relations": [{"type": "x", "head": "T1", "tail": "T2"}, {"type": "x", "head": "T1", "tail": "T3"}],
             },
-            ["relation across sentences, left out"],
+            ["relation across sentences, left out", NOTHING_TO_TELL],
         ),
         (None, {}, []),
     ],
@@ -467,3 +468,33 @@ def test_entities_in_test_texts_alone_train_no_tagger(tmp_path: Path) -> None:
     survey = check(tmp_path, Options(), task=TASKS["tagging"]())
     (one,) = [one for one in survey.findings.listed if "no entit" in one.what]
     assert ("train.conll", True) == (Path(one.file).name, one.lost)
+
+
+def related(number: int, *relations: str) -> dict[str, object]:
+    """A note with a drug and an effect."""
+    links = [{"type": kind, "head": "T1", "tail": "T2"} for kind in relations]
+    return {"id": f"n{number}", "text": f"{NOTE} {number}", "entities": ENTITIES, "relations": links}
+
+
+@pytest.mark.parametrize(("third", "expected"), [("causes", [NOTHING_TO_TELL]), ("cures", []), ("", [])])
+def test_one_type_of_relation_needs_pairs_without(third: str, expected: list[str], tmp_path: Path) -> None:
+    path = jsonl(tmp_path, related(1, "causes"), related(2, "causes"), related(3, *filter(None, [third])))
+    assert expected == whats(looked(path, "relation"))
+
+
+def test_unrelated_pairs_in_test_texts_alone_train_nothing(tmp_path: Path) -> None:
+    jsonl(tmp_path, related(1, "causes"), related(2, "causes")).rename(tmp_path / "train.jsonl")
+    jsonl(tmp_path, related(3, "causes"), related(4)).rename(tmp_path / "test.jsonl")
+    assert [NOTHING_TO_TELL] == whats(looked(tmp_path, "relation"))
+
+
+def test_a_split_without_a_document_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "train.csv").write_text("text,label\n" + "".join(f"note {n},{'ab'[n % 2]}\n" for n in range(12)))
+    (tmp_path / "test.csv").write_text("text,label\n")
+    assert ["no document, and it is there for test"] == whats(looked(tmp_path, "classification"))
+
+
+@pytest.mark.parametrize("task", ["classification", "tagging"])
+def test_texts_of_punctuation_alone_are_refused(task: str, tmp_path: Path) -> None:
+    marks = [{"text": "?!" * n, "labels": ["ab"[n % 2]], "entities": [ENTITIES[0] | {"end": 1}]} for n in range(1, 9)]
+    assert ["no text has a letter or a digit"] == whats(looked(jsonl(tmp_path, *marks), task))

@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 
 from study_files import cli, result_of, small_study, write_module
+from wardround.runs.build import build
+from wardround.study.load import cells
+from wardround.study.settings import StudyError
 
 NOTED = """
 import os
@@ -61,3 +64,24 @@ def test_the_cells_of_a_grid_share_a_corpus_that_is_read_once(tmp_path: Path) ->
     assert 2 * 4 == len(lines)  # a seed makes other sites
     assert 1 == len({process for process, _ in lines})
     assert 6 == len(list((tmp_path / "grid").glob("*/metrics.json")))
+
+
+@pytest.mark.parametrize(
+    ("train", "test", "expected"),
+    [
+        (["?!", "..", "!?", ".!"], ["??"], "no text has a letter or a digit; name the column that holds them"),
+        (["rash", "cough", "itch", "fever"], [], "no site has an example to test on; name files that hold some"),
+    ],
+)
+def test_what_would_be_learnt_or_tested_by_nothing_is_refused(
+    train: list[str], test: list[str], expected: str, tmp_path: Path
+) -> None:
+    for name, texts in (("train", train), ("test", test)):
+        rows = (f"{text},{'ab'[at % 2]}\n" for at, text in enumerate(texts))
+        (tmp_path / f"{name}.csv").write_text("text,label\n" + "".join(rows), encoding="utf-8")
+    study = {
+        "name": "nothing", "rounds": 1, "corpus": {"format": "csv", "train": "train.csv", "test": "test.csv"},
+        "task": {"name": "classification"}, "method": {"name": "fedavg"},
+    }  # fmt: skip
+    with pytest.raises(StudyError, match=expected):
+        build(cells(study, where="nothing", folder=tmp_path)[0].study, tmp_path / "run")

@@ -485,7 +485,8 @@ def test_adapters_and_heads_have_rates_of_their_own(tmp_path: Path) -> None:
     [
         ("clinic", "tagging", "fedavg", ("adam", 0.003, 8, 2)),
         ("clinic", "tagging", "centralised", ("adam", 0.003, 8, 1)),
-        ("clinic", "tagging", "scaffold", ("sgd", 0.01, 10, 1)),  # which is for SGD alone
+        ("clinic", "tagging", "scaffold", ("sgd", 0.03, 8, 2)),  # which is for SGD alone
+        ("clinic", "tagging", "fednova", ("sgd", 0.03, 8, 2)),
         ("clinic-bags", "bags", "fedavg", ("sgd", 0.3, 16, 1)),
     ],
 )

@@ -72,7 +72,9 @@ def test_ids_that_look_like_ids_are_shown(name: str) -> None:
     assert name == called(name)
 
 
-@pytest.mark.parametrize("name", ["Smith", "Mrs Smith 17", "rash", "x" * 90 + "1"])
+@pytest.mark.parametrize("name", [
+    "Smith", "Mrs Smith 17", "rash", "x" * 90 + "1", "服药3", "she came on May.4 at.10:30",
+])  # fmt: skip
 def test_others_are_not(name: str) -> None:
     assert f"(an id of {len(name)} characters)" == called(name)
 
@@ -147,11 +149,17 @@ def test_look_alikes_are_listed() -> None:
     ] == [what for what, _ in kinds.alike()]
 
 
-@pytest.mark.parametrize("name", ["17:aspirin-rash", "17:T1-rash", "17_aspirin", "17.aspirin", "17头痛", "17:头痛-T2"])
+@pytest.mark.parametrize("name", [
+    "17:aspirin-rash", "17:T1-rash", "17_aspirin", "17.aspirin", "17头痛", "17:头痛-T2",
+    "T3word", "3word", "17.rash", "n17:rash.txt", "T3word#2", "T3word:n4",
+])  # fmt: skip
 def test_an_id_with_a_word_behind_its_number_is_not_quoted(name: str) -> None:
     assert f"(an id of {len(name)} characters)" == called(name)
 
 
-@pytest.mark.parametrize("name", ["17:T1-T2", "MESH:D001241", "note-17", "note17.txt", "2024 notes.csv:12", "D1#2"])
+@pytest.mark.parametrize("name", [
+    "17:T1-T2", "MESH:D001241", "note-17", "note17.txt", "2024 notes.csv:12", "D1#2", "note17.jsonl", "17ab-3",
+    "3fa85f64-5717-4562-b3fc-2c963f66afa6", "9b74c9897bac770ffc029102a200c5de",
+])  # fmt: skip
 def test_an_id_that_only_counts_is_quoted(name: str) -> None:
     assert name == called(name)

@@ -64,7 +64,8 @@ def command(
         one_of(task, known, "--task")
         task = task or _chosen(known, form, whole)
         learnt = _learnt(known[task], whole)
-        whole = [check(file, options, task=known[task](**learnt), form=form) for file in files.values()]
+        chosen = known[task](**learnt)
+        whole = [check(file, options, task=chosen, form=form, learns=split == "train") for split, file in files.items()]
         _show(whole)
         if refused := [file for file, survey in zip(files.values(), whole, strict=True) if survey.findings.refused]:
             _refuse(refused, as_given(options, form), sum(survey.findings.refused for survey in whole))
@@ -75,7 +76,7 @@ def command(
         )  # stays in the files, as columns of a table do that nothing reads: only listed
         if not lossy and any(one.lost and one.what not in unread for survey in whole for one in survey.findings.listed):
             fail("nothing was written; mend what is listed above, or go on with --lossy and set it in the study", 1)
-        settings = {split: os.path.relpath(file, out.parent) for split, file in files.items()}
+        settings, named = _paths(files, whole, out.parent, options)
         settings |= _columns(form, files["train"], options)
         text = drafted(
             Draft(
@@ -86,8 +87,8 @@ def command(
                 settings,
                 whole,
                 learnt,
-                len(whole[0].sources),
-                whole[0].sourceless,
+                named or len(whole[0].sources),
+                0 if named else whole[0].sourceless,
             )
         )
         study = tomllib.loads(text)
@@ -110,10 +111,31 @@ def _files(path: Path, test: Path | None, options: str, written: str) -> dict[st
     splits = splits_in(path) if path.is_dir() else {}
     if not {"train", "test"} <= splits.keys():
         folder = path.with_name(f"{path.stem}-split")
-        remedy = f"set some aside: wardround data split {quote(str(path))} {quote(str(folder))}{options}"
+        each = " of each file, which becomes a site," * (path.is_dir() and len([*path.iterdir()]) > 1)
+        remedy = f"set some{each} aside: wardround data split {quote(str(path))} {quote(str(folder))}{options}"
         then = f"wardround new {quote(str(folder))}{written}"
         fail(f"{path} has no texts for testing; {remedy}, then: {then}; or: wardround new TRAIN TEST{options}{written}")
     return splits
+
+
+def _paths(
+    files: Mapping[str, Path], whole: "list[Survey]", start: Path, options: Options
+) -> tuple[dict[str, Any], int]:
+    """Each split's path as the study has it, and how many hospitals there are: of folders with a file for each."""
+    from wardround.formats.recognise import hospitals, recognised
+
+    each = {
+        split: hospitals(folder, recognised(folder, survey.formats.most_common(1)[0][0], options.encoding))
+        if folder.is_dir() and not options.source and not survey.sources
+        else {}
+        for (split, folder), survey in zip(files.items(), whole, strict=True)
+    }
+    if not all(each.values()) or {*each["test"].values()} - {*each["train"].values()}:
+        return {split: os.path.relpath(file, start) for split, file in files.items()}, 0
+    paths = {
+        split: {name: os.path.relpath(file, start) for file, name in named.items()} for split, named in each.items()
+    }
+    return paths, len(each["train"])
 
 
 def _refuse(files: list[Path], options: str, count: int) -> None:

@@ -252,9 +252,11 @@ class BaggedSentences(Files, BagReader):
             problems.at("type in pairs that no entity has", wanted)
 
     def _claims(self) -> Iterable[tuple[str, str]]:
-        if not self.aligned:
+        if self.form.ready == "pairs":
             return super()._claims()
         notes = self.placed("train", Problems())
+        if not self.aligned:  # a bag's relation is written once, whatever its sentences are called
+            return sorted({(note.document.labels[0], f"{note.path.name}:{note.line}") for note in notes})
         return [(relation.type, note.document.id) for note in notes for relation in note.document.relations]
 
     def _facts(self, split: str, problems: Problems) -> Facts:

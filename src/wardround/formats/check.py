@@ -9,7 +9,7 @@ leaves out is *lost*, what it repairs or only finds odd is not.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -39,6 +39,7 @@ LOSES = re.compile(r"left out|skipped|dropped|ignored|taken from first to last|r
 HARMLESS = frozenset(
     {"empty sentence, left out", "empty token, left out", "invisible characters, left out of the word"}
 )
+EMPTY = "export it again, or have some set aside: wardround data split"
 NO_PLACE = "infon of a passage, ignored", "infon of a document, ignored", UNKNOWN
 """What BioC files hold that has no place here: it stays in them."""
 
@@ -134,7 +135,6 @@ class Survey(Kinds):
     """What was counted, and what was found."""
 
     formats: Counter[str] = field(default_factory=Counter)
-    documents: int = 0
     characters: int = 0
     sentences: int = 0
     tokens: int = 0
@@ -194,16 +194,22 @@ def named(counts: Counter[str]) -> dict[str, int]:
     return dict(sorted(by_name.items(), key=lambda item: (-item[1], item[0]))) | ({NOT_SHOWN: hidden} if hidden else {})
 
 
-def check(path: Path, options: Options, *, task: Checks | None = None, form: str = "", phi: bool = False) -> Survey:
+def check(
+    path: Path, options: Options, *, task: Checks | None = None, form: str = "", phi: bool = False, learns: bool = True
+) -> Survey:  # fmt: skip
     """Read everything under a path and count it; with `phi`, also what looks as if it named somebody."""
     survey, texts = Survey(), Texts[_Seen](near_digest)
     findings, view = survey.findings, task.takes if task else None
     options = replace(options, needs=("entities",) if view in ("entities", "pairs") else ())
     files: list[tuple[Path, Format]] = []
+    read = Counter[Path]()
     splits, trained = splits_in(path) if path.is_dir() else {}, Kinds()
     both = task if {"train", "test"} <= splits.keys() else None
     with survey.reading():
         files = recognised(path, form, options.encoding, findings)
+    read.update(dict.fromkeys((file for file, _ in files), 0))
+    survey.again = lambda: _again(files, options)
+    trained.again = lambda: _again([one for one in files if splits["train"] in (one[0], *one[0].parents)], options)
     for file, format_ in files:
         survey.formats[format_.name] += 1
         learnt = trained if splits.get("train") in (file, *file.parents) else Kinds()  # which nobody reads
@@ -214,7 +220,8 @@ def check(path: Path, options: Options, *, task: Checks | None = None, form: str
             findings.mention_all(file, unread(file, options, format_.name))
             for placed in format_.read(file, findings, options):
                 _count(survey, placed)
-                learnt.take(placed.document)
+                read[file] += 1
+                learnt.take(placed)
                 texts.add(placed.document, file, _seen(placed, file), pair=format_.ready is not None)
                 if task is not None:
                     task.check(placed, findings, format_.usual.get("scope", "sentence"))
@@ -222,10 +229,10 @@ def check(path: Path, options: Options, *, task: Checks | None = None, form: str
                     findings.add(placed.path, placed.line_at(start), kind, REMEDY, lost=False)
     _count_repeats(survey, texts.groups(pairs=None if view is None else view == "pairs"))
     if not survey.unreadable:
-        for what, remedy in (*_wanting(survey, task), *survey.unlike(options.label)):
+        for what, remedy in (*_wanting(survey, task if learns else None), *survey.unlike(options.label)):
             findings.refuse(DataError(path, None, what, remedy))
-        for what, remedy in both.lacks(trained) if both and not any(both.lacks(survey)) else ():
-            findings.refuse(DataError(splits["train"], None, what, remedy))
+        for place, what, remedy in _wanting_by_split(survey, trained, both, splits, read):
+            findings.refuse(DataError(place, None, what, remedy))
         findings.mention_all(path, survey.alike())
         findings.mention_each(survey.mistyped())
         findings.mention_each(survey.like_notes(view) if view in VIEWS else ())
@@ -239,12 +246,11 @@ def check(path: Path, options: Options, *, task: Checks | None = None, form: str
 def _count(survey: Survey, placed: Placed) -> None:
     """One more document."""
     document = placed.document
-    survey.documents += 1
     survey.characters += len(document.text)
     survey.sentences += len(sentences(document.text, whole=document.entities))
     survey.tokens += sum(1 for _ in TOKEN.finditer(document.text))
     survey.unlabelled += not document.labels
-    survey.take(document)
+    survey.take(placed)
     survey.place(placed)
     described: tuple[Entity | Relation, ...] = (*document.entities, *document.relations)
     for one in described:
@@ -315,9 +321,29 @@ def annotations(document: Document) -> object:
     return sorted(document.labels), sorted(spans.values()), sorted(links)
 
 
-def _wanting(survey: Survey, task: Checks | None) -> Iterator[tuple[str, str]]:
+def _again(files: Iterable[tuple[Path, Format]], options: Options) -> Iterator[tuple[Placed, Mapping[str, Any]]]:
+    """The documents of which a task makes its examples, read anew; what is wrong with them was noted before."""
+    for file, format_ in files:
+        for placed in () if format_.ready else format_.read(file, Findings(), options):
+            yield placed, format_.usual
+
+
+def _wanting(survey: Kinds, task: Checks | None) -> Iterator[tuple[str, str]]:
     """What the whole lacks for the task."""
     if not survey.documents:
         yield "no document", "name the file or folder that holds the notes, or its format with --from"
+    elif not survey.worded:
+        yield "no text has a letter or a digit", "name the column that holds the texts with --text-column"
     elif task is not None:
         yield from task.lacks(survey)
+
+
+def _wanting_by_split(
+    survey: Kinds, trained: Kinds, task: Checks | None, splits: Mapping[str, Path], read: Mapping[Path, int]
+) -> Iterator[tuple[Path, str, str]]:
+    """What files for training lack by themselves, and which are empty; `read` is how many documents each has."""
+    if survey.documents:
+        empty = ((split, place) for split, place in splits.items() if read.get(place) == 0)
+        yield from ((place, f"no document, and it is there for {split}", EMPTY) for split, place in empty)
+    if task is not None and trained.documents and not any(_wanting(survey, task)):
+        yield from ((splits["train"], what, remedy) for what, remedy in _wanting(trained, task))

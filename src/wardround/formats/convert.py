@@ -8,13 +8,15 @@ written, unless `lossy` says that the rest will do.
     done, counts = split(Path("export.json"), Path("notes"), {"test": 0.2}, "text", 0, Options())   # notes/test.jsonl
 
 To which side a document goes depends on its text (or its source, or its patient) and the seed alone: equal texts are
-never on two sides, and nothing has to be held in memory.
+never on two sides, and nothing has to be held in memory. Of a folder with several files, a file's name is the source of
+its documents that name none: one file per hospital, of which each is drawn from.
 """
 
 import hashlib
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -23,7 +25,7 @@ from wardround.formats.check import Finding, Findings
 from wardround.formats.jsonl import write_jsonl
 from wardround.formats.kinds import Kinds
 from wardround.formats.options import Options
-from wardround.formats.recognise import read_each, recognised
+from wardround.formats.recognise import hospitals, read_each, recognised
 from wardround.formats.register import TARGETS
 from wardround.text.document import Placed
 from wardround.text.reading import DataError, Problems
@@ -70,7 +72,7 @@ def convert(
         with TARGETS[to].write(target, losses, options) as sink:
             for placed in read_each(files, findings, options):
                 sink(placed)
-                kinds.take(placed.document)
+                kinds.take(placed)
                 count += 1
             for what, remedy in kinds.unlike(options.label):
                 findings.mention(source, what, remedy)
@@ -91,18 +93,22 @@ def split(
     if folder.exists():
         raise DataError(folder, None, "exists already", "name another, or remove it first")
     findings, losses, kinds = Findings(), Problems(), Kinds()
-    counts = dict.fromkeys(("train", *shares), 0)
+    counts, drawn = dict.fromkeys(("train", *shares), 0), Counter[tuple[Path, str]]()
     files = recognised(source, form, options.encoding, findings)
+    named = hospitals(source, files) if not options.source else {}
     written = True
     try:
         with fresh_folder(folder) as new, ExitStack() as sides:
             sinks = {side: sides.enter_context(write_jsonl(new / f"{side}.jsonl", losses, options)) for side in counts}
             for file, format_ in files:
-                for placed in format_.read(file, findings, options):
+                for read in format_.read(file, findings, options):
+                    own = read.document.source or named.get(file, "")
+                    placed = read._replace(document=replace(read.document, source=own))
                     side = _side(placed, by, seed, shares)
                     sinks[side](placed)
-                    kinds.take(placed.document)
+                    kinds.take(placed)
                     counts[side] += 1
+                    drawn[file, side] += 1
             for what, remedy in kinds.unlike(options.label):
                 findings.mention(source, what, remedy)
             accept(source, sum(counts.values()), lossy=lossy, lost=findings.lost)
@@ -114,6 +120,10 @@ def split(
                     None,
                     what,
                     f"change the shares or --seed, or {'leave --by out' if by else 'take --by text'}",
+                )
+            for file, side in ((file, side) for file in named for side in counts if not drawn[file, side]):
+                findings.mention(
+                    file, f"nothing of it goes to {side}", "change the shares or --seed if it is a hospital"
                 )
     except Lossy:
         written = False

@@ -1,21 +1,25 @@
 """How often each label, entity type and relation type occurs, and whether these are names at all.
 
     kinds = Kinds()
-    kinds.take(document)
+    kinds.take(placed)
     for what, remedy in kinds.unlike("diagnosis"): ...
 
 Labels that differ only in capitals, in full-width letters, blanks, hyphens or underscores are one label written twice,
-as a rule; `alike` lists them.
+as a rule; `alike` lists them. A bag names its relation and types once, however many sentences it has, and is counted as
+often.
 """
 
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from wardround.text.document import Document, Placed
+from wardround.text.facts import BagSentence
+from wardround.text.language import has_words
 from wardround.text.reading import nearest
 from wardround.text.shown import names_of, rare, shown, unlike_names
 
@@ -34,12 +38,25 @@ class Kinds:
     relations: Counter[str] = field(default_factory=Counter)
     firsts: dict[tuple[str, str], tuple[Path, int]] = field(default_factory=dict)
     """By kind and name, where it stands first."""
+    documents: int = 0
+    worded: int = 0
+    """Those with a letter or a digit."""
+    again: Callable[[], Iterator[tuple[Placed, Mapping[str, Any]]]] = field(default=lambda: iter(()), repr=False)
+    """Reads those that a task makes examples of once more, each with its format's rules for that."""
+    bag: str = ""
+    """The place of the last bag."""
 
-    def take(self, document: Document) -> None:
+    def take(self, placed: Placed) -> None:
         """One more document."""
-        self.labels.update(document.labels)
-        self.entities.update(entity.type for entity in document.entities)
-        self.relations.update(relation.type for relation in document.relations)
+        document = placed.document
+        self.documents += 1
+        self.worded += has_words(document.text)
+        if isinstance(document, BagSentence):
+            before, self.bag = self.bag, f"{placed.path}:{placed.line}"
+            if before == self.bag:
+                return
+        for kind, name, _ in _named(document):
+            getattr(self, kind)[name] += 1
 
     def learnt(self, view: str) -> Counter[str]:
         """What a task that takes this view of documents is to tell apart."""
@@ -54,12 +71,7 @@ class Kinds:
 
     def place(self, placed: Placed) -> None:
         """Remember where the names of a document stand first, as long as there are few."""
-        document = placed.document
-        starts = {one.id: one.start for one in document.entities}
-        named = [("labels", label, 0) for label in document.labels]
-        named += [("entities", one.type, one.start) for one in document.entities]
-        named += [("relations", one.type, starts[one.head]) for one in document.relations]
-        for kind, name, start in named:
+        for kind, name, start in _named(placed.document):
             if (kind, name) not in self.firsts and len(self.firsts) < MOST:
                 self.firsts[kind, name] = placed.path, placed.line_at(start)
 
@@ -95,6 +107,15 @@ class Kinds:
                 if len(same) > 1:
                     alike = ", ".join(f"{shown(name, names)} {counts[name]:,} times" for name in same)
                     yield f"{words} that look alike: {alike}", "if they are one, write or map them alike"
+
+
+def _named(document: Document) -> Iterator[tuple[str, str, int]]:
+    """The names in a document, of which kind each is, and where what has it begins."""
+    starts = {one.id: one.start for one in document.entities}
+    whole = "relations" if isinstance(document, BagSentence) else "labels"
+    yield from ((whole, label, 0) for label in document.labels)
+    yield from (("entities", one.type, one.start) for one in document.entities)
+    yield from (("relations", one.type, starts[one.head]) for one in document.relations)
 
 
 def _letters(name: str) -> str:

@@ -86,6 +86,17 @@ def recognised(
     return known
 
 
+def hospitals(folder: Path, files: Sequence[tuple[Path, Format]]) -> dict[Path, str]:
+    """By file, the hospital that it is of: its name, where a folder holds several files of several notes each."""
+    if len(files) < 2 or any(form.folder or form.name == "text" for _, form in files):
+        return {}
+    inside = {file: file.relative_to(folder) for file, _ in files}
+    names = {file: path.name.removesuffix("".join(path.suffixes)) or path.name for file, path in inside.items()}
+    if len({*names.values()}) == len(names):
+        return names
+    return {file: "-".join(path.with_suffix("").parts) for file, path in inside.items()}
+
+
 def read_each(files: Iterable[tuple[Path, Format]], problems: Problems, options: Options) -> Iterator[Placed]:
     """The documents of these files, one file after the other."""
     for file, format_ in files:

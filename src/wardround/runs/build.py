@@ -34,6 +34,7 @@ from wardround.runs.fitting import enough, fitting, measurable, taking_part
 from wardround.study.load import Study
 from wardround.study.settings import StudyError
 from wardround.tasks.task import BoundTask
+from wardround.text.language import has_words
 from wardround.text.reading import nearest
 
 JUDGED = 3
@@ -149,8 +150,11 @@ def _held(study: Study, sites: Sites) -> Sites:
 
 
 def _unproven(study: Study, sites: Sites) -> Iterator[str]:
-    """Why there is nothing to validate on, where all sites can be seen."""
+    """Why there is nothing to test or to validate on, where all sites can be seen."""
     own = 'name files with valid = "…" in [corpus]'
+    if "test" in study.evaluation.splits and not any(len(sites.raw(name)[1]) for name in sites.names):
+        remedy = "name files that hold some, or have some set aside: wardround data split"
+        yield f"no site has an example to test on; {remedy}"
     if "valid" not in study.evaluation.splits or (sites.valid and any(len(sites.valid(name)) for name in sites.names)):
         return
     if study.validation is None:
@@ -165,6 +169,10 @@ def _unproven(study: Study, sites: Sites) -> Iterator[str]:
 
 def _judged(task: BoundTask, sites: Sites) -> None:
     """Have a task that can tell (`refuse`) look at the texts of a few sites before a model learns nothing from them."""
+    texts = (document.text for name in sites.names for document in getattr(sites.raw(name)[0], "documents", ()))
+    first = next(texts, None)
+    if first is not None and not has_words(first) and not any(map(has_words, texts)):
+        raise ValueError("no text has a letter or a digit; name the column that holds them (text = … in [corpus])")
     task.refuse(sites.raw(name)[0] for name in sites.names[:JUDGED])
 
 

@@ -99,7 +99,9 @@ def _lines(given: Mapping[str, Any], settings: Mapping[str, Setting]) -> Iterato
 
 
 def _toml(value: Any) -> str:
-    """A text, a number or a list of them, which TOML writes as JSON does."""
+    """A text, a number or a list of them, which TOML writes as JSON does; or a table in one line."""
+    if isinstance(value, Mapping):
+        return f"{{ {', '.join(f'{json.dumps(key)} = {_toml(one)}' for key, one in value.items())} }}"
     return json.dumps(value, ensure_ascii=False)
 
 

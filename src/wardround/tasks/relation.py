@@ -128,6 +128,31 @@ class Relations(EncoderSettings, TaskSettings):
         for _ in pairs(placed, allowed, "", scope=scope, problems=problems):
             pass
 
+    def lacks(self, survey: Any) -> Iterator[tuple[str, str]]:
+        """Relations, and two labels to tell apart, one of which may be that of unrelated pairs."""
+        yield from super().lacks(survey)
+        if len(survey.relations) == 1 and not _two_labels(survey):
+            yield (
+                "one type of relation, and no pair of its types that is not related: nothing to tell apart",
+                "add texts with entities of these types that nobody related, or mark another type of relation",
+            )
+
+
+def _two_labels(survey: Any) -> bool:
+    """Whether the documents give pairs of two labels, as a study reads them that says nothing of pairs."""
+    related, labels = set[tuple[str, str]](), set[str]()
+    for placed, _ in survey.again():
+        types = {entity.id: entity.type for entity in placed.document.entities}
+        related.update((types[one.head], types[one.tail]) for one in placed.document.relations)
+    for placed, usual in survey.again():
+        if "labels" in usual:  # which a study of this format has without a word
+            return True
+        rules = {"scope": usual.get("scope", "sentence"), "both_ways": usual.get("both_ways", True)}
+        labels.update(row.document.labels[0] for row in pairs(placed, related, **rules))
+        if len(labels) > 1:
+            return True
+    return False
+
 
 def called_unrelated(labels: Iterable[str]) -> str:
     """The one label whose name says that there is no relation; nothing if none does, or several do."""

@@ -37,7 +37,7 @@ from wardround.tasks.batching import Ragged, budgeted, grouped
 from wardround.tasks.encoders import EncoderSettings
 from wardround.tasks.entities import CHAINED_TAGS, SEPARATE_TAGS, EntitiesTask, Tried
 from wardround.tasks.span_odds import sure_entities
-from wardround.tasks.tag_examples import TagBatch, TagExamples, WordSources
+from wardround.tasks.tag_examples import OF_TAGGERS, TagBatch, TagExamples, WordSources
 from wardround.tasks.tag_pieces import PieceExamples
 from wardround.tasks.task import Finds, TaskSettings, existing
 from wardround.tasks.unprotected import ByOwnTags
@@ -125,8 +125,8 @@ class Tagging(EncoderSettings, TaskSettings):
 
     @property
     def training(self) -> Mapping[str, Mapping[str, Any]]:
-        """What suits an encoder, or a CRF over words: studies/baselines/taggers.py, which has no rate without Adam."""
-        return self.encoder_training if self.encodes else {"adam": {"lr": 0.003, "batch": 8, "epochs": 2}}
+        """What suits an encoder, or a CRF over words."""
+        return self.encoder_training if self.encodes else OF_TAGGERS
 
     def parts(self, contextual: int) -> Parts:
         """What each of the named taggers is made of."""

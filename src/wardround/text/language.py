@@ -65,6 +65,11 @@ def mostly(texts: Iterable[str]) -> str:
     return counts.most_common(1)[0][0] if counts else ""
 
 
+def has_words(text: str) -> bool:
+    """Whether a text has a letter or a digit, of any script."""
+    return any(map(str.isalnum, text))
+
+
 def blanks_between_words(texts: Iterable[str]) -> bool:
     """Whether texts of a language without spaces have them all the same, as those of a file of tokens do.
 

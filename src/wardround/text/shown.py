@@ -9,8 +9,9 @@ Rules:
 2. A *name* may be shown: what the study declares, or what is short and repeats in a column of labels.
 3. A column of which most values occur once is no column of labels, and holds no names.
 4. In a column of labels, a rare one that is worded as labels are is a class like any other; messages give its length.
-5. An id may be shown if it looks like one: short, without blanks, with a digit, and no word behind it, as a pair's
-   has that is made of its entities (17:aspirin-rash).
+5. An id may be shown if it has the form of one: short, ASCII, without blanks, with a digit, and no word behind it (as
+   T3word, or a pair's id that is made of its entities: 17:aspirin-rash). A hash, a file's name with a digit, and the
+   place in a file that a reader puts where there is no id have that form, too.
 6. A first row names its columns if each is one word without a digit that never comes again there, and others have
    texts below it.
 """
@@ -27,9 +28,12 @@ FEWEST = 10  # values from which on a column can be told by how often each occur
 WIDTH = 40
 WORDS = 4  # of a rare label, at most
 SENTENCE = re.compile(r"[,;!?，。；！？、：…]|[.:](\s|$)")
-ID = re.compile(r"[\w.:|/#@+-]{,40}\d[\w.:|/#@+-]{,40}")
-PLACE = re.compile(r"[^\n]+\.\w{1,9}(:\d[\d.]*)+")  # file and line
-WORD_BEHIND = re.compile(r"\d.*([^\x00-\x7f]|([^\w.]|_)[^\W\d_]{3}|\.[^\W\d_]{5})")  # a digit: 17:aspirin-rash
+ID = re.compile(r"[\w.:|/#@+-]{,40}\d[\w.:|/#@+-]{,40}", re.ASCII)
+ENDING = r"\.(txt|text|ann|jsonl?|csv|tsv|tab|xml|xlsx|conll|iob2?|bio|con|rel|ast|pubtator|bioc|opennre|bags)"
+ENDED = re.compile(ENDING + r"(?=[:#]|$)", re.IGNORECASE)  # a file's name
+PLACE = re.compile(rf"[^\n]+{ENDING}(:\d[\d.]*)+", re.IGNORECASE)  # file and line
+WORD_BEHIND = re.compile(r"\d.*[A-Za-z]{3}")  # a digit
+HASH = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{16,64}", re.IGNORECASE)
 COUNT = re.compile(r"(#\d+)+$")  # what readers put behind an id that comes again: no digit of its own
 HEAD = re.compile(r"[A-Za-z][A-Za-z_.-]{,29}")
 WORD = re.compile(r"[A-Za-z0-9_.-]{,30}")
@@ -59,11 +63,13 @@ def shown(value: str, names: Collection[str] = ()) -> str:
 
 
 def called(name: str) -> str:
-    """An id as it is, if it looks like one."""
+    """An id as it is, if it has the form of one."""
     own = COUNT.sub("", name)
-    like_id = PLACE.fullmatch(own) or (ID.fullmatch(own) and not WORD_BEHIND.search(own))
-    like_id = (own.isascii() and len(own) < 3) or (len(own) <= 2 * WIDTH and like_id)
-    return name if like_id or text_is_shown() else f"(an id of {len(name)} characters)"
+    counts = ID.fullmatch(own) and not WORD_BEHIND.search(ENDED.sub("", own))
+    like_id = len(own) <= 2 * WIDTH and (counts or PLACE.fullmatch(own) or HASH.fullmatch(own))
+    return (
+        name if like_id or (own.isascii() and len(own) < 3) or text_is_shown() else f"(an id of {len(name)} characters)"
+    )
 
 
 def quoted(name: str) -> str:

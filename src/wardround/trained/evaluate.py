@@ -31,6 +31,8 @@ from wardround.metrics.by_class import ByClass, each_class
 from wardround.privacy.words import short
 from wardround.runs.loop import one_thread
 from wardround.study.settings import named
+from wardround.text.document import Document
+from wardround.text.facts import BagSentence
 from wardround.text.reading import DataError, Problems, nearest
 from wardround.text.shown import names_of, note_of
 from wardround.text.texts import Texts
@@ -93,7 +95,7 @@ def evaluate(
             texts = Texts(tuple(files.documents("test", problems)))  # type: ignore[attr-defined]  # of every view
             mine, others = part.task.known(texts)
             left_out, unknown = left_out + len(texts) - len(mine), unknown + others
-            places |= {(name, note_of(one.id)) for one in texts.documents for name in part.task.named(Texts((one,)))}
+            places |= {(name, _written(one)) for one in texts.documents for name in part.task.named(Texts((one,)))}
             if not len(mine):
                 what = "no example with a label that the model knows"
                 example = f'{{ "…" = "{_a_name(part)}" }}'
@@ -102,6 +104,12 @@ def evaluate(
             for name, value in part.task.count(part.network, part.task.examples(mine)).items():
                 counts[name] = counts[name] + value if name in counts else value
     return _evaluation(part, counts, unknown, names_of(name for name, _ in places), left_out, problems)
+
+
+def _written(document: Document) -> str:
+    """What names were written down for: a note, or a pair with all its sentences."""
+    bag = document.fact if isinstance(document, BagSentence) else None
+    return f"{bag.head} {bag.tail}" if bag else note_of(document.id)
 
 
 def _a_name(part: Part) -> str:

@@ -25,6 +25,7 @@ from wardround.runs.files import DATA, MEMBERS, Data, Metrics
 from wardround.runs.wire import WireRow
 from wardround.study.load import Study
 from wardround.text.document import Document
+from wardround.text.facts import BagSentence
 from wardround.text.language import language
 from wardround.text.reading import digest
 from wardround.text.shown import NOT_SHOWN, code, names_of
@@ -100,8 +101,10 @@ class TrainingTexts:
                 if len(document.entities) == 2:
                     one, other = document.entities
                     pairs.add((one.type, other.type))
-                    text = digest(document.text)
-                    mentions.update((end.type, text + end.start.to_bytes(8)) for end in (one, other))
+                    # A bag names the types of its pair once for all its sentences.
+                    bag = f"{one.id}\t{other.id}" if isinstance(document, BagSentence) else ""
+                    text = digest(bag or document.text)
+                    mentions.update((end.type, text + (0 if bag else end.start).to_bytes(8)) for end in (one, other))
         names = names_of((kind for kind, _ in mentions), declared)
         whole = languages.total()
         self.languages = tuple(
