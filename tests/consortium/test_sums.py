@@ -20,10 +20,12 @@ from wardround.cli.site.trust import command
 from wardround.consortium.approval import approve
 from wardround.consortium.backup import back_up, put_back
 from wardround.consortium.check import checked, leaving
+from wardround.consortium.delivery import remind
 from wardround.consortium.deployed import study_hash
 from wardround.consortium.exchanges import Leaving, expected_exchanges, forecast
 from wardround.consortium.forgotten import mark_restored, recover, restored
 from wardround.consortium.identity import HouseVault, own_fingerprint, pin, seen
+from wardround.consortium.roster import read_roster
 from wardround.consortium.settings import read_site
 from wardround.consortium.site_process import SiteProcess
 from wardround.consortium.submit import submit
@@ -35,6 +37,7 @@ from wardround.core.record import Message
 from wardround.core.site import Site
 from wardround.core.weights import Weights
 from wardround.engines.remote import Remote
+from wardround.engines.seal import Asker, read_signing_key
 from wardround.layers.keys import derived
 from wardround.layers.keys import shift as masks_off
 from wardround.layers.masked import LOCKED, TICKET, Again, Key, Masked, Meeting, Opened, Opening, box, table
@@ -705,6 +708,65 @@ def test_of_the_keys_that_are_shown_only_some_under_names_of_sites_are_remembere
     assert ["charite", "ukb"] == list(seen(tmp_path))
 
 
+def without_pin(place: Path, name: str) -> None:
+    path = place / "keys" / "pinned.json"
+    path.write_text(json.dumps({other: key for other, key in json.loads(path.read_text()).items() if other != name}))
+
+
+def test_a_site_hears_of_a_member_that_was_admitted_later_and_pins_nothing_by_itself(tmp_path: Path) -> None:
+    """Its kit does not name the fourth: before a run, approved or not, its log says whom to ring up, what to type."""
+    study = study_of(tmp_path)
+    with Sites(tmp_path / "sites", study, NAMES) as sites:
+        place = sites.site("site-0")
+        without_pin(place, "site-3")
+        pins = (place / "keys" / "pinned.json").read_bytes()
+        assert ["ok "] == [one.mark for one in checked(place, study, online=False) if one.what == "keys"]
+        (approval,) = (place / "approved").glob("*.json")
+        approval.unlink()
+        remote = sites.over.remote(study, tmp_path)
+        for _ in range(2):
+            assert "refused" in str(remote.ready(sites.over.names, 1)["site-0"])
+        remote.close()
+    log = (place / "log.txt").read_text()
+    assert 1 == log.count("keys: new in the consortium: site-3. For masked sums with them telephone their people")
+    assert f'wardround site trust {place} site-3 "…"\n' in log
+    assert pins == (place / "keys" / "pinned.json").read_bytes()
+    (keys,) = (one for one in checked(place, study, online=False) if one.what == "keys")
+    assert ("?? ", True) == (keys.mark, "the keys of site-3 are not pinned" in keys.detail)
+    assert not (sites.site("site-3") / "log.txt").exists()  # it has pinned all others
+
+
+def test_a_site_hears_of_members_as_soon_as_it_is_back_without_any_study(tmp_path: Path) -> None:
+    with Sites(tmp_path / "sites", study_of(tmp_path), NAMES) as sites:
+        without_pin(sites.site("site-0"), "site-3")
+        desk = Asker(read_signing_key(sites.over.folder / "keys" / "ask.key"), seals_of(sites))
+        remind(sites.over.folder, desk, NAMES, NAMES)
+    assert "new in the consortium: site-3." in (sites.site("site-0") / "log.txt").read_text()
+    assert not (sites.site("site-1") / "log.txt").exists()
+
+
+def seals_of(sites: Sites) -> dict[str, str]:
+    return {name: member.seal for name, member in read_roster(sites.over.folder).items()}
+
+
+def test_of_members_that_are_made_up_few_are_remembered_and_each_is_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wardround.consortium.identity.MOST", 4)
+    monkeypatch.setattr("wardround.consortium.site_process.MOST", 4)
+    site = Sites(tmp_path / "sites", study_of(tmp_path), NAMES).sites["site-0"]
+    lists: list[Any] = [
+        ["site-0", "\x1b[2Kjena", "jena", "ulm"], [7], ["jena"], "mainz", {"mainz": 1},
+        *([f"n{number}{name}" for name in "abcdef"] for number in range(3)),
+    ]  # fmt: skip
+    for names in lists:
+        assert {} == put(site, {"version": __version__, "told": "", "members": names})[0]
+    log = (site.folder / "log.txt").read_text()
+    assert (1, 0, 0, 0) == tuple(log.count(name) for name in ("jena, ulm", "mainz", "\x1b", "n0c"))
+    assert (1, 0) == (log.count("n0a, n0b."), log.count("n1"))
+    assert ["n2a", "n2b", "n2c", "n2d"] == json.loads((site.folder / "keys" / "members.json").read_text())
+
+
 def test_a_site_is_told_what_to_do_with_fingerprints_until_all_are_pinned(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -721,10 +783,10 @@ def test_a_site_is_told_what_to_do_with_fingerprints_until_all_are_pinned(
     assert "telephone site-2;" in printed("site-1", own_fingerprint(tmp_path / "sites" / "site-1", "site-1"))
     last = printed("site-2", own_fingerprint(tmp_path / "sites" / "site-2", "site-2"))
     assert f"next: wardround site check {place} --study study.toml, then wardround site approve {place}" in last
-    assert "admitted after this one's kit was made is not in the list" in last  # site-3, which the kit does not name
+    assert "a site that is admitted later comes into the list when the coordinator tells of it" in last
     kit = place / "kit" / "site.json"  # as of the first that was admitted
     kit.write_text(json.dumps({**json.loads(kit.read_text()), "sites": ["site-0"]}))
     (place / "keys" / "pinned.json").unlink()
     alone = printed()
-    assert "this site's kit names no other: they were admitted later" in alone
+    assert "this site knows of no other yet: it hears of them from the coordinator" in alone
     assert f'wardround site trust {place} NAME "FINGERPRINT"\n' in alone

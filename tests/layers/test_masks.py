@@ -87,11 +87,15 @@ def inputs(monkeypatch: pytest.MonkeyPatch) -> dict[str, Message]:
     return seen
 
 
-def fitted(built: Built, twist: Twist, round_: int = 1) -> tuple[Update, tuple[str, ...]]:
+def fitted(
+    built: Built, twist: Twist, round_: int = 1, cohorts: list[Cohort] | None = None
+) -> tuple[Update, tuple[str, ...]]:
     """One total of FedAvg's replies, and who is left after it."""
     engine = Twisted(built.host)
     engine.twist = twist
     cohort = built.cohort(round_, tuple(built.sites.names), engine)
+    if cohorts is not None:
+        cohorts.append(cohort)
     total = cohort.total(built.study.method.fit, Global(built.weights))  # type: ignore[attr-defined]  # FedAvg's
     return total, cohort.present
 
@@ -119,10 +123,13 @@ def test_whoever_is_lost_the_sum_is_that_of_the_others(
     step: str, after: bool, tmp_path: Path, inputs: dict[str, Message]
 ) -> None:
     """Before keys, after keys, after masking, and between masking and opening."""
-    total, names = fitted(build(study_of(tmp_path), tmp_path / "out"), losing((step, "site-1"), after=after))
+    built, cohorts = build(study_of(tmp_path), tmp_path / "out"), list[Cohort]()
+    total, names = fitted(built, losing((step, "site-1"), after=after), cohorts=cohorts)
     assert ("site-0", "site-2", "site-3", "site-4") == names
     kept = names if step != "Masks.open" else tuple(sorted(inputs))  # by then its numbers are in the sum
     assert plain_sum(inputs, kept) == total
+    words = f"{step}: lost: the connection broke" + "; its fit is in the sum" * (step == "Masks.open")
+    assert {"site-1": words} == cohorts[0].left_out  # and whoever reads the journal is told so
 
 
 def test_a_lost_site_costs_one_message_and_no_training(tmp_path: Path, inputs: dict[str, Message]) -> None:

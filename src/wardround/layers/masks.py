@@ -289,6 +289,8 @@ class Masks(Layer):
             reply: Message = decode(step.reply, encoded, len(names), ranges)
         except ValueError as error:
             raise BelowQuorum(f"round {cohort.round}, {step.name}: the sum is not used, for {error}") from None
+        for name in set(names) & cohort.left_out.keys():  # lost when all had signed: the others have opened for it
+            cohort.left_out[name] += f"; its {step.name} is in the sum"
         met, seen = tuple(name for name in desk.met if name in cohort.present), desk.seen
         measured = cohort.hub.recall(Measured, Measured(())).steps
         if desk.handed <= RANGES and (attempt or step.name not in measured):
