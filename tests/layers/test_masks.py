@@ -8,8 +8,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import numpy as np
 import pytest
 import torch
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from safetensors.torch import load_file
 
 from study_files import small_study
@@ -21,9 +25,10 @@ from wardround.core.site import Site
 from wardround.core.vault import Vault
 from wardround.core.weights import Weights
 from wardround.engines.inline import Serial
+from wardround.layers import keys as keys_module
 from wardround.layers import masked as masked_module
 from wardround.layers.fixed_point import Encoded, decode, encode, widened
-from wardround.layers.keys import sign
+from wardround.layers.keys import derived, shift, sign
 from wardround.layers.masked import Masked, Opened, own_key
 from wardround.layers.masks import POWERS, Masks
 from wardround.methods.fedavg import Update
@@ -423,6 +428,29 @@ def test_with_the_same_members_a_site_that_is_lost_once_all_have_signed_is_in_th
     total, names = fitted(built, losing(("Masks.open", lost)))
     assert lost not in names
     assert plain_sum(inputs, built.sites.names) == total
+
+
+@pytest.mark.parametrize("about", [(), (b"mask", b"place"), (b"x" * 300,)])
+def test_keys_are_derived_as_hkdf_does(about: tuple[bytes, ...]) -> None:
+    info = b"".join(len(part).to_bytes(8, "big") + part for part in (b"wardround masks 1", *about))
+    expected = HKDF(algorithm=hashes.SHA256(), length=32, salt=None, info=info).derive(b"secret" * 20)
+    assert expected == derived(b"secret" * 20, *about)
+
+
+def test_masks_are_one_stream_of_a_key_over_both_widths_however_it_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No two numbers have the same mask, and none is left without."""
+    stream = Cipher(algorithms.AES(b"k" * 32), modes.CTR(bytes(16))).encryptor().update(bytes(4 * 1001 + 8 * 501))
+    expected: list[Any] = [np.frombuffer(stream[:4004], np.uint32), np.frombuffer(stream[4004:], np.uint64)]
+    for size in (keys_module.PIECE, 64):
+        monkeypatch.setattr(keys_module, "PIECE", size)
+        rows: list[Any] = [np.zeros(1001, np.uint32), np.zeros(501, np.uint64)]
+        shift(rows, [b"k" * 32, b"l" * 32])
+        shift(rows, [], [b"l" * 32])
+        assert all(map(np.array_equal, expected, rows))
+    shift(rows, [], [b"k" * 32])
+    assert not any(numbers.any() for numbers in rows)
+    shift([rows[0][:0], rows[1]], [b"k" * 32])
+    assert np.array_equal(np.frombuffer(stream[: 8 * 501], np.uint64), rows[1])
 
 
 def test_keys_are_signed_once_in_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
