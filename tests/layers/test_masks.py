@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import combinations
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -120,6 +121,32 @@ def test_the_sum_is_that_of_the_whole_numbers_to_the_bit(tmp_path: Path, inputs:
     exact = sum((inputs[name].change.flat.double() for name in names), torch.zeros(()))  # type: ignore[attr-defined]
     assert torch.allclose(total.change.flat.double(), exact, atol=1e-7)
     assert sum(inputs[name].weight for name in names) == total.weight  # type: ignore[attr-defined]
+
+
+def test_all_that_the_coordinator_gets_takes_no_reply_out_of_the_sum(tmp_path: Path) -> None:
+    """With every member's own mask at hand: of fewer than all, masks between sites lie on every number."""
+    replies, opened = dict[str, Masked](), dict[str, Opened]()
+
+    def kept(_exchange: Exchange, name: str, reply: Callable[[], Reply]) -> Reply:
+        answer = reply()
+        if isinstance(answer, Masked):
+            replies[name] = answer
+        elif isinstance(answer, Opened):
+            opened[name] = answer
+        return answer
+
+    fitted(build(study_of(tmp_path, 4), tmp_path / "out"), kept)
+    bare = dict[tuple[str, ...], Any]()
+    for count in (1, 2, 3, 4):
+        for names in combinations(sorted(replies), count):
+            numbers = torch.stack([replies[name].wide for name in names]).sum(0).numpy().astype(np.uint64)
+            shift([numbers], [], [derived(bytes(opened[name].own.tolist()), b"stream") for name in names])
+            bare[names] = numbers
+    *parts, whole = bare.values()
+    assert [4, 0] == whole[:2].tolist()
+    assert np.abs(whole.view(np.int64)).max() < 2**40
+    for numbers in parts:  # each drawn from all of 64 bits: a small one among them is one chance in 2²³
+        assert np.abs(numbers.view(np.int64)).min() > 2**40
 
 
 @pytest.mark.parametrize("after", [False, True])
@@ -266,6 +293,25 @@ def test_from_the_second_round_on_an_upload_is_hardly_larger_than_without(
     first, second = max(sizes[:5]), max(sizes[5:])
     assert 1.9 < first < 2.1
     assert second < 1.1
+
+
+@pytest.mark.parametrize(
+    ("sites", "kept", "most"), [(3, 4096, 1 / 50_000), (30, 4096, 1 / 500), (3, 256, 1 / 800_000), (30, 256, 1 / 8_000)]
+)
+def test_a_number_is_rounded_by_no_more_than_is_said(sites: int, kept: int, most: float) -> None:
+    """In the widest range that a largest number of 1 in the last sum may have left, or make: all rounded one way."""
+    ranges = {"change/w": float(kept)}
+    step = 1.0
+    for _ in range(60):  # the number that is rounded by most lies halfway between two that are not
+        update = Update(Weights({"w": torch.tensor([step / 2])}), 1)
+        if not encode(update, sites, ranges).narrow.any():
+            break
+        step /= 2
+    update = Update(Weights({"w": torch.tensor([step * 0.499, step * 1.001])}), 1)
+    encoded = encode(update, sites, ranges)
+    total = replace(encoded, narrow=encoded.narrow * sites, wide=encoded.wide * sites)
+    error = (decode(Update, total, sites, ranges).change["w"].double() - sites * update.change["w"].double()).abs()
+    assert most / 8 < float(error.max()) < most
 
 
 def journal_of(out: Path) -> list[dict[str, Any]]:
