@@ -359,7 +359,7 @@ def test_a_site_that_was_put_back_is_told_what_it_forgot_without_any_study(tmp_p
         mark_restored(place)
         (place / "ledger" / "site.jsonl").unlink()
         seals = {name: member.seal for name, member in read_roster(folder).items()}
-        remind(folder, Asker(read_signing_key(folder / "keys" / "ask.key"), seals), SITES)
+        remind(folder, Asker(read_signing_key(folder / "keys" / "ask.key"), seals), SITES, SITES)
     lapse = recover(place, as_told=True)
     assert {line["round"] for line in lines(tmp_path / "older" / "site.jsonl") if "sent" in line} == {
         one.round for one in lapse.answers

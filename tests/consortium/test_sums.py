@@ -20,21 +20,24 @@ from wardround.cli.site.trust import command
 from wardround.consortium.approval import approve
 from wardround.consortium.backup import back_up, put_back
 from wardround.consortium.check import checked, leaving
+from wardround.consortium.delivery import remind
 from wardround.consortium.deployed import study_hash
 from wardround.consortium.exchanges import Leaving, expected_exchanges, forecast
 from wardround.consortium.forgotten import mark_restored, recover, restored
 from wardround.consortium.identity import HouseVault, own_fingerprint, pin, seen
+from wardround.consortium.roster import read_roster
 from wardround.consortium.settings import read_site
 from wardround.consortium.site_process import SiteProcess
 from wardround.consortium.submit import submit
 from wardround.core.codec import decode
 from wardround.core.cohort import BelowQuorum
 from wardround.core.exchange import EVALUATION, Exchange
-from wardround.core.method import Global
+from wardround.core.method import Exam, Global
 from wardround.core.record import Message
 from wardround.core.site import Site
 from wardround.core.weights import Weights
 from wardround.engines.remote import Remote
+from wardround.engines.seal import Asker, read_signing_key
 from wardround.layers.keys import derived
 from wardround.layers.keys import shift as masks_off
 from wardround.layers.masked import LOCKED, TICKET, Again, Key, Masked, Meeting, Opened, Opening, box, table
@@ -305,6 +308,106 @@ def test_a_set_below_the_fewest_gets_nothing(coordinator: Coordinator) -> None:
     assert ["sum", "sum"] == [coordinator.ask(name, "fit", model, Masked, names=two) for name in two]
 
 
+@threat("too few")
+@pytest.mark.parametrize(
+    "members",
+    [(), ("site-0",), ("site-0",) * 3, ("site-0", *NAMES), NAMES[::-1], NAMES[1:], (*NAMES, "site-9")],
+    ids=["nobody", "alone", "itself thrice", "one twice", "out of order", "without itself", "a stranger"],
+)
+def test_a_list_that_is_not_of_known_sites_each_once_gets_nothing(
+    members: tuple[str, ...], coordinator: Coordinator
+) -> None:
+    coordinator.meet(coordinator.keys())
+    coordinator.number = 3
+    assert "sum" == coordinator.ask("site-0", "fit", Global(coordinator.weights), Masked, names=members)
+
+
+@threat("too few")
+@pytest.mark.parametrize("members", [(), NAMES[:2], ("site-0", "site-0", "site-1")])
+def test_nor_does_such_a_list_once_a_member_is_said_to_be_lost(
+    members: tuple[str, ...], coordinator: Coordinator
+) -> None:
+    coordinator.meet(coordinator.keys())
+    coordinator.masked()
+    coordinator.number = 4
+    assert "sum" == coordinator.ask("site-0", "Masks.again", Again(3), Masked, names=members)
+
+
+@threat("two sets of survivors")
+def test_sites_that_were_handed_different_ranges_open_nothing(coordinator: Coordinator) -> None:
+    keys = coordinator.keys()
+    coordinator.number = 2
+    for number, name in enumerate(NAMES):
+        ranges = {"fit change/linear.weight": 16.0 if number else 256.0}
+        meeting = Meeting(NAMES, table(list(keys.values()), 128), ranges)
+        assert isinstance(coordinator.ask(name, "Masks.meet", meeting, Key), Key)
+    assert {"sum"} == {*coordinator.open(coordinator.masked()).values()}
+
+
+@pytest.mark.parametrize("lie", ["nothing masked", "an empty table", "another run's", "a later round"])
+def test_an_opening_of_another_place_or_of_none_gets_nothing(lie: str, coordinator: Coordinator) -> None:
+    coordinator.meet(coordinator.keys())
+    if lie == "nothing masked":
+        coordinator.number = 5
+        blank = Opening(3, table([bytes(TICKET)] * 4, TICKET), table([bytes(LOCKED)] * 4, LOCKED))
+        assert "sum" == coordinator.ask("site-0", "Masks.open", blank, Opened)
+        return
+    replies = coordinator.masked()
+    if lie == "an empty table":
+        coordinator.number = 5
+        empty = Opening(3, table([], TICKET), table([], LOCKED))
+        assert "sum" == coordinator.ask("site-0", "Masks.open", empty, Opened)
+        return
+    if lie == "another run's":
+        coordinator.run = "1" * 16
+        coordinator.meet(coordinator.keys())
+        assert {Masked} == {type(reply) for reply in coordinator.masked().values()}
+    else:
+        coordinator.round = 2
+    assert {"sum"} == {*coordinator.open(replies).values()}
+
+
+@threat("the same masks")
+def test_a_run_resumed_between_masking_and_opening_gets_the_same_bits_or_nothing(coordinator: Coordinator) -> None:
+    keys, first = coordinator.keys(), coordinator.weights
+    coordinator.meet(keys)
+    assert {Opened} == {type(answer) for answer in coordinator.open(coordinator.masked()).values()}
+    coordinator.round, coordinator.weights = 2, Weights({name: tensor + 0.001 for name, tensor in first.items()})
+    coordinator.meet(keys)
+    replies = coordinator.masked()
+    coordinator.resumed = (1,)
+    for site in coordinator.sites.values():
+        site.studies.runs.clear()  # a crash there, too
+    coordinator.meet(keys)
+    assert replies == coordinator.masked()
+    coordinator.resumed = (1, 1)
+    coordinator.weights = Weights({name: tensor + 0.002 for name, tensor in first.items()})
+    assert {"sum"} == {*coordinator.masked().values()}
+    assert {Opened} == {type(answer) for answer in coordinator.open(replies).values()}
+
+
+@threat("a member less")
+def test_nor_is_a_model_tried_a_second_time_without_a_member(coordinator: Coordinator) -> None:
+    """Evaluation has sums like any other: two of them, of models that are hardly different, would differ in a site."""
+    coordinator.meet(coordinator.keys())
+    coordinator.open(coordinator.masked())
+
+    def tried(names: tuple[str, ...], number: int, shift: float) -> dict[str, Any]:
+        coordinator.names, coordinator.number = names, number
+        exam = Exam(Weights({name: tensor + shift for name, tensor in coordinator.weights.items()}), "test")
+        return {name: coordinator.ask(name, "evaluate", exam, Masked) for name in names}
+
+    first = EVALUATION + 3
+    replies = tried(NAMES, first, 0.0)
+    assert {Opened} == {type(answer) for answer in coordinator.open(replies, first, first + 2).values()}
+    assert {"message"} == {*tried(THREE, first + 6, 1e-7).values()}  # the study tries one model on one split
+    coordinator.resumed = (0,)
+    replies = tried(THREE, first, 1e-7)
+    if {Masked} == {type(answer) for answer in replies.values()}:
+        replies = coordinator.open(replies, first, first + 2)
+    assert {"opened", "restart", "sum"} >= {*replies.values()}
+
+
 @threat("masks after a restore")
 @pytest.mark.parametrize("rolled_back", [False, True])
 def test_a_site_that_was_put_back_puts_nothing_under_masks_that_it_has_used(
@@ -409,13 +512,13 @@ def test_a_key_that_is_not_the_sites_own_gets_nothing(forgery: str, coordinator:
         coordinator.run = "1" * 16
     elif forgery == "short":
         keys = {name: bytes(128) for name in keys}
-    meeting = coordinator.meet(keys)
     if forgery == "twice":
         coordinator.number = 2
-        twice = Meeting((*NAMES, "site-0"), table([*keys.values(), theirs], 128), {})
-        assert "stale" == coordinator.ask("site-2", "Masks.meet", twice, Key)
+        for name, other in (("site-2", mine), ("site-3", theirs)):
+            twice = Meeting((*NAMES, "site-0"), table([*keys.values(), other], 128), {})
+            assert "sum" == coordinator.ask(name, "Masks.meet", twice, Key)
     else:
-        assert ["sum"] * 4 == list(meeting.values())
+        assert ["sum"] * 4 == list(coordinator.meet(keys).values())
 
 
 def test_a_sum_is_not_opened_with_false_replayed_or_foreign_signatures(coordinator: Coordinator) -> None:
@@ -579,9 +682,11 @@ def test_whose_number_is_beyond_a_range_that_the_coordinator_has_chosen_no_reply
     assert clear == [clear[0]] * len(NAMES)
     assert {"narrow", "wide", "form", "among", "tickets"} == {*Masked.__annotations__} - {"alone"}
     opened = coordinator.open(replies, at=4)
-    total = sum((reply.wide for reply in replies.values()), torch.zeros((), dtype=torch.int64)).numpy()
-    total = total.astype(np.uint64)
-    masks_off(total, [], [derived(bytes(answer.own.tolist()), b"64") for answer in opened.values()])
+    narrow = sum((reply.narrow for reply in replies.values()), torch.zeros((), dtype=torch.int32)).numpy()
+    wide = sum((reply.wide for reply in replies.values()), torch.zeros((), dtype=torch.int64)).numpy()
+    total = wide.astype(np.uint64)
+    keys = [derived(bytes(answer.own.tolist()), b"stream") for answer in opened.values()]
+    masks_off([narrow.astype(np.uint32), total], [], keys)
     assert 4 == total[0]
     assert 0 != total[1]
     coordinator.number = 5  # those who were in that sum send their numbers again, and open no other
@@ -705,6 +810,65 @@ def test_of_the_keys_that_are_shown_only_some_under_names_of_sites_are_remembere
     assert ["charite", "ukb"] == list(seen(tmp_path))
 
 
+def without_pin(place: Path, name: str) -> None:
+    path = place / "keys" / "pinned.json"
+    path.write_text(json.dumps({other: key for other, key in json.loads(path.read_text()).items() if other != name}))
+
+
+def test_a_site_hears_of_a_member_that_was_admitted_later_and_pins_nothing_by_itself(tmp_path: Path) -> None:
+    """Its kit does not name the fourth: before a run, approved or not, its log says whom to ring up, what to type."""
+    study = study_of(tmp_path)
+    with Sites(tmp_path / "sites", study, NAMES) as sites:
+        place = sites.site("site-0")
+        without_pin(place, "site-3")
+        pins = (place / "keys" / "pinned.json").read_bytes()
+        assert ["ok "] == [one.mark for one in checked(place, study, online=False) if one.what == "keys"]
+        (approval,) = (place / "approved").glob("*.json")
+        approval.unlink()
+        remote = sites.over.remote(study, tmp_path)
+        for _ in range(2):
+            assert "refused" in str(remote.ready(sites.over.names, 1)["site-0"])
+        remote.close()
+    log = (place / "log.txt").read_text()
+    assert 1 == log.count("keys: new in the consortium: site-3. For masked sums with them telephone their people")
+    assert f'wardround site trust {place} site-3 "…"\n' in log
+    assert pins == (place / "keys" / "pinned.json").read_bytes()
+    (keys,) = (one for one in checked(place, study, online=False) if one.what == "keys")
+    assert ("?? ", True) == (keys.mark, "the keys of site-3 are not pinned" in keys.detail)
+    assert not (sites.site("site-3") / "log.txt").exists()  # it has pinned all others
+
+
+def test_a_site_hears_of_members_as_soon_as_it_is_back_without_any_study(tmp_path: Path) -> None:
+    with Sites(tmp_path / "sites", study_of(tmp_path), NAMES) as sites:
+        without_pin(sites.site("site-0"), "site-3")
+        desk = Asker(read_signing_key(sites.over.folder / "keys" / "ask.key"), seals_of(sites))
+        remind(sites.over.folder, desk, NAMES, NAMES)
+    assert "new in the consortium: site-3." in (sites.site("site-0") / "log.txt").read_text()
+    assert not (sites.site("site-1") / "log.txt").exists()
+
+
+def seals_of(sites: Sites) -> dict[str, str]:
+    return {name: member.seal for name, member in read_roster(sites.over.folder).items()}
+
+
+def test_of_members_that_are_made_up_few_are_remembered_and_each_is_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wardround.consortium.identity.MOST", 4)
+    monkeypatch.setattr("wardround.consortium.site_process.MOST", 4)
+    site = Sites(tmp_path / "sites", study_of(tmp_path), NAMES).sites["site-0"]
+    lists: list[Any] = [
+        ["site-0", "\x1b[2Kjena", "jena", "ulm"], [7], ["jena"], "mainz", {"mainz": 1},
+        *([f"n{number}{name}" for name in "abcdef"] for number in range(3)),
+    ]  # fmt: skip
+    for names in lists:
+        assert {} == put(site, {"version": __version__, "told": "", "members": names})[0]
+    log = (site.folder / "log.txt").read_text()
+    assert (1, 0, 0, 0) == tuple(log.count(name) for name in ("jena, ulm", "mainz", "\x1b", "n0c"))
+    assert (1, 0) == (log.count("n0a, n0b."), log.count("n1"))
+    assert ["n2a", "n2b", "n2c", "n2d"] == json.loads((site.folder / "keys" / "members.json").read_text())
+
+
 def test_a_site_is_told_what_to_do_with_fingerprints_until_all_are_pinned(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -721,10 +885,10 @@ def test_a_site_is_told_what_to_do_with_fingerprints_until_all_are_pinned(
     assert "telephone site-2;" in printed("site-1", own_fingerprint(tmp_path / "sites" / "site-1", "site-1"))
     last = printed("site-2", own_fingerprint(tmp_path / "sites" / "site-2", "site-2"))
     assert f"next: wardround site check {place} --study study.toml, then wardround site approve {place}" in last
-    assert "admitted after this one's kit was made is not in the list" in last  # site-3, which the kit does not name
+    assert "a site that is admitted later comes into the list when the coordinator tells of it" in last
     kit = place / "kit" / "site.json"  # as of the first that was admitted
     kit.write_text(json.dumps({**json.loads(kit.read_text()), "sites": ["site-0"]}))
     (place / "keys" / "pinned.json").unlink()
     alone = printed()
-    assert "this site's kit names no other: they were admitted later" in alone
+    assert "this site knows of no other yet: it hears of them from the coordinator" in alone
     assert f'wardround site trust {place} NAME "FINGERPRINT"\n' in alone

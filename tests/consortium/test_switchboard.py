@@ -10,8 +10,9 @@ import pytest
 
 from loopback import charter
 from wardround.consortium import switchboard
+from wardround.consortium.console import Certificates
 from wardround.consortium.forms import Charter
-from wardround.consortium.roster import Member, write_roster
+from wardround.consortium.roster import Member, changed, write_roster
 from wardround.consortium.submit import Consortium
 from wardround.consortium.switchboard import Switchboard
 from wardround.engines import processes, remote
@@ -101,3 +102,30 @@ def test_a_site_that_is_connected_and_not_yet_linked_is_not_called_away(board: S
 
 def test_a_broken_line_is_waited_for_as_long_as_a_new_one_takes(board: Switchboard) -> None:
     assert remote.PATIENCE == Consortium(board.folder).patience > processes.PATIENCE
+
+
+def test_sites_that_are_connected_hear_of_a_new_member_once_their_lines_are_free(
+    board: Switchboard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ordered: list[list[str]] = []
+
+    def order(words: list[str]) -> SimpleNamespace:
+        ordered.append(words[3:])
+        return SimpleNamespace(poll=lambda: 0)
+
+    monkeypatch.setattr(switchboard, "subprocess", SimpleNamespace(Popen=order))
+    board.desk = Desk(lambda: 0.0)  # type: ignore[assignment]  # as far as it is asked
+    board._look()
+    board.door.idle["a"] = board.door.idle.get("a")  # type: ignore[assignment]  # a line that nobody uses
+    board._bring()
+    assert [] == ordered  # it is there, and there is nothing to tell
+    with changed(board.folder) as members:
+        members["b"] = members["a"].model_copy(update={"serial": "2"})
+    del board.door.idle["a"]
+    board._mind(Certificates({}))
+    board._bring()
+    assert [] == ordered
+    board.door.idle["a"] = board.door.idle.get("a")  # type: ignore[assignment]
+    for _ in range(2):
+        board._bring()
+    assert [[str(board.folder), "a"]] == ordered

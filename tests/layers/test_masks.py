@@ -4,12 +4,17 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import combinations
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import numpy as np
 import pytest
 import torch
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from safetensors.torch import load_file
 
 from study_files import small_study
@@ -21,9 +26,10 @@ from wardround.core.site import Site
 from wardround.core.vault import Vault
 from wardround.core.weights import Weights
 from wardround.engines.inline import Serial
+from wardround.layers import keys as keys_module
 from wardround.layers import masked as masked_module
 from wardround.layers.fixed_point import Encoded, decode, encode, widened
-from wardround.layers.keys import sign
+from wardround.layers.keys import derived, shift, sign
 from wardround.layers.masked import Masked, Opened, own_key
 from wardround.layers.masks import POWERS, Masks
 from wardround.methods.fedavg import Update
@@ -87,11 +93,15 @@ def inputs(monkeypatch: pytest.MonkeyPatch) -> dict[str, Message]:
     return seen
 
 
-def fitted(built: Built, twist: Twist, round_: int = 1) -> tuple[Update, tuple[str, ...]]:
+def fitted(
+    built: Built, twist: Twist, round_: int = 1, cohorts: list[Cohort] | None = None
+) -> tuple[Update, tuple[str, ...]]:
     """One total of FedAvg's replies, and who is left after it."""
     engine = Twisted(built.host)
     engine.twist = twist
     cohort = built.cohort(round_, tuple(built.sites.names), engine)
+    if cohorts is not None:
+        cohorts.append(cohort)
     total = cohort.total(built.study.method.fit, Global(built.weights))  # type: ignore[attr-defined]  # FedAvg's
     return total, cohort.present
 
@@ -113,16 +123,45 @@ def test_the_sum_is_that_of_the_whole_numbers_to_the_bit(tmp_path: Path, inputs:
     assert sum(inputs[name].weight for name in names) == total.weight  # type: ignore[attr-defined]
 
 
+def test_all_that_the_coordinator_gets_takes_no_reply_out_of_the_sum(tmp_path: Path) -> None:
+    """With every member's own mask at hand: of fewer than all, masks between sites lie on every number."""
+    replies, opened = dict[str, Masked](), dict[str, Opened]()
+
+    def kept(_exchange: Exchange, name: str, reply: Callable[[], Reply]) -> Reply:
+        answer = reply()
+        if isinstance(answer, Masked):
+            replies[name] = answer
+        elif isinstance(answer, Opened):
+            opened[name] = answer
+        return answer
+
+    fitted(build(study_of(tmp_path, 4), tmp_path / "out"), kept)
+    bare = dict[tuple[str, ...], Any]()
+    for count in (1, 2, 3, 4):
+        for names in combinations(sorted(replies), count):
+            numbers = torch.stack([replies[name].wide for name in names]).sum(0).numpy().astype(np.uint64)
+            shift([numbers], [], [derived(bytes(opened[name].own.tolist()), b"stream") for name in names])
+            bare[names] = numbers
+    *parts, whole = bare.values()
+    assert [4, 0] == whole[:2].tolist()
+    assert np.abs(whole.view(np.int64)).max() < 2**40
+    for numbers in parts:  # each drawn from all of 64 bits: a small one among them is one chance in 2²³
+        assert np.abs(numbers.view(np.int64)).min() > 2**40
+
+
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("step", ["Masks.meet", "fit", "Masks.open"])
 def test_whoever_is_lost_the_sum_is_that_of_the_others(
     step: str, after: bool, tmp_path: Path, inputs: dict[str, Message]
 ) -> None:
     """Before keys, after keys, after masking, and between masking and opening."""
-    total, names = fitted(build(study_of(tmp_path), tmp_path / "out"), losing((step, "site-1"), after=after))
+    built, cohorts = build(study_of(tmp_path), tmp_path / "out"), list[Cohort]()
+    total, names = fitted(built, losing((step, "site-1"), after=after), cohorts=cohorts)
     assert ("site-0", "site-2", "site-3", "site-4") == names
     kept = names if step != "Masks.open" else tuple(sorted(inputs))  # by then its numbers are in the sum
     assert plain_sum(inputs, kept) == total
+    words = f"{step}: lost: the connection broke" + "; its fit is in the sum" * (step == "Masks.open")
+    assert {"site-1": words} == cohorts[0].left_out  # and whoever reads the journal is told so
 
 
 def test_a_lost_site_costs_one_message_and_no_training(tmp_path: Path, inputs: dict[str, Message]) -> None:
@@ -254,6 +293,25 @@ def test_from_the_second_round_on_an_upload_is_hardly_larger_than_without(
     first, second = max(sizes[:5]), max(sizes[5:])
     assert 1.9 < first < 2.1
     assert second < 1.1
+
+
+@pytest.mark.parametrize(
+    ("sites", "kept", "most"), [(3, 4096, 1 / 50_000), (30, 4096, 1 / 500), (3, 256, 1 / 800_000), (30, 256, 1 / 8_000)]
+)
+def test_a_number_is_rounded_by_no_more_than_is_said(sites: int, kept: int, most: float) -> None:
+    """In the widest range that a largest number of 1 in the last sum may have left, or make: all rounded one way."""
+    ranges = {"change/w": float(kept)}
+    step = 1.0
+    for _ in range(60):  # the number that is rounded by most lies halfway between two that are not
+        update = Update(Weights({"w": torch.tensor([step / 2])}), 1)
+        if not encode(update, sites, ranges).narrow.any():
+            break
+        step /= 2
+    update = Update(Weights({"w": torch.tensor([step * 0.499, step * 1.001])}), 1)
+    encoded = encode(update, sites, ranges)
+    total = replace(encoded, narrow=encoded.narrow * sites, wide=encoded.wide * sites)
+    error = (decode(Update, total, sites, ranges).change["w"].double() - sites * update.change["w"].double()).abs()
+    assert most / 8 < float(error.max()) < most
 
 
 def journal_of(out: Path) -> list[dict[str, Any]]:
@@ -416,6 +474,29 @@ def test_with_the_same_members_a_site_that_is_lost_once_all_have_signed_is_in_th
     total, names = fitted(built, losing(("Masks.open", lost)))
     assert lost not in names
     assert plain_sum(inputs, built.sites.names) == total
+
+
+@pytest.mark.parametrize("about", [(), (b"mask", b"place"), (b"x" * 300,)])
+def test_keys_are_derived_as_hkdf_does(about: tuple[bytes, ...]) -> None:
+    info = b"".join(len(part).to_bytes(8, "big") + part for part in (b"wardround masks 1", *about))
+    expected = HKDF(algorithm=hashes.SHA256(), length=32, salt=None, info=info).derive(b"secret" * 20)
+    assert expected == derived(b"secret" * 20, *about)
+
+
+def test_masks_are_one_stream_of_a_key_over_both_widths_however_it_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No two numbers have the same mask, and none is left without."""
+    stream = Cipher(algorithms.AES(b"k" * 32), modes.CTR(bytes(16))).encryptor().update(bytes(4 * 1001 + 8 * 501))
+    expected: list[Any] = [np.frombuffer(stream[:4004], np.uint32), np.frombuffer(stream[4004:], np.uint64)]
+    for size in (keys_module.PIECE, 64):
+        monkeypatch.setattr(keys_module, "PIECE", size)
+        rows: list[Any] = [np.zeros(1001, np.uint32), np.zeros(501, np.uint64)]
+        shift(rows, [b"k" * 32, b"l" * 32])
+        shift(rows, [], [b"l" * 32])
+        assert all(map(np.array_equal, expected, rows))
+    shift(rows, [], [b"k" * 32])
+    assert not any(numbers.any() for numbers in rows)
+    shift([rows[0][:0], rows[1]], [b"k" * 32])
+    assert np.array_equal(np.frombuffer(stream[: 8 * 501], np.uint64), rows[1])
 
 
 def test_keys_are_signed_once_in_a_run(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """The model of a run that has ended, brought to every site that took part: the last letter of a run.
 
-A site that comes back may have been put back from a copy: it is told then what it has forgotten (`forgotten`).
+A site that comes back may have been put back from a copy: it is told then what it has forgotten (`forgotten`). And it
+hears who are members, for some may have been admitted after its kit was made: then it knows whom to ring up.
 
     bring(over.remote(study, out), out, names, say)                       # `wardround submit` does it at its end
     python -m wardround.consortium.delivery CONSORTIUM                    # the coordinator's process does, once a site
@@ -121,14 +122,12 @@ def bring(remote: Remote, out: Path, names: Iterable[str], say: Callable[[str], 
             say(f"{name} has not received the model ({why})")
 
 
-def remind(folder: Path, desk: Asker, names: Iterable[str]) -> None:
-    """Have each of these sites look whether it has forgotten answers, and tell one that has; no study is needed."""
-    known = Answers(folder / ANSWERS)
-    remote = Remote(door_of(folder), desk, "", "", recollection=known)
+def remind(folder: Path, desk: Asker, names: Iterable[str], members: Iterable[str]) -> None:
+    """Tell these sites who are members, and what one has answered that has forgotten it; no study is needed."""
+    remote = Remote(door_of(folder), desk, "", "", recollection=Answers(folder / ANSWERS))
     for name in names:
-        if known.head(name):
-            remote.put(name, {"told": ""}, b"", SECONDS, patience=PATIENCE)
-            remote.drop(name)
+        remote.put(name, {"told": "", "members": sorted(members)}, b"", SECONDS, patience=PATIENCE)
+        remote.drop(name)
 
 
 def main() -> None:
@@ -140,7 +139,7 @@ def main() -> None:
     folder, names = Path(sys.argv[1]), sys.argv[2:]
     members = {name: one for name, one in read_roster(folder).items() if not one.barred}
     desk = Asker(read_signing_key(folder / "keys" / "ask.key"), {name: one.seal for name, one in members.items()})
-    remind(folder, desk, [name for name in names or members if name in members])
+    remind(folder, desk, [name for name in names or members if name in members], members)
     for out, waiting in pending(folder, names or members):
         try:
             if known := DELIVERED.read(out):

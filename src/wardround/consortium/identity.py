@@ -7,6 +7,7 @@ vault = HouseVault(folder, study, run, pinned=True)  # what masked sums find at 
 keys/sign.key           made here, and nowhere else; the coordinator issues certificates, and could issue two
 keys/pinned.json        {"mainz": "3f2a 91c0 …"}
 keys/seen.json          the same, of the keys that the coordinator has shown
+keys/members.json       ["mainz"]: whom the coordinator last named as members, some of them admitted after this site
 memory/STUDY/RUN/       a secret of the run: with that folder goes what could take old masks off
 
 What each mask was for, and which sum each reply went into, is in the site's ledger, in the line of the reply itself.
@@ -17,7 +18,7 @@ import hmac
 import json
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -34,6 +35,7 @@ from wardround.runs.errors import RunError
 DIGITS = 24  # of a fingerprint
 MOST = 1000  # sites whose keys are remembered as shown
 Fingerprints = RootModel[dict[str, str]]
+Names = RootModel[list[str]]
 
 
 def own_fingerprint(folder: Path, name: str) -> str:
@@ -75,9 +77,31 @@ def seen(folder: Path) -> dict[str, str]:
 
 
 def others(folder: Path) -> list[str]:
-    """The other sites that this one knows of: by its kit, which is as old as its certificate, and by their keys."""
-    known = {*read_membership(folder / "kit").sites, *seen(folder), *pinned(folder)} - {str(site_name(folder))}
-    return sorted(name for name in known if not any(name_problems(name)))  # a coordinator may have made up others
+    """The other sites that this one knows of: by its kit, by what the coordinator said since, and by their keys."""
+    known = {*read_membership(folder / "kit").sites, *_members(folder), *seen(folder), *pinned(folder)}
+    return _names(known, str(site_name(folder)))
+
+
+def _names(known: Iterable[object], own: str) -> list[str]:
+    """Those that can be names of other sites: a coordinator may have made some up."""
+    return sorted({name for name in known if isinstance(name, str) and name != own and not any(name_problems(name))})
+
+
+def _members(folder: Path) -> list[str]:
+    try:
+        return Names.model_validate_json((folder / "keys" / "members.json").read_bytes()).root
+    except (FileNotFoundError, ValidationError):  # the coordinator will say it again
+        return []
+
+
+def hear_of(folder: Path, names: object) -> list[str]:
+    """Remember whom the coordinator names as members, and pin nobody; those of whom this site has not known."""
+    if not isinstance(names, list):
+        return []
+    before, named = others(folder), _names(names[:MOST], str(site_name(folder)))
+    if named != _members(folder):
+        write(folder / "keys" / "members.json", (json.dumps(named) + "\n").encode())
+    return [name for name in named if name not in before]
 
 
 def pin(folder: Path, name: str, words: str) -> None:

@@ -35,6 +35,7 @@ from wardround.consortium.clock import OFF, note_clock, off
 from wardround.consortium.forgotten import LEDGER, keep_account, knows, mark_restored, restored
 from wardround.consortium.forms import read_membership
 from wardround.consortium.house_ledger import Answer, HouseLedger
+from wardround.consortium.identity import MOST, hear_of
 from wardround.consortium.private_site import JOURNAL
 from wardround.consortium.received import keep_model
 from wardround.consortium.studies import Run, Studies
@@ -54,9 +55,11 @@ from wardround.engines.processes import end_with_parent, tell
 from wardround.engines.seal import Answerer, Ask, SealError, read_sealing_key
 from wardround.engines.versions import compatible, series, version_name
 from wardround.layers.ledger import last_value
+from wardround.runs.errors import RunError
 from wardround.text.shown import harmless
 
 Frame = tuple[dict[str, Any], bytes]
+LISTED = 5  # new members that a line of the log names
 EXPLAINED = ("data", "few", "restored", "settings")  # refusals of which more is said where they come about
 OURSELVES = {"it": "this site", "its": "this site's"}
 UNSURE = (
@@ -77,6 +80,8 @@ class SiteProcess:
         self.ledger = HouseLedger(folder / LEDGER, self.name)
         self.begun: set[tuple[str, str]] = set()
         """Runs of which the log says that they have begun, and not yet that they ended."""
+        self.named: set[str] = set()
+        """Members of whom the log says that they are new."""
         self.lapse = restored(folder)
         """Since when it has not known what it has answered, if that is so."""
         if self.lapse is not None:
@@ -120,6 +125,7 @@ class SiteProcess:
         if "hello" in head and abs(error := note_clock(self.folder, head.get("time"))) > OFF:
             self._log(f"clock: this machine's clock is {off(error)}; set it, or certificates will seem to have expired")
         self._remember(ask)
+        self._tell_members(head.get("members"))
         if "told" in head:
             return {}, b""
         study = str(head.get("study"))
@@ -263,6 +269,18 @@ class SiteProcess:
     def _titled(self, head: Mapping[str, Any]) -> str:
         """A study that was approved here, and one of its runs, as the log names them."""
         return f"study {approved_name(self.folder, str(head['study']))}, run {str(head['run'])[:16]}"
+
+    def _tell_members(self, names: object) -> None:
+        """Tell this hospital once of each member that is new to it: whom to ring up, and what to type."""
+        with contextlib.suppress(RunError, OSError):  # what is damaged, or full, is told where it is needed
+            new = [name for name in hear_of(self.folder, names) if name not in self.named][: MOST - len(self.named)]
+            self.named |= {*new}
+            if new:
+                shown, more = ", ".join(new[:LISTED]), f" and {len(new) - LISTED} more" * (len(new) > LISTED)
+                self._log(
+                    f"keys: new in the consortium: {shown}{more}. For masked sums with them telephone their people, "
+                    f'and pin the fingerprint that you hear: wardround site trust {self.folder} {new[0]} "…"'
+                )
 
     def _tell_begin(self, head: Mapping[str, Any], round_: int, approval: Approval, *, new: bool) -> None:
         key = (str(head["study"]), str(head["run"]))

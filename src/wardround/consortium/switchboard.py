@@ -77,6 +77,8 @@ class Switchboard:
         """How many seconds a site's job has to offer its pipe, where it was given up before."""
         self.owed: set[str] = set()
         """Sites that are back, and may be owed the model of a run that ended without them."""
+        self.unaware: set[str] = set()
+        """Sites that have not heard who are members since these have changed."""
         self.courier: subprocess.Popen[bytes] | None = None
         self.asked = time.monotonic()
 
@@ -159,6 +161,7 @@ class Switchboard:
         with contextlib.suppress(OSError, RunError):  # half written by hand, say: the next look is soon
             if self.presence.read():
                 self.door.tell_gates()
+                self.unaware, self.owed = set(self.presence.sites), self.owed | self.connected
         for text in self.presence.warnings(own.ends):
             self.say(text)
         hours = self.notify.gone_hours if self.notify else 24.0
@@ -207,7 +210,9 @@ class Switchboard:
         owing = bool(pending(self.folder, ready))
         if owing:
             self.say(f"the model of a run that has ended is on its way to {', '.join(ready)}")
-        if owing or any((self.folder / ANSWERS / f"{site}.jsonl").exists() for site in ready):  # it may have forgotten
+        forgetful = any((self.folder / ANSWERS / f"{site}.jsonl").exists() for site in ready)  # it may be one
+        if owing or forgetful or self.unaware & set(ready):
+            self.unaware -= set(ready)
             program = [sys.executable, "-m", "wardround.consortium.delivery"]
             self.courier = subprocess.Popen([*program, str(self.folder), *ready])
 

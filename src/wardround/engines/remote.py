@@ -180,11 +180,12 @@ class Remote:
             return Fault("invalid", str(error))
 
     def ready(self, names: Iterable[str], rounds: int, seconds: float = 20.0) -> dict[str, Fault | None]:
-        """Whether each site would take part in so many rounds, from now on: None, or why not."""
+        """Whether each of the members would take part in so many rounds, from now on: None, or why not."""
         states: dict[str, Fault | None] = {}
+        greeting = {"hello": True, "rounds": rounds, "title": self.title, "members": sorted(names)}
 
         def one(name: str) -> None:
-            head, _ = self.put(name, {"hello": True, "rounds": rounds, "title": self.title}, b"", seconds, patience=0.0)
+            head, _ = self.put(name, greeting, b"", seconds, patience=0.0)
             states[name] = fault(head) if "fault" in head else None
             most, left = head.get("most"), head.get("left")
             if type(left) is int and left >= 0:

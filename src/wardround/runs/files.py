@@ -74,7 +74,7 @@ class Round(Plain):
 
     round: int
     sites: int = 0
-    """Whose replies counted in the round's training."""
+    """Who stayed to the end of the round's training."""
     left_out: dict[str, str] = {}
     metrics: Figures = {}
     per_site: dict[str, Figures] = {}

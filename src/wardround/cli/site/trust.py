@@ -57,10 +57,10 @@ def next_steps(folder: Path, names: Sequence[str], known: Mapping[str, str]) -> 
         yield "the keys of all others that this site knows of are pinned; they pin yours likewise."
         yield f"next: wardround site check {folder} --study study.toml, then wardround site approve {folder} study.toml"
     yield (
-        "a site that was admitted after this one's kit was made is not in the list: have its people, or the "
-        "coordinator (wardround status), tell you its name, and pin it as above:"
+        "a site that is admitted later comes into the list when the coordinator tells of it, while this one is "
+        "connected; or have its people tell you its name, and pin it as above:"
         if names
-        else "this site's kit names no other: they were admitted later. Have the coordinator tell you their names "
-        "(wardround status), telephone each, and pin what you hear:"
+        else "this site knows of no other yet: it hears of them from the coordinator, while it is connected. Or have "
+        "their people tell you their names, and pin what you hear:"
     )
     yield f'  wardround site trust {folder} NAME "FINGERPRINT"'
