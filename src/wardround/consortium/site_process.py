@@ -292,7 +292,14 @@ class SiteProcess:
             self._log(f"study: refused: this site has not approved {title or 'the study'} ({mark}); {approve}")
         elif there and code not in EXPLAINED:
             first, _, rest = what.partition(" ")
-            self._log(f"{code}: refused: {OURSELVES.get(first, first)} {rest}; {remedy}")
+            why = f"{OURSELVES.get(first, first)} {rest}; {self._command(remedy)}"
+            self._log(f"{code}: refused in {self._titled(head)}: {why}")
+
+    def _command(self, remedy: str) -> str:
+        """A remedy as it is typed here: a command about this site's folder and, of an approval, with a study's file."""
+        for verb, file in (("approve", " STUDY.toml"), ("budget", ""), ("check", ""), ("trust", "")):
+            remedy = remedy.replace(f"wardround site {verb}", f"wardround site {verb} {self.folder}{file}")
+        return remedy
 
     def _log(self, text: str) -> None:
         """A line in the site's own log and on its console: codes and places in the source, no text of a note."""
