@@ -166,6 +166,7 @@ def test_a_hospital_reads_in_its_own_log_why_it_refuses_and_what_to_do(
             with pytest.raises(RunError):
                 submit(other, tmp_path / "other", exchange.over, wait=0.0, resume=True)
         monkeypatch.setattr("wardround.consortium.site_process.__version__", "9.9.9")
+        monkeypatch.setattr("wardround.consortium.site_words.__version__", "9.9.9")
         with pytest.raises(RunError):
             submit(study, tmp_path / "run", exchange.over, wait=0.0)
     series = f"{__version__.rpartition('.')[0]}.x"
