@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 from study_files import TIMEOUT, cli, fresh, small_study
 from wardround import __version__
+from wardround.cli import results
 from wardround.cli.app import COMMAND, HOME, app
 from wardround.methods import METHODS
 
@@ -237,3 +238,10 @@ def test_on_a_terminal_a_bar_shows_the_round_the_metric_and_the_time_left(tmp_pa
     assert any(re.fullmatch(r"0:\d\d:\d\d", left) for _, _, left in bars)
     assert re.search(f"all rounds done: {FIGURES}", plain)
     assert shown != plain
+
+
+@pytest.mark.parametrize(
+    ("metrics", "words"), [({"accuracy": 0.5, "examples": 7.0}, "accuracy 0.5000"), ({}, "there is no figure")]
+)
+def test_a_run_whose_sites_withheld_every_figure_does_not_end_in_a_colon(metrics: dict[str, float], words: str) -> None:
+    assert words == results._figures(metrics)

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import shutil
+import socket
 import sys
 import threading
 from collections import Counter
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from loopback import Exchange, desk_of, put
+from loopback import Exchange, ask, desk_of, put
 from real_sites import wait_until
 from study_files import cli
 from wardround import __version__
@@ -23,8 +24,12 @@ from wardround.consortium.forgotten import mark_restored, recover
 from wardround.consortium.house_ledger import compared, proven
 from wardround.consortium.received import received, whole_model
 from wardround.consortium.roster import read_roster
+from wardround.consortium.site_process import answer_calls
 from wardround.consortium.submit import submit
 from wardround.consortium.submitted import note_run, pending
+from wardround.core.method import Global
+from wardround.core.weights import Weights
+from wardround.engines.frames import Line
 from wardround.engines.remote import Remote, fault
 from wardround.engines.seal import Asker, read_signing_key
 from wardround.layers.ledger import lines, verify
@@ -366,3 +371,48 @@ def test_a_site_that_was_put_back_is_told_what_it_forgot_without_any_study(tmp_p
     }
     unrestored = tmp_path / "site-0" / "ledger" / "site.jsonl"
     assert not [line for line in lines(unrestored) if "refused" in line]
+
+
+GB = 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("change", "size", "code"),
+    [
+        ({"model": {"files": []}}, GB, "model"),
+        ({"model": {"files": []}}, 10 << 20, None),  # it may be one
+        ({"model": {"files": []}, "run": "f" * 16}, GB, "part"),
+        ({"exchange": ask(cells(TABLES)[0].study, Global(Weights({})))[0]["exchange"]}, 3 << 20, "message"),
+        ({"exchange": {"step": "rm"}}, 3 << 20, "message"),
+        ({"hello": True, "study": "0" * 64}, 3 << 20, "study"),
+        ({"hello": True}, 3 << 20, "message"),
+        ({"hello": True}, 1 << 20, None),  # small, and read
+        ({"told": "x"}, GB, "message"),
+        ({"version": "9.9.9", "model": {}}, GB, "version"),
+    ],
+)
+def test_a_letter_that_announces_more_than_it_may_have_is_refused_before_it_is_read(
+    ended: tuple[Path, Exchange, Study], change: dict[str, Any], size: int, code: str | None
+) -> None:
+    folder, exchange, study = ended
+    run = (folder / "run" / "run.id").read_text()
+    site = exchange.sites["site-0"]
+    head = {"version": __version__, "study": study_hash(study), "run": run, **change}
+    letter = desk_of(site).write("site-0", head)
+    reply = site.unread(letter.head, size)
+    given = None if reply is None else letter.read(*reply)[0]
+    assert code == (given and given["fault"])
+
+
+def test_who_is_not_the_coordinator_has_nothing_read_that_is_long_and_hears_so(
+    ended: tuple[Path, Exchange, Study], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = ended[1].sites["site-0"]
+    near, far = map(Line, socket.socketpair())
+    monkeypatch.setattr(far, "rest", lambda _: pytest.fail("it was read"))
+    server = threading.Thread(target=answer_calls, args=([far], site))
+    server.start()
+    with near:
+        near.send({"form": "wardround letter 1", "ask": "1" * 16}, bytes(5 << 20))
+        assert ({"fault": "unsigned", "ask": "1" * 16}, b"") == near.receive()
+    server.join()

@@ -18,6 +18,7 @@ from wardround import __version__
 from wardround.cli.app import app
 from wardround.consortium import machine_check
 from wardround.consortium.clock import clock_error
+from wardround.consortium.console import writing
 from wardround.consortium.deployed import study_hash
 from wardround.consortium.forgotten import mark_restored
 from wardround.consortium.machine_check import machine
@@ -110,3 +111,17 @@ def test_a_site_that_was_put_back_is_told(site: Path) -> None:
 def test_a_damaged_note_of_the_clock_is_none(site: Path) -> None:
     (site / "clock.json").write_text(json.dumps([1]))
     assert clock_error(site) is None
+
+
+def test_a_site_in_a_folder_without_room_says_so_and_does_not_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("wardround.consortium.console.tempfile.TemporaryFile", full)
+    with pytest.raises(SystemExit) as ended, writing(tmp_path, "the site keeps its ledger"):
+        pytest.fail("it was started")
+    assert 2 == ended.value.code
+    assert f"{tmp_path} has no room left" in (said := capsys.readouterr().err)
+    assert f"wardround clear {tmp_path}" in said

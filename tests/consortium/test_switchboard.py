@@ -10,6 +10,7 @@ import pytest
 
 from loopback import charter
 from wardround.consortium import switchboard
+from wardround.consortium.answers import PLACE as ANSWERS
 from wardround.consortium.console import Certificates
 from wardround.consortium.forms import Charter
 from wardround.consortium.roster import Member, changed, write_roster
@@ -129,3 +130,37 @@ def test_sites_that_are_connected_hear_of_a_new_member_once_their_lines_are_free
     for _ in range(2):
         board._bring()
     assert [[str(board.folder), "a"]] == ordered
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_a_site_that_comes_back_and_has_answered_before_is_told_so_as_soon_as_it_can_be_asked(
+    board: Switchboard, monkeypatch: pytest.MonkeyPatch, *, answered: bool
+) -> None:
+    started: list[list[str]] = []
+
+    def start(order: list[str]) -> SimpleNamespace:
+        started.append(order[1:])
+        return SimpleNamespace(poll=lambda: 0)
+
+    monkeypatch.setattr(switchboard, "subprocess", SimpleNamespace(Popen=start))
+    board.desk = Desk(lambda: 0.0)  # type: ignore[assignment]  # as far as it is asked
+    if answered:
+        (board.folder / ANSWERS).mkdir()
+        (board.folder / ANSWERS / "a.jsonl").write_bytes(b"")
+    board._look()
+    board._bring()
+    assert [] == started  # it is connected, and not yet linked
+    near, far = map(Line, socket.socketpair())
+    board.door.idle["a"] = near
+    for _ in range(3):
+        board._bring()
+    courier = ["-m", "wardround.consortium.delivery", str(board.folder), "a"]
+    assert ([courier] if answered else []) == started
+    board.presence.hear({"there": {}, "events": []})
+    board._look()  # it goes
+    board.presence.hear({"there": {"a": {"quiet": 0.0, "serials": ["1"]}}, "events": []})
+    board._look()  # and comes back, perhaps from a copy
+    board._bring()
+    assert ([courier, courier] if answered else []) == started
+    near.close()
+    far.close()

@@ -17,6 +17,7 @@ from wardround.consortium.greeted import note_greeted, note_versions
 from wardround.consortium.roster import read_roster, write_roster
 from wardround.consortium.submit import Consortium, submit
 from wardround.consortium.submitted import FILE, MOST, note_run, submitted
+from wardround.core.cohort import BelowQuorum
 from wardround.core.exchange import Fault
 from wardround.engines.remote import Remote
 from wardround.engines.seal import Asker, Parcel, make_signing_key, read_signing_key
@@ -165,6 +166,7 @@ def test_a_hospital_reads_in_its_own_log_why_it_refuses_and_what_to_do(
             with pytest.raises(RunError):
                 submit(other, tmp_path / "other", exchange.over, wait=0.0, resume=True)
         monkeypatch.setattr("wardround.consortium.site_process.__version__", "9.9.9")
+        monkeypatch.setattr("wardround.consortium.site_words.__version__", "9.9.9")
         with pytest.raises(RunError):
             submit(study, tmp_path / "run", exchange.over, wait=0.0)
     series = f"{__version__.rpartition('.')[0]}.x"
@@ -175,6 +177,17 @@ def test_a_hospital_reads_in_its_own_log_why_it_refuses_and_what_to_do(
         ),
         f"version: refused: this site runs wardround 9.9.9, the coordinator {__version__}; install {series}",
     ] == [line.split(" ", 2)[2] for line in (tmp_path / "site-0" / "log.txt").read_text().splitlines()]
+
+
+def test_a_hospital_whose_approval_does_not_do_reads_which_study_that_is_and_what_to_type(tmp_path: Path) -> None:
+    study = study_of(rounds=2)
+    with Exchange(tmp_path, study, SITES, exchanges=1) as exchange, pytest.raises(BelowQuorum):
+        submit(study, tmp_path / "run", exchange.over, wait=0.0)
+    folder = tmp_path / "site-0"
+    lines = [line.split(" ", 2)[2] for line in (folder / "log.txt").read_text().splitlines()]
+    (spent,) = [line for line in lines if line.startswith("spent")]
+    assert spent.startswith("spent: refused in study nightly, run ")
+    assert spent.endswith(f": this site's approval is spent; wardround site approve {folder} STUDY.toml --again")
 
 
 def test_an_approval_that_will_do_for_the_rounds_that_are_left_is_not_called_short(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """What a process is at: told to whoever waits, in a file that goes away with the work."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -44,6 +45,26 @@ def test_once_some_are_done_the_time_that_the_others_take_is_told(
             now[0] += 2000
     told = [f"round 1, fit: {number} of 3 sites have answered" for number in range(3)]
     assert [told[0], f"{told[1]}, about 1:06:40 left", f"{told[2]}, about 33:20 left"] == results
+
+
+@pytest.mark.parametrize(("elsewhere", "guess"), [(False, ", about 16:40 left"), (True, "")])
+def test_how_long_other_machines_will_take_is_not_guessed_from_those_that_have_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, elsewhere: bool, guess: str
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0], time=lambda: now[0]))
+    results: list[str] = []
+    with noticed(tmp_path / NOTICE, results.append, sites=elsewhere):
+        for _ in asked(1, "fit", slow(now, "a"), ["a", "b"]):
+            pass
+    assert f"round 1, fit: 1 of 2 sites have answered{guess}" == results[-1]
+
+
+def slow(now: list[float], *names: str) -> Iterator[tuple[str, int]]:
+    """Replies that take a thousand seconds each."""
+    for name in names:
+        now[0] += 1000
+        yield name, 1
 
 
 def test_what_a_worker_writes_is_shown_by_the_process_that_looks(tmp_path: Path) -> None:

@@ -109,7 +109,9 @@ def test_a_message_to_many_is_encrypted_once_and_none_of_them_can_put_another_in
     with pytest.raises(SealError):
         theirs.read({**answer[0], "ask": theirs.head["ask"]}, answer[1])
     with pytest.raises(SealError, match="not sealed with our key"):
-        seal._opened(parcel.key, *answer)
+        seal._inside(parcel.key, answer[0])
+    with pytest.raises(SealError, match="not sealed with our key"):
+        seal._decrypted(parcel.key, answer[1])
 
 
 def test_an_answer_is_read_by_its_asker_alone_and_to_its_own_ask(

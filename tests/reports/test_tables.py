@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -106,6 +107,13 @@ def test_a_class_that_real_sites_may_have_withheld_is_not_called_empty(tmp_path:
     (folder / "data.json").write_text(json.dumps({**data, "sites": {}}))
     real = write_report([folder], tmp_path / "real.html").read_text(encoding="utf-8")
     assert [False, True] == ["withheld, or none" in page for page in (simulated, real)]
+    assert [0, 3] == [len(re.findall("<td[^>]*>—</td>", _row(page, "drug"))) for page in (simulated, real)]
+
+
+def _row(page: str, name: str) -> str:
+    """The row of a class in the table of classes."""
+    table = page[page.index("Each class on the test split") :]
+    return next(row for row in table.split("</tr>") if f">{name}<" in row and "<td" in row)
 
 
 def test_intervals_from_sums_say_so(tmp_path: Path) -> None:

@@ -271,6 +271,17 @@ def test_the_page_comes_through_a_tunnel_that_can_only_look(door: Door) -> None:
 
 
 @threat("a person who was")
+def test_a_card_with_another_door_is_made_by_renewing_and_sites_have_none(door: Door) -> None:
+    moved = door.person("moved", "watch")
+    order = ["consortium", "renew", str(door.centre)]
+    for options in (["--door", "fl.example.org:8443"], []):
+        assert 0 == CliRunner().invoke(app, [*order, "moved", *options]).exit_code
+        card = take_card(moved, door.centre / "people" / "moved.card")
+        assert ("fl.example.org", 8443) == (card.host, card.port)
+    refused = CliRunner().invoke(app, [*order, "coordinator", "--door", "x:1"])
+    assert "--door is for people" in str(refused.exception)
+
+
 def test_a_certificate_that_was_revoked_renewed_or_ran_out_opens_nothing(door: Door) -> None:
     gone, new, old = (door.person(name, "admin") for name in ("gone", "new", "old"))
     stream = Errand(gone).connect()

@@ -19,6 +19,7 @@ from wardround.core.lock import sole
 from wardround.core.method import Global
 from wardround.core.private_steps import Look
 from wardround.core.weights import Weights
+from wardround.layers.ledger import Chain
 from wardround.privacy.journal import BudgetJournal, Entry
 from wardround.runs.errors import RunError
 from wardround.runs.files import SITES, GreetedSite
@@ -71,7 +72,7 @@ def test_what_left_is_what_the_ledger_has(house: House, folder: Path) -> None:
     lines = [json.loads(raw) for raw in (folder / "ledger" / "site.jsonl").read_text(encoding="utf-8").splitlines()]
     sent = [line["sent"] for line in lines if "sent" in line]
     (run,) = house.account.runs.values()
-    assert (len(sent), sum(one["bytes"] for one in sent), 3, True) == (run.times, run.bytes, run.rounds, run.ended)
+    assert (len(sent), sum(one["bytes"] for one in sent), 3, "ended") == (run.times, run.bytes, run.rounds, run.state)
     assert len(sent) == sum(day.times for day in house.account.days.values())
     assert "" == house.account.broken
     assert len(lines) == house.account.lines
@@ -80,6 +81,32 @@ def test_what_left_is_what_the_ledger_has(house: House, folder: Path) -> None:
     assert agreed.approval
     assert agreed.approval.exchanges - len(sent) == agreed.left
     assert agreed.name.startswith("north (")
+
+
+@pytest.mark.parametrize(
+    ("said", "state"),
+    [
+        ([], "open"),
+        ([{"ended": True, "whole": False}], "stopped"),
+        ([{"ended": True, "whole": True}], "ended"),
+        ([{"ended": True}], "ended"),  # of a ledger that says less
+        ([{"ended": True, "whole": False}, {"model": {"bytes": 5}}], "ended"),
+        ([{"ended": True, "whole": False}, {"sent": {"kind": "Update", "bytes": 5}, "round": 2}], "open"),
+    ],
+)
+def test_a_run_that_may_be_taken_up_again_has_stopped_and_not_ended(
+    tmp_path: Path, said: list[dict[str, Any]], state: str
+) -> None:
+    (tmp_path / "site.toml").write_text('name = "charite"\n', encoding="utf-8")
+    run = {"study": "5" * 16, "run": "a" * 16}
+    chain = Chain(tmp_path / "ledger" / "site.jsonl")
+    for line in [{"sent": {"kind": "Update", "bytes": 5}, "round": 1}, *said]:
+        chain.append({"time": "2026-11-18T13:00:00+00:00", **run, **line})
+    chain.flush()
+    seen = House(tmp_path)
+    seen.look()
+    assert [state] == [one.state for one in seen.account.runs.values()]
+    assert f">{state}<" in officers_page(seen)
 
 
 def test_a_line_more_is_seen_and_a_changed_one_is_told(folder: Path, tmp_path: Path) -> None:

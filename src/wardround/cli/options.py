@@ -29,6 +29,7 @@ Changes = Annotated[
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress, only the result.")]
 Days = Annotated[int, typer.Option(min=1, help="How long the certificates last.")]
+Door = Annotated[str, typer.Option(help="Where the person reaches the coordinator: HOST:PORT.", metavar="ADDRESS")]
 Consortium = Annotated[Path, typer.Argument(help="The consortium's folder.", metavar="CONSORTIUM")]
 SiteName = Annotated[str, typer.Argument(help="The site's name.", metavar="SITE")]
 Finished = Annotated[Path, typer.Argument(help="The folder of a finished run.", metavar="RUN")]

@@ -142,4 +142,5 @@ def _spread(value: dict[str, Any]) -> str:
 
 
 def _figures(metrics: dict[str, float]) -> str:
-    return ", ".join(f"{name} {value:.4f}" for name, value in metrics.items() if not name.endswith(("examples", "]")))
+    told = [f"{name} {value:.4f}" for name, value in metrics.items() if not name.endswith(("examples", "]"))]
+    return ", ".join(told) or "there is no figure"

@@ -2,17 +2,25 @@
 
 import contextlib
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 
-from wardround.core.files import UNWRITABLE
+from wardround.core.files import NO_ROOM, UNWRITABLE
 from wardround.engines.certificates import CertificateError, dates, read_certificate
 
 
 @contextlib.contextmanager
 def writing(folder: Path, kept: str) -> Iterator[None]:
-    """End with one message where the folder, in which something is `kept`, cannot be written to."""
+    """End with one message where the folder, in which something is `kept`, cannot be written to, or has no room."""
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(b" ")
+    except OSError as error:
+        if error.errno in NO_ROOM:  # its programs would start, and say nothing
+            sys.stderr.write(f"{folder} has no room left, and {kept} there; make room: wardround clear {folder}\n")
+            sys.exit(2)
     try:
         yield
     except OSError as error:

@@ -148,15 +148,15 @@ def admit_person(
     return _card(folder, name, door)
 
 
-def renew_person(folder: Path, name: str, days: int = 360) -> Path:
-    """A new certificate for the key and the role that are known; the card to send."""
+def renew_person(folder: Path, name: str, days: int = 360, door: tuple[str, int] | None = None) -> Path:
+    """A new certificate for the key and the role that are known, and another door if it is named; the card to send."""
     with _changed(folder) as people:
         person = _one(folder, people, name)
         if person.revoked is not None:
             raise RunError(f"{name} was revoked on {person.revoked:%Y-%m-%d}, which is for good")
         old = read_certificate(folder / "people" / f"{name}.crt")
         people[name] = _entered(folder, name, person.role, signing_authority(folder).renewed(old, days))
-    return _card(folder, name, None)
+    return _card(folder, name, door)
 
 
 def revoke_person(folder: Path, name: str) -> None:

@@ -45,10 +45,8 @@ def keep_model(folder: Path, ask: Ask) -> bool:
     study, run, digest = (str(ask.statement[key]) for key in ("study", "run", "digest"))
     if not (run.isalnum() and run.isascii() and len(run) <= NAME):
         raise Denial("study")
-    largest, known = _received(folder, study[:16], run)
-    if largest is None:
-        raise Denial("part")
-    if len(ask.data) > TIMES * largest + MORE:
+    most, known = _received(folder, study[:16], run)
+    if len(ask.data) > most:
         raise Denial("model")
     parts, place = _parts(ask.head.get("model"), ask.data), folder / MODELS / study[:16] / run
     if digest in known and place.is_dir():
@@ -76,14 +74,21 @@ def _checked(new: Path, parts: Mapping[str, bytes]) -> None:
         raise Denial("model")
 
 
-def _received(folder: Path, study: str, run: str) -> tuple[int | None, set[str]]:
-    """By the site's own ledger: the largest message that it answered in this run, if any; what models came of it."""
+def most_of_model(folder: Path, study: str, run: str) -> int:
+    """How many bytes a model of this run may have here; a `Denial` if this site had no part in it."""
+    return _received(folder, study[:16], run)[0]
+
+
+def _received(folder: Path, study: str, run: str) -> tuple[int, set[str]]:
+    """By the site's own ledger: how large a model of this run may be, by what it answered; which of it have come."""
     path = folder / "ledger" / "site.jsonl"
     mine = [
         line for line in (lines(path) if path.exists() else ()) if (line.get("study"), line.get("run")) == (study, run)
     ]
     largest = max((int(line["received"]["bytes"]) for line in mine if "received" in line), default=None)
-    return largest, {str(line["model"]["digest"]) for line in mine if "model" in line}
+    if largest is None:
+        raise Denial("part")
+    return TIMES * largest + MORE, {str(line["model"]["digest"]) for line in mine if "model" in line}
 
 
 def _study(text: bytes) -> str:

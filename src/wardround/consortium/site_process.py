@@ -22,22 +22,23 @@ import hashlib
 import signal
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from wardround import __version__
-from wardround.consortium.approval import Approval, approved_name
+from wardround.consortium.approval import Approval
 from wardround.consortium.budget import Denial, Question
 from wardround.consortium.clock import OFF, note_clock, off
-from wardround.consortium.forgotten import LEDGER, keep_account, knows, mark_restored, restored
+from wardround.consortium.forgotten import LARGEST, LEDGER, keep_account, knows, mark_restored, restored
 from wardround.consortium.forms import read_membership
 from wardround.consortium.house_ledger import Answer, HouseLedger
 from wardround.consortium.identity import MOST, hear_of
 from wardround.consortium.private_site import JOURNAL
-from wardround.consortium.received import keep_model
+from wardround.consortium.received import keep_model, most_of_model
+from wardround.consortium.site_words import begins, delivers, ends, joined, refused
 from wardround.consortium.studies import Run, Studies
 from wardround.consortium.voice import append
 from wardround.core.codec import DecodeError, decode
@@ -48,20 +49,16 @@ from wardround.core.files import NO_ROOM
 from wardround.core.layer import Withheld
 from wardround.core.method import Exam, Step
 from wardround.core.record import Message
-from wardround.engines.codes import CODES
 from wardround.engines.frames import Line, calls, door_of
 from wardround.engines.host import describe
 from wardround.engines.processes import end_with_parent, tell
 from wardround.engines.seal import Answerer, Ask, SealError, read_sealing_key
-from wardround.engines.versions import compatible, series, version_name
+from wardround.engines.versions import compatible
 from wardround.layers.ledger import last_value
 from wardround.runs.errors import RunError
-from wardround.text.shown import harmless
 
 Frame = tuple[dict[str, Any], bytes]
-LISTED = 5  # new members that a line of the log names
-EXPLAINED = ("data", "few", "restored", "settings")  # refusals of which more is said where they come about
-OURSELVES = {"it": "this site", "its": "this site's"}
+SMALL = 1 << 20  # bytes of a message that is read, whoever it is from
 UNSURE = (
     "this site was put back from a copy, and may have forgotten what it has answered; it answers nothing until "
     "somebody has said what counts as spent: wardround site recover {}"
@@ -92,20 +89,38 @@ class SiteProcess:
         try:
             ask = self.seal.open(head, data)
         except SealError:
-            with contextlib.suppress(OSError):
-                if self.lapse is None:
-                    self.ledger.knock()
-            return {"fault": "unsigned", "ask": str(head.get("ask"))[:64]}, b""
+            return self._stranger(head)
         return ask.reply(*self.respond(ask))
+
+    def unread(self, head: Mapping[str, Any], size: int) -> Frame | None:
+        """The reply to a letter that is too long, or not the coordinator's, before its message is read; else None."""
+        if size <= SMALL:
+            return None
+        try:
+            ask = self.seal.look(head)
+        except SealError:
+            return self._stranger(head)
+        reply = self._safely(ask, lambda: self._sized(ask, size))
+        return ask.reply(*reply) if reply[0] else None
+
+    def _stranger(self, head: Mapping[str, Any]) -> Frame:
+        with contextlib.suppress(OSError):
+            if self.lapse is None:
+                self.ledger.knock()
+        return {"fault": "unsigned", "ask": str(head.get("ask"))[:64]}, b""
 
     def respond(self, ask: Ask) -> Frame:
         """What to reply to the coordinator: an answer, or a code in its place."""
+        return self._safely(ask, lambda: self._respond(ask))
+
+    def _safely(self, ask: Ask, reply_of: Callable[[], Frame]) -> Frame:
         try:
-            reply = self._respond(ask)
+            reply = reply_of()
         except Denial as refusal:
             with contextlib.suppress(OSError):
-                if self.lapse is None and self.ledger.refusal(ask.head, refusal.code):
-                    self._tell_refusal(ask.head, refusal.code)
+                new = self.lapse is None and self.ledger.refusal(ask.head, refusal.code)
+                if new and (words := refused(self.folder, ask.head, refusal.code)):
+                    self._log(words)
             reply = {"fault": refusal.code, **({"lapse": self.lapse.lapse} if self.lapse else {})}, b""
         except OSError as error:
             code = "disk" if error.errno in NO_ROOM else "failed"
@@ -117,6 +132,24 @@ class SiteProcess:
         if reply[0].get("fault") == "version":
             reply[0]["version"] = __version__
         return reply
+
+    def _sized(self, ask: Ask, size: int) -> Frame:
+        """Nothing, or a `Denial` of a message that is longer than such a one can be."""
+        head, study = ask.head, str(ask.head.get("study"))
+        if not compatible(str(head.get("version")), __version__):
+            raise Denial("version")
+        most = 0
+        if "told" in head:
+            most = LARGEST
+        elif approval := self.studies.approved(study):
+            if "model" in head:
+                most = most_of_model(self.folder, study, str(head.get("run")))
+            elif "exchange" in head:
+                run = self.studies.run(study, str(head.get("run")), fresh=False)
+                most = run.ready.built.manifest.limit(self._asked(run, head, approval)[1].message)
+        if size > most + SMALL:  # with what the seal adds
+            raise Denial("model" if "model" in head else "message")
+        return {}, b""
 
     def _respond(self, ask: Ask) -> Frame:
         head = ask.head
@@ -260,15 +293,10 @@ class SiteProcess:
         if not keep_model(self.folder, ask):
             return {"ledger": self.ledger.chain.head}
         noted = self.ledger.delivered(ask)
-        fetch = f"wardround site model {self.folder} STUDY.toml --out FOLDER"
-        self._log(f"{self._titled(ask.head)}: its model came, {len(ask.data):,} bytes; to have it: {fetch}")
+        self._log(delivers(self.folder, ask.head, len(ask.data)))
         return {"ledger": noted}
 
     # what stays here
-
-    def _titled(self, head: Mapping[str, Any]) -> str:
-        """A study that was approved here, and one of its runs, as the log names them."""
-        return f"study {approved_name(self.folder, str(head['study']))}, run {str(head['run'])[:16]}"
 
     def _tell_members(self, names: object) -> None:
         """Tell this hospital once of each member that is new to it: whom to ring up, and what to type."""
@@ -276,41 +304,19 @@ class SiteProcess:
             new = [name for name in hear_of(self.folder, names) if name not in self.named][: MOST - len(self.named)]
             self.named |= {*new}
             if new:
-                shown, more = ", ".join(new[:LISTED]), f" and {len(new) - LISTED} more" * (len(new) > LISTED)
-                self._log(
-                    f"keys: new in the consortium: {shown}{more}. For masked sums with them telephone their people, "
-                    f'and pin the fingerprint that you hear: wardround site trust {self.folder} {new[0]} "…"'
-                )
+                self._log(joined(self.folder, new))
 
     def _tell_begin(self, head: Mapping[str, Any], round_: int, approval: Approval, *, new: bool) -> None:
         key = (str(head["study"]), str(head["run"]))
         if key not in self.begun:
             self.begun.add(key)
-            words = f"begins, for up to {approval.rounds:,} rounds" if new else f"goes on with round {round_:,}"
-            self._log(f"{self._titled(head)}: {words}")
+            self._log(begins(self.folder, head, None if new else round_, approval.rounds))
 
     def _tell_end(self, head: Mapping[str, Any], run: Run) -> None:
-        key, last = (str(head["study"]), str(head["run"])), max(run.last[1], 0)
+        key = (str(head["study"]), str(head["run"]))
         if key in self.begun:
             self.begun.remove(key)
-            words = f"has ended, after {last:,} round{'s' * (last != 1)}"
-            stopped = f"has stopped after round {last:,}, and may go on later"
-            self._log(f"{self._titled(head)}: {words if head.get('whole') is True else stopped}")
-
-    def _tell_refusal(self, head: Mapping[str, Any], code: str) -> None:
-        """Tell this hospital what it can do about a refusal; its ledger has it as well."""
-        theirs = str(head.get("version"))
-        what, there, remedy = CODES.get(code, ("", ""))[1].partition("; there: ")
-        if code == "version" and version_name(theirs):
-            remedy = f"install {series(theirs)}"
-            self._log(f"version: refused: this site runs wardround {__version__}, the coordinator {theirs}; {remedy}")
-        elif code == "study":
-            title, mark = harmless(str(head.get("title", "")))[:80], harmless(str(head.get("study")))[:8]
-            approve = f"to take part in it: wardround site approve {self.folder} STUDY.toml, with the file of it"
-            self._log(f"study: refused: this site has not approved {title or 'the study'} ({mark}); {approve}")
-        elif there and code not in EXPLAINED:
-            first, _, rest = what.partition(" ")
-            self._log(f"{code}: refused: {OURSELVES.get(first, first)} {rest}; {remedy}")
+            self._log(ends(self.folder, head, max(run.last[1], 0)))
 
     def _log(self, text: str) -> None:
         """A line in the site's own log and on its console: codes and places in the source, no text of a note."""
@@ -323,9 +329,15 @@ def answer_calls(lines: Iterable[Line], process: SiteProcess) -> None:
     for line in lines:
         with contextlib.suppress(OSError), line:
             line.socket.settimeout(600.0)  # a frame that takes longer on the same machine will never end
-            frame = line.receive()
-            if frame is not None:
-                line.send(*process.answer(*frame))
+            told = line.announced()
+            if told is None:
+                continue
+            head, size = told
+            if reply := process.unread(head, size):
+                line.skip(size)
+                line.send(*reply)
+            elif (data := line.rest(size)) is not None:
+                line.send(*process.answer(head, data))
 
 
 def main() -> None:

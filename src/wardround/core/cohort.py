@@ -16,12 +16,12 @@ Rules of this file:
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, islice
+from itertools import chain
 from typing import Any, Literal, Protocol, TypeVar, cast
 
 import torch
 
-from wardround.core.doing import asked, counted
+from wardround.core.doing import asked
 from wardround.core.exchange import Exchange, Fault
 from wardround.core.layer import Layer, carried, outside
 from wardround.core.manifest import NOT_FINITE, Manifest
@@ -187,10 +187,7 @@ class Cohort:
         self, exchange: Exchange, wire: Step[Any, Any], messages: Mapping[str, Message]
     ) -> Iterator[tuple[str, Message | Fault]]:
         """What the engine delivers, telling how many sites have answered."""
-        replies = asked(self.round, wire.name, iter(self.engine.deliver(exchange, wire, messages)), messages)
-        for _ in counted([*messages], f"round {self.round}, {wire.name}:", "sites have answered"):
-            yield from islice(replies, 1)
-        yield from replies
+        return asked(self.round, wire.name, iter(self.engine.deliver(exchange, wire, messages)), messages)
 
     def _arrivals(
         self, step: Step[Any, Any], exchange: Exchange, messages: Mapping[str, Message], verb: Literal["ask", "total"]

@@ -87,11 +87,11 @@ def counted(items: Sequence[T], what: str, plural: str) -> Iterator[T]:
         yield item
 
 
-def so_far(what: str, number: int, total: int, plural: str, began: float) -> None:
-    """How many of them are done since it began, and how long the others will take; said every now and then."""
+def so_far(what: str, number: int, total: int, plural: str, began: float | None) -> None:
+    """How many of them are done and, since it began, how long the others will take; said every now and then."""
     notice, now = _notice.get(), time.monotonic()
     if notice is not None and now - notice.last >= PAUSE:
-        left = (now - began) / number * (total - number) if number else 0.0
+        left = (now - began) / number * (total - number) if number and began is not None else 0.0
         about = f", about {clock(left)} left" if left >= 1 else ""
         doing(f"{what} {number:,} of {total:,} {plural}{about}")
 
@@ -103,18 +103,24 @@ def clock(seconds: float) -> str:
 
 
 def asked(round_: int, step: str, replies: Iterator[tuple[str, T]], names: Iterable[str]) -> Iterator[tuple[str, T]]:
-    """The replies as they come in, each noted with its time, where sites are other machines."""
+    """The replies as they come in, telling how many are there; where sites are other machines, each with its time.
+
+    Those work side by side, so who has answered says nothing about how long the others will take.
+    """
     notice = _notice.get()
-    if notice is None or not notice.sites or notice.path is None:
+    if notice is None:
         yield from replies
         return
-    path = notice.path
-    since, answered = time.time(), dict[str, float]()
-    state = {"round": round_, "step": step, "since": since, "asked": [*names], "answered": answered}
+    path = notice.path if notice.sites else None
+    since, sites, answered = time.time(), [*names], dict[str, float]()
+    state = {"round": round_, "step": step, "since": since, "asked": sites, "answered": answered}
+    began = None if notice.sites else time.monotonic()
 
     def note() -> None:
         with suppress(OSError):
-            _overwrite(path.with_name(ASKED), json.dumps(state))
+            if path is not None:
+                _overwrite(path.with_name(ASKED), json.dumps(state))
+        so_far(f"round {round_}, {step}:", len(answered), len(sites), "sites have answered", began)
 
     note()
     for name, reply in replies:

@@ -82,20 +82,35 @@ class Line:
 
     def receive(self, limit: int = DATA_LIMIT) -> tuple[dict[str, Any], bytes] | None:
         """The next frame, or None if the other end is gone or sends no frame."""
+        told = self.announced()
+        if told is None or told[1] > limit:
+            return None
+        data = self.rest(told[1])
+        return None if data is None else (told[0], data)
+
+    def announced(self) -> tuple[dict[str, Any], int] | None:
+        """The head of the next frame and how much data follow, for `rest` or `skip`; None as in `receive`."""
         try:
             lengths = self._read(16)
             if lengths is None:
                 return None
             first, second = struct.unpack("<QQ", lengths)
-            if first > HEAD_LIMIT or second > limit:
-                return None
-            raw, data = self._read(first), self._read(second)
-            if raw is None or data is None:
-                return None
-            head = json.loads(raw)
+            raw = self._read(first) if first <= HEAD_LIMIT and second <= DATA_LIMIT else None
+            head = None if raw is None else json.loads(raw)
         except (ConnectionError, ValueError, RecursionError):  # JSON may be nested as deep as a sender likes
             return None
-        return (head, data) if isinstance(head, dict) else None
+        return (head, second) if isinstance(head, dict) else None
+
+    def rest(self, size: int) -> bytes | None:
+        """The data of a frame that was announced, or None if the other end is gone."""
+        with suppress(ConnectionError):
+            return self._read(size)
+        return None
+
+    def skip(self, size: int) -> None:
+        """Let the data of a frame that was announced go by, so that its sender can read why."""
+        while size > 0 and (piece := self.socket.recv(min(size, PIECE))):
+            size -= len(piece)
 
     def _read(self, size: int) -> bytes | None:
         whole = io.BytesIO()  # grows with what comes, not with what was announced, and is handed over as it is

@@ -23,7 +23,7 @@ import json
 import os
 import secrets
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,7 @@ LONGEST = 1 << 14  # bytes of what is signed: a thousand resumptions
 INSIDE, PARCEL = "inside", "parcel"  # where a letter has its sealed head, and that the key of its message
 STATED = ("form", "to", "ask", "key", "study", "run", "exchange", "digest")
 """What the coordinator signs, in the clear beside the sealed bytes."""
+CHANGED = "this letter was not sealed with our key, or was changed on the way"
 Frame = tuple[dict[str, Any], bytes]
 
 
@@ -118,7 +119,8 @@ class Letter:
             raise SealError("this answers another letter")
         theirs = _public(head.get("key"))
         key = _key(self.shared + _exchanged(self.own, theirs), "answer", self.head, theirs.public_bytes_raw())
-        return _opened(key, head, data)
+        inner, key = _inside(key, head)
+        return inner, _decrypted(key, data)
 
 
 @dataclass(frozen=True)
@@ -189,6 +191,18 @@ class Answerer:
 
     def open(self, head: Mapping[str, Any], data: bytes) -> Ask:
         """The ask, or a `SealError` if it is not the coordinator's, not for this site, or was changed."""
+        ask, key = self._unsealed(head)
+        message = _decrypted(key, data)
+        if hashlib.sha256(message).hexdigest() != ask.statement["digest"]:
+            raise SealError("this letter has another message inside than outside")
+        return replace(ask, data=message)
+
+    def look(self, head: Mapping[str, Any]) -> Ask:
+        """The ask without its message, which may not be there yet."""
+        return self._unsealed(head)[0]
+
+    def _unsealed(self, head: Mapping[str, Any]) -> tuple[Ask, bytes]:
+        """The ask without its message, and the key of that."""
         statement = {key: head.get(key) for key in (*STATED, "signature")}
         verify_statement(statement, self.ask_key)
         if len(_canonical(statement)) > LONGEST:  # signed or not, it would be kept
@@ -196,13 +210,11 @@ class Answerer:
         if statement["form"] != FORM or statement["to"] != self.site:
             raise SealError("this letter is for another")
         shared = _exchanged(self.own, _public(statement["key"]))
-        inner, message = _opened(_key(shared, "ask", statement), head, data)
+        inner, key = _inside(_key(shared, "ask", statement), head)
         stated = {"study": inner.get("study", ""), "run": inner.get("run", ""), "exchange": inner.get("exchange")}
         if stated != {key: statement[key] for key in stated}:
             raise SealError("this letter says another thing inside than outside")
-        if hashlib.sha256(message).hexdigest() != statement["digest"]:
-            raise SealError("this letter has another message inside than outside")
-        return Ask(inner, message, statement, shared)
+        return Ask(inner, b"", statement, shared), key
 
 
 def verify_statement(statement: Mapping[str, Any], ask_key: str) -> None:
@@ -262,15 +274,22 @@ def _encrypted(key: bytes, data: bytes) -> bytes:
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-def _opened(key: bytes, outside: Mapping[str, Any], data: bytes) -> Frame:
-    """What is inside, and the message: under the same key, or under that of the parcel that it is."""
+def _inside(key: bytes, outside: Mapping[str, Any]) -> tuple[dict[str, Any], bytes]:
+    """What is inside, and the key of the message: the same, or that of the parcel that it is."""
     try:
         head = json.loads(AESGCM(key).decrypt(_nonce(0), bytes.fromhex(str(outside.get(INSIDE))), b"head"))
-        cipher, view = AESGCM(bytes.fromhex(head.pop(PARCEL, key.hex()))), memoryview(data)
-        pieces = [cipher.decrypt(nonce, view[part], mark) for part, nonce, mark in _pieces(len(data), PIECE + TAG)]
+        return head, bytes.fromhex(head.pop(PARCEL, key.hex()))
     except (InvalidTag, AttributeError, TypeError, ValueError, RecursionError, OverflowError):
-        raise SealError("this letter was not sealed with our key, or was changed on the way") from None
-    return head, pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        raise SealError(CHANGED) from None
+
+
+def _decrypted(key: bytes, data: bytes) -> bytes:
+    try:
+        cipher, view = AESGCM(key), memoryview(data)
+        pieces = [cipher.decrypt(nonce, view[part], mark) for part, nonce, mark in _pieces(len(data), PIECE + TAG)]
+    except (InvalidTag, ValueError, OverflowError):
+        raise SealError(CHANGED) from None
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
 def _pieces(size: int, most: int) -> Iterator[tuple[slice, bytes, bytes]]:

@@ -10,7 +10,7 @@ import json
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from wardround.consortium.approval import Approval, read_approval
 from wardround.consortium.budget import Budget, Spent
@@ -52,7 +52,7 @@ class RunSum(Sum):
     """What left in one run."""
 
     rounds: int = 0
-    ended: bool = False
+    state: Literal["open", "stopped", "ended"] = "open"
     data: str = ""
     """The fingerprint of the data that it was on."""
 
@@ -218,7 +218,7 @@ class House:
             account.days.setdefault((time[:10], study, kind), Sum()).add(time, size=size)
             run = account.runs.setdefault((study, str(line["run"])), RunSum())
             run.add(time, size=size)
-            run.rounds, run.ended = max(run.rounds, int(line["round"])), False  # it had stopped, or waited
+            run.rounds, run.state = max(run.rounds, int(line["round"])), "open"  # it had stopped, or waited
             self._event(f"{self.named(study)}, round {line['round']}: {kind} left, {size:,} bytes", time, "")
         elif "recovered" in line:
             forgotten = int(line["recovered"]["exchanges"])
@@ -226,7 +226,8 @@ class House:
             self._event(f"put back from a copy: {forgotten:,} answers were forgotten", time, "bad")
         elif "run" in line:
             run = account.runs.setdefault((study, str(line["run"])), RunSum())
-            run.ended |= bool(line.get("ended"))
+            if "model" in line or line.get("ended"):  # what has stopped may be taken up again
+                run.state = "ended" if "model" in line or line.get("whole", True) else "stopped"
             run.data = str(line.get("data", run.data))
             if "model" in line:
                 size = int(line["model"]["bytes"])

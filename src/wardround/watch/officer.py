@@ -152,7 +152,7 @@ def _runs(house: House) -> Html:
         return tag("p", "Nothing has left yet.", class_="soft")
     rows: list[tuple[object, ...]] = [
         (house.named(study), tag("code", mark[:16]), readable(run.first), readable(run.last),
-         "ended" if run.ended else "open", count(run.rounds), count(run.times), bytes_of(run.bytes))
+         run.state, count(run.rounds), count(run.times), bytes_of(run.bytes))
         for (study, mark), run in sorted(runs.items(), key=lambda pair: pair[1].first)
     ]  # fmt: skip
     whole = (sum(run.times for run in runs.values()), sum(run.bytes for run in runs.values()))

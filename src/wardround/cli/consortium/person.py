@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from wardround.cli.options import Consortium, Days, console
+from wardround.cli.options import Consortium, Days, Door, console
 from wardround.runs.errors import RunError
 
 
@@ -14,9 +14,7 @@ def command(
     request: Annotated[Path, typer.Argument(help="The file that the person sent.", metavar="REQUEST")],
     role: Annotated[str, typer.Option(help="watch, submit or admin; each may do what those before it may.")],
     fingerprint: Annotated[str, typer.Option(help="What the person read out to you; otherwise you are asked.")] = "",
-    door: Annotated[
-        str, typer.Option(help="Where the person reaches the coordinator: HOST:PORT.", metavar="ADDRESS")
-    ] = "",
+    door: Door = "",
     days: Days = 360,
 ) -> None:
     """Sign the key that a person made, for one role: who administers, who submits studies, who only watches."""

@@ -60,13 +60,15 @@ def _each(group: Group) -> Html:
     def mean(of: Callable[[ByClass], float], mine: Sequence[ByClass]) -> str:
         return plus_minus(spread(of(one) for one in mine))
 
+    def figures(mine: Sequence[ByClass]) -> list[str]:
+        if all(_untold(one.support, group) for one in mine):  # a zero would say that the model is at fault
+            return ["—"] * 3
+        return [mean(of, mine) for of in (lambda one: one.precision, lambda one: one.recall, lambda one: one.f1)]
+
     rows = [
-        [
-            name, mean(lambda one: one.precision, mine), mean(lambda one: one.recall, mine),
-            mean(lambda one: one.f1, mine), _examples(mine[0].support, group), count(mine[0].answered),
-        ]
+        [name, *figures(mine), _examples(mine[0].support, group), count(mine[0].answered)]
         for name, mine in known.items()
-    ]  # fmt: skip
+    ]
     over = "mean ± standard deviation over seeds; counts are those of the first" if seeds > 1 else "one seed"
     heads = ["class", "precision", "recall", "F1", "examples", "answered"]
     return table(f"Each class on the test split, in the round that counts: {over}.", heads, rows)
@@ -74,8 +76,11 @@ def _each(group: Group) -> Html:
 
 def _examples(support: float, *groups: Group) -> str:
     """How many test examples of a class were counted; of none, real sites do not say whether they have a few."""
-    apart = any(run.apart for group in groups for run in group.counted)
-    return "withheld, or none" if apart and support <= 0 else count(support)
+    return "withheld, or none" if _untold(support, *groups) else count(support)
+
+
+def _untold(support: float, *groups: Group) -> bool:
+    return support <= 0 and any(run.apart for group in groups for run in group.counted)
 
 
 def _confusion(group: Group) -> Html | None:
