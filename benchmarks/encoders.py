@@ -255,7 +255,8 @@ def _asking(encoder: Path, count: int) -> Iterator[tuple[str, Run, Run, int, flo
     tokenizer = transformers.AutoTokenizer.from_pretrained(encoder)
     tokenizer.add_tokens([mark for pair in MARKERS for mark in pair])
     products = _products(encoder, tokenizer, texts)
-    if not tried(None, "bf16")[1]:
+    bf16, absent = tried(None, "bf16")
+    if not absent:
         yield "products in bf16", _products(encoder, tokenizer, texts, torch.bfloat16), products, len(texts), None
     for name, kind, work, given in (
         (
@@ -275,9 +276,12 @@ def _asking(encoder: Path, count: int) -> Iterator[tuple[str, Run, Run, int, flo
         if name == "relation":  # as a trained one would, which knows what it was shown
             task = replace(task, candidates=Candidates((TYPES,)))
         notes = [Prediction(one.text, entities=one.entities if name == "relation" else ()) for one in documents]
-        mine = _predicting(task, task.model().eval(), notes)
-        yield f"predict {name}", mine, _piped(asked, given), len(texts), 0.33
+        mine, piped = _predicting(task, task.model().eval(), notes), _piped(asked, given)
+        yield f"predict {name}", mine, piped, len(texts), 0.33
         yield f"predict {name} / products", mine, products, len(texts), None
+        if not absent:
+            narrow = _predicting(task, bf16.lend(task.model().eval()), notes, bf16)
+            yield f"predict {name}, bf16", narrow, piped, len(texts), 0.33
 
 
 def _marked(document: Document) -> str:
@@ -314,10 +318,10 @@ def _piped(asked: Any, texts: Sequence[str]) -> Run:
     return lambda _: asked(texts)
 
 
-def _predicting(task: Any, model: nn.Module, texts: Sequence[Prediction]) -> Run:
-    @torch.no_grad()
+def _predicting(task: Any, model: nn.Module, texts: Sequence[Prediction], device: Device = CPU) -> Run:
     def work(_: Path) -> None:
-        task.predict(model, texts)
+        with torch.no_grad(), device.products():
+            task.predict(model, texts)
 
     return work
 

@@ -137,6 +137,12 @@ KINDS: dict[str, Callable[..., torch.optim.Optimizer]] = {
 }  # fmt: skip
 
 
+def test_a_weight_without_a_gradient_stays_where_it_is_even_with_next_to_nothing_below_it() -> None:
+    flat, gradient = torch.tensor([1.0, 2.0]), torch.tensor([0.0, 1.0])
+    Adam(0.5, (0.9, 0.999), 1e-50, flat).step(flat, gradient)
+    torch.testing.assert_close(flat, torch.tensor([1.0, 1.5]))
+
+
 def test_a_large_model_steps_piece_by_piece_to_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     gradient = torch.randn(10_007, generator=torch.Generator().manual_seed(0))
     whole, pieces = torch.linspace(-1, 1, 10_007), torch.linspace(-1, 1, 10_007)
