@@ -18,7 +18,7 @@ Rules of this file:
 import dataclasses
 import os
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import wraps
 from math import ceil
@@ -116,7 +116,9 @@ class Device:
 
     def products(self) -> AbstractContextManager[object]:
         """Where products are in this precision, of whatever model; weights are made narrow once in it."""
-        return torch.autocast(self.kind.partition(":")[0], torch.bfloat16, enabled=self.precision == "bf16")
+        if self.precision == "fp32":
+            return nullcontext()
+        return torch.autocast(self.kind.partition(":")[0], torch.bfloat16)
 
 
 CPU = Device()

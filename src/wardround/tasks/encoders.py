@@ -54,7 +54,7 @@ class EncoderSettings:
     """Of how many of the encoder's last layers a token's state is the mean."""
     adapter: Adapter | None = None
     """Low-rank adapters, `{ rank = 8 }`: only they and the head are trained and sent. With `fixed = true` averages of
-    them are exact; `alpha` (16 unless given) scales them; `layers` names the linear layers that they stand beside."""
+    them are exact; `alpha` (64 unless given) scales them; `layers` names the linear layers that they stand beside."""
     remember: bool = True
     """Whether the states of frozen layers, or the numbers of tokens, are kept on disk for later runs."""
     folder: str = ""
